@@ -1,0 +1,60 @@
+"""A kernel before any call: what `make` collects and every later stage reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from ninetoothed.arrangement import Arrangement, Source
+from ninetoothed.symbol import Symbol
+
+
+@dataclass(frozen=True)
+class KernelParameter:
+    """One parameter of a kernel: its name in the application and its arranged tensor.
+
+    `touched`: whether the application's text mentions it; a parameter that is never touched is exempt from checks.
+    """
+
+    name: str
+    arrangement: Arrangement
+    touched: bool = True
+
+    @property
+    def source(self) -> Source:
+        return self.arrangement.source
+
+    @property
+    def outermost(self) -> tuple[int | Symbol, ...]:
+        return self.arrangement.levels[0]
+
+    @property
+    def innermost(self) -> tuple[int | Symbol, ...]:
+        """The shape of the tiles that are loaded: () where single elements are."""
+        return self.arrangement.levels[-1] if len(self.arrangement.levels) > 1 else ()
+
+
+@dataclass(frozen=True, eq=False)
+class KernelDefinition:
+    """An arrangement applied to symbolic tensors, together with an application.
+
+    symbols: the named constexpr and meta symbols that occur in the arrangement, by name (constexpr sizes and tensors aside).
+    num_warps, num_stages: what the user gave, as tuples to choose from; None leaves the choice to the compiler.
+    """
+
+    name: str
+    parameters: tuple[KernelParameter, ...]
+    application: Callable
+    symbols: dict[str, Symbol]
+    num_warps: tuple[int, ...] | None = None
+    num_stages: tuple[int, ...] | None = None
+    max_num_configs: int | None = None
+
+    @cached_property
+    def meta_symbols(self) -> dict[str, Symbol]:
+        return {name: symbol for name, symbol in self.symbols.items() if symbol.meta}
+
+    @cached_property
+    def constexpr_symbols(self) -> dict[str, Symbol]:
+        return {name: symbol for name, symbol in self.symbols.items() if not symbol.meta}

@@ -1,0 +1,152 @@
+"""Element types: compile-time values that print, hash and compare, with no framework behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DType:
+    """An element type. `kind` is one of "bool", "int", "uint", "float"; `bits` is the width of one element.
+
+    >>> float16.bits, float16.is_floating, float16
+    (16, True, float16)
+    """
+
+    name: str
+    kind: str
+    bits: int
+
+    @property
+    def is_floating(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_half(self) -> bool:
+        """Whether arithmetic that needs care (division, functions, sums) goes through float32."""
+        return self.is_floating and self.bits <= 16
+
+    @property
+    def primitive_bitwidth(self) -> int:
+        """Triton's name for `bits`."""
+        return self.bits
+
+    def is_fp16(self) -> bool:
+        return self == float16
+
+    def is_bf16(self) -> bool:
+        return self == bfloat16
+
+    def is_fp32(self) -> bool:
+        return self == float32
+
+    def is_fp64(self) -> bool:
+        return self == float64
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class PointerType:
+    """The type of an address: of elements of type `element`, inside the storage of parameter `parameter`."""
+
+    element: DType
+    parameter: str
+
+    kind = "pointer"
+    bits = 64
+    is_floating = False
+    is_integer = False
+    is_half = False
+
+    @property
+    def element_ty(self) -> DType:
+        """Triton's name for `element`."""
+        return self.element
+
+    def __repr__(self) -> str:
+        return f"pointer<{self.element}>"
+
+
+int1 = DType("int1", "bool", 1)
+int8 = DType("int8", "int", 8)
+int16 = DType("int16", "int", 16)
+int32 = DType("int32", "int", 32)
+int64 = DType("int64", "int", 64)
+uint8 = DType("uint8", "uint", 8)
+uint16 = DType("uint16", "uint", 16)
+uint32 = DType("uint32", "uint", 32)
+uint64 = DType("uint64", "uint", 64)
+float8e4nv = DType("float8e4nv", "float", 8)
+float8e5 = DType("float8e5", "float", 8)
+float16 = DType("float16", "float", 16)
+bfloat16 = DType("bfloat16", "float", 16)
+float32 = DType("float32", "float", 32)
+float64 = DType("float64", "float", 64)
+
+ALL = (
+    int1,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    float8e4nv,
+    float8e5,
+    float16,
+    bfloat16,
+    float32,
+    float64,
+)
+BY_NAME = {dtype.name: dtype for dtype in ALL}
+
+_TORCH_NAMES = {"bool": int1, "float8_e4m3fn": float8e4nv, "float8_e5m2": float8e5}
+
+
+def from_torch(torch_dtype) -> DType | None:
+    """The element type of a `torch.dtype`, or None where the language has none (complex, quantised).
+
+    >>> import torch
+    >>> from_torch(torch.bool)
+    int1
+    """
+    name = str(torch_dtype).removeprefix("torch.")
+    return _TORCH_NAMES.get(name) or BY_NAME.get(name)
+
+
+def to_torch_name(dtype: DType) -> str:
+    """The attribute of `torch` that names the same element type."""
+    for name, candidate in _TORCH_NAMES.items():
+        if candidate == dtype:
+            return name
+    return dtype.name
+
+
+_KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+
+
+def promote(lhs: DType, rhs: DType) -> DType:
+    """The type in which two tiles meet: the higher kind wins, then the wider; float16 with bfloat16 is float32.
+
+    >>> promote(float16, int64), promote(float16, bfloat16), promote(int8, uint8)
+    (float16, float32, int16)
+    """
+    if lhs == rhs:
+        return lhs
+    if _KINDS[lhs.kind] != _KINDS[rhs.kind]:
+        return max(lhs, rhs, key=lambda dtype: _KINDS[dtype.kind])
+    if lhs.kind == "float":
+        return max(lhs, rhs, key=lambda dtype: dtype.bits) if lhs.bits != rhs.bits else float32
+    if lhs.kind == rhs.kind:
+        return max(lhs, rhs, key=lambda dtype: dtype.bits)
+    signed, unsigned = (lhs, rhs) if lhs.kind == "int" else (rhs, lhs)
+    bits = signed.bits if signed.bits > unsigned.bits else min(2 * unsigned.bits, 64)
+    return BY_NAME[f"int{bits}"]

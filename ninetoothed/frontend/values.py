@@ -1,0 +1,113 @@
+"""What a name or an expression stands for while an application is traced.
+
+Besides `ir.Value` (computed when the kernel runs) and `Expr` (an integer made of sizes and loop counters), everything that
+is no Python object of the user's own is one of the handles here.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass, field
+from typing import Any
+
+from ninetoothed.expr import Expr
+from ninetoothed.ir import SourceLocation, Value
+
+
+@dataclass(frozen=True)
+class TileRef:
+    """An element of some level of a parameter: not loaded yet. `indices` has one tuple for each level above."""
+
+    parameter: int
+    indices: tuple[tuple[Expr, ...], ...]
+    bindings: tuple[tuple[str, Value], ...] = ()
+
+    @property
+    def level(self) -> int:
+        return len(self.indices)
+
+
+@dataclass(frozen=True)
+class LevelRef:
+    """The type of a level's elements when they are tiles themselves: `x.dtype` of a hierarchical tile."""
+
+    parameter: int
+    level: int
+
+
+@dataclass(frozen=True)
+class SourceRef:
+    """`x.source`: the tensor that a parameter was arranged from."""
+
+    parameter: int
+
+
+@dataclass(frozen=True)
+class BoundMethod:
+    """A method of a tile or a handle, such as `x.to` or `x.source.stride`."""
+
+    owner: Any
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFunction:
+    """A function or lambda that the application itself defines; it sees the frame around it."""
+
+    tree: Any
+    frame: Any
+    parsed: Any
+    name: str
+    defaults: tuple = ()
+
+
+@dataclass(frozen=True)
+class Partial:
+    """`functools.partial` of something callable."""
+
+    function: Any
+    arguments: tuple
+    keywords: tuple[tuple[str, Any], ...]
+
+
+@dataclass(eq=False)
+class Cell:
+    """A variable. Frames share cells where a helper's parameter is the caller's variable (parameters are by reference).
+
+    A cell with a `tile` is a tile parameter: assigning it stores. Its `value` is then what was assigned last, or None
+    while memory holds the only copy.
+    """
+
+    name: str
+    value: Any = None
+    tile: TileRef | None = None
+
+
+class _Undefined:
+    def __repr__(self):
+        return "undefined"
+
+
+UNDEFINED = _Undefined()
+
+
+@dataclass(eq=False)
+class Frame:
+    """The variables of one function call while it is traced."""
+
+    parsed: Any
+    cells: dict[str, Cell] = field(default_factory=dict)
+    parent: Frame | None = None
+    call_site: SourceLocation | None = None
+    depth: int = 0
+
+    def find(self, name: str) -> Cell | None:
+        frame = self
+        while frame is not None:
+            if name in frame.cells:
+                return frame.cells[name]
+            frame = frame.parent
+        return None
+
+
+Callables = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)

@@ -1,0 +1,320 @@
+"""The program: one application, specialised and typed, before any backend.
+
+A program is what one *program instance* (one element of the outermost level) does, as a list of operations on immutable
+values, with structured control flow. All that is implicit in the language is explicit here: every conversion is a `cast`,
+every broadcast a `broadcast`, every access carries source indices and the guards that could not be proved away.
+
+Integer expressions (`expr.Expr`) appear in `Index`, `Access` and `For`. Their variables are
+  * sizes and strides: names of run-time integer arguments (`Parameter.sizes`, `.strides`);
+  * program indices: the names in `Program.axes`;
+  * loop counters: `For.variable` of an enclosing loop;
+  * lanes: names in the `lanes` of the `Index` or `Access` itself, one an axis of its tile;
+  * bound values: names in its `bindings`, standing for an integer value computed by the program (a scalar, or a tile
+    that broadcasts against the result).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ninetoothed.dtypes import DType, PointerType
+from ninetoothed.expr import Expr, Facts
+from ninetoothed.lowering import Guard
+
+
+@dataclass(frozen=True)
+class SourceLocation:
+    """A place in the user's own source: 1-based `line`, 0-based `column`, and the text of that line."""
+
+    file: str
+    line: int
+    column: int = 0
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class TileType:
+    """Type of a value. `shape` is the logical shape that users see (may be symbolic); `lanes` the physical one.
+
+    Both backends hold `lanes` elements, each count a power of two at least as large as the logical extent. A scalar has
+    the shape ().
+    """
+
+    dtype: DType | PointerType
+    shape: tuple[Expr, ...] = ()
+    lanes: tuple[int, ...] = ()
+
+    @property
+    def is_scalar(self) -> bool:
+        return not self.lanes
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """The result of an operation. Identity is the value's own; `hint` is the user's name for it, if any."""
+
+    type: TileType
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A variable that runs over one axis of a tile: 0 .. count - 1, `count` the physical extent."""
+
+    name: str
+    axis: int
+    count: int
+
+
+Bindings = tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where a tile of a tensor parameter lies in memory.
+
+    Element (lane_0, lane_1, ...) of the tile is at source indices `indices` (offset = sum of index * stride), in bounds
+    only if all `guards` hold; out of bounds a load gives `other` and a store writes nothing.
+    """
+
+    parameter: str
+    type: TileType
+    indices: tuple[Expr, ...]
+    guards: tuple[Guard, ...] = ()
+    other: float | int = 0
+    lanes: tuple[Lane, ...] = ()
+    bindings: Bindings = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """Base of all operations; `location` is where the user wrote it."""
+
+    location: SourceLocation | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Operation):
+    """A scalar number known when compiling, of the type of `result`."""
+
+    result: Value
+    value: int | float | bool
+
+
+@dataclass(frozen=True, eq=False)
+class Argument(Operation):
+    """The value of a run-time scalar parameter (`Parameter.kind == "scalar"`)."""
+
+    result: Value
+    parameter: str
+
+
+@dataclass(frozen=True, eq=False)
+class Index(Operation):
+    """An integer expression as a scalar, or as a tile where it has lanes. `arange` is an Index too."""
+
+    result: Value
+    expr: Expr
+    lanes: tuple[Lane, ...] = ()
+    bindings: Bindings = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Operation):
+    """A row of `language.PRIMITIVES` applied to values; see there for the meaning of `function` and `attributes`."""
+
+    results: tuple[Value, ...]
+    function: str
+    operands: tuple[Value, ...]
+    attributes: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def result(self) -> Value:
+        (result,) = self.results
+        return result
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        return dict(self.attributes).get(name, default)
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Operation):
+    """Read a tile; the result has the type of the access."""
+
+    result: Value
+    access: Access
+
+
+@dataclass(frozen=True, eq=False)
+class Store(Operation):
+    """Write a value of exactly the access's type."""
+
+    access: Access
+    value: Value
+
+
+Block = tuple[Operation, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class For(Operation):
+    """`for variable in range(start, stop, step)`, carrying values.
+
+    `arguments` are the carried values as the body sees them (first `initial`, then the last iteration's `yields`);
+    `results` are they after the loop. `variable` occurs in expressions only. `step` is a non-zero constant or, bound,
+    taken to be positive. `hints` are keywords for the backend (`num_stages`, `flatten`, ...).
+    """
+
+    variable: str
+    start: Expr
+    stop: Expr
+    step: Expr
+    bindings: Bindings
+    initial: tuple[Value, ...]
+    arguments: tuple[Value, ...]
+    body: Block
+    yields: tuple[Value, ...]
+    results: tuple[Value, ...]
+    hints: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class While(Operation):
+    """`while condition: body`, carrying values; `before` computes `condition` from `arguments` in each round."""
+
+    initial: tuple[Value, ...]
+    arguments: tuple[Value, ...]
+    before: Block
+    condition: Value
+    body: Block
+    yields: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class If(Operation):
+    """A branch on a run-time scalar of type int1; `results` take the yields of the branch taken."""
+
+    condition: Value
+    then_body: Block
+    then_yields: tuple[Value, ...]
+    else_body: Block
+    else_yields: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Print(Operation):
+    """`print` in an application: text pieces and values in the order in which they were given."""
+
+    pieces: tuple[str | Value, ...]
+    end: str = "\n"
+
+
+@dataclass(frozen=True, eq=False)
+class Breakpoint(Operation):
+    """`breakpoint()` in an application, with what the user's names stand for there."""
+
+    variables: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Lambda:
+    """A combining function of `reduce` and `associative_scan`: scalars in, scalars out."""
+
+    name: str
+    arguments: tuple[Value, ...]
+    body: Block
+    yields: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A kernel parameter that the program uses.
+
+    kind "tensor": memory with `sizes` and `strides` (numbers where the specialisation knows them, else the variable of
+    the run-time argument); "scalar": a number given at each call. `wide` tensors need 64-bit offsets.
+    """
+
+    name: str
+    kind: str
+    dtype: DType
+    sizes: tuple[Expr, ...] = ()
+    strides: tuple[Expr, ...] = ()
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Program:
+    """What one program instance does. `grid` is the outermost shape; `axes` names the program index of each dimension."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    grid: tuple[Expr, ...]
+    axes: tuple[str, ...]
+    body: Block
+    facts: Facts
+
+    def parameter(self, name: str) -> Parameter:
+        return next(parameter for parameter in self.parameters if parameter.name == name)
+
+
+def blocks(operation: Operation) -> tuple[Block, ...]:
+    """The blocks nested directly in an operation."""
+    match operation:
+        case For(body=body):
+            return (body,)
+        case While(before=before, body=body):
+            return (before, body)
+        case If(then_body=then_body, else_body=else_body):
+            return (then_body, else_body)
+    return ()
+
+
+def walk(block: Block):
+    """Yield every operation of a block in program order, nested ones after their parent."""
+    for operation in block:
+        yield operation
+        for nested in blocks(operation):
+            yield from walk(nested)
+
+
+def operands(operation: Operation) -> tuple[Value, ...]:
+    """The values that an operation itself reads (those of nested blocks aside, their yields included)."""
+    match operation:
+        case Index(bindings=bindings):
+            return tuple(value for _, value in bindings)
+        case Apply(operands=values):
+            return values
+        case Load(access=access):
+            return tuple(value for _, value in access.bindings)
+        case Store(access=access, value=value):
+            return (*(bound for _, bound in access.bindings), value)
+        case For():
+            return (*(value for _, value in operation.bindings), *operation.initial, *operation.yields)
+        case While():
+            return (*operation.initial, operation.condition, *operation.yields)
+        case If():
+            return (operation.condition, *operation.then_yields, *operation.else_yields)
+        case Print(pieces=pieces):
+            return tuple(piece for piece in pieces if isinstance(piece, Value))
+        case Breakpoint(variables=variables):
+            return tuple(value for _, value in variables if isinstance(value, Value))
+    return ()
+
+
+def results(operation: Operation) -> tuple[Value, ...]:
+    """The values that an operation defines for what follows it."""
+    match operation:
+        case Constant(result=result) | Argument(result=result) | Index(result=result) | Load(result=result):
+            return (result,)
+        case Apply(results=values) | For(results=values) | While(results=values) | If(results=values):
+            return values
+    return ()

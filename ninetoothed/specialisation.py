@@ -1,0 +1,68 @@
+"""What a compiled variant may rely on: a plain, hashable value made of a call's arguments, and all that the compiler sees of them.
+
+Two calls whose specialisations are equal run the same code. Only *classes* of run-time numbers enter it (divisible by 16
+or not, 1 or not, the power-of-two bucket of a size that is loaded as a tile), so that a new batch size or sequence length
+compiles nothing once its class has been seen. Sizes declared constexpr enter exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ninetoothed.dtypes import DType
+from ninetoothed.expr import Expr, Facts, Range, const, var
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What is known of one kernel argument: a tensor, a run-time scalar ("scalar") or a compile-time one ("constant").
+
+    `wide`: some element lies beyond 2^31 - 1 elements from the first. `aligned`: the address is a multiple of 16 bytes.
+    """
+
+    kind: str
+    dtype: DType | None = None
+    wide: bool = False
+    aligned: bool = True
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Specialisation:
+    """The facts under which one variant of a kernel is compiled.
+
+    arguments: one a kernel parameter, in order.
+    constants: (name, number) for symbols known exactly: constexprs, chosen block sizes, constexpr sizes, sizes and
+        strides that are 1, strides that are 0.
+    aliases: (name, other name) for sizes that must agree and did, so that one run-time argument serves both.
+    divisible: sizes and strides that are multiples of 16.
+    buckets: (name, upper bound) for sizes loaded as tiles; the bound is a power of two (0 or 1 for such sizes).
+    nonempty: sizes known to be at least 1.
+    shared_grid: whether all parameters have the same outermost shape, dimension by dimension, so that one set of program
+        indices serves all.
+    """
+
+    arguments: tuple[Argument, ...]
+    constants: tuple[tuple[str, Any], ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+    divisible: frozenset[str] = frozenset()
+    buckets: tuple[tuple[str, int], ...] = ()
+    shared_grid: bool = True
+    dot_precision: str = "highest"
+
+    def bindings(self) -> dict[str, Expr]:
+        """What to put for symbols: numbers that are known, and one name for sizes that agree."""
+        numbers = {name: const(value) for name, value in self.constants if isinstance(value, int)}
+        return {name: numbers.get(other, var(other)) for name, other in self.aliases} | numbers
+
+    def facts(self, names) -> Facts:
+        """The ranges of the run-time integers `names`: sizes from 0 (or 1 where nothing runs on 0), and their divisors."""
+        upper = dict(self.buckets)
+        facts = Facts()
+        for name in names:
+            facts = facts.bind(name, 0, upper.get(name), 16 if name in self.divisible else 1)
+        return facts
+
+
+__all__ = ["Argument", "Range", "Specialisation"]
