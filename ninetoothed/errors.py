@@ -1,0 +1,63 @@
+"""The errors that a user's mistake can raise: one base class, one class for each kind of mistake."""
+
+import os
+import sys
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class NineToothedError(Exception):
+    """Base of every error that NineToothed raises on purpose."""
+
+
+class ArrangementError(NineToothedError, ValueError):
+    """A meta-operation that does not fit its tensor, or a tensor or symbol that cannot be made."""
+
+
+class ApplicationError(NineToothedError, SyntaxError):
+    """A construct that an application may not use; the message points at the user's source.
+
+    `filename`, `lineno`, `offset` (1-based column) and `text` are those of `SyntaxError`.
+    """
+
+    def __init__(self, message, filename=None, lineno=None, offset=None, text=None):
+        super().__init__(message, (filename, lineno, offset, text))
+
+    def __str__(self):
+        place = f"{self.filename}:{self.lineno}:{self.offset}: " if self.filename else ""
+        if not self.text:
+            return f"{place}{self.msg}"
+        stripped = self.text.rstrip("\n").lstrip()
+        indent = len(self.text) - len(self.text.lstrip())
+        caret = " " * max((self.offset or 1) - 1 - indent, 0) + "^"
+        return f"{place}{self.msg}\n    {stripped}\n    {caret}"
+
+
+class ArgumentError(NineToothedError, ValueError):
+    """An argument of a kernel's call whose value or shape does not fit."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument of a kernel's call whose type does not fit."""
+
+
+class CompilationError(NineToothedError, RuntimeError):
+    """A backend could not compile a program."""
+
+
+class UnsupportedError(NineToothedError, NotImplementedError):
+    """Something that the language has, and this backend or this version does not."""
+
+
+def user_line():
+    """`file:line: source` of the innermost frame outside the package, or an empty string."""
+    import linecache
+
+    frame = sys._getframe(1)
+    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    path, line = frame.f_code.co_filename, frame.f_lineno
+    source = linecache.getline(path, line, frame.f_globals).strip()
+    return f"{path}:{line}: {source}" if source else f"{path}:{line}"

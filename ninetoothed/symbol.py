@@ -1,0 +1,287 @@
+"""Symbols: what a user writes for a number that is not known yet."""
+
+import ast
+import itertools
+import numbers
+
+from ninetoothed import expr as algebra
+from ninetoothed.errors import ArrangementError, user_line
+from ninetoothed.expr import Expr, const, maximum, minimum, var
+
+_fresh = itertools.count()
+
+_OPERATIONS = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+_FUNCTIONS = {"min": minimum, "max": maximum, "cdiv": algebra.cdiv}
+
+
+class Symbol:
+    """A name, or an expression over names and integers with `+ - * // %`, `min`, `max` and `cdiv`.
+
+    `repr` prints it in the order in which it was written; `expr` is its canonical form. Symbols are equal where they
+    print the same. A symbol with `constexpr=True` is given by the caller of a kernel, one with `meta=True` is chosen by
+    the compiler within `[lower_bound, upper_bound]`.
+
+    Raises `ValueError` for a text that is no such expression, and for options on anything but a plain name.
+
+    >>> Symbol("BLOCK_SIZE_M") * Symbol("BLOCK_SIZE_N") + 0
+    BLOCK_SIZE_M * BLOCK_SIZE_N
+    """
+
+    def __init__(
+        self, expr, constexpr=None, meta=None, lower_bound=None, upper_bound=None, power_of_two=None, _leaves=None
+    ):
+        self._node = _parse(expr)
+        self.constexpr = constexpr
+        self.meta = meta
+        self._leaves = _leaves
+        options = (constexpr, meta, lower_bound, upper_bound, power_of_two)
+        if self.name is None and any(option is not None for option in options):
+            raise _error(f"`{self}` is not a plain name, so it takes no options", "give them to the names in it")
+        if constexpr and meta:
+            raise _error(f"`{self}` is constexpr and meta at once", "constexpr: the caller chooses; meta: the compiler")
+        default = (32, 1024) if meta else (1, 2**20) if constexpr else (None, None)
+        self.lower_bound = default[0] if lower_bound is None else lower_bound
+        self.upper_bound = default[1] if upper_bound is None else upper_bound
+        self.power_of_two = bool(meta) if power_of_two is None and (meta or constexpr) else power_of_two
+
+    @property
+    def name(self):
+        """The name of a plain name, None for any other expression."""
+        return self._node.id if isinstance(self._node, ast.Name) else None
+
+    @property
+    def expr(self) -> Expr:
+        cached = self.__dict__.get("_expr")
+        if cached is None:
+            cached = self.__dict__["_expr"] = _canonical(self._node)
+        return cached
+
+    @property
+    def leaves(self):
+        """`{name: Symbol}` of the plain names in it, with the options that they were made with."""
+        if self.name is not None:
+            return {self.name: self}
+        if self._leaves is None:
+            names = (node.id for node in _names(self._node))
+            self._leaves = {name: Symbol(name) for name in names}
+        return self._leaves
+
+    def __repr__(self):
+        cached = self.__dict__.get("_text")
+        if cached is None:
+            cached = self.__dict__["_text"] = ast.unparse(self._node)
+        return cached
+
+    def __eq__(self, other):
+        if isinstance(other, Symbol):
+            return repr(self) == repr(other)
+        if isinstance(other, numbers.Integral):
+            return isinstance(self._node, ast.Constant) and self._node.value == other
+        return NotImplemented
+
+    def __hash__(self):
+        return hash(self._node.value if isinstance(self._node, ast.Constant) else repr(self))
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __add__(self, other):
+        return self if _is(other, 0) else _binary(self, ast.Add, other)
+
+    def __radd__(self, other):
+        return self if _is(other, 0) else _binary(other, ast.Add, self)
+
+    def __sub__(self, other):
+        return self if _is(other, 0) else _binary(self, ast.Sub, other)
+
+    def __rsub__(self, other):
+        return _binary(other, ast.Sub, self)
+
+    def __mul__(self, other):
+        return self if _is(other, 1) else _binary(self, ast.Mult, other)
+
+    def __rmul__(self, other):
+        return self if _is(other, 1) else _binary(other, ast.Mult, self)
+
+    def __floordiv__(self, other):
+        return self if _is(other, 1) else _binary(self, ast.FloorDiv, other)
+
+    def __rfloordiv__(self, other):
+        return _binary(other, ast.FloorDiv, self)
+
+    def __mod__(self, other):
+        return _binary(self, ast.Mod, other)
+
+    def __rmod__(self, other):
+        return _binary(other, ast.Mod, self)
+
+    def __neg__(self):
+        return Symbol(ast.UnaryOp(ast.USub(), self._node), _leaves=self.leaves)
+
+    def __truediv__(self, other):
+        raise TypeError(f"`{self} / {other}`: sizes are integers; write `//`, or `cdiv` to round up")
+
+    __rtruediv__ = __truediv__
+
+    def __lt__(self, other):
+        raise TypeError(
+            f"`{self}` has no value yet, so it cannot be ordered; `ninetoothed.symbol.smallest` and `largest` give symbols"
+        )
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def subs(self, values):
+        """This symbol with numbers (or symbols) for names: an `int` where no name is left.
+
+        >>> (Symbol("a") + Symbol("b")).subs({"a": 1, "b": 2})
+        3
+        """
+        if not values.keys() & self.leaves.keys():
+            return self
+        return from_expr(
+            self.expr.subs({name: algebra.as_expr(value) for name, value in values.items()}),
+            {**self.leaves, **{k: v for value in values.values() for k, v in leaves_of(value).items()}},
+        )
+
+
+def block_size(lower_bound=None, upper_bound=None):
+    """A fresh symbol that the compiler chooses: a power of two in `[lower_bound, upper_bound]`, by default [32, 1024]."""
+    name = f"ninetoothed_block_size_{next(_fresh)}"
+    return Symbol(name, meta=True, lower_bound=lower_bound, upper_bound=upper_bound)
+
+
+def smallest(*values):
+    """`min` of ints and symbols: an int where all are, otherwise a symbol."""
+    return _call("min", minimum, values)
+
+
+def largest(*values):
+    """`max` of ints and symbols: an int where all are, otherwise a symbol."""
+    return _call("max", maximum, values)
+
+
+def as_size(value):
+    """An `int` where the value is one (or a symbol without names), otherwise the symbol; a string is parsed.
+
+    Raises `TypeError` for anything else.
+    """
+    if isinstance(value, str):
+        value = Symbol(value)
+    if isinstance(value, Symbol):
+        return value.expr.constant if not value.leaves else value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"expected an int or a Symbol, got {value!r}")
+    return value.__index__()
+
+
+def from_expr(expression: Expr, leaves=None):
+    """The symbol that prints a canonical expression, or its value where it is constant."""
+    if expression.is_constant:
+        return expression.constant
+    leaves = leaves or {}
+    if str(expression) in leaves:
+        return leaves[str(expression)]
+    kept = {name: leaves.get(name) or Symbol(name) for name in sorted(expression.variables)}
+    return Symbol(str(expression), _leaves=kept if str(expression) not in kept else None)
+
+
+def leaves_of(value):
+    """`{name: Symbol}` of the names in an int or a symbol."""
+    return value.leaves if isinstance(value, Symbol) else {}
+
+
+def _call(name, fold, values):
+    values = [as_size(value) for value in values]
+    folded = fold(*map(algebra.as_expr, values))
+    if folded.is_constant:
+        return folded.constant
+    for value in values:
+        if algebra.as_expr(value) == folded:
+            return value
+    call = ast.Call(ast.Name(name, ast.Load()), [_node_of(value) for value in values], [])
+    return Symbol(call, _leaves=_merged(*values))
+
+
+def _binary(left, operation, right):
+    nodes = _node_of(left), _node_of(right)
+    if None in nodes:
+        return NotImplemented
+    return Symbol(ast.BinOp(nodes[0], operation(), nodes[1]), _leaves=_merged(left, right))
+
+
+def _merged(*values):
+    """All leaves; of two with one name the one with options, so that a plain mention does not hide them."""
+    merged = {}
+    for value in values:
+        for name, leaf in leaves_of(value).items():
+            known = merged.get(name)
+            if known is None or not (known.constexpr or known.meta):
+                merged[name] = leaf
+    return merged
+
+
+def _is(value, number):
+    return isinstance(value, numbers.Integral) and value == number
+
+
+def _node_of(value):
+    if isinstance(value, Symbol):
+        return value._node
+    if isinstance(value, numbers.Integral):
+        value = int(value)
+        return ast.Constant(value) if value >= 0 else ast.UnaryOp(ast.USub(), ast.Constant(-value))
+    return None
+
+
+def _parse(source):
+    if isinstance(source, ast.expr):
+        return source
+    if isinstance(source, Symbol):
+        return source._node
+    node = _node_of(source)
+    if node is not None:
+        return node
+    if not isinstance(source, str):
+        raise _error(f"a symbol is a name or an expression, not {source!r}", 'write for example Symbol("BLOCK_SIZE")')
+    try:
+        node = ast.parse(source.strip(), mode="eval").body
+        _canonical(node)
+    except (SyntaxError, TypeError) as error:
+        raise _error(f"`{source}` is no expression over names and integers", str(error)) from None
+    return node
+
+
+def _names(node):
+    if isinstance(node, ast.Name):
+        yield node
+    for child in (*getattr(node, "args", ()), *(getattr(node, a, None) for a in ("left", "right", "operand"))):
+        if child is not None:
+            yield from _names(child)
+
+
+def _canonical(node) -> Expr:
+    if isinstance(node, ast.Name):
+        return var(node.id)
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        return const(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_canonical(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+        return _OPERATIONS[type(node.op)](_canonical(node.left), _canonical(node.right))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and node.args:
+        return _FUNCTIONS[node.func.id](*map(_canonical, node.args))
+    raise TypeError(f"`{ast.unparse(node)}` is not one of + - * // % min max cdiv")
+
+
+def _error(what, remedy):
+    place = user_line()
+    return ArrangementError(f"{what}; {remedy}" + (f"\n  at {place}" if place else ""))
