@@ -1,0 +1,64 @@
+"""Clocks: device time, host time, CPU time, and the ceilings of a device. What is compared is measured in one run, in turns."""
+
+import statistics
+import time
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What a device was seen to reach: bytes a second of a large copy, operations a second of a large product."""
+
+    bytes: float
+    operations: float
+
+
+def device_times(calls, rounds=3, warmup=25, rep=100):
+    """Milliseconds on the GPU of each call (`{name: function}`): the median over rounds, in which the calls take turns."""
+    from triton.testing import do_bench
+
+    samples = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            samples[name].append(do_bench(call, warmup=warmup, rep=rep, return_mode="median"))
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def host_time(call, calls=200, rounds=5):
+    """Microseconds for which one call keeps the host; the inputs should be small, so that the GPU is never waited for."""
+    samples = []
+    with torch.inference_mode():
+        for _ in range(rounds):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(calls):
+                call()
+            samples.append((time.perf_counter() - start) / calls)
+    torch.cuda.synchronize()
+    return 1e6 * statistics.median(samples)
+
+
+def cpu_times(calls, rounds=15, warmup=2):
+    """Milliseconds on the CPU of each call (`{name: function}`): the median over rounds, in which the calls take turns."""
+    for _ in range(warmup):
+        for call in calls.values():
+            call()
+    samples = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            samples[name].append(time.perf_counter() - start)
+    return {name: 1e3 * statistics.median(values) for name, values in samples.items()}
+
+
+def ceilings(dtype):
+    """Measure the current GPU: a copy of 2 GiB, counting bytes both ways, and an 8192^3 product in this type."""
+    source = torch.randn(2**29, device="cuda")
+    target = torch.empty_like(source)
+    a, b = torch.randn(2, 8192, 8192, device="cuda").to(dtype)
+    milliseconds = device_times({"copy": lambda: target.copy_(source), "mm": lambda: torch.mm(a, b)}, rounds=1)
+    moved = 2 * source.numel() * source.element_size()
+    return Ceilings(moved / milliseconds["copy"] * 1e3, 2 * 8192**3 / milliseconds["mm"] * 1e3)

@@ -1,0 +1,27 @@
+import torch
+
+from benchmarks.tasks import Task
+
+
+def products(input, mat2):
+    (m, k), n = input.shape, mat2.shape[1]
+    return 2 * m * n * k
+
+
+def square(size):
+    return lambda r: ((r(size, size), r(size, size)), {})
+
+
+TASK = Task(
+    name="mm",
+    eager=torch.mm,
+    products=products,
+    cases={
+        "paper": square(4096),
+        "quick": square(512),
+        "cpu": square(512),
+        **{f"size {size}": square(size) for size in (1000, 4088, 4095, 4104, 8192)},
+        "transposed": lambda r: ((r(4096, 4096), r(4096, 4096).T), {}),
+        "sliced": lambda r: ((r(4096, 8192)[:, :4096], r(4096, 8192)[:, :4096]), {}),
+    },
+)

@@ -1,0 +1,84 @@
+import triton
+import triton.language as tl
+
+
+@triton.autotune(
+    configs=[
+        triton.Config(
+            {"BLOCK_SIZE_M": 128, "BLOCK_SIZE_N": 256, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8},
+            num_warps=8,
+            num_stages=3,
+        ),
+        triton.Config(
+            {"BLOCK_SIZE_M": 128, "BLOCK_SIZE_N": 128, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8},
+            num_warps=8,
+            num_stages=3,
+        ),
+        triton.Config(
+            {"BLOCK_SIZE_M": 128, "BLOCK_SIZE_N": 128, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8},
+            num_warps=4,
+            num_stages=4,
+        ),
+        triton.Config(
+            {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8},
+            num_warps=4,
+            num_stages=4,
+        ),
+    ],
+    key=["m", "n", "k"],
+)
+@triton.jit
+def kernel(
+    input_ptr,
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    beta,
+    alpha,
+    m,
+    n,
+    k,
+    input_stride_m,
+    input_stride_n,
+    a_stride_m,
+    a_stride_k,
+    b_stride_k,
+    b_stride_n,
+    c_stride_m,
+    c_stride_n,
+    INPUT_PRECISION: tl.constexpr,
+    BLOCK_SIZE_M: tl.constexpr,
+    BLOCK_SIZE_N: tl.constexpr,
+    BLOCK_SIZE_K: tl.constexpr,
+    GROUP_SIZE_M: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    num_pid_m = tl.cdiv(m, BLOCK_SIZE_M)
+    num_pid_n = tl.cdiv(n, BLOCK_SIZE_N)
+    num_pid_in_group = GROUP_SIZE_M * num_pid_n
+    first_pid_m = pid // num_pid_in_group * GROUP_SIZE_M
+    group_size_m = min(num_pid_m - first_pid_m, GROUP_SIZE_M)
+    pid_m = first_pid_m + pid % num_pid_in_group % group_size_m
+    pid_n = pid % num_pid_in_group // group_size_m
+
+    offs_m = pid_m * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
+    offs_n = pid_n * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+    offs_k = tl.arange(0, BLOCK_SIZE_K)
+    a_ptrs = a_ptr + (offs_m % m)[:, None] * a_stride_m + offs_k[None, :] * a_stride_k
+    b_ptrs = b_ptr + offs_k[:, None] * b_stride_k + (offs_n % n)[None, :] * b_stride_n
+
+    accumulator = tl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), dtype=tl.float32)
+
+    for start_k in range(0, k, BLOCK_SIZE_K):
+        a = tl.load(a_ptrs, mask=offs_k[None, :] < k - start_k, other=0.0)
+        b = tl.load(b_ptrs, mask=offs_k[:, None] < k - start_k, other=0.0)
+        accumulator = tl.dot(a, b, accumulator, input_precision=INPUT_PRECISION)
+        a_ptrs += BLOCK_SIZE_K * a_stride_k
+        b_ptrs += BLOCK_SIZE_K * b_stride_k
+
+    rows = offs_m[:, None]
+    cols = offs_n[None, :]
+    mask = (rows < m) & (cols < n)
+    input = tl.load(input_ptr + rows * input_stride_m + cols * input_stride_n, mask=mask)
+    output = beta * input.to(tl.float32) + alpha * accumulator
+    tl.store(c_ptr + rows * c_stride_m + cols * c_stride_n, output, mask=mask)

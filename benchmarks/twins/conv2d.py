@@ -1,0 +1,119 @@
+import triton
+import triton.language as tl
+
+
+@triton.autotune(
+    configs=[
+        triton.Config(
+            {"BLOCK_SIZE_M": 128, "BLOCK_SIZE_N": 128, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8},
+            num_warps=8,
+            num_stages=3,
+        ),
+        triton.Config(
+            {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 128, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8},
+            num_warps=4,
+            num_stages=3,
+        ),
+        triton.Config(
+            {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8},
+            num_warps=4,
+            num_stages=3,
+        ),
+        triton.Config(
+            {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8},
+            num_warps=4,
+            num_stages=4,
+        ),
+    ],
+    key=["n", "c", "h", "w", "k", "p", "q", "R", "S"],
+)
+@triton.jit
+def kernel(
+    input_ptr,
+    weight_ptr,
+    bias_ptr,
+    output_ptr,
+    n,
+    c,
+    h,
+    w,
+    k,
+    p,
+    q,
+    input_stride_n,
+    input_stride_c,
+    input_stride_h,
+    input_stride_w,
+    weight_stride_k,
+    weight_stride_c,
+    weight_stride_r,
+    weight_stride_s,
+    output_stride_n,
+    output_stride_k,
+    output_stride_p,
+    output_stride_q,
+    stride_h,
+    stride_w,
+    padding_h,
+    padding_w,
+    dilation_h,
+    dilation_w,
+    R: tl.constexpr,
+    S: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    INPUT_PRECISION: tl.constexpr,
+    BLOCK_SIZE_M: tl.constexpr,
+    BLOCK_SIZE_N: tl.constexpr,
+    BLOCK_SIZE_K: tl.constexpr,
+    GROUP_SIZE_M: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    group = tl.program_id(1)
+    num_pid_m = tl.cdiv(n * p * q, BLOCK_SIZE_M)
+    num_pid_n = tl.cdiv(k, BLOCK_SIZE_N)
+    num_pid_in_group = GROUP_SIZE_M * num_pid_n
+    first_pid_m = pid // num_pid_in_group * GROUP_SIZE_M
+    group_size_m = min(num_pid_m - first_pid_m, GROUP_SIZE_M)
+    pid_m = first_pid_m + pid % num_pid_in_group % group_size_m
+    pid_n = pid % num_pid_in_group // group_size_m
+
+    offs_m = pid_m * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
+    offs_n = offs_m // (p * q)
+    offs_p = offs_m // q % p
+    offs_q = offs_m % q
+    offs_k = pid_n * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+    offs_c = tl.arange(0, BLOCK_SIZE_K)
+
+    origin_h = offs_p * stride_h - padding_h
+    origin_w = offs_q * stride_w - padding_w
+    input_ptr += group * c * input_stride_c
+    input_ptrs = input_ptr + offs_n * input_stride_n + origin_h * input_stride_h + origin_w * input_stride_w
+    input_ptrs = input_ptrs[:, None] + offs_c[None, :] * input_stride_c
+    weight_ptr += group * k * weight_stride_k
+    weight_ptrs = weight_ptr + offs_c[:, None] * weight_stride_c + (offs_k % k)[None, :] * weight_stride_k
+
+    num_blocks_c = tl.cdiv(c, BLOCK_SIZE_K)
+    accumulator = tl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), dtype=tl.float32)
+
+    for step in range(R * S * num_blocks_c):
+        r = step // num_blocks_c // S
+        s = step // num_blocks_c % S
+        start_c = step % num_blocks_c * BLOCK_SIZE_K
+
+        inside_h = (origin_h + r * dilation_h >= 0) & (origin_h + r * dilation_h < h)
+        inside_w = (origin_w + s * dilation_w >= 0) & (origin_w + s * dilation_w < w)
+        inside = inside_h & inside_w & (offs_n < n)
+        input_offset = start_c * input_stride_c + r * dilation_h * input_stride_h + s * dilation_w * input_stride_w
+        weight_offset = start_c * weight_stride_c + r * weight_stride_r + s * weight_stride_s
+
+        input = tl.load(input_ptrs + input_offset, mask=inside[:, None] & (offs_c[None, :] < c - start_c), other=0.0)
+        weight = tl.load(weight_ptrs + weight_offset, mask=offs_c[:, None] < c - start_c, other=0.0)
+        accumulator = tl.dot(input, weight, accumulator, input_precision=INPUT_PRECISION)
+
+    if HAS_BIAS:
+        accumulator += tl.load(bias_ptr + group * k + offs_k % k).to(tl.float32)[None, :]
+
+    output_ptr += group * k * output_stride_k
+    output_ptrs = output_ptr + offs_n * output_stride_n + offs_p * output_stride_p + offs_q * output_stride_q
+    output_ptrs = output_ptrs[:, None] + offs_k[None, :] * output_stride_k
+    tl.store(output_ptrs, accumulator, mask=(offs_n[:, None] < n) & (offs_k[None, :] < k))

@@ -1,0 +1,261 @@
+"""Each twin behind the arguments of PyTorch's operation: what `ninetoothed_ops/ops` is to our kernels.
+
+The ten agree with PyTorch for the floating types up to float32. They are as strict as hand-written launches usually
+are: head dimensions are powers of two, and tensors are made contiguous where a kernel expects it.
+"""
+
+import torch
+import triton
+
+from benchmarks.twins import (
+    add as add_twin,
+    addmm as addmm_twin,
+    bmm as bmm_twin,
+    conv2d as conv2d_twin,
+    mm as mm_twin,
+    rms_norm as rms_norm_twin,
+    rope as rope_twin,
+    sdpa as sdpa_twin,
+    silu as silu_twin,
+    softmax as softmax_twin,
+)
+
+LOG2_E = 1.4426950408889634
+
+
+def input_precision(dtype):
+    """How float32 products are made: what PyTorch was told. Other types have one way only."""
+    tf32 = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    return "tf32" if tf32 else "ieee"
+
+
+def num_warps(block_size):
+    """Warps for a row held in registers: some 16 elements a thread, from 1 to 32 warps."""
+    return min(32, max(1, block_size // 512))
+
+
+def rows(tensor):
+    """The tensor as rows with a unit inner stride."""
+    tensor = tensor.reshape(-1, tensor.shape[-1])
+    return tensor if tensor.stride(1) == 1 else tensor.contiguous()
+
+
+def power_of_two(name, size):
+    if size & (size - 1):
+        raise ValueError(f"{name}: expected a head dimension that is a power of two, got {size}")
+    return size
+
+
+def add(input, other, *, alpha=1):
+    input, other = (tensor.contiguous() for tensor in torch.broadcast_tensors(input, other))
+    output = torch.empty_like(input)
+    size = output.numel()
+    add_twin.kernel[(triton.cdiv(size, 1024),)](input, other, output, alpha, size, BLOCK_SIZE=1024)
+    return output
+
+
+def silu(input):
+    input = input.contiguous()
+    output = torch.empty_like(input)
+    size = output.numel()
+    silu_twin.kernel[(triton.cdiv(size, 1024),)](input, output, size, BLOCK_SIZE=1024)
+    return output
+
+
+def softmax(input, dim):
+    moved = input.movedim(dim, -1)
+    flat = rows(moved)
+    output = torch.empty(flat.shape, dtype=input.dtype, device=input.device)
+    block = triton.next_power_of_2(flat.shape[1])
+    strides = (flat.stride(0), output.stride(0))
+    softmax_twin.kernel[(flat.shape[0],)](
+        flat, output, *strides, flat.shape[1], BLOCK_SIZE=block, num_warps=num_warps(block)
+    )
+    return output.view(moved.shape).movedim(-1, dim)
+
+
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    eps = torch.finfo(input.dtype).eps if eps is None else eps
+    flat = rows(input.flatten(input.ndim - len(normalized_shape)))
+    output = torch.empty(flat.shape, dtype=input.dtype, device=input.device)
+    block = triton.next_power_of_2(flat.shape[1])
+    rms_norm_twin.kernel[(flat.shape[0],)](
+        flat,
+        flat if weight is None else weight.contiguous(),
+        output,
+        flat.stride(0),
+        output.stride(0),
+        flat.shape[1],
+        eps,
+        HAS_WEIGHT=weight is not None,
+        BLOCK_SIZE=block,
+        num_warps=num_warps(block),
+    )
+    return output.view(input.shape)
+
+
+def mm(input, mat2):
+    (m, k), n = input.shape, mat2.shape[1]
+    output = torch.empty((m, n), dtype=input.dtype, device=input.device)
+    mm_twin.kernel[lambda meta: (blocks(m, n, meta),)](
+        input,
+        mat2,
+        output,
+        m,
+        n,
+        k,
+        *input.stride(),
+        *mat2.stride(),
+        *output.stride(),
+        INPUT_PRECISION=input_precision(input.dtype),
+    )
+    return output
+
+
+def addmm(input, mat1, mat2, *, beta=1, alpha=1):
+    (m, k), n = mat1.shape, mat2.shape[1]
+    output = torch.empty((m, n), dtype=mat1.dtype, device=mat1.device)
+    addmm_twin.kernel[lambda meta: (blocks(m, n, meta),)](
+        input,
+        mat1,
+        mat2,
+        output,
+        float(beta),
+        float(alpha),
+        m,
+        n,
+        k,
+        *input.expand(m, n).stride(),
+        *mat1.stride(),
+        *mat2.stride(),
+        *output.stride(),
+        INPUT_PRECISION=input_precision(mat1.dtype),
+    )
+    return output
+
+
+def bmm(input, mat2):
+    (batch, m, k), n = input.shape, mat2.shape[2]
+    output = torch.empty((batch, m, n), dtype=input.dtype, device=input.device)
+    bmm_twin.kernel[lambda meta: (blocks(m, n, meta), batch)](
+        input,
+        mat2,
+        output,
+        m,
+        n,
+        k,
+        *input.stride(),
+        *mat2.stride(),
+        *output.stride(),
+        INPUT_PRECISION=input_precision(input.dtype),
+    )
+    return output
+
+
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    stride, padding, dilation = (pair(value) for value in (stride, padding, dilation))
+    n, _, h, w = input.shape
+    k, c, r, s = weight.shape
+    p, q = (
+        (size + 2 * pad - dil * (kernel - 1) - 1) // step + 1
+        for size, pad, dil, kernel, step in zip((h, w), padding, dilation, (r, s), stride, strict=True)
+    )
+    output = torch.empty((n, k, p, q), dtype=input.dtype, device=input.device)
+    conv2d_twin.kernel[lambda meta: (blocks(n * p * q, k // groups, meta), groups)](
+        input,
+        weight,
+        input if bias is None else bias.contiguous(),
+        output,
+        n,
+        c,
+        h,
+        w,
+        k // groups,
+        p,
+        q,
+        *input.stride(),
+        *weight.stride(),
+        *output.stride(),
+        *stride,
+        *padding,
+        *dilation,
+        R=r,
+        S=s,
+        HAS_BIAS=bias is not None,
+        INPUT_PRECISION=input_precision(input.dtype),
+    )
+    return output
+
+
+def rope(input, sin, cos, interleaved=True):
+    batch, seq_len, num_heads, head_dim = input.shape
+    input, sin, cos = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (input, sin, cos))
+    sin, cos = (table.expand(batch, seq_len, head_dim // 2) for table in (sin, cos))
+    output = torch.empty(input.shape, dtype=input.dtype, device=input.device)
+    block = triton.next_power_of_2(num_heads)
+    rope_twin.kernel[(seq_len, batch, triton.cdiv(num_heads, block))](
+        input,
+        sin,
+        cos,
+        output,
+        num_heads,
+        *input.stride()[:3],
+        *sin.stride()[:2],
+        *cos.stride()[:2],
+        *output.stride()[:3],
+        INTERLEAVED=interleaved,
+        HEAD_DIM=power_of_two("rope", head_dim),
+        BLOCK_SIZE_H=block,
+    )
+    return output
+
+
+def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+    if dropout_p:
+        raise ValueError("sdpa: the twin has no dropout")
+    batch, num_heads, query_len, head_dim = query.shape
+    group_size = num_heads // key.shape[1]
+    if group_size != 1 and not enable_gqa:
+        raise ValueError("sdpa: different numbers of heads need enable_gqa=True")
+    scale = head_dim**-0.5 if scale is None else scale
+    mask = additive_mask(attn_mask, query, key)
+    output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+    sdpa_twin.kernel[lambda meta: (triton.cdiv(query_len, meta["BLOCK_SIZE_M"]), batch * num_heads)](
+        query,
+        key,
+        value,
+        query if mask is None else mask,
+        output,
+        scale * LOG2_E,
+        num_heads,
+        group_size,
+        query_len,
+        key.shape[2],
+        *query.stride(),
+        *key.stride(),
+        *value.stride(),
+        *((0,) * 4 if mask is None else mask.stride()),
+        *output.stride(),
+        IS_CAUSAL=is_causal,
+        HAS_MASK=mask is not None,
+        INPUT_PRECISION=input_precision(query.dtype),
+        HEAD_DIM=power_of_two("sdpa", head_dim),
+    )
+    return output
+
+
+def additive_mask(mask, query, key):
+    """A mask of numbers to add to the scores, of shape (batch, heads, query length, key length); None stays None."""
+    if mask is None:
+        return None
+    if mask.dtype == torch.bool:
+        mask = torch.zeros(mask.shape, dtype=query.dtype, device=mask.device).masked_fill(~mask, float("-inf"))
+    return mask.expand(*query.shape[:3], key.shape[2])
+
+
+def blocks(m, n, meta):
+    return triton.cdiv(m, meta["BLOCK_SIZE_M"]) * triton.cdiv(n, meta["BLOCK_SIZE_N"])
+
+
+def pair(value):
+    return (value, value) if isinstance(value, int) else tuple(value)

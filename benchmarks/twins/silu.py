@@ -1,0 +1,13 @@
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(input_ptr, output_ptr, num_elements, BLOCK_SIZE: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < num_elements
+
+    input = tl.load(input_ptr + offsets, mask=mask).to(tl.float32)
+    output = input * tl.sigmoid(input)
+
+    tl.store(output_ptr + offsets, output, mask=mask)

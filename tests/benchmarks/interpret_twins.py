@@ -1,0 +1,81 @@
+"""Run every Triton twin in Triton's interpreter, on small odd shapes, and print its error against float64.
+
+A program of its own: TRITON_INTERPRET must be set before Triton is imported.
+"""
+
+import json
+import sys
+
+import torch
+import torch.nn.functional as F
+import triton
+
+from benchmarks.tasks.rope import rope
+from benchmarks.twins import addmm, bmm, conv2d, launch, mm, sdpa
+
+
+def cases(r):
+    """(operation, arguments, keyword arguments, PyTorch's function) of each case; `r` makes a random tensor."""
+    yield "add", (r(1027), r(1027)), {"alpha": 0.5}, torch.add
+    yield "add", (r(3, 1, 5), r(7, 5)), {}, torch.add
+    yield "silu", (r(33, 65),), {}, F.silu
+    yield "softmax", (r(5, 77), -1), {}, torch.softmax
+    yield "softmax", (r(5, 7, 3), 1), {}, torch.softmax
+    yield "rms_norm", (r(5, 77), (77,)), {}, F.rms_norm
+    yield "rms_norm", (r(3, 4, 100), (4, 100), r(4, 100), 1e-3), {}, F.rms_norm
+    yield "mm", (r(35, 50), r(50, 37)), {}, torch.mm
+    yield "mm", (r(50, 35).T, r(37, 50).T), {}, torch.mm
+    yield "addmm", (r(35, 37), r(35, 50), r(50, 37)), {"beta": 0.7, "alpha": 1.3}, torch.addmm
+    yield "addmm", (r(37), r(35, 50), r(50, 37)), {}, torch.addmm
+    yield "bmm", (r(3, 35, 20), r(3, 20, 37)), {}, torch.bmm
+    yield "conv2d", (r(2, 5, 9, 8), r(6, 5, 3, 2)), {}, F.conv2d
+    yield (
+        "conv2d",
+        (r(2, 8, 11, 9), r(6, 4, 3, 3), r(6)),
+        {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2},
+        F.conv2d,
+    )
+    yield "rope", (r(2, 5, 3, 16), r(5, 8), r(5, 8)), {}, rope
+    yield "rope", (r(2, 5, 3, 16), r(2, 5, 8), r(2, 5, 8)), {"interleaved": False}, rope
+    attention = F.scaled_dot_product_attention
+    yield "sdpa", (r(1, 2, 50, 16), r(1, 2, 70, 16), r(1, 2, 70, 16)), {"scale": 0.3}, attention
+    yield "sdpa", (r(1, 2, 70, 16), r(1, 2, 70, 16), r(1, 2, 70, 16)), {"is_causal": True}, attention
+    yield "sdpa", (r(1, 2, 40, 16), r(1, 2, 70, 16), r(1, 2, 70, 16)), {"is_causal": True}, attention
+    yield "sdpa", (r(1, 4, 40, 16), r(1, 2, 64, 16), r(1, 2, 64, 16)), {"enable_gqa": True}, attention
+    mask = torch.rand(40, 50) > 0.5
+    mask[3] = False
+    yield "sdpa", (r(2, 2, 40, 16), r(2, 2, 50, 16), r(2, 2, 50, 16)), {"attn_mask": mask}, attention
+    yield "sdpa", (r(1, 2, 40, 16), r(1, 2, 50, 16), r(1, 2, 50, 16)), {"attn_mask": r(1, 1, 40, 50)}, attention
+
+
+def shrink():
+    """Leave each tuned kernel one configuration of small blocks: without a GPU there is nothing to measure."""
+    blocks = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 16, "GROUP_SIZE_M": 2}
+    for twin in (addmm, bmm, conv2d, mm):
+        twin.kernel.configs = [triton.Config(blocks)]
+    sdpa.kernel.configs = [triton.Config({"BLOCK_SIZE_M": 32, "BLOCK_SIZE_N": 16})]
+
+
+def double(value):
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def main():
+    torch.manual_seed(0)
+    shrink()
+    for dtype in (torch.float32, torch.float16):
+        for operation, args, kwargs, reference in cases(lambda *shape, dtype=dtype: torch.randn(shape).to(dtype)):
+            actual = getattr(launch, operation)(*args, **kwargs)
+            # PyTorch's default eps is that of the tensor's own type.
+            known = {"eps": torch.finfo(dtype).eps} if operation == "rms_norm" and len(args) == 2 else {}
+            expected = reference(*map(double, args), **{key: double(v) for key, v in kwargs.items()}, **known)
+            same = actual.shape == expected.shape and actual.dtype == dtype
+            error = ((actual.double() - expected).norm() / expected.norm()).item() if same else float("nan")
+            json.dump(
+                {"operation": operation, "dtype": str(dtype), "options": str(list(kwargs)), "error": error}, sys.stdout
+            )
+            print()
+
+
+if __name__ == "__main__":
+    main()
