@@ -1,0 +1,132 @@
+"""Which modules of transformers compute what NineToothed's modules compute.
+
+transformers has a copy of Llama's norm in more than a hundred files, and of four models' attention in dozens. A copy is
+recognised by its code: the compiled `forward` (and, for attention, the rotary embedding and the attention function that
+it calls) must equal that of Llama, Mistral, Qwen2 or Qwen3. So Gemma's `1 + weight`, rotary embeddings of interleaved
+pairs, soft caps and attention sinks are left alone, and so is a class that another library has patched.
+"""
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from types import CodeType, FunctionType
+
+from torch import nn
+from transformers.activations import SiLUActivation
+
+from ..modules.attention import IMPLEMENTATIONS, NTAttention, projects
+from ..modules.eligibility import unsuitable, unsupported
+from ..modules.rms_norm import NTRMSNorm
+from ..modules.silu import NTSiLU
+
+MODELS = "transformers.models"
+LLAMA = "llama.modeling_llama"
+# Attention whose forward calls q_norm and k_norm on each head, and attention that has none.
+PLAIN = (f"{LLAMA}.LlamaAttention", "mistral.modeling_mistral.MistralAttention", "qwen2.modeling_qwen2.Qwen2Attention")
+NORMED = ("qwen3.modeling_qwen3.Qwen3Attention",)
+# What these forwards call by name in their own file.
+CALLED = ("apply_rotary_pos_emb", "rotate_half", "eager_attention_forward", "repeat_kv")
+PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_key_values")
+
+
+def rms_norm(module: nn.Module) -> type[nn.Module] | str | None:
+    """NTRMSNorm for Llama's norm and its copies."""
+    cls = type(module)
+    if not cls.__name__.endswith("RMSNorm") or cls.__module__.startswith("torch."):
+        return None
+    if not _same(_forward(cls), f"{LLAMA}.LlamaRMSNorm"):
+        return "its forward is not that of LlamaRMSNorm"
+    return _more_than_forward(cls) or unsuitable(module, "weight") or NTRMSNorm
+
+
+def silu(module: nn.Module) -> type[nn.Module] | str | None:
+    """NTSiLU for what `hidden_act="silu"` makes."""
+    if type(module) is not SiLUActivation:
+        return None
+    return _more_than_forward(SiLUActivation) or unsuitable(module) or NTSiLU
+
+
+def attention(module: nn.Module) -> type[nn.Module] | str | None:
+    """NTAttention for the attention of Llama, Mistral, Qwen2 and Qwen3, and its copies."""
+    if not projects(module):
+        return None
+    return _unlike(module) or unsuitable(module) or _unready(module) or NTAttention
+
+
+RULES = (rms_norm, silu, attention)
+
+
+def _unlike(module: nn.Module) -> str | None:
+    """Why the module computes something else than the four kinds of attention do."""
+    cls, config = type(module), getattr(module, "config", None)
+    if getattr(module, "attn_logit_softcapping", None) or getattr(config, "attn_logit_softcapping", None):
+        return "it soft-caps its attention logits"
+    forward = _forward(cls)
+    kinds = NORMED if hasattr(module, "q_norm") or hasattr(module, "k_norm") else PLAIN
+    if not _same(forward, *kinds):
+        return "its forward is not that of Llama's, Mistral's, Qwen2's or Qwen3's attention"
+    for name in CALLED:
+        if not _same(forward.__globals__.get(name), f"{LLAMA}.{name}"):
+            return f"its {name} is not that of Llama"
+    return _more_than_forward(cls)
+
+
+def _unready(module: nn.Module) -> str | None:
+    """Why the module, of a known kind, cannot be swapped as it stands."""
+    implementation = module.config._attn_implementation
+    if implementation not in IMPLEMENTATIONS:
+        return (
+            f"the model's attention implementation is {implementation!r}: model.set_attn_implementation('sdpa') first"
+        )
+    weight = getattr(module.q_proj, "weight", None)
+    return None if weight is None else unsupported(weight, "q_proj's weight")
+
+
+def _more_than_forward(cls: type[nn.Module]) -> str | None:
+    """A class that is no more than its forward can be exchanged for another with the same forward."""
+    if cls.__mro__ != (cls, nn.Module, object):
+        return "a subclass, which may compute something else"
+    kinds = (FunctionType, property, classmethod, staticmethod)
+    extra = [n for n, v in vars(cls).items() if isinstance(v, kinds) and n not in ("__init__", "forward", "extra_repr")]
+    return f"it has {', '.join(extra)} beside its forward" if extra else None
+
+
+def _forward(cls: type[nn.Module]) -> Callable | None:
+    return vars(cls).get("forward")
+
+
+def _same(function: Callable | None, *paths: str) -> bool:
+    code = _code(function)
+    return code is not None and code in map(_reference, paths)
+
+
+@functools.cache
+def _reference(path: str) -> tuple | None:
+    """The code of a class's forward, or of a function, of transformers; None where it is not its file's any more."""
+    file, name = path.rsplit(".", 1)
+    try:
+        found = getattr(importlib.import_module(f"{MODELS}.{file}"), name)
+    except (ImportError, AttributeError):
+        return None
+    function = _forward(found) if isinstance(found, type) else found
+    code = _code(function)
+    if code is None or function.__code__.co_filename != sys.modules[f"{MODELS}.{file}"].__file__:
+        return None
+    if path in (*PLAIN, *NORMED) and not set(PARAMETERS) <= set(function.__code__.co_varnames):
+        return None
+    return code
+
+
+def _code(function: Callable | None) -> tuple | None:
+    """What a function does, in a form that compares: its instructions and all that they name, but no docstring."""
+    code = getattr(function, "__code__", None)
+    return None if code is None else _comparable(code, function.__doc__)
+
+
+def _comparable(code: CodeType, doc: str | None = None) -> tuple:
+    constants = tuple(
+        _comparable(constant) if isinstance(constant, CodeType) else repr(None if constant == doc else constant)
+        for constant in code.co_consts
+    )
+    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars

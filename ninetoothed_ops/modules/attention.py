@@ -1,0 +1,127 @@
+"""Attention of transformers' Llama, Mistral and Qwen models on NineToothed's rope and sdpa."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ninetoothed.errors import ArgumentTypeError, UnsupportedError
+
+from .autocast import autocast
+
+# The implementations of `config._attn_implementation` whose masks `NTAttention` reads. A model makes its masks for the
+# implementation that its config names, and configs are shared between models: so `NTAttention` takes the masks as they
+# are, and changes no config and no registry.
+IMPLEMENTATIONS = ("sdpa", "eager")
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
+
+
+class NTAttention(nn.Module):
+    """An attention module with `q_proj`, `k_proj`, `v_proj` and `o_proj`, on `ninetoothed.rope` and `ninetoothed.sdpa`.
+
+    It exists only in the place of an attention module of transformers (`swap_modules` puts it there), keeps all that
+    this holds (projections, `q_norm` and `k_norm` where there are, scale, layer index), and is called the same way:
+
+        q, k, v = rope(q_norm(q_proj(x))), rope(k_norm(k_proj(x))), v_proj(x)
+        output = o_proj(softmax(q k^T * scaling + mask) v)
+
+    `forward(hidden_states, position_embeddings, attention_mask, past_key_values)`: `(B, S, hidden)`; a cosine and a
+    sine table, `(1 or B, S, D)`; None or a mask that broadcasts to `(B, heads, S, keys)`; None or a cache. It gives
+    `(B, S, hidden)`, and None for the attention weights, which it never holds. Causality and sliding windows come as
+    the model says them: in the mask or, where it makes none because plain causality is meant, in `is_causal`.
+    """
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise ArgumentTypeError(
+            "NTAttention cannot be made from arguments: ninetoothed_ops.swap_modules(model) puts it in the place of a "
+            "model's attention."
+        )
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        position_embeddings: tuple[torch.Tensor, torch.Tensor] | None = None,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: Any = None,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, None]:
+        self._check(kwargs)
+        shape = (*hidden_states.shape[:-1], -1, self.head_dim)
+        query = self.q_proj(hidden_states).view(shape)
+        key = self.k_proj(hidden_states).view(shape)
+        value = self.v_proj(hidden_states).view(shape).transpose(1, 2)
+        if hasattr(self, "q_norm"):
+            query, key = self.q_norm(query), self.k_norm(key)
+
+        cos, sin = position_embeddings
+        query = _rotate(query, cos, sin).transpose(1, 2)
+        key = _rotate(key, cos, sin).transpose(1, 2)
+        if past_key_values is not None:
+            key, value = past_key_values.update(key, value, self.layer_idx)
+
+        is_causal = self._is_causal(query.shape[2], attention_mask, kwargs.get("is_causal"))
+        output = self._attend(query, key, value, attention_mask, is_causal)
+        return self.o_proj(output.transpose(1, 2).reshape(*hidden_states.shape[:-1], -1)), None
+
+    def _is_causal(self, length: int, mask: torch.Tensor | None, asked: bool | None) -> bool:
+        """Whether the lack of a mask means causality.
+
+        To "sdpa" it does, except for a single token, which sees all that is in the cache. "eager" makes a mask for that:
+        its lack means that every token sees every other.
+        """
+        if mask is not None or self.config._attn_implementation == "eager" or length == 1:
+            return False
+        return bool(getattr(self, "is_causal", True) if asked is None else asked)
+
+    def _attend(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, is_causal: bool
+    ) -> torch.Tensor:
+        """softmax(query key^T * scaling + mask) value, all `(B, heads, length, D)`."""
+        if is_causal:
+            # There are more keys than queries here only in a static cache before its first use: the rest is unwritten.
+            key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
+        query, key, value, mask = autocast(query, key, value, mask)
+        dropout = self.attention_dropout if self.training else 0.0
+        grouped = self.num_key_value_groups > 1
+        return torch.ops.ninetoothed.sdpa(
+            query, key, value, mask, dropout, is_causal, scale=self.scaling, enable_gqa=grouped
+        )
+
+    def _check(self, kwargs: dict[str, Any]) -> None:
+        """Raises UnsupportedError for what the model may have been set to since the swap."""
+        implementation = self.config._attn_implementation
+        if implementation not in IMPLEMENTATIONS:
+            raise UnsupportedError(
+                f"NTAttention (layer {self.layer_idx}): it reads the masks of the attention implementations "
+                f"{' and '.join(IMPLEMENTATIONS)}, and the model's is {implementation!r} now. Set it back with "
+                "model.set_attn_implementation('sdpa'), or take the swap back with report.undo()."
+            )
+        weights = kwargs.get("output_attentions", getattr(self.config, "output_attentions", False))
+        if weights and implementation == "eager":
+            raise UnsupportedError(
+                f"NTAttention (layer {self.layer_idx}): output_attentions=True asks for attention weights, which it "
+                "never holds. Leave that out, or take the swap back with report.undo() and keep the model's attention: "
+                "swap_modules(model, lambda module, name: not hasattr(module, 'q_proj'))."
+            )
+
+
+def _rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotary embedding of `(B, S, heads, D)` by tables `(1 or B, S, D)`, whose second halves repeat the first."""
+    batch, length, _, dim = states.shape
+    # float32 tables make a half's rotation float32, as PyTorch's promotion does; the types differ only under autocast.
+    dtype = torch.promote_types(states.dtype, cos.dtype)
+    sin, cos = (table[..., : dim // 2].expand(batch, length, -1).to(dtype) for table in (sin, cos))
+    return torch.ops.ninetoothed.rope(states.to(dtype), sin, cos, False)
+
+
+def projects(module: nn.Module) -> bool:
+    return all(isinstance(getattr(module, name, None), nn.Module) for name in PROJECTIONS)
+
+
+def replacement(module: nn.Module) -> type[nn.Module] | str | None:
+    """A reason for whatever looks like attention: whether NTAttention can replace it, only an integration knows."""
+    if projects(module):
+        return "an attention module of no known kind"
+    if type(module).__name__.endswith("Attention"):
+        return f"it has no {', '.join(PROJECTIONS)}"
+    return None

@@ -1,0 +1,35 @@
+"""`torch.nn.Linear` on NineToothed's products."""
+
+import torch
+from torch import nn
+
+from .autocast import autocast
+from .eligibility import unsuitable
+
+
+class NTLinear(nn.Linear):
+    """A `torch.nn.Linear` whose product is `ninetoothed.mm`, or `ninetoothed.addmm` where it has a bias.
+
+    `forward(input)`: `(..., in_features)` -> `(..., out_features)`, `input @ weight.T + bias`. The weight is read
+    through a transposed view: it is never copied.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        input, weight, bias = autocast(input, self.weight, self.bias)
+        rows = input.flatten(0, -2) if input.ndim > 1 else input.unsqueeze(0)
+        if bias is None:
+            output = torch.ops.ninetoothed.mm(rows, weight.t())
+        else:
+            output = torch.ops.ninetoothed.addmm(bias, rows, weight.t())
+        return output.view(*input.shape[:-1], weight.shape[0])
+
+
+def replacement(module: nn.Module) -> type[nn.Module] | str | None:
+    """`NTLinear` for a plain `torch.nn.Linear`, a reason for what only looks like one, None for anything else."""
+    if type(module) is nn.Linear:
+        return unsuitable(module, "weight", "bias") or NTLinear
+    if isinstance(module, nn.Linear):
+        return unsuitable(module) or "a subclass of torch.nn.Linear, which may compute something else"
+    if "Linear" in type(module).__name__:
+        return "not a torch.nn.Linear"
+    return None

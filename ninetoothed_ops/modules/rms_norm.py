@@ -1,0 +1,41 @@
+"""`torch.nn.RMSNorm` on NineToothed's rms_norm."""
+
+import torch
+from torch import nn
+
+from .eligibility import unsuitable
+
+
+class NTRMSNorm(nn.RMSNorm):
+    """A `torch.nn.RMSNorm` on `ninetoothed.rms_norm`.
+
+    `forward(input)`: `(..., *normalized_shape)` -> the same shape, `input / sqrt(mean(input ** 2) + eps) * weight`, the
+    mean over `normalized_shape` in float32.
+
+    An instance may also hold what transformers' `LlamaRMSNorm` holds: a `weight` of one dimension and
+    `variance_epsilon`.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        eps = getattr(self, "variance_epsilon", None)
+        if eps is None:
+            return torch.ops.ninetoothed.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+        if self.weight.dtype == input.dtype:
+            return torch.ops.ninetoothed.rms_norm(input, self.weight.shape, self.weight, eps)
+        # Llama's norm leaves types that differ to PyTorch's promotion: float32 weights make a half's output float32.
+        return self.weight * torch.ops.ninetoothed.rms_norm(input, self.weight.shape, None, eps)
+
+    def extra_repr(self) -> str:
+        eps = getattr(self, "variance_epsilon", None)
+        return super().extra_repr() if eps is None else f"{tuple(self.weight.shape)}, eps={eps}"
+
+
+def replacement(module: nn.Module) -> type[nn.Module] | str | None:
+    """`NTRMSNorm` for a plain `torch.nn.RMSNorm`, a reason for what only looks like one, None for anything else."""
+    if type(module) is nn.RMSNorm:
+        return unsuitable(module, "weight") or NTRMSNorm
+    if isinstance(module, nn.RMSNorm):
+        return unsuitable(module) or "a subclass of torch.nn.RMSNorm, which may compute something else"
+    if "RMSNorm" in type(module).__name__:
+        return "not a torch.nn.RMSNorm"
+    return None

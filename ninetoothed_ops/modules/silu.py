@@ -1,0 +1,27 @@
+"""`torch.nn.SiLU` on NineToothed's silu."""
+
+import torch
+from torch import nn
+
+from .eligibility import unsuitable
+
+
+class NTSiLU(nn.SiLU):
+    """A `torch.nn.SiLU` on `ninetoothed.silu`: `forward(input)` is `input * sigmoid(input)`, of any shape."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        output = torch.ops.ninetoothed.silu(input)
+        # Activations of other libraries that are put on this class have no such option.
+        return input.copy_(output) if getattr(self, "inplace", False) else output
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if getattr(self, "inplace", False) else ""
+
+
+def replacement(module: nn.Module) -> type[nn.Module] | str | None:
+    """`NTSiLU` for a plain `torch.nn.SiLU`, a reason for what only looks like one, None for anything else."""
+    if type(module) is nn.SiLU:
+        return unsuitable(module) or NTSiLU
+    if isinstance(module, nn.SiLU):
+        return unsuitable(module) or "a subclass of torch.nn.SiLU, which may compute something else"
+    return None

@@ -1,0 +1,150 @@
+"""Putting NineToothed's modules in the place of a model's own, and taking them out again.
+
+A swap gives a module another class and nothing else: it stays the same object, with the same parameters, buffers, hooks
+and attributes, wherever it is referenced from. So there is nothing to copy when swapping and nothing to copy back when
+undoing.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torch import nn
+
+from ninetoothed.errors import ArgumentTypeError, NineToothedError
+
+from . import attention, linear, rms_norm, silu
+
+Rule = Callable[[nn.Module], type[nn.Module] | str | None]
+Filter = Callable[[nn.Module, str], bool]
+
+REPLACEMENTS = (linear.NTLinear, rms_norm.NTRMSNorm, silu.NTSiLU, attention.NTAttention)
+RULES: tuple[Rule, ...] = (linear.replacement, rms_norm.replacement, silu.replacement, attention.replacement)
+
+
+class SwapError(NineToothedError, RuntimeError):
+    """A swap that cannot be taken back as things are."""
+
+
+class Row(NamedTuple):
+    """One module of a report: swapped from `old` to `new`, or, where `new` is None, left alone for a `reason`."""
+
+    name: str
+    old: type[nn.Module]
+    new: type[nn.Module] | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SwapReport:
+    """What `swap_modules` did: iterates over rows `(name, old, new, reason)`, prints as a table, and can undo it."""
+
+    rows: tuple[Row, ...]
+    modules: tuple[nn.Module, ...] = field(repr=False)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def swapped(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.new is not None)
+
+    @property
+    def skipped(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.new is None)
+
+    def undo(self) -> None:
+        """Gives every module its class back, whatever its weights have become since; a second call does nothing.
+
+        Raises SwapError, and changes nothing, where a module has been given a third class in between.
+        """
+        swapped = [(row, module) for row, module in zip(self.rows, self.modules) if row.new is not None]
+        pending = [(row, module) for row, module in swapped if type(module) is not row.old]
+        for row, module in pending:
+            if type(module) is not row.new:
+                raise SwapError(
+                    f"undo: {_named(row)} was {row.old.__name__}, was made {row.new.__name__}, and something has made "
+                    f"it {type(module).__name__} since. Take that back first (remove the parametrisation, unshard), "
+                    "then call undo() again."
+                )
+        for row, module in pending:
+            module.__class__ = row.old
+
+    def __repr__(self) -> str:
+        """One line for the modules of each layer of a list: they are numbered the same and differ in nothing else."""
+        groups: dict[tuple[str, str, str], list[str]] = {}
+        for row in self.rows:
+            pattern = ".".join("*" if part.isdigit() else part for part in row.name.split("."))
+            outcome = f"left alone: {row.reason}" if row.new is None else row.new.__name__
+            groups.setdefault((pattern, row.old.__name__, outcome), []).append(_named(row))
+        lines = [
+            (names[0] if len(names) == 1 else pattern, str(len(names)), old, outcome)
+            for (pattern, old, outcome), names in groups.items()
+        ]
+        table = [("module", "count", "was", "is now"), *lines]
+        widths = [max(len(line[column]) for line in table) for column in range(3)]
+        body = "\n".join(
+            "  ".join((*(cell.ljust(width) for cell, width in zip(line, widths)), line[3])) for line in table
+        )
+        return f"{len(self.swapped)} swapped, {len(self.skipped)} left alone\n{body}"
+
+
+def swap_modules(model: nn.Module, filter_fn: Filter | None = None) -> SwapReport:
+    """Puts NTLinear, NTRMSNorm, NTSiLU and NTAttention in the place of a model's own modules, itself included.
+
+    Only instances inside `model` change, and of them only the class. `filter_fn(module, name)` says of each module that
+    could be swapped whether it shall be. Modules that look like one of these and cannot be swapped are reported with
+    the reason. A module that two models share is one module, and is swapped in both.
+
+        report = swap_modules(model)
+        print(report)
+        report.undo()
+    """
+    if not isinstance(model, nn.Module):
+        raise ArgumentTypeError(f"swap_modules: model must be a torch.nn.Module, and is a {type(model).__name__}.")
+    rules = _rules(model)
+    # Every decision before the first change: a filter_fn that raises leaves the model as it was.
+    decisions = [(_decide(module, name, rules, filter_fn), module) for name, module in model.named_modules()]
+    decisions = [(row, module) for row, module in decisions if row is not None]
+    report = SwapReport(tuple(row for row, _ in decisions), tuple(module for _, module in decisions))
+    for row, module in decisions:
+        if row.new is not None:
+            module.__class__ = row.new
+    return report
+
+
+def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Filter | None) -> Row | None:
+    old = type(module)
+    if old in REPLACEMENTS:
+        return Row(name, old, None, "swapped before")
+    verdict = next((verdict for rule in rules if (verdict := rule(module)) is not None), None)
+    if verdict is None:
+        return None
+    if isinstance(verdict, str):
+        return Row(name, old, None, verdict)
+    if filter_fn is not None and not filter_fn(module, name):
+        return Row(name, old, None, "filter_fn said no")
+    return Row(name, old, verdict)
+
+
+def _rules(model: nn.Module) -> tuple[Rule, ...]:
+    """The rules for `torch.nn`, after those for transformers where the model has a module of its."""
+    if "transformers" in sys.modules and any(map(_from_transformers, model.modules())):
+        from ..integrations import transformers
+
+        return (*transformers.RULES, *RULES)
+    return RULES
+
+
+def _from_transformers(module: nn.Module) -> bool:
+    # Models with code of their own on the hub live in `transformers_modules`.
+    packages = {base.__module__.partition(".")[0] for base in type(module).__mro__}
+    return not packages.isdisjoint({"transformers", "transformers_modules"})
+
+
+def _named(row: Row) -> str:
+    return row.name or "the model itself"
