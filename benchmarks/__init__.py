@@ -1,1 +1,1 @@
-"""The evaluation of the paper: `benchmarks.kernels`, `benchmarks.cpu` and `benchmarks.code`, each run with `python -m`."""
+"""The paper's evaluation, one command each: `python -m benchmarks.kernels`, `benchmarks.cpu` and `benchmarks.code`."""

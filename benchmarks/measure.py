@@ -1,4 +1,4 @@
-"""Clocks: device time, host time, CPU time, and the ceilings of a device. What is compared is measured in one run, in turns."""
+"""Clocks: device time, host time, CPU time, and the ceilings of a device. Whatever is compared takes turns."""
 
 import statistics
 import time
@@ -16,7 +16,7 @@ class Ceilings:
 
 
 def device_times(calls, rounds=3, warmup=25, rep=100):
-    """Milliseconds on the GPU of each call (`{name: function}`): the median over rounds, in which the calls take turns."""
+    """Milliseconds on the GPU of each call (`{name: function}`): the median over rounds in which they take turns."""
     from triton.testing import do_bench
 
     samples = {name: [] for name in calls}
@@ -27,7 +27,7 @@ def device_times(calls, rounds=3, warmup=25, rep=100):
 
 
 def host_time(call, calls=200, rounds=5):
-    """Microseconds for which one call keeps the host; the inputs should be small, so that the GPU is never waited for."""
+    """Microseconds for which one call keeps the host; the inputs should be small: then the GPU is never waited for."""
     samples = []
     with torch.inference_mode():
         for _ in range(rounds):
@@ -41,7 +41,7 @@ def host_time(call, calls=200, rounds=5):
 
 
 def cpu_times(calls, rounds=15, warmup=2):
-    """Milliseconds on the CPU of each call (`{name: function}`): the median over rounds, in which the calls take turns."""
+    """Milliseconds on the CPU of each call (`{name: function}`): the median over rounds in which they take turns."""
     for _ in range(warmup):
         for call in calls.values():
             call()

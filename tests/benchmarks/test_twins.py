@@ -1,0 +1,86 @@
+"""The twins are only worth comparing with if they are right, and if they compile to what a GPU runs well."""
+
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from benchmarks import tasks
+
+triton = pytest.importorskip("triton")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def test_interpreted_twins_agree_with_float64():
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    script = ROOT / "tests" / "benchmarks" / "interpret_twins.py"
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {result["case"].split()[0] for result in results} == set(tasks.NAMES)
+    # A NaN, as of an element never written or a wrong shape, is not below any bound.
+    assert [result for result in results if not result["error"] < result["bound"]] == []
+
+
+class Recorder:
+    """Stands in for a kernel: `launch` calls it, and it keeps what it was called with."""
+
+    def __init__(self, kernel):
+        self.autotuner = kernel if hasattr(kernel, "configs") else None
+        self.function = kernel.fn if self.autotuner else kernel
+
+    def __getitem__(self, grid):
+        return self.record
+
+    def record(self, *args, **kwargs):
+        values = dict(zip(self.function.arg_names, args, strict=False))
+        config = self.autotuner.configs[0].all_kwargs() if self.autotuner else {}
+        self.values = {**values, **kwargs, **config}
+
+    def compile(self, capability):
+        """The kernel compiled for a GPU that need not be here, specialised as Triton does: divisible by 16, or 1."""
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+
+        types = {torch.float16: "*fp16", torch.float32: "*fp32"}
+        signature, constants, attributes = {}, {}, {}
+        for index, parameter in enumerate(self.function.params):
+            value = self.values[parameter.name]
+            if parameter.is_constexpr or (type(value) is int and value == 1):
+                signature[parameter.name] = "constexpr"
+                constants[parameter.name] = value
+                continue
+            integer = type(value) is int
+            tensor = isinstance(value, torch.Tensor)
+            signature[parameter.name] = types[value.dtype] if tensor else "i32" if integer else "fp32"
+            if tensor or (integer and value % 16 == 0):
+                attributes[(index,)] = [["tt.divisibility", 16]]
+        source = ASTSource(self.function, signature, constants, attributes)
+        options = {key: self.values[key] for key in ("num_warps", "num_stages") if key in self.values}
+        return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+
+
+@pytest.mark.parametrize("name", tasks.NAMES)
+def test_twin_compiles_for_hopper(name, monkeypatch):
+    from benchmarks.twins import launch
+
+    module = importlib.import_module(f"benchmarks.twins.{name}")
+    recorder = Recorder(module.kernel)
+    monkeypatch.setattr(module, "kernel", recorder)
+    args, kwargs = tasks.load(name).cases["paper"](lambda *shape: torch.empty(shape, dtype=torch.half, device="meta"))
+    result = getattr(launch, name)(*args, **kwargs)
+    expected = tasks.load(name).eager(*args, **kwargs)
+    assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+
+    compiled = recorder.compile(90)
+    ptx = compiled.asm["ptx"]
+    if tasks.load(name).products(*args, **kwargs):
+        assert "wgmma.mma_async" in ptx
+    else:
+        assert "ld.global.v4" in ptx, "loads should be 16 bytes a thread"
