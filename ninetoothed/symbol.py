@@ -133,9 +133,7 @@ class Symbol:
     __rtruediv__ = __truediv__
 
     def __lt__(self, other):
-        raise TypeError(
-            f"`{self}` has no value yet, so it cannot be ordered; `ninetoothed.symbol.smallest` and `largest` give symbols"
-        )
+        raise TypeError(f'`{self}` has no value yet, so it has no order; write for example Symbol("min(a, b)")')
 
     __le__ = __gt__ = __ge__ = __lt__
 
@@ -154,7 +152,7 @@ class Symbol:
 
 
 def block_size(lower_bound=None, upper_bound=None):
-    """A fresh symbol that the compiler chooses: a power of two in `[lower_bound, upper_bound]`, by default [32, 1024]."""
+    """A fresh symbol that the compiler chooses: a power of two in `[lower_bound, upper_bound]`, else [32, 1024]."""
     name = f"ninetoothed_block_size_{next(_fresh)}"
     return Symbol(name, meta=True, lower_bound=lower_bound, upper_bound=upper_bound)
 

@@ -412,7 +412,7 @@ def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
 
 
 def _reduce(r: Expr, b: Expr) -> tuple[Expr, Expr, Expr, Expr] | None:
-    """`(r', b', g, low)` with `r // b == r' // b'` and `r % b == g * (r' % b') + low`, or None where nothing cancels."""
+    """`(r', b', g, low)` with `r // b == r' // b'`, `r % b == g * (r' % b') + low`; None if nothing cancels."""
     coefficients = [c for monomial, c in r.terms if monomial] + [c for _, c in b.terms]
     g = math.gcd(*coefficients)
     if g > 1:

@@ -1,0 +1,96 @@
+"""An arranged tensor as a frozen value: where it comes from, what it looks like, and the steps in between."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ninetoothed.symbol import Symbol, leaves_of
+
+Size = int | Symbol
+Shape = tuple[Size, ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parameter as the caller passes it.
+
+    `sizes` and `strides` have one entry a dimension. `other` is what is read out of bounds (None: 0). `constexpr` marks
+    a compile-time scalar; `value` is its value where `has_value`.
+    """
+
+    name: str
+    sizes: Shape = ()
+    strides: Shape = ()
+    dtype: Any = field(default=None, hash=False)
+    other: Any = field(default=None, hash=False)
+    constexpr: bool | None = None
+    has_value: bool = False
+    value: Any = field(default=None, hash=False)
+    jagged_dim: int | None = None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.sizes)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One meta-operation on one level: its name, the shape of that level before it, and what its index rule needs."""
+
+    operation: str
+    level: int
+    shape: Shape
+    arguments: tuple = ()
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """`levels` are shapes, outermost first; `steps` lead from the source's one level to them."""
+
+    source: Source
+    levels: tuple[Shape, ...]
+    steps: tuple[Step, ...] = ()
+
+    @classmethod
+    def of(cls, source: Source) -> "Arrangement":
+        return cls(source, (source.sizes,))
+
+    def then(self, step: Step, *shapes: Shape, replaced: int = 1) -> "Arrangement":
+        """The arrangement after a step that puts `shapes` in the place of `replaced` levels from its own level on."""
+        levels = self.levels[: step.level] + shapes + self.levels[step.level + replaced :]
+        return replace(self, levels=levels, steps=(*self.steps, step))
+
+    def map_sizes(self, function: Callable[[Size], Size]) -> "Arrangement":
+        """Every size, stride and argument through `function` (symbols and ints alike)."""
+        source = replace(
+            self.source,
+            sizes=_mapped(self.source.sizes, function),
+            strides=_mapped(self.source.strides, function),
+        )
+        steps = tuple(
+            replace(step, shape=_mapped(step.shape, function), arguments=_mapped(step.arguments, function))
+            for step in self.steps
+        )
+        return Arrangement(source, _mapped(self.levels, function), steps)
+
+    @property
+    def symbols(self) -> dict[str, Symbol]:
+        """`{name: Symbol}` of every name that the sizes and steps mention (strides apart)."""
+        found: dict[str, Symbol] = {}
+
+        def visit(size):
+            for name, leaf in leaves_of(size).items():
+                if name not in found or not (found[name].constexpr or found[name].meta):
+                    found[name] = leaf
+            return size
+
+        _mapped(self.source.sizes, visit)
+        _mapped(self.levels, visit)
+        _mapped(tuple((step.shape, step.arguments) for step in self.steps), visit)
+        return found
+
+
+def _mapped(value, function):
+    if isinstance(value, tuple):
+        return tuple(_mapped(item, function) for item in value)
+    return function(value)
