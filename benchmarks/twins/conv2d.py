@@ -2,25 +2,26 @@ import triton
 import triton.language as tl
 
 
+# The input and the weight lie in memory with their channels innermost, the output with its pixels.
 @triton.autotune(
     configs=[
         triton.Config(
-            {"BLOCK_SIZE_M": 128, "BLOCK_SIZE_N": 128, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8},
+            {"BLOCK_SIZE_M": 128, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8},
             num_warps=8,
             num_stages=3,
         ),
         triton.Config(
-            {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 128, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8},
-            num_warps=4,
+            {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 128, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8},
+            num_warps=8,
             num_stages=3,
         ),
         triton.Config(
             {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8},
             num_warps=4,
-            num_stages=3,
+            num_stages=4,
         ),
         triton.Config(
-            {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8},
+            {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8},
             num_warps=4,
             num_stages=4,
         ),
@@ -41,17 +42,13 @@ def kernel(
     p,
     q,
     input_stride_n,
-    input_stride_c,
     input_stride_h,
     input_stride_w,
     weight_stride_k,
-    weight_stride_c,
     weight_stride_r,
     weight_stride_s,
     output_stride_n,
     output_stride_k,
-    output_stride_p,
-    output_stride_q,
     stride_h,
     stride_w,
     padding_h,
@@ -86,11 +83,11 @@ def kernel(
 
     origin_h = offs_p * stride_h - padding_h
     origin_w = offs_q * stride_w - padding_w
-    input_ptr += group * c * input_stride_c
+    input_ptr += group * c
     input_ptrs = input_ptr + offs_n * input_stride_n + origin_h * input_stride_h + origin_w * input_stride_w
-    input_ptrs = input_ptrs[:, None] + offs_c[None, :] * input_stride_c
+    input_ptrs = input_ptrs[:, None] + offs_c[None, :]
     weight_ptr += group * k * weight_stride_k
-    weight_ptrs = weight_ptr + offs_c[:, None] * weight_stride_c + (offs_k % k)[None, :] * weight_stride_k
+    weight_ptrs = weight_ptr + offs_c[:, None] + (offs_k % k)[None, :] * weight_stride_k
 
     num_blocks_c = tl.cdiv(c, BLOCK_SIZE_K)
     accumulator = tl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), dtype=tl.float32)
@@ -103,8 +100,8 @@ def kernel(
         inside_h = (origin_h + r * dilation_h >= 0) & (origin_h + r * dilation_h < h)
         inside_w = (origin_w + s * dilation_w >= 0) & (origin_w + s * dilation_w < w)
         inside = inside_h & inside_w & (offs_n < n)
-        input_offset = start_c * input_stride_c + r * dilation_h * input_stride_h + s * dilation_w * input_stride_w
-        weight_offset = start_c * weight_stride_c + r * weight_stride_r + s * weight_stride_s
+        input_offset = start_c + r * dilation_h * input_stride_h + s * dilation_w * input_stride_w
+        weight_offset = start_c + r * weight_stride_r + s * weight_stride_s
 
         input = tl.load(input_ptrs + input_offset, mask=inside[:, None] & (offs_c[None, :] < c - start_c), other=0.0)
         weight = tl.load(weight_ptrs + weight_offset, mask=offs_c[:, None] < c - start_c, other=0.0)
@@ -114,6 +111,6 @@ def kernel(
         accumulator += tl.load(bias_ptr + group * k + offs_k % k).to(tl.float32)[None, :]
 
     output_ptr += group * k * output_stride_k
-    output_ptrs = output_ptr + offs_n * output_stride_n + offs_p * output_stride_p + offs_q * output_stride_q
+    output_ptrs = output_ptr + offs_n * output_stride_n + offs_m % (p * q)
     output_ptrs = output_ptrs[:, None] + offs_k[None, :] * output_stride_k
     tl.store(output_ptrs, accumulator, mask=(offs_n[:, None] < n) & (offs_k[None, :] < k))

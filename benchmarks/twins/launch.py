@@ -154,6 +154,7 @@ def bmm(input, mat2):
 
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     stride, padding, dilation = (pair(value) for value in (stride, padding, dilation))
+    input, weight = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (input, weight))
     n, _, h, w = input.shape
     k, c, r, s = weight.shape
     p, q = (
@@ -173,9 +174,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         k // groups,
         p,
         q,
-        *input.stride(),
-        *weight.stride(),
-        *output.stride(),
+        *(input.stride(dim) for dim in (0, 2, 3)),
+        *(weight.stride(dim) for dim in (0, 2, 3)),
+        *output.stride()[:2],
         *stride,
         *padding,
         *dilation,
