@@ -27,6 +27,7 @@ import triton.language as tl
     ],
     key=["m", "n", "k"],
 )
+@triton.heuristics({"EVEN_K": lambda args: args["k"] % args["BLOCK_SIZE_K"] == 0})
 @triton.jit
 def kernel(
     a_ptr,
@@ -45,6 +46,7 @@ def kernel(
     c_stride_m,
     c_stride_n,
     INPUT_PRECISION: tl.constexpr,
+    EVEN_K: tl.constexpr,
     BLOCK_SIZE_M: tl.constexpr,
     BLOCK_SIZE_N: tl.constexpr,
     BLOCK_SIZE_K: tl.constexpr,
@@ -60,24 +62,34 @@ def kernel(
     pid_m = first_pid_m + pid % num_pid_in_group % group_size_m
     pid_n = pid % num_pid_in_group // group_size_m
 
-    offs_m = pid_m * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
-    offs_n = pid_n * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+    # Whole blocks are skipped in 64 bits, once a program; what remains of each offset fits 32.
+    start_m = pid_m * BLOCK_SIZE_M
+    start_n = pid_n * BLOCK_SIZE_N
+    offs_m = tl.arange(0, BLOCK_SIZE_M)
+    offs_n = tl.arange(0, BLOCK_SIZE_N)
     offs_k = tl.arange(0, BLOCK_SIZE_K)
     a_ptr += batch * a_stride_b
     b_ptr += batch * b_stride_b
-    a_ptrs = a_ptr + (offs_m % m)[:, None] * a_stride_m + offs_k[None, :] * a_stride_k
-    b_ptrs = b_ptr + offs_k[:, None] * b_stride_k + (offs_n % n)[None, :] * b_stride_n
+    c_ptr += batch * c_stride_b
+    a_ptr += start_m.to(tl.int64) * a_stride_m
+    b_ptr += start_n.to(tl.int64) * b_stride_n
+    c_ptr += start_m.to(tl.int64) * c_stride_m + start_n.to(tl.int64) * c_stride_n
+    a_ptrs = a_ptr + (offs_m % (m - start_m))[:, None] * a_stride_m + offs_k[None, :] * a_stride_k
+    b_ptrs = b_ptr + offs_k[:, None] * b_stride_k + (offs_n % (n - start_n))[None, :] * b_stride_n
 
     accumulator = tl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), dtype=tl.float32)
 
     for start_k in range(0, k, BLOCK_SIZE_K):
-        a = tl.load(a_ptrs, mask=offs_k[None, :] < k - start_k, other=0.0)
-        b = tl.load(b_ptrs, mask=offs_k[:, None] < k - start_k, other=0.0)
+        if EVEN_K:
+            a = tl.load(a_ptrs)
+            b = tl.load(b_ptrs)
+        else:
+            a = tl.load(a_ptrs, mask=offs_k[None, :] < k - start_k, other=0.0)
+            b = tl.load(b_ptrs, mask=offs_k[:, None] < k - start_k, other=0.0)
         accumulator = tl.dot(a, b, accumulator, input_precision=INPUT_PRECISION)
         a_ptrs += BLOCK_SIZE_K * a_stride_k
         b_ptrs += BLOCK_SIZE_K * b_stride_k
 
-    c_ptr += batch * c_stride_b
     c_ptrs = c_ptr + offs_m[:, None] * c_stride_m + offs_n[None, :] * c_stride_n
-    mask = (offs_m[:, None] < m) & (offs_n[None, :] < n)
+    mask = (offs_m[:, None] < m - start_m) & (offs_n[None, :] < n - start_n)
     tl.store(c_ptrs, accumulator, mask=mask)

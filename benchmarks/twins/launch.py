@@ -4,6 +4,8 @@ The ten agree with PyTorch for the floating types up to float32. They are as str
 are: head dimensions are powers of two, and tensors are made contiguous where a kernel expects it.
 """
 
+import math
+
 import torch
 import triton
 
@@ -34,56 +36,90 @@ def num_warps(block_size):
     return min(32, max(1, block_size // 512))
 
 
-def rows(tensor):
-    """The tensor as rows with a unit inner stride."""
-    tensor = tensor.reshape(-1, tensor.shape[-1])
-    return tensor if tensor.stride(1) == 1 else tensor.contiguous()
-
-
 def power_of_two(name, size):
     if size & (size - 1):
         raise ValueError(f"{name}: expected a head dimension that is a power of two, got {size}")
     return size
 
 
+def four_dimensions(shape, *strides):
+    """The shape, and each tuple of strides, with dimensions joined where all allow it and four in number."""
+    dims = []
+    for size, *steps in zip(shape, *strides, strict=True):
+        if size == 1:
+            continue
+        if dims and all(outer == size * step for outer, step in zip(dims[-1][1:], steps, strict=True)):
+            size *= dims.pop()[0]
+        dims.append((size, *steps))
+    if len(dims) > 4:
+        raise ValueError(f"elementwise twins: at most four dimensions that cannot be joined, got {tuple(shape)}")
+    dims = [(1, *(0 for _ in strides))] * (4 - len(dims)) + dims
+    return tuple(zip(*dims, strict=True))
+
+
 def add(input, other, *, alpha=1):
-    input, other = (tensor.contiguous() for tensor in torch.broadcast_tensors(input, other))
-    output = torch.empty_like(input)
-    size = output.numel()
-    add_twin.kernel[(triton.cdiv(size, 1024),)](input, other, output, alpha, size, BLOCK_SIZE=1024)
+    input, other = torch.broadcast_tensors(input, other)
+    output = torch.empty(input.shape, dtype=input.dtype, device=input.device)
+    shape, input_strides, other_strides = four_dimensions(output.shape, input.stride(), other.stride())
+    add_twin.kernel[(triton.cdiv(output.numel(), 1024),)](
+        input,
+        other,
+        output,
+        float(alpha),
+        output.numel(),
+        *shape[1:],
+        *input_strides,
+        *other_strides,
+        CONTIGUOUS=input.is_contiguous() and other.is_contiguous(),
+        BLOCK_SIZE=1024,
+    )
     return output
 
 
 def silu(input):
-    input = input.contiguous()
-    output = torch.empty_like(input)
-    size = output.numel()
-    silu_twin.kernel[(triton.cdiv(size, 1024),)](input, output, size, BLOCK_SIZE=1024)
+    output = torch.empty(input.shape, dtype=input.dtype, device=input.device)
+    shape, strides = four_dimensions(input.shape, input.stride())
+    silu_twin.kernel[(triton.cdiv(output.numel(), 1024),)](
+        input,
+        output,
+        output.numel(),
+        *shape[1:],
+        *strides,
+        CONTIGUOUS=input.is_contiguous(),
+        BLOCK_SIZE=1024,
+    )
     return output
 
 
 def softmax(input, dim):
     moved = input.movedim(dim, -1)
-    flat = rows(moved)
+    flat = moved.reshape(-1, moved.shape[-1])
     output = torch.empty(flat.shape, dtype=input.dtype, device=input.device)
     block = triton.next_power_of_2(flat.shape[1])
-    strides = (flat.stride(0), output.stride(0))
     softmax_twin.kernel[(flat.shape[0],)](
-        flat, output, *strides, flat.shape[1], BLOCK_SIZE=block, num_warps=num_warps(block)
+        flat,
+        output,
+        *flat.stride(),
+        output.stride(0),
+        flat.shape[1],
+        BLOCK_SIZE=block,
+        num_warps=num_warps(block),
     )
     return output.view(moved.shape).movedim(-1, dim)
 
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     eps = torch.finfo(input.dtype).eps if eps is None else eps
-    flat = rows(input.flatten(input.ndim - len(normalized_shape)))
+    flat = input.reshape(-1, math.prod(normalized_shape))
+    weight = None if weight is None else weight.reshape(-1)
     output = torch.empty(flat.shape, dtype=input.dtype, device=input.device)
     block = triton.next_power_of_2(flat.shape[1])
     rms_norm_twin.kernel[(flat.shape[0],)](
         flat,
-        flat if weight is None else weight.contiguous(),
+        flat if weight is None else weight,
         output,
-        flat.stride(0),
+        *flat.stride(),
+        0 if weight is None else weight.stride(0),
         output.stride(0),
         flat.shape[1],
         eps,

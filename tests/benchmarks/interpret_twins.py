@@ -19,11 +19,14 @@ def cases(r):
     """(operation, arguments, keyword arguments, PyTorch's function) of each case; `r` makes a random tensor."""
     yield "add", (r(1027), r(1027)), {"alpha": 0.5}, torch.add
     yield "add", (r(3, 1, 5), r(7, 5)), {}, torch.add
+    yield "add", (r(3, 5, 7, 9).permute(2, 0, 3, 1)[:, :, ::2], r(5)), {}, torch.add
     yield "silu", (r(33, 65),), {}, F.silu
+    yield "silu", (r(33, 65)[::2, 3:40],), {}, F.silu
     yield "softmax", (r(5, 77), -1), {}, torch.softmax
     yield "softmax", (r(5, 7, 3), 1), {}, torch.softmax
     yield "rms_norm", (r(5, 77), (77,)), {}, F.rms_norm
     yield "rms_norm", (r(3, 4, 100), (4, 100), r(4, 100), 1e-3), {}, F.rms_norm
+    yield "rms_norm", (r(100, 5).T, (100,), r(200)[::2], 1e-3), {}, F.rms_norm
     yield "mm", (r(35, 50), r(50, 37)), {}, torch.mm
     yield "mm", (r(50, 35).T, r(37, 50).T), {}, torch.mm
     yield "addmm", (r(35, 37), r(35, 50), r(50, 37)), {"beta": 0.7, "alpha": 1.3}, torch.addmm

@@ -32,16 +32,22 @@ class Recorder:
     """Stands in for a kernel: `launch` calls it, and it keeps what it was called with."""
 
     def __init__(self, kernel):
-        self.autotuner = kernel if hasattr(kernel, "configs") else None
-        self.function = kernel.fn if self.autotuner else kernel
+        self.configs, self.heuristics = [None], {}
+        while not isinstance(kernel, triton.JITFunction):
+            self.configs = getattr(kernel, "configs", self.configs)
+            # Triton's heuristics keep their functions under `values`.
+            self.heuristics.update(getattr(kernel, "values", {}))
+            kernel = kernel.fn
+        self.function = kernel
 
     def __getitem__(self, grid):
         return self.record
 
     def record(self, *args, **kwargs):
         values = dict(zip(self.function.arg_names, args, strict=False))
-        config = self.autotuner.configs[0].all_kwargs() if self.autotuner else {}
+        config = self.configs[0].all_kwargs() if self.configs[0] else {}
         self.values = {**values, **kwargs, **config}
+        self.values.update({name: decide(self.values) for name, decide in self.heuristics.items()})
 
     def compile(self, capability):
         """The kernel compiled for a GPU that need not be here, specialised as Triton does: divisible by 16, or 1."""
