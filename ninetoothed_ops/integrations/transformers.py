@@ -14,6 +14,7 @@ from types import CodeType, FunctionType
 
 from torch import nn
 from transformers.activations import SiLUActivation
+from transformers.utils import deprecation
 
 from ..modules.attention import IMPLEMENTATIONS, NTAttention, projects
 from ..modules.eligibility import unsuitable, unsupported
@@ -67,7 +68,7 @@ def _unlike(module: nn.Module) -> str | None:
     if not _same(forward, *kinds):
         return "its forward is not that of Llama's, Mistral's, Qwen2's or Qwen3's attention"
     for name in CALLED:
-        if not _same(forward.__globals__.get(name), f"{LLAMA}.{name}"):
+        if not _same(_undecorated(forward).__globals__.get(name), f"{LLAMA}.{name}"):
             return f"its {name} is not that of Llama"
     return _more_than_forward(cls)
 
@@ -110,18 +111,26 @@ def _reference(path: str) -> tuple | None:
     except (ImportError, AttributeError):
         return None
     function = _forward(found) if isinstance(found, type) else found
-    code = _code(function)
-    if code is None or function.__code__.co_filename != sys.modules[f"{MODELS}.{file}"].__file__:
+    function = _undecorated(function)
+    if function.__code__.co_filename != sys.modules[f"{MODELS}.{file}"].__file__:
         return None
     if path in (*PLAIN, *NORMED) and not set(PARAMETERS) <= set(function.__code__.co_varnames):
         return None
-    return code
+    return _code(function)
 
 
 def _code(function: Callable | None) -> tuple | None:
     """What a function does, in a form that compares: its instructions and all that they name, but no docstring."""
+    function = _undecorated(function)
     code = getattr(function, "__code__", None)
     return None if code is None else _comparable(code, function.__doc__)
+
+
+def _undecorated(function: Callable | None) -> Callable | None:
+    """Less the decorator by which transformers still takes an argument under its old name."""
+    while hasattr(function, "__wrapped__") and function.__code__.co_filename == deprecation.__file__:
+        function = function.__wrapped__
+    return function
 
 
 def _comparable(code: CodeType, doc: str | None = None) -> tuple:

@@ -57,7 +57,9 @@ class NTAttention(nn.Module):
         query = _rotate(query, cos, sin).transpose(1, 2)
         key = _rotate(key, cos, sin).transpose(1, 2)
         if past_key_values is not None:
-            key, value = past_key_values.update(key, value, self.layer_idx)
+            # Only early versions of transformers give a position: their static caches do not count for themselves.
+            position = ({"cache_position": kwargs["cache_position"]},) if "cache_position" in kwargs else ()
+            key, value = past_key_values.update(key, value, self.layer_idx, *position)
 
         is_causal = self._is_causal(query.shape[2], attention_mask, kwargs.get("is_causal"))
         output = self._attend(query, key, value, attention_mask, is_causal)
@@ -66,7 +68,7 @@ class NTAttention(nn.Module):
     def _is_causal(self, length: int, mask: torch.Tensor | None, asked: bool | None) -> bool:
         """Whether the lack of a mask means causality.
 
-        To "sdpa" it does, except for a single token, which sees all that is in the cache. "eager" makes a mask for that:
+        To "sdpa" it does, except for a single token, which sees all that is in the cache. "eager" makes a mask for that;
         its lack means that every token sees every other.
         """
         if mask is not None or self.config._attn_implementation == "eager" or length == 1:

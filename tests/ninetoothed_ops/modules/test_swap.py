@@ -1,0 +1,334 @@
+import copy
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations, parametrize, prune
+
+from ninetoothed.errors import NineToothedError
+from ninetoothed_ops.modules import NTLinear, NTRMSNorm, NTSiLU, SwapError, swap_modules
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+class Double(nn.Module):
+    def forward(self, weight):
+        return 2 * weight
+
+
+class Wrapper(nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+
+    def forward(self, input):
+        return self.body(input)
+
+
+class LoraLinear(nn.Linear):
+    def forward(self, input):
+        return super().forward(input) + 1
+
+
+class Linear4bit(nn.Module):
+    def forward(self, input):
+        return input
+
+
+class Quantised(torch.Tensor):
+    """Stands for the tensor subclasses that hold quantised or sharded weights."""
+
+    @staticmethod
+    def __new__(cls, data):
+        return torch.Tensor._make_subclass(cls, data)
+
+
+def network():
+    model = nn.Sequential(nn.Linear(48, 96), nn.SiLU(), nn.RMSNorm(96), nn.Linear(96, 7, bias=False)).to(DEVICE)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    return model
+
+
+def types(model):
+    return [type(module) for module in model.modules()]
+
+
+def close(actual, expected):
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+def reasons(report):
+    return {row.name: row.reason for row in report.skipped}
+
+
+def test_only_classes_change_and_undo_gives_them_back():
+    model, input = network(), torch.randn(5, 4, 48, device=DEVICE)
+    before, modules, expected = types(model), list(model), model(input).detach()
+    state = {name: dict(vars(module)) for name, module in model.named_modules()}
+    values = {key: value.clone() for key, value in model.state_dict().items()}
+
+    report = swap_modules(model)
+    assert types(model)[1:] == [NTLinear, NTSiLU, NTRMSNorm, NTLinear]
+    assert all(module is kept for module, kept in zip(model, modules))
+    # The same objects under the same names in every attribute of every module: parameters, hooks, flags, sizes.
+    for name, module in model.named_modules():
+        assert vars(module).keys() == state[name].keys()
+        assert all(value is state[name][key] for key, value in vars(module).items())
+    assert list(model.state_dict()) == list(values)
+    assert all(torch.equal(value, values[key]) for key, value in model.state_dict().items())
+    with torch.no_grad():
+        close(model(input), expected)
+
+    report.undo()
+    assert types(model) == before and torch.equal(model(input), expected)
+    report.undo()
+    assert types(model) == before
+
+
+def test_report_names_every_module_its_classes_and_why():
+    model = network()
+    model.append(LoraLinear(7, 7))
+    report = swap_modules(model, lambda module, name: name != "3")
+    assert [tuple(row) for row in report] == [
+        ("0", nn.Linear, NTLinear, ""),
+        ("1", nn.SiLU, NTSiLU, ""),
+        ("2", nn.RMSNorm, NTRMSNorm, ""),
+        ("3", nn.Linear, None, "filter_fn said no"),
+        ("4", LoraLinear, None, "a subclass of torch.nn.Linear, which may compute something else"),
+    ]
+    assert len(report) == 5 and len(report.swapped) == 3 and len(report.skipped) == 2
+    lines = repr(report).splitlines()
+    assert lines[0] == "3 swapped, 2 left alone"
+    assert lines[3].split() == ["1", "1", "SiLU", "NTSiLU"]
+    assert lines[5].split()[:3] == ["3", "1", "Linear"] and lines[5].endswith("left alone: filter_fn said no")
+
+
+def test_report_folds_the_layers_of_a_list():
+    layers = nn.ModuleList(nn.ModuleDict({"up": nn.Linear(3, 3), "down": nn.Linear(3, 3)}) for _ in range(5))
+    lines = repr(swap_modules(layers)).splitlines()
+    assert [line.split() for line in lines[2:]] == [
+        ["*.up", "5", "Linear", "NTLinear"],
+        ["*.down", "5", "Linear", "NTLinear"],
+    ]
+
+
+def test_filter_sees_modules_and_names_and_may_raise():
+    model = network()
+    seen = []
+    swap_modules(model, lambda module, name: seen.append((module, name)))
+    assert seen == [(module, str(index)) for index, module in enumerate(model)]
+    assert types(model)[1:] == [nn.Linear, nn.SiLU, nn.RMSNorm, nn.Linear]
+
+    def refuse_the_last(module, name):
+        return {"0": True, "1": True, "2": True}[name]
+
+    with pytest.raises(KeyError):
+        swap_modules(model, refuse_the_last)
+    assert types(model)[1:] == [nn.Linear, nn.SiLU, nn.RMSNorm, nn.Linear]
+
+
+def test_root_itself_and_other_models():
+    layer, other = nn.Linear(3, 4).to(DEVICE), nn.Linear(3, 4).to(DEVICE)
+    forward = nn.Linear.forward
+    report = swap_modules(layer)
+    assert type(layer) is NTLinear and report.rows[0].name == "" and "the model itself" in repr(report)
+    assert type(other) is nn.Linear and nn.Linear.forward is forward and type(nn.Linear(3, 4)) is nn.Linear
+    report.undo()
+    assert type(layer) is nn.Linear
+
+
+def test_swapping_twice():
+    model = network()
+    first = swap_modules(model)
+    second = swap_modules(model)
+    assert not second.swapped and set(reasons(second).values()) == {"swapped before"}
+    second.undo()
+    assert type(model[0]) is NTLinear
+    first.undo()
+    assert type(model[0]) is nn.Linear
+
+
+def test_a_module_with_two_parents_and_tied_weights():
+    shared = nn.Linear(8, 8)
+    model = nn.ModuleDict({"a": nn.Sequential(shared), "b": nn.Sequential(shared, nn.Linear(8, 8))}).to(DEVICE)
+    model["b"][1].weight = shared.weight
+    report = swap_modules(model)
+    assert model["a"][0] is model["b"][0] is shared and type(shared) is NTLinear
+    assert model["b"][1].weight is shared.weight and len(report) == 2
+    report.undo()
+    assert type(shared) is nn.Linear and model["b"][1].weight is shared.weight
+
+
+def test_weights_that_training_has_moved():
+    model, input = network(), torch.randn(5, 48, device=DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    report = swap_modules(model)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    with torch.no_grad():
+        moved = model(input)
+    report.undo()
+    twin = network()
+    twin.load_state_dict(model.state_dict())
+    assert torch.equal(model(input), twin(input))
+    close(moved, twin(input).detach())
+
+
+def test_hooks_flags_types_and_devices_stay():
+    model, input, calls = network().eval(), torch.randn(2, 48, device=DEVICE), []
+    model[0].register_forward_hook(lambda module, args, output: calls.append("forward") or output + 1)
+    model[1].register_forward_pre_hook(lambda module, args: calls.append("pre"))
+    model[3].register_state_dict_post_hook(lambda module, state, prefix, local: calls.append("state"))
+    expected = model(input).detach()
+    calls.clear()
+    report = swap_modules(model)
+    with torch.no_grad():
+        close(model(input), expected)
+    model.state_dict()
+    assert calls == ["forward", "pre", "state"]
+    assert not any(module.training for module in model.modules())
+    model[0].register_forward_hook(lambda module, args, output: output * 0)
+    report.undo()
+    assert model[0](input).abs().max() == 0
+
+
+def test_parameters_frozen_or_on_meta():
+    model = network().requires_grad_(False)
+    swap_modules(model)
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+    assert not model(torch.randn(2, 48, device=DEVICE)).requires_grad
+    meta = nn.Linear(3, 4, device="meta")
+    swap_modules(meta)
+    assert type(meta) is NTLinear and meta(torch.empty(2, 3, device="meta")).shape == (2, 4)
+
+
+@pytest.mark.parametrize("duplicate", (copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))))
+def test_copies_of_a_swapped_model(duplicate):
+    model, input = network(), torch.randn(5, 48, device=DEVICE)
+    report = swap_modules(model)
+    twin = duplicate(model)
+    report.undo()
+    assert types(twin)[1:] == [NTLinear, NTSiLU, NTRMSNorm, NTLinear] and type(model[0]) is nn.Linear
+    assert not {id(p) for p in twin.parameters()} & {id(p) for p in model.parameters()}
+    with torch.no_grad():
+        close(twin(input), model(input))
+
+
+def test_to_another_type():
+    model, input = network(), torch.randn(5, 48, device=DEVICE)
+    report = swap_modules(model)
+    model.to(torch.bfloat16)
+    with torch.no_grad():
+        output = model(input.bfloat16())
+        report.undo()
+        expected = model(input.bfloat16())
+    assert output.dtype == torch.bfloat16
+    assert (output.double() - expected.double()).norm() / expected.double().norm() < 3e-2
+
+
+def patched():
+    layer = nn.Linear(3, 3)
+    layer.forward = lambda input: input
+    return layer
+
+
+def parametrised():
+    layer = nn.Linear(3, 3)
+    parametrize.register_parametrization(layer, "weight", Double())
+    return layer
+
+
+def quantised():
+    layer = nn.Linear(3, 3)
+    layer.weight = nn.Parameter(Quantised(torch.randn(3, 3)), requires_grad=False)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    (
+        (patched, "patched"),
+        (parametrised, "parametrised: weight"),
+        (lambda: parametrizations.weight_norm(nn.Linear(3, 3)), "parametrised: weight"),
+        (lambda: prune.l1_unstructured(nn.Linear(3, 3), "weight", 0.5), "weight is recomputed before every call"),
+        (lambda: nn.utils.spectral_norm(nn.Linear(3, 3)), "weight is recomputed before every call"),
+        (lambda: prune.random_unstructured(nn.Linear(3, 3), "bias", 0.5), "bias is recomputed before every call"),
+        (quantised, "its weight is a Quantised"),
+        (lambda: LoraLinear(3, 3), "a subclass of torch.nn.Linear"),
+        (lambda: nn.LazyLinear(3), "a subclass of torch.nn.Linear"),
+        (lambda: nn.modules.linear.NonDynamicallyQuantizableLinear(3, 3), "a subclass of torch.nn.Linear"),
+        (Linear4bit, "not a torch.nn.Linear"),
+        (lambda: nn.Linear(3, 3, dtype=torch.complex64), "torch.complex64"),
+        (lambda: nn.Linear(3, 3).requires_grad_(False).to(torch.float8_e4m3fn), "torch.float8_e4m3fn"),
+        (lambda: nn.MultiheadAttention(4, 2), "it has no q_proj"),
+    ),
+)
+def test_left_alone_with_a_reason(make, reason):
+    model = nn.ModuleDict({"layer": make(), "plain": nn.Linear(3, 3)})
+    before = type(model["layer"])
+    report = swap_modules(model)
+    assert reason in reasons(report)["layer"]
+    assert type(model["layer"]) is before and type(model["plain"]) is NTLinear
+
+
+def test_undo_refuses_a_module_that_is_a_third_class_now_and_changes_nothing():
+    model = network()
+    report = swap_modules(model)
+    parametrize.register_parametrization(model[3], "weight", Double())
+    with pytest.raises(SwapError, match="undo: 3 was Linear, was made NTLinear, and something has made it") as caught:
+        report.undo()
+    assert isinstance(caught.value, NineToothedError) and type(model[0]) is NTLinear
+    parametrize.remove_parametrizations(model[3], "weight")
+    report.undo()
+    assert types(model)[1:] == [nn.Linear, nn.SiLU, nn.RMSNorm, nn.Linear]
+
+
+def test_parametrising_what_was_left_alone_does_not_stop_undo():
+    model = network()
+    report = swap_modules(model, lambda module, name: name != "0")
+    parametrize.register_parametrization(model[0], "weight", Double())
+    report.undo()
+    assert type(model[3]) is nn.Linear and parametrize.is_parametrized(model[0])
+
+
+def test_only_modules():
+    with pytest.raises(NineToothedError, match="swap_modules: model must be a torch.nn.Module, and is a list"):
+        swap_modules([nn.Linear(3, 3)])
+
+
+@pytest.mark.parametrize("compile", (torch.compile, lambda model, backend: model.compile(backend=backend) or model))
+def test_compiled_code_follows_the_swap(compile):
+    model, input = Wrapper(network()), torch.randn(5, 48, device=DEVICE)
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append({str(node.target) for node in graph.graph.nodes})
+        return graph
+
+    torch._dynamo.reset()
+    compiled = compile(model, backend=backend)
+    with torch.no_grad():
+        expected = compiled(input)
+        report = swap_modules(compiled)
+        close(compiled(input), expected)
+        report.undo()
+        assert torch.equal(compiled(input), expected)
+    ours = [any("ninetoothed" in target for target in graph) for graph in graphs]
+    assert len(report.swapped) == 4 and ours[:2] == [False, True]
+
+
+def test_transformers_is_never_imported_unasked():
+    program = """
+import sys
+import torch
+from torch import nn
+from ninetoothed_ops.modules import swap_modules
+assert swap_modules(nn.Sequential(nn.Linear(3, 3))).swapped
+assert "transformers" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
