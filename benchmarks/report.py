@@ -58,3 +58,8 @@ def save(path, results):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**stamp(), "results": results}, indent=2, ensure_ascii=False) + "\n")
     return path
+
+
+def slug(name):
+    """A device's name as part of a file's."""
+    return "-".join("".join(letter if letter.isalnum() else " " for letter in name.lower()).split())

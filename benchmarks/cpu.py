@@ -1,0 +1,65 @@
+"""The CPU backend against PyTorch's own CPU operators, in float32.
+
+    python -m benchmarks.cpu [--op OP ...] [--rounds N] [--output FILE] [--check]
+
+The two take turns; the table shows medians. Our goal is at most ten times PyTorch's time.
+"""
+
+import argparse
+import sys
+
+import torch
+from tqdm import tqdm
+
+import ninetoothed_ops  # noqa: F401  (registers torch.ops.ninetoothed)
+from benchmarks import measure, tasks
+from benchmarks.report import save, table
+
+GOAL = 10.0
+
+
+def compare(name, rounds):
+    """Milliseconds of PyTorch and of ours for the task's `cpu` case, and our relative error against float64."""
+    task = tasks.load(name)
+    args, kwargs = tasks.arguments(task, "cpu", torch.float32, "cpu")
+    operator = getattr(torch.ops.ninetoothed, name)
+    with torch.inference_mode():
+        error = tasks.relative_error(operator(*args, **kwargs), tasks.reference(task, args, kwargs))
+        times = measure.cpu_times(
+            {"torch": lambda: task.eager(*args, **kwargs), "ours": lambda: operator(*args, **kwargs)}, rounds
+        )
+    shapes = [tuple(value.shape) for value in args if isinstance(value, torch.Tensor)]
+    return {"op": name, "shapes": shapes, **times, "ratio": times["ours"] / times["torch"], "error": error}
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cpu", description=__doc__.splitlines()[0])
+    parser.add_argument("--op", action="append", choices=tasks.NAMES, help="only this operation (may be repeated)")
+    parser.add_argument("--rounds", type=int, default=15, help="how often each takes its turn")
+    parser.add_argument("--output", help="write the results as JSON to this file")
+    parser.add_argument("--check", action="store_true", help=f"fail where ours takes more than {GOAL:g} times as long")
+    options = parser.parse_args(arguments)
+
+    results = [compare(name, options.rounds) for name in tqdm(options.op or tasks.NAMES, disable=None, leave=False)]
+    rows = [
+        (
+            result["op"],
+            " by ".join("x".join(map(str, shape)) for shape in result["shapes"]),
+            f"{result['torch']:.3f}",
+            f"{result['ours']:.3f}",
+            f"{result['ratio']:.2f}",
+            f"{result['error']:.1e}",
+        )
+        for result in results
+    ]
+    print(f"float32, {torch.get_num_threads()} threads, PyTorch {torch.__version__}, median of {options.rounds}\n")
+    print(table(("operation", "shapes", "PyTorch, ms", "ours, ms", "ratio", "relative error"), rows))
+    slow = [result["op"] for result in results if not result["ratio"] <= GOAL]
+    print(f"\nwithin {GOAL:g} times PyTorch: {len(results) - len(slow)} of {len(results)} {' '.join(slow)}")
+    if options.output:
+        print(f"written to {save(options.output, results)}")
+    return 1 if options.check and slow else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Whatever can do a task on a GPU: ours, its twin in Triton, PyTorch eager and compiled, Liger where installed."""
+
+import functools
+import importlib.util
+
+import torch
+
+NAMES = ("ninetoothed", "triton", "eager", "inductor", "liger")
+
+
+def functions(task, args):
+    """`{peer: function}` of those that can do this task; each function takes the arguments of PyTorch's."""
+    import ninetoothed_ops  # noqa: F401  (registers torch.ops.ninetoothed)
+    from benchmarks.twins import launch
+
+    found = {
+        "ninetoothed": getattr(torch.ops.ninetoothed, task.name),
+        "triton": getattr(launch, task.name),
+        "eager": task.eager,
+        "inductor": torch.compile(lambda *args, **kwargs: task.eager(*args, **kwargs), dynamic=False),
+    }
+    liger = liger_function(task, args)
+    return {**found, "liger": liger} if liger else found
+
+
+def liger_function(task, args):
+    """Liger's function for the task, or None where it has none that does the same work, or is not installed."""
+    if importlib.util.find_spec("liger_kernel") is None:
+        return None
+    from liger_kernel.transformers import functional
+
+    if task.name == "softmax" and args[1] in (-1, args[0].ndim - 1):
+        return lambda input, dim: functional.liger_softmax(input)
+    # Liger's normalisation always multiplies by a weight.
+    if task.name == "rms_norm" and len(args) == 3:
+        return lambda input, shape, weight, eps: functional.liger_rms_norm(input, weight, eps, in_place=False)
+    return None
+
+
+def calls(task, args, kwargs):
+    """`{peer: function of no arguments}` for one set of arguments."""
+    # Compiled functions of several tasks share their code: without this they would count as its recompilations.
+    torch._dynamo.reset()
+    return {peer: functools.partial(function, *args, **kwargs) for peer, function in functions(task, args).items()}

@@ -1,0 +1,95 @@
+"""`benchmarks.kernels` with the GPU replaced: what it selects, prints, writes and draws."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from benchmarks import kernels, measure, peers, tasks
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("tqdm")
+
+
+@pytest.fixture
+def pretend(monkeypatch):
+    """A GPU that is the CPU, where every peer is PyTorch and takes as many milliseconds as its name has letters."""
+
+    def functions(task, args):
+        def broken(*args, **kwargs):
+            raise RuntimeError("no such kernel\nlong story")
+
+        return {"ninetoothed": task.eager, "triton": task.eager, "eager": task.eager, "liger": broken}
+
+    arguments = tasks.arguments
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Pretend GPU-1")
+    monkeypatch.setattr(tasks, "arguments", lambda task, case, dtype, device: arguments(task, case, dtype, "cpu"))
+    monkeypatch.setattr(peers, "functions", functions)
+    monkeypatch.setattr(measure, "ceilings", lambda dtype: measure.Ceilings(bytes=1e12, operations=1e15))
+    monkeypatch.setattr(measure, "device_times", lambda calls, **_: {name: float(len(name)) for name in calls})
+    monkeypatch.setattr(measure, "host_time", lambda call: 1.0)
+
+
+def test_table_json_and_picture(pretend, tmp_path, capsys):
+    stem = tmp_path / "run"
+    names = ("add", "mm", "rms_norm", "softmax")
+    assert (
+        kernels.main(["--quick", "--dtype", "float32", *sum((["--op", n] for n in names), []), "--output", str(stem)])
+        == 0
+    )
+    printed = capsys.readouterr().out
+    assert all(f"| {name} " in printed for name in names)
+    saved = json.loads((tmp_path / "run.json").read_text())
+    assert saved["torch"] == torch.__version__ and "date" in saved and saved["results"]["dtype"] == "float32"
+    add = saved["results"]["kernels"][0]
+    assert add["milliseconds"] == {"ninetoothed": 11.0, "triton": 6.0, "eager": 5.0}
+    assert add["errors"]["liger"] == "RuntimeError: no such kernel"
+    # Two vectors of 98432 floats read, one written, in 11 ms of which a terabyte a second would need 0.1 %.
+    assert add["bytes"] == 3 * 98432 * 4 and add["roofline"] == pytest.approx(3 * 98432 * 4 / 1e12 / 11e-3)
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_defect_of_ours_is_not_swallowed():
+    def broken(*args):
+        raise RuntimeError("ours")
+
+    task = tasks.load("add")
+    args, kwargs = tasks.arguments(task, "quick", torch.float32, "cpu")
+    with pytest.raises(RuntimeError, match="ours"):
+        kernels.check(task, {"ninetoothed": broken}, args, kwargs)
+
+
+def test_cases():
+    def pairs(**options):
+        return list(kernels.selected(SimpleNamespace(**{"op": None, "case": "paper", "quick": False, **options})))
+
+    assert pairs() == [(name, "paper") for name in tasks.NAMES]
+    assert pairs(case="transposed") == [("bmm", "transposed"), ("mm", "transposed")]
+    assert ("mm", "size 8192") in pairs(case="all") and ("mm", "cpu") not in pairs(case="all")
+
+
+def test_without_a_gpu_it_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert kernels.main([]) == 2 and "CUDA device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name, operations",
+    {
+        "mm": 2 * 512**3,
+        "addmm": 2 * 512**3,
+        "bmm": 2 * 2 * 256**3,
+        "conv2d": 2 * (12 * 12) * 64 * 64 * 9,
+        "sdpa": 4 * 8 * 256 * 256 * 64,
+        "softmax": 0,
+    }.items(),
+)
+def test_work(name, operations):
+    task = tasks.load(name)
+    args, kwargs = tasks.arguments(task, "cpu", torch.float32, "cpu")
+    result = task.eager(*args, **kwargs)
+    work = tasks.work(task, args, kwargs, result)
+    assert work.operations == operations
+    assert work.bytes == 4 * sum(value.numel() for value in (*args, result) if isinstance(value, torch.Tensor))
