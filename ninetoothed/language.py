@@ -198,7 +198,7 @@ class _Libdevice:
 libdevice = _Libdevice()
 
 
-class constexpr:  # noqa: N801 - Triton's name
+class constexpr:
     """Marks an annotation as known when compiling, as in `p: ntl.constexpr = "ieee"`; calling it returns its argument."""
 
     def __new__(cls, value=None):
@@ -211,7 +211,9 @@ def __getattr__(name: str):
     if name in dtypes.BY_NAME:
         return dtypes.BY_NAME[name]
     raise AttributeError(
-        f"ninetoothed.language has no {name!r}; it offers: {', '.join(__dir__())}" if not name.startswith("__") else name
+        f"ninetoothed.language has no {name!r}; it offers: {', '.join(__dir__())}"
+        if not name.startswith("__")
+        else name
     )
 
 

@@ -58,7 +58,7 @@ def unwrap(function: Any) -> Any:
     return inspect.unwrap(function) if inspect.isfunction(function) else function
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def parse(function: types.FunctionType) -> ParsedFunction:
     """Read and parse a function's source; a named error where Python kept none."""
     try:
@@ -111,3 +111,17 @@ def _find(tree: ast.AST, function: types.FunctionType, start: int) -> ast.Functi
 def _code_of(node: ast.Lambda) -> bytes:
     module = compile(ast.Expression(body=node), "<lambda>", "eval")
     return next(const for const in module.co_consts if isinstance(const, types.CodeType)).co_code
+
+
+def mentioned_names(application: Any) -> frozenset[str]:
+    """The parameters of an application that its own text mentions, under the names that callers of `make` see."""
+    function = application
+    while isinstance(function, functools.partial):
+        function = function.func
+    tree = parse(unwrap(getattr(function, "__func__", function))).tree
+    body = tree.body if isinstance(tree.body, list) else [tree.body]
+    names = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    if tree.args.vararg is not None and tree.args.vararg.arg in names:
+        signature = inspect.signature(function)
+        names |= {f"{tree.args.vararg.arg}_{i}" for i in range(64)} | set(signature.parameters)
+    return frozenset(names)

@@ -6,12 +6,11 @@ is no Python object of the user's own is one of the handles here.
 
 from __future__ import annotations
 
-import types
 from dataclasses import dataclass, field
 from typing import Any
 
 from ninetoothed.expr import Expr
-from ninetoothed.ir import SourceLocation, Value
+from ninetoothed.ir import Value
 
 
 @dataclass(frozen=True)
@@ -61,15 +60,6 @@ class LocalFunction:
     defaults: tuple = ()
 
 
-@dataclass(frozen=True)
-class Partial:
-    """`functools.partial` of something callable."""
-
-    function: Any
-    arguments: tuple
-    keywords: tuple[tuple[str, Any], ...]
-
-
 @dataclass(eq=False)
 class Cell:
     """A variable. Frames share cells where a helper's parameter is the caller's variable (parameters are by reference).
@@ -93,12 +83,11 @@ UNDEFINED = _Undefined()
 
 @dataclass(eq=False)
 class Frame:
-    """The variables of one function call while it is traced."""
+    """The variables of one function call while it is traced; `depth` regions were open when it began."""
 
     parsed: Any
     cells: dict[str, Cell] = field(default_factory=dict)
     parent: Frame | None = None
-    call_site: SourceLocation | None = None
     depth: int = 0
 
     def find(self, name: str) -> Cell | None:
@@ -108,6 +97,3 @@ class Frame:
                 return frame.cells[name]
             frame = frame.parent
         return None
-
-
-Callables = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)

@@ -1,0 +1,62 @@
+"""NineToothed: a language for GPU kernels in which no one writes pointers or masks.
+
+A kernel is an *arrangement* (meta-operations on symbolic tensors that cut and align the arguments into tiles) and an
+*application* (what is done with one group of tiles, as if serial); `make` integrates the two.
+"""
+
+from ninetoothed import language
+from ninetoothed.dtypes import (
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from ninetoothed.errors import (
+    ApplicationError,
+    ArgumentError,
+    ArrangementError,
+    CompilationError,
+    NineToothedError,
+    UnsupportedError,
+)
+from ninetoothed.make import Kernel, jit, make
+from ninetoothed.symbol import Symbol, block_size
+from ninetoothed.tensor import Tensor
+
+__all__ = [
+    "ApplicationError",
+    "ArgumentError",
+    "ArrangementError",
+    "CompilationError",
+    "Kernel",
+    "NineToothedError",
+    "Symbol",
+    "Tensor",
+    "UnsupportedError",
+    "bfloat16",
+    "block_size",
+    "eval",
+    "float16",
+    "float32",
+    "float64",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "jit",
+    "language",
+    "make",
+    "subs",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+]

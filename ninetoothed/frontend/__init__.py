@@ -1,0 +1,59 @@
+"""From an application to a program: the application is executed symbolically, once for each specialisation."""
+
+from __future__ import annotations
+
+from ninetoothed.definition import KernelDefinition
+from ninetoothed.errors import ApplicationError
+from ninetoothed.frontend import memory
+from ninetoothed.frontend.calls import call
+from ninetoothed.frontend.cleanup import remove_dead
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.shapes import ShapeMismatch
+from ninetoothed.frontend.values import Cell
+from ninetoothed.ir import Parameter, Program
+from ninetoothed.specialisation import Specialisation
+from ninetoothed.verify import verify
+
+__all__ = ["trace"]
+
+
+def trace(definition: KernelDefinition, specialisation: Specialisation) -> Program:
+    """What one program of a kernel does under a specialisation.
+
+    Raises `ApplicationError`, pointing at the user's source, for what an application may not do.
+    """
+    context = Context.create(definition, specialisation)
+    arguments = tuple(_cell(context, i) for i in range(len(definition.parameters)))
+    try:
+        call(context, definition.application, arguments, {})
+    except ShapeMismatch as error:
+        raise context.error(str(error)) from None
+    except RecursionError:
+        raise ApplicationError(f"kernel {definition.name!r}: the application is nested too deeply") from None
+    program = Program(
+        definition.name,
+        tuple(_parameter(context, i) for i, a in enumerate(specialisation.arguments) if a.kind != "constant"),
+        context.grid,
+        context.axes,
+        remove_dead(context.builder.top),
+        context.facts,
+    )
+    verify(program)
+    return program
+
+
+def _cell(context: Context, parameter: int) -> Cell:
+    name, argument = context.definition.parameters[parameter].name, context.argument(parameter)
+    if argument.kind == "constant":
+        return Cell(name, argument.value)
+    return Cell(name, None, memory.tile(context, parameter))
+
+
+def _parameter(context: Context, position: int) -> Parameter:
+    parameter, argument = context.definition.parameters[position], context.argument(position)
+    if argument.kind == "scalar":
+        return Parameter(parameter.name, "scalar", argument.dtype)
+    source = parameter.source
+    sizes = tuple(context.number(size) for size in source.sizes)
+    strides = tuple(context.number(stride) for stride in source.strides)
+    return Parameter(parameter.name, "tensor", argument.dtype, sizes, strides, argument.wide)

@@ -1,0 +1,263 @@
+"""Builds typed operations: conversions and broadcasts become explicit here, and nowhere else."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any
+
+from ninetoothed import dtypes, ir
+from ninetoothed.dtypes import DType, PointerType
+from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify, var
+from ninetoothed.frontend import shapes
+from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
+
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+
+
+def number_type(number) -> DType:
+    """The type that a Python number takes on its own."""
+    if isinstance(number, bool):
+        return dtypes.int1
+    if isinstance(number, int):
+        return dtypes.int32 if -(2**31) <= number < 2**31 else dtypes.int64
+    return dtypes.float32
+
+
+class Builder:
+    """Appends operations to the innermost open block. `facts` grows as loops and lanes are entered."""
+
+    def __init__(self, facts: Facts, index_type: DType):
+        self.facts = facts
+        self.index_type = index_type
+        self.location: SourceLocation | None = None
+        self._blocks: list[list[ir.Operation]] = [[]]
+        self._producers: dict[Value, ir.Operation] = {}
+        self._names: dict[str, Value] = {}
+        self._count = 0
+
+    # -- blocks ----------------------------------------------------------------------------------------------------------
+
+    def emit(self, operation: ir.Operation) -> None:
+        self._blocks[-1].append(operation)
+        for result in ir.results(operation):
+            self._producers[result] = operation
+
+    @contextmanager
+    def block(self):
+        """Collect what is emitted inside into a list of its own."""
+        operations: list[ir.Operation] = []
+        self._blocks.append(operations)
+        try:
+            yield operations
+        finally:
+            self._blocks.pop()
+
+    @contextmanager
+    def reopened(self, operations: list[ir.Operation]):
+        """Go on at the end of a block that was collected before."""
+        self._blocks.append(operations)
+        try:
+            yield
+        finally:
+            self._blocks.pop()
+
+    @property
+    def top(self) -> ir.Block:
+        return tuple(self._blocks[0])
+
+    def producer(self, value: Value) -> ir.Operation | None:
+        return self._producers.get(value)
+
+    def fresh(self, stem: str) -> str:
+        self._count += 1
+        return f"{stem}_{self._count}"
+
+    def named(self, value: Any, name: str) -> Any:
+        """Let a computed value carry the first name that the user gives it, which is known only after it was made."""
+        if isinstance(value, Value) and value.hint is None:
+            object.__setattr__(value, "hint", name)
+        return value
+
+    # -- scalars and integers --------------------------------------------------------------------------------------------
+
+    def constant(self, number, dtype: DType | None = None) -> Value:
+        dtype = dtype or number_type(number)
+        number = float(number) if dtype.is_floating else bool(number) if dtype == dtypes.int1 else int(number)
+        result = Value(TileType(dtype))
+        self.emit(Constant(result, number, location=self.location))
+        return result
+
+    def index(self, expr: Expr, lanes: tuple[Lane, ...] = (), type: TileType | None = None) -> Value:
+        expr = simplify(as_expr(expr), self.facts)
+        result = Value(type or TileType(self.index_type))
+        self.emit(Index(result, expr, lanes, self.bindings(expr), location=self.location))
+        return result
+
+    def bindings(self, *expressions: Expr) -> ir.Bindings:
+        """The values that occur in expressions under names of their own."""
+        names = sorted(set().union(*(e.variables for e in expressions)) & self._names.keys()) if expressions else ()
+        return tuple((name, self._names[name]) for name in names)
+
+    def expr_of(self, value: Value) -> Expr:
+        """A computed integer as an expression: what it was made of, where that is known, else a name for it."""
+        match self.producer(value):
+            case Constant(value=number):
+                return const(int(number))
+            case Index(expr=expr, lanes=()):
+                return expr
+        for name, bound in self._names.items():
+            if bound is value:
+                return var(name)
+        name = self.fresh("value")
+        self._names[name] = value
+        return var(name)
+
+    # -- conversions -----------------------------------------------------------------------------------------------------
+
+    def value(self, operand, dtype: DType | None = None) -> Value:
+        """A Python number, an expression or a value as a value, of `dtype` where given."""
+        if isinstance(operand, Value):
+            return operand if dtype is None else self.cast(operand, dtype)
+        if isinstance(operand, Expr):
+            if operand.is_constant:
+                return self.constant(operand.constant, dtype)
+            return self.value(self.index(operand), dtype)
+        return self.constant(operand, dtype)
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        if value.type.dtype == dtype:
+            return value
+        producer = self.producer(value)
+        if isinstance(producer, Constant) and not (producer.result.type.dtype.is_floating and dtype.is_integer):
+            return self.constant(producer.value, dtype)
+        return self.apply("cast", (value,), shapes.with_dtype(value.type, dtype))
+
+    def to_float(self, value: Value) -> Value:
+        """As float32 or float64: what functions and divisions compute in."""
+        dtype = value.type.dtype
+        return value if dtype in (dtypes.float32, dtypes.float64) else self.cast(value, dtypes.float32)
+
+    def reshape_rank(self, value: Value, rank: int) -> Value:
+        """Add leading axes of one element."""
+        while 0 < len(value.type.lanes) < rank:
+            extents = (shapes.ONE, *shapes.extents_of(value.type))
+            value = self.apply("expand_dims", (value,), shapes.tile_type(value.type.dtype, extents), axis=0)
+        return value
+
+    def broadcast_to(self, value: Value, extents: tuple[shapes.Extent, ...]) -> Value:
+        """Give a value exactly this shape."""
+        target = shapes.tile_type(value.type.dtype, extents)
+        common = shapes.broadcast(shapes.extents_of(value.type), extents, self.facts)
+        if tuple(e.lanes for e in common) != target.lanes:
+            raise shapes.ShapeMismatch(
+                f"shape {shapes.text(shapes.extents_of(value.type))} does not broadcast to {shapes.text(extents)}"
+            )
+        if value.type.lanes == target.lanes:
+            return value
+        if value.type.is_scalar:
+            return self.apply("full", (value,), target)
+        return self.apply("broadcast", (self.reshape_rank(value, len(extents)),), target)
+
+    def broadcast(self, *values: Value) -> tuple[Value, ...]:
+        """Give all values the shape in which they meet."""
+        extents: tuple[shapes.Extent, ...] = ()
+        for value in values:
+            extents = shapes.broadcast(extents, shapes.extents_of(value.type), self.facts)
+        return tuple(self.broadcast_to(value, extents) for value in values)
+
+    # -- operations ------------------------------------------------------------------------------------------------------
+
+    def apply(self, function: str, operands: tuple[Value, ...], *types: TileType, **attributes: Any):
+        """Emit a primitive; its result, or the tuple of its results where it has not just one."""
+        results = tuple(Value(type) for type in types)
+        pairs = tuple((name, value) for name, value in attributes.items() if value is not None)
+        self.emit(Apply(results, function, operands, pairs, location=self.location))
+        return results[0] if len(results) == 1 else results
+
+    def common_type(self, *operands) -> DType:
+        """The type in which operands meet; a Python number does not widen a tile of its own or a higher kind."""
+        typed = [
+            v.type.dtype if isinstance(v, Value) else self.index_type for v in operands if isinstance(v, Value | Expr)
+        ]
+        numbers = [v for v in operands if not isinstance(v, Value | Expr)]
+        if not typed:
+            kinds = [number_type(number) for number in numbers]
+            result = kinds[0]
+            for kind in kinds[1:]:
+                result = dtypes.promote(result, kind)
+            return result
+        result = typed[0]
+        for dtype in typed[1:]:
+            result = dtypes.promote(result, dtype)
+        for number in numbers:
+            if _KINDS[number_type(number).kind] > _KINDS[result.kind]:
+                result = number_type(number)
+        return result
+
+    def elementwise(
+        self, function: str, *operands, dtype: DType | None = None, result: DType | None = None, **attributes
+    ):
+        """Meet in `dtype` (by default the common one), broadcast, apply."""
+        dtype = dtype or self.common_type(*operands)
+        values = self.broadcast(*(self.value(operand, dtype) for operand in operands))
+        return self.apply(function, values, shapes.with_dtype(values[0].type, result or dtype), **attributes)
+
+    def floating(self, function: str, *operands, **attributes) -> Value:
+        """A function of floats: computed in float32 or float64; halves are rounded back, integers give float32."""
+        common = self.common_type(*operands)
+        computed = common if common in (dtypes.float32, dtypes.float64) else dtypes.float32
+        result = self.elementwise(function, *operands, dtype=computed, **attributes)
+        return self.cast(result, common) if common.is_half else result
+
+    def binary(self, function: str, lhs, rhs) -> Value:
+        """An arithmetic, bitwise or comparison operator on values, expressions and numbers."""
+        for pointer, offset in ((lhs, rhs), (rhs, lhs)):
+            if isinstance(pointer, Value) and isinstance(pointer.type.dtype, PointerType):
+                return self.move(pointer, offset if function == "add" else self.binary("mul", offset, -1))
+        common = self.common_type(lhs, rhs)
+        if function in COMPARISONS:
+            return self.elementwise(function, lhs, rhs, result=dtypes.int1)
+        if function == "truediv":
+            computed = common if common in (dtypes.float32, dtypes.float64) else dtypes.float32
+            return self.elementwise(function, lhs, rhs, dtype=computed)
+        if function in ("floordiv", "mod"):
+            return self._divide(function, lhs, rhs, common)
+        if common == dtypes.int1 and function in ("add", "sub", "mul", "lshift", "rshift"):
+            common = dtypes.int32
+        return self.elementwise(function, lhs, rhs, dtype=common)
+
+    def move(self, pointer: Value, offset) -> Value:
+        """A pointer, `offset` elements further on."""
+        pointer, offset = self.broadcast(pointer, self.value(offset))
+        return self.apply("add", (pointer, offset), pointer.type)
+
+    def _divide(self, function: str, lhs, rhs, common: DType) -> Value:
+        if common == dtypes.int1:
+            common = dtypes.int32
+        if common.is_half:
+            return self.cast(self.elementwise(function, lhs, rhs, dtype=dtypes.float32), common)
+        nonnegative = common.kind == "uint" or (self.is_nonnegative(lhs) and self.is_nonnegative(rhs))
+        return self.elementwise(function, lhs, rhs, dtype=common, nonnegative=nonnegative or None)
+
+    def is_nonnegative(self, operand) -> bool:
+        """Whether an integer is known not to be negative (so that truncating and flooring division agree)."""
+        if isinstance(operand, Value):
+            if operand.type.dtype.kind == "uint":
+                return True
+            producer = self.producer(operand)
+            if isinstance(producer, Apply) and producer.function in (
+                "broadcast",
+                "expand_dims",
+                "full",
+                "cast",
+                "reshape",
+            ):
+                return self.is_nonnegative(producer.operands[0])
+            if isinstance(producer, Constant):
+                return producer.value >= 0
+            return isinstance(producer, Index) and self.is_nonnegative(producer.expr)
+        if isinstance(operand, Expr):
+            lower, _ = bounds(operand, self.facts)
+            return lower is not None and lower >= 0
+        return operand >= 0

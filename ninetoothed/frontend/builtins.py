@@ -1,0 +1,244 @@
+"""Which function of the frontend stands behind each name that an application may call."""
+
+from __future__ import annotations
+
+import builtins
+from functools import partial
+from typing import Any
+
+from ninetoothed import dtypes
+from ninetoothed.expr import Expr, const, var
+from ninetoothed.frontend import effects, functions
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
+from ninetoothed.frontend.shapes import with_dtype
+from ninetoothed.ir import Value
+
+_FLOATING = "exp exp2 log log2 sqrt sqrt_rn rsqrt sin cos tanh erf sigmoid floor ceil"
+
+
+def floating(context: Context, *operands, name: str):
+    return context.builder.floating(name, *(operand(context, value) for value in operands))
+
+
+def absolute(context: Context, x):
+    x = operand(context, x)
+    if not is_dynamic(x):
+        return abs(x)
+    x = context.builder.value(x)
+    return x if x.type.dtype.kind in ("uint", "bool") else context.builder.apply("abs", (x,), x.type)
+
+
+def pairwise(context: Context, x, y, propagate_nan=None, *, name: str):
+    x, y = operand(context, x), operand(context, y)
+    if not isinstance(x, Value) and not isinstance(y, Value):
+        return extremum(context, name, (x, y))
+    nan = "all" if propagate_nan is not None and "ALL" in str(propagate_nan).upper() else None
+    return context.builder.elementwise(name, x, y, propagate_nan=nan)
+
+
+def clamp(context: Context, x, min, max, propagate_nan=None):
+    low = pairwise(context, x, min, propagate_nan, name="maximum")
+    return pairwise(context, low, max, propagate_nan, name="minimum")
+
+
+def cdiv(context: Context, x, div):
+    return binary(context, "floordiv", binary(context, "sub", binary(context, "add", x, div), 1), div)
+
+
+def umulhi(context: Context, x, y):
+    return context.builder.elementwise("umulhi", operand(context, x), operand(context, y))
+
+
+def swizzle2d(context: Context, i, j, size_i, size_j, size_g):
+    """Order a size_i x size_j matrix of programs column by column within groups of size_g rows (Triton's definition)."""
+    op = partial(binary, context)
+    linear = op("add", op("mul", i, size_j), j)
+    in_group = op("mul", size_g, size_j)
+    group = op("floordiv", linear, in_group)
+    first = op("mul", group, size_g)
+    rows = extremum(context, "minimum", (op("sub", size_i, first), size_g))
+    rest = op("mod", linear, in_group)
+    return op("add", first, op("mod", rest, rows)), op("floordiv", rest, rows)
+
+
+def program_id(context: Context, axis):
+    """The number of this program, row-major over the outermost level: programs form one dimension."""
+    linear = const(0)
+    for name, size in zip(context.axes, context.grid, strict=True):
+        linear = linear * size + var(name)
+    return linear if _first(context, axis) else 0
+
+
+def num_programs(context: Context, axis):
+    count = const(1)
+    for size in context.grid:
+        count = count * size
+    return count if _first(context, axis) else 1
+
+
+def _first(context: Context, axis: Any) -> bool:
+    if axis not in (0, 1, 2):
+        raise context.error(f"a program's axis is 0, 1 or 2, not {axis!r}")
+    return axis == 0
+
+
+def hint(context: Context, input, values=None):
+    """Hints that Triton's users give by hand: nothing to do, the compiler proves what it needs."""
+    return input
+
+
+def static_print(context: Context, values):
+    builtins.print(*values)
+
+
+def static_assert(context: Context, cond, msg=""):
+    cond = operand(context, cond)
+    if is_dynamic(cond):
+        raise context.error("`static_assert` needs a condition that is known when compiling; use `ntl.device_assert`")
+    if not cond:
+        raise context.error(f"static assertion failed: {msg}")
+
+
+def libdevice(context: Context, *operands, name: str):
+    """A function of libdevice, in float32 or float64; predicates give int1."""
+    builder = context.builder
+    values = [operand(context, value) for value in operands]
+    if name in ("isnan", "isinf", "signbit"):
+        value = builder.to_float(builder.value(values[0]))
+        return builder.apply("libdevice", (value,), with_dtype(value.type, dtypes.int1), name=name)
+    return builder.floating("libdevice", *values, name=name)
+
+
+def barrier(context: Context):
+    context.builder.apply("debug_barrier", ())
+
+
+def _reduction(name):
+    return lambda context, input, axis=None, keep_dims=False, dtype=None: functions.reduction(
+        context, name, input, axis, keep_dims, dtype
+    )
+
+
+def _extremum_along(name):
+    return lambda context, input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False: (
+        functions.extremum_along(context, name, input, axis, return_indices, return_indices_tie_break_left, keep_dims)
+    )
+
+
+def table() -> dict[str, Any]:
+    """Name -> implementation, taking the context and then the arguments of `language.FUNCTIONS`."""
+    return _TABLE
+
+
+_TABLE: dict[str, Any] = {
+    **{name: partial(floating, name=name) for name in _FLOATING.split()},
+    "abs": absolute,
+    "maximum": partial(pairwise, name="maximum"),
+    "minimum": partial(pairwise, name="minimum"),
+    "clamp": clamp,
+    "fma": partial(floating, name="fma"),
+    "div_rn": partial(floating, name="div_rn"),
+    "fdiv": lambda context, x, y, ieee_rounding=False: binary(context, "truediv", x, y),
+    "umulhi": umulhi,
+    "cdiv": cdiv,
+    "swizzle2d": swizzle2d,
+    "program_id": program_id,
+    "num_programs": num_programs,
+    "sum": _reduction("sum"),
+    "xor_sum": _reduction("xor_sum"),
+    "max": _extremum_along("max"),
+    "min": _extremum_along("min"),
+    "argmax": lambda context, *a, **k: functions.arg_extremum(context, "argmax", *a, **k),
+    "argmin": lambda context, *a, **k: functions.arg_extremum(context, "argmin", *a, **k),
+    "cumsum": lambda context, *a, **k: functions.scan(context, "cumsum", *a, **k),
+    "cumprod": lambda context, *a, **k: functions.scan(context, "cumprod", *a, **k),
+    "trans": functions.permute,
+    "view": functions.reshape,
+    **{
+        name: getattr(functions, name)
+        for name in (
+            "arange full zeros zeros_like cast broadcast broadcast_to expand_dims reshape permute ravel join split interleave"
+            " cat flip gather dot where sort topk histogram softmax"
+        ).split()
+    },
+    "load": effects.load,
+    "store": effects.store,
+    **{
+        name: partial(effects.atomic, name=name)
+        for name in "atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_xchg".split()
+    },
+    "atomic_cas": effects.atomic_cas,
+    **{name: partial(effects.random, name=name) for name in ("rand", "randn", "randint", "randint4x")},
+    "reduce": effects.reduce,
+    "associative_scan": effects.associative_scan,
+    "static_print": static_print,
+    "static_assert": static_assert,
+    "device_print": lambda context, prefix, args=(): effects.print_(context, (prefix, *args)),
+    "device_assert": effects.device_assert,
+    "assume": lambda context, cond: None,
+    "debug_barrier": barrier,
+    "max_constancy": hint,
+    "max_contiguous": hint,
+    "multiple_of": hint,
+    "inline_asm_elementwise": effects.inline_asm,
+    "dot_scaled": effects.dot_scaled,
+}
+
+
+# -- Python's own builtins -------------------------------------------------------------------------------------------------------
+
+
+def _max(context, *operands, name):
+    if len(operands) == 1 and isinstance(operands[0], tuple | list | range):
+        operands = tuple(operands[0])
+    if len(operands) == 1:
+        raise context.error(f"`{name}` of one tile: use `ntl.{name[:3]}` to reduce it")
+    return extremum(context, name, operands)
+
+
+def _convert(context, value, *, python):
+    value = operand(context, value)
+    if not is_dynamic(value):
+        return python(value)
+    if isinstance(value, Expr) and python is int:
+        return value
+    return functions.cast(context, value, python)
+
+
+def _round(context, value, digits=None):
+    value = operand(context, value)
+    if not is_dynamic(value):
+        return round(value) if digits is None else round(value, digits)
+    return libdevice(context, value, name="rint")
+
+
+def _len(context, value):
+    from ninetoothed.frontend.expressions import attribute
+
+    if isinstance(value, tuple | list | dict | str | range):
+        return len(value)
+    shape = attribute(context, value, "shape")
+    if not shape:
+        raise context.error("a scalar has no length")
+    return shape[0]
+
+
+def _isinstance(context, value, kinds):
+    return isinstance(operand(context, value), kinds)
+
+
+PYTHON = {
+    builtins.max: partial(_max, name="maximum"),
+    builtins.min: partial(_max, name="minimum"),
+    builtins.abs: absolute,
+    builtins.float: partial(_convert, python=float),
+    builtins.int: partial(_convert, python=int),
+    builtins.bool: partial(_convert, python=bool),
+    builtins.round: _round,
+    builtins.len: _len,
+    builtins.isinstance: _isinstance,
+    builtins.pow: lambda context, x, y: binary(context, "pow", x, y),
+    builtins.divmod: lambda context, x, y: (binary(context, "floordiv", x, y), binary(context, "mod", x, y)),
+    builtins.print: lambda context, *pieces, sep=" ", end="\n", flush=False: effects.print_(context, pieces, sep, end),
+}

@@ -1,0 +1,294 @@
+"""Calls: functions of the language, helper functions (inlined, parameters by reference), and plain Python at compile time."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import types
+from typing import Any
+
+from ninetoothed.dtypes import DType
+from ninetoothed.frontend import builtins, functions, memory
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.operators import integer, is_dynamic, operand
+from ninetoothed.frontend.parse import parse, unwrap
+from ninetoothed.frontend.values import BoundMethod, Cell, Frame, LocalFunction, SourceRef, TileRef
+from ninetoothed.ir import Value
+from ninetoothed.language import FUNCTIONS, LIBDEVICE, Function
+
+MAX_DEPTH = 64
+
+
+def call_node(context: Context, frame: Frame, node: ast.Call) -> Any:
+    """A call as written. Arguments that are plain names are handed over as variables."""
+    from ninetoothed.frontend.expressions import evaluate, iterate
+
+    location = frame.parsed.location(node)
+    callee = evaluate(context, frame, node.func)
+    args: list = []
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            args.extend(iterate(context, evaluate(context, frame, argument.value)))
+        else:
+            args.append(_argument(context, frame, argument))
+    kwargs = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            kwargs.update(evaluate(context, frame, keyword.value))
+        else:
+            kwargs[keyword.arg] = _argument(context, frame, keyword.value)
+    context.builder.location = location
+    return call(context, callee, tuple(args), kwargs, frame)
+
+
+def _argument(context: Context, frame: Frame, node: ast.expr) -> Any:
+    from ninetoothed.frontend.expressions import evaluate
+
+    if isinstance(node, ast.Name):
+        cell = frame.find(node.id)
+        if cell is not None:
+            return cell
+    return evaluate(context, frame, node)
+
+
+def _read(context: Context, argument: Any) -> Any:
+    from ninetoothed.frontend.expressions import read
+
+    return read(context, argument) if isinstance(argument, Cell) else argument
+
+
+def name_of(function: Any) -> str:
+    return getattr(function, "__name__", None) or getattr(function, "name", None) or type(function).__name__
+
+
+def call(context: Context, callee: Any, args: tuple, kwargs: dict, frame: Frame | None = None) -> Any:
+    """Call anything that an application can reach."""
+    if isinstance(callee, functools.partial):
+        return call(context, callee.func, (*callee.args, *args), {**callee.keywords, **kwargs}, frame)
+    if isinstance(callee, types.MethodType):
+        return call(context, callee.__func__, (callee.__self__, *args), kwargs, frame)
+    if isinstance(callee, LocalFunction):
+        return _inline_local(context, callee, args, kwargs)
+    language = _language_function(context, callee)
+    if language is not None:
+        return _call_language(context, language, args, kwargs)
+    plain = tuple(_read(context, argument) for argument in args)
+    named = {name: _read(context, argument) for name, argument in kwargs.items()}
+    if isinstance(callee, BoundMethod):
+        return _method(context, callee, plain, named)
+    if isinstance(callee, DType):
+        return functions.cast(context, *plain, callee)
+    if callee is breakpoint:
+        return _breakpoint(context, frame)
+    try:
+        python = builtins.PYTHON.get(callee)
+    except TypeError:
+        python = None
+    if python is not None:
+        return python(context, *plain, **named)
+    return _python(context, callee, args, kwargs, plain, named)
+
+
+def _python(context: Context, callee: Any, args, kwargs, plain, named) -> Any:
+    """A Python function: inlined if its source is there, else called now if its arguments are known."""
+    function = unwrap(callee)
+    if isinstance(function, types.FunctionType) and not _is_foreign(function):
+        return _inline(context, function, args, kwargs)
+    if not callable(callee):
+        raise context.error(f"{callee!r} cannot be called")
+    dynamic = [a for a in (*plain, *named.values()) if is_dynamic(operand(context, a))]
+    if dynamic:
+        raise context.error(
+            f"{name_of(callee)!r} is not a function of the language and cannot run on tiles; use `ninetoothed.language`"
+            " or write it as a plain Python function"
+        )
+    try:
+        return callee(*(operand(context, a) for a in plain), **{k: operand(context, a) for k, a in named.items()})
+    except Exception as error:
+        raise context.error(
+            f"calling {name_of(callee)!r} when compiling failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _is_foreign(function: types.FunctionType) -> bool:
+    """Library functions that work on numbers, not on tiles: called, not inlined."""
+    module = (function.__module__ or "").split(".")[0]
+    return module in ("torch", "numpy", "math", "functools", "operator", "typing", "dataclasses", "enum", "ninetoothed")
+
+
+# -- functions of the language -------------------------------------------------------------------------------------------------
+
+
+def _language_function(context: Context, callee: Any) -> Function | None:
+    """Ours, or the one of `triton.language` that has the same name."""
+    if isinstance(callee, Function):
+        return callee
+    module = getattr(callee, "__module__", None) or getattr(getattr(callee, "fn", None), "__module__", None) or ""
+    if not isinstance(module, str) or not module.startswith("triton."):
+        return None
+    name = name_of(getattr(callee, "fn", callee)).removeprefix("_elementwise_")
+    if "libdevice" in module and name in LIBDEVICE:
+        return LIBDEVICE[name]
+    if module.startswith("triton.language"):
+        if name not in FUNCTIONS:
+            raise context.error(
+                f"`triton.language.{name}` is not offered in applications; see `dir(ninetoothed.language)`"
+            )
+        return FUNCTIONS[name]
+    return FUNCTIONS.get(name) if name in ("cdiv",) else None
+
+
+def _call_language(context: Context, function: Function, args: tuple, kwargs: dict) -> Any:
+    plain = [_read(context, argument) for argument in args]
+    named = {name: _read(context, argument) for name, argument in kwargs.items() if not name.startswith("_")}
+    if function.module.endswith("libdevice"):
+        if named or len(plain) != len(function.parameters):
+            raise context.error(f"`libdevice.{function.name}` takes {len(function.parameters)} positional arguments")
+        return builtins.libdevice(context, *plain, name=function.name)
+    implementation = builtins.table().get(function.name)
+    if implementation is None:
+        raise context.error(f"`ntl.{function.name}` can be used only as the iterator of a `for` loop")
+    return implementation(context, *bind(context, function, plain, named))
+
+
+def bind(context: Context, function: Function, args: list, kwargs: dict) -> list:
+    """Arguments in the order of the signature, defaults filled in; variadic ones as one tuple."""
+    names = list(function.parameters)
+    if function.variadic:
+        fixed = names[:-1]
+        values = [*args[: len(fixed)], *(kwargs.pop(name) for name in fixed[len(args) :] if name in kwargs)]
+        rest = kwargs.pop(names[-1], kwargs.pop("shape", kwargs.pop("dims", None)))
+        variadic = tuple(args[len(fixed) :]) or (
+            () if rest is None else tuple(rest) if isinstance(rest, tuple | list) else (rest,)
+        )
+        args, kwargs = [*values, variadic], kwargs
+    unknown = set(kwargs) - set(names)
+    if len(args) > len(names) or unknown:
+        what = f"an unknown argument {sorted(unknown)[0]!r}" if unknown else f"{len(args)} arguments"
+        raise context.error(f"`ntl.{function.name}` was given {what}; it takes ({', '.join(names)})")
+    result = list(args)
+    for name in names[len(args) :]:
+        if name in kwargs:
+            result.append(kwargs[name])
+        elif name in function.defaults:
+            result.append(function.defaults[name])
+        else:
+            raise context.error(f"`ntl.{function.name}` misses its argument {name!r}; it takes ({', '.join(names)})")
+    return result
+
+
+def _method(context: Context, method: BoundMethod, args: tuple, kwargs: dict) -> Any:
+    owner, name = method.owner, method.name
+    if isinstance(owner, Value):
+        if name == "to":
+            return functions.cast(context, owner, *args, **kwargs)
+        return _call_language(context, FUNCTIONS[name], (owner, *args), kwargs)
+    if name == "data_ptr":
+        return memory.data_ptr(context, owner.parameter)
+    if isinstance(owner, TileRef):
+        dim = args[0] if args else kwargs.get("dim")
+        return memory.offsets(context, owner, None if dim is None else _constant(context, dim))
+    return _source_method(context, owner, name, *args, **kwargs)
+
+
+def _source_method(context: Context, owner: SourceRef, name: str, dim=None) -> Any:
+    source = context.definition.parameters[owner.parameter].source
+    values = source.strides if name == "stride" else source.sizes
+    numbers = tuple(context.number(value) for value in values)
+    numbers = tuple(n.constant if n.is_constant else n for n in numbers)
+    return numbers if dim is None else numbers[_constant(context, dim)]
+
+
+def _constant(context: Context, value: Any) -> int:
+    value = integer(context, value, "a dimension")
+    if not isinstance(value, int):
+        raise context.error("a dimension must be known when compiling")
+    return value
+
+
+def _breakpoint(context: Context, frame: Frame) -> None:
+    from ninetoothed import ir
+
+    variables = []
+    for name, cell in frame.cells.items():
+        value = cell.value if cell.value is not None or cell.tile is None else cell.tile
+        if isinstance(value, TileRef):
+            value = None if memory.is_hierarchical(context, value) else memory.load(context, value)
+        if is_dynamic(value):
+            value = context.builder.value(value)
+        if isinstance(value, Value | bool | int | float | str):
+            variables.append((name, value))
+    context.builder.emit(ir.Breakpoint(tuple(variables), location=context.builder.location))
+
+
+# -- inlining --------------------------------------------------------------------------------------------------------------------
+
+
+def _inline(context: Context, function: types.FunctionType, args: tuple, kwargs: dict) -> Any:
+    parsed = parse(function)
+    defaults = function.__defaults__ or ()
+    frame = Frame(parsed, depth=len(context.journals))
+    return _run(context, frame, parsed.tree, parsed.name, args, kwargs, defaults, function.__kwdefaults__ or {})
+
+
+def _inline_local(context: Context, function: LocalFunction, args: tuple, kwargs: dict) -> Any:
+    frame = Frame(function.parsed, parent=function.frame, depth=len(context.journals))
+    return _run(context, frame, function.tree, function.name, args, kwargs, function.defaults, {})
+
+
+def _run(context: Context, frame: Frame, tree, name: str, args, kwargs, defaults, keyword_defaults) -> Any:
+    """Bind parameters as Python does, and trace the body in a frame of its own: names never clash."""
+    from ninetoothed.frontend.expressions import evaluate
+    from ninetoothed.frontend.statements import run_body
+
+    context.depth += 1
+    if context.depth > MAX_DEPTH:
+        raise context.error(f"{name!r} calls itself; helper functions are inlined and cannot recurse")
+    for parameter, argument in bind_python(context, tree.args, name, args, kwargs, defaults, keyword_defaults).items():
+        frame.cells[parameter] = _cell(context, parameter, argument)
+    site = context.builder.location
+    result = (
+        evaluate(context, frame, tree.body) if isinstance(tree, ast.Lambda) else run_body(context, frame, tree.body)
+    )
+    context.builder.location = site
+    context.depth -= 1
+    return result
+
+
+def _cell(context: Context, name: str, argument: Any) -> Cell:
+    from ninetoothed.frontend.expressions import outside
+
+    if isinstance(argument, Cell):
+        return argument
+    if isinstance(argument, TileRef):
+        return Cell(name, None, argument)
+    return Cell(name, outside(context, argument))
+
+
+def bind_python(
+    context: Context, spec: ast.arguments, name, args, kwargs, defaults, keyword_defaults
+) -> dict[str, Any]:
+    """Arguments by parameter name, following Python's rules for calls."""
+    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    bound: dict[str, Any] = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+    bound.update(keyword_defaults)
+    if len(args) > len(positional) and spec.vararg is None:
+        raise context.error(f"{name!r} takes {len(positional)} positional arguments but {len(args)} were given")
+    given = dict(zip(positional, args, strict=False))
+    names = {*positional, *(a.arg for a in spec.kwonlyargs)}
+    extra = {}
+    for key, value in kwargs.items():
+        if key in given:
+            raise context.error(f"{name!r} got two values for its parameter {key!r}")
+        if key not in names and spec.kwarg is None:
+            raise context.error(f"{name!r} has no parameter {key!r}")
+        (given if key in names else extra)[key] = value
+    bound.update(given)
+    if spec.vararg is not None:
+        bound[spec.vararg.arg] = tuple(_read(context, a) for a in args[len(positional) :])
+    if spec.kwarg is not None:
+        bound[spec.kwarg.arg] = {key: _read(context, value) for key, value in extra.items()}
+    for key in names:
+        if key not in bound:
+            raise context.error(f"{name!r} misses its argument {key!r}")
+    return bound

@@ -1,0 +1,98 @@
+"""Removes what nothing observes: unused values, and variables that loops and branches carry for no one.
+
+x = load(...)                      for k: args (a, b) -> for k: args (a)
+(x unused)        -> nothing       (b only feeds itself)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ninetoothed import ir
+from ninetoothed.ir import Apply, Block, Breakpoint, For, If, Operation, Print, Store, Value, While
+
+_EFFECTS = ("atomic_", "store_pointer", "device_assert", "debug_barrier")
+
+
+def _has_effect(operation: Operation) -> bool:
+    match operation:
+        case Store() | Print() | Breakpoint():
+            return True
+        case Apply(function=function):
+            impure_asm = function == "inline_asm_elementwise" and not operation.attribute("is_pure", False)
+            return function.startswith(_EFFECTS) or impure_asm
+    return any(_has_effect(nested) for block in ir.blocks(operation) for nested in block)
+
+
+def remove_dead(block: Block, live: frozenset[Value] = frozenset()) -> Block:
+    """The block without operations that neither have an effect nor lead to a value in `live`."""
+    kept, _ = _sweep(block, set(live))
+    return kept
+
+
+def _sweep(block: Block, live: set[Value]) -> tuple[Block, set[Value]]:
+    """(the operations kept, the values needed on entry), given those needed on exit."""
+    kept: list[Operation] = []
+    for operation in reversed(block):
+        if not _has_effect(operation) and not any(result in live for result in ir.results(operation)):
+            continue
+        match operation:
+            case For() | While():
+                operation, needed = _sweep_loop(operation, live)
+            case If():
+                operation, needed = _sweep_branch(operation, live)
+            case _:
+                needed = set(ir.operands(operation)) | _inside_lambdas(operation)
+        kept.append(operation)
+        live = live | needed
+    return tuple(reversed(kept)), live
+
+
+def _inside_lambdas(operation: Operation) -> set[Value]:
+    if not isinstance(operation, Apply) or not isinstance(operation.attribute("combine"), ir.Lambda):
+        return set()
+    combine = operation.attribute("combine")
+    return {value for nested in ir.walk(combine.body) for value in ir.operands(nested)} | set(combine.yields)
+
+
+def _sweep_loop(loop: For | While, live: set[Value]) -> tuple[Operation, set[Value]]:
+    needed = {i for i, result in enumerate(loop.results) if result in live}
+    while True:
+        body, used = _sweep(loop.body, {loop.yields[i] for i in needed})
+        before: Block = ()
+        if isinstance(loop, While):
+            before, used = _sweep(loop.before, used | {loop.condition})
+        more = needed | {i for i, argument in enumerate(loop.arguments) if argument in used}
+        if more == needed:
+            break
+        needed = more
+    order = sorted(needed)
+
+    def pick(values):
+        return tuple(values[i] for i in order)
+
+    fields = {name: pick(getattr(loop, name)) for name in ("initial", "arguments", "yields", "results")}
+    if isinstance(loop, While):
+        fields["before"] = before
+    slim = replace(loop, body=body, **fields)
+    outside = used | set(slim.initial) | set(slim.yields)
+    if isinstance(loop, For):
+        outside |= {value for _, value in loop.bindings}
+    return slim, outside
+
+
+def _sweep_branch(branch: If, live: set[Value]) -> tuple[Operation, set[Value]]:
+    order = [i for i, result in enumerate(branch.results) if result in live]
+    then_yields = tuple(branch.then_yields[i] for i in order)
+    else_yields = tuple(branch.else_yields[i] for i in order)
+    then_body, used_then = _sweep(branch.then_body, set(then_yields))
+    else_body, used_else = _sweep(branch.else_body, set(else_yields))
+    slim = replace(
+        branch,
+        then_body=then_body,
+        then_yields=then_yields,
+        else_body=else_body,
+        else_yields=else_yields,
+        results=tuple(branch.results[i] for i in order),
+    )
+    return slim, used_then | used_else | {branch.condition}

@@ -1,0 +1,109 @@
+"""All that tracing one application needs to know, in one value that is passed along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ninetoothed import dtypes, ir
+from ninetoothed.definition import KernelDefinition
+from ninetoothed.errors import ApplicationError
+from ninetoothed.expr import Expr, Facts, as_expr, const, simplify, var
+from ninetoothed.frontend.builder import Builder
+from ninetoothed.specialisation import Argument, Specialisation
+
+
+@dataclass(eq=False)
+class Context:
+    """One specialisation of a kernel being traced.
+
+    `loads` remembers tiles that were read since the last store, so that naming a parameter twice loads it once.
+    """
+
+    definition: KernelDefinition
+    specialisation: Specialisation
+    builder: Builder
+    bindings: dict[str, Expr]
+    loads: dict = field(default_factory=dict)
+    depth: int = 0
+    journals: list = field(default_factory=list)
+
+    @classmethod
+    def create(cls, definition: KernelDefinition, specialisation: Specialisation) -> Context:
+        bindings = specialisation.bindings()
+        names = {name for parameter in definition.parameters for name in _runtime_names(parameter.source)}
+        facts = specialisation.facts(sorted(names))
+        wide = any(argument.wide for argument in specialisation.arguments)
+        builder = Builder(facts, dtypes.int64 if wide else dtypes.int32)
+        context = cls(definition, specialisation, builder, bindings)
+        for axis, size in zip(context.axes, context.grid, strict=True):
+            builder.facts = builder.facts.bind(axis, 0, size - 1)
+        return context
+
+    @property
+    def facts(self) -> Facts:
+        return self.builder.facts
+
+    def number(self, size) -> Expr:
+        """A size or stride as the specialisation knows it."""
+        return simplify(as_expr(size).subs(self.bindings), self.facts)
+
+    def argument(self, parameter: int) -> Argument:
+        return self.specialisation.arguments[parameter]
+
+    def arrangement(self, parameter: int):
+        return self.definition.parameters[parameter].arrangement
+
+    def levels(self, parameter: int) -> tuple[tuple[Expr, ...], ...]:
+        return self._levels[parameter]
+
+    @cached_property
+    def _levels(self):
+        return tuple(
+            tuple(tuple(self.number(size) for size in level) for level in parameter.arrangement.levels)
+            for parameter in self.definition.parameters
+        )
+
+    @cached_property
+    def launching(self) -> int | None:
+        """The parameter whose outermost level is the grid: the first tensor."""
+        kinds = [argument.kind for argument in self.specialisation.arguments]
+        return kinds.index("tensor") if "tensor" in kinds else None
+
+    @cached_property
+    def grid(self) -> tuple[Expr, ...]:
+        return () if self.launching is None else tuple(self.number(size) for size in self._outermost(self.launching))
+
+    def _outermost(self, parameter: int):
+        return self.definition.parameters[parameter].outermost
+
+    @cached_property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(f"program_{d}" for d in range(len(self.grid)))
+
+    def program_indices(self, parameter: int) -> tuple[Expr, ...]:
+        """Which element of its outermost level a parameter stands for, in this program."""
+        if self.specialisation.shared_grid:
+            return tuple(var(axis) for axis in self.axes)
+        linear = const(0)
+        for axis, size in zip(self.axes, self.grid, strict=True):
+            linear = linear * size + var(axis)
+        indices = []
+        shape = self.levels(parameter)[0]
+        for size in reversed(shape[1:]):
+            indices.append(linear % size)
+            linear = linear // size
+        return tuple(reversed([*indices, linear])) if shape else ()
+
+    def error(self, message: str, location: ir.SourceLocation | None = None) -> ApplicationError:
+        """An error that points at the user's source."""
+        location = location or self.builder.location
+        message = f"kernel {self.definition.name!r}: {message}"
+        if location is None:
+            return ApplicationError(message)
+        return ApplicationError(message, location.file, location.line, location.column + 1, location.text)
+
+
+def _runtime_names(source):
+    for size in (*source.sizes, *source.strides):
+        yield from as_expr(size).variables

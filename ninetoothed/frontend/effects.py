@@ -1,0 +1,171 @@
+"""Functions of `ninetoothed.language` that touch memory behind pointers, draw random numbers, print or assert."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ninetoothed import dtypes, ir
+from ninetoothed.dtypes import PointerType
+from ninetoothed.frontend import shapes
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.functions import as_dtype, tile
+from ninetoothed.frontend.operators import is_dynamic, operand, truth
+from ninetoothed.frontend.shapes import extents_of, with_dtype
+from ninetoothed.ir import TileType, Value
+
+
+def pointer(context: Context, value: Any) -> Value:
+    value = tile(context, value)
+    if not isinstance(value.type.dtype, PointerType):
+        raise context.error(
+            "expected a pointer such as `x.source.data_ptr() + x.offsets()`; tiles are read by naming them and written by assigning them"
+        )
+    return value
+
+
+def _masked(context: Context, address: Value, *rest) -> tuple[Value, ...]:
+    return context.builder.broadcast(address, *rest)
+
+
+def load(context, pointer_, mask=None, other=None):
+    builder, address = context.builder, pointer(context, pointer_)
+    element = address.type.dtype.element
+    operands = [address]
+    if mask is not None:
+        operands.append(truth(context, mask))
+        if other is not None:
+            operands.append(builder.value(operand(context, other), element))
+    operands = _masked(context, *operands)
+    return builder.apply("load_pointer", operands, with_dtype(operands[0].type, element))
+
+
+def store(context, pointer_, value, mask=None):
+    builder, address = context.builder, pointer(context, pointer_)
+    operands = [address, builder.value(operand(context, value), address.type.dtype.element)]
+    if mask is not None:
+        operands.append(truth(context, mask))
+    builder.apply("store_pointer", _masked(context, *operands))
+    forget_loads(context)
+
+
+def forget_loads(context: Context) -> None:
+    """After a store, what was read before may be stale."""
+    context.loads = {key: value for key, value in context.loads.items() if key[0] == "scalar"}
+
+
+def atomic(context, pointer_, val, mask=None, sem=None, scope=None, *, name):
+    builder, address = context.builder, pointer(context, pointer_)
+    element = address.type.dtype.element
+    operands = [address, builder.value(operand(context, val), element)]
+    if mask is not None:
+        operands.append(truth(context, mask))
+    operands = _masked(context, *operands)
+    result = builder.apply(name, operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
+    forget_loads(context)
+    return result
+
+
+def atomic_cas(context, pointer_, cmp, val, sem=None, scope=None):
+    builder, address = context.builder, pointer(context, pointer_)
+    element = address.type.dtype.element
+    operands = [address, *(builder.value(operand(context, v), element) for v in (cmp, val))]
+    operands = _masked(context, *operands)
+    result = builder.apply("atomic_cas", operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
+    forget_loads(context)
+    return result
+
+
+def random(context, seed, offset, n_rounds=10, *, name):
+    builder = context.builder
+    seed, offset = builder.value(operand(context, seed)), tile(context, offset)
+    dtype = dtypes.float32 if name in ("rand", "randn") else dtypes.int32
+    types = (with_dtype(offset.type, dtype),) * (4 if name == "randint4x" else 1)
+    return builder.apply(name, (seed, offset), *types, n_rounds=n_rounds)
+
+
+def reduce(context, input, axis, combine_fn, keep_dims=False):
+    from ninetoothed.frontend.functions import axis_of, reduced_type
+
+    values = _tiles(context, input)
+    axis = None if axis is None else axis_of(context, values[0], axis)
+    combine = combining(context, combine_fn, values)
+    types = tuple(
+        with_dtype(reduced_type(context, value.type, axis, keep_dims), result.type.dtype)
+        for value, result in zip(values, combine.yields, strict=True)
+    )
+    result = context.builder.apply("reduce", values, *types, axis=axis, keep_dims=bool(keep_dims), combine=combine)
+    return result
+
+
+def associative_scan(context, input, axis, combine_fn, reverse=False):
+    from ninetoothed.frontend.functions import axis_of
+
+    values = _tiles(context, input)
+    axis = axis_of(context, values[0], axis)
+    combine = combining(context, combine_fn, values)
+    types = tuple(value.type for value in values)
+    return context.builder.apply("associative_scan", values, *types, axis=axis, reverse=bool(reverse), combine=combine)
+
+
+def _tiles(context: Context, input: Any) -> tuple[Value, ...]:
+    return tuple(tile(context, value) for value in (input if isinstance(input, tuple | list) else (input,)))
+
+
+def combining(context: Context, function: Any, values: tuple[Value, ...]) -> ir.Lambda:
+    """Trace a combining function on scalars: the running values, then the next ones."""
+    from ninetoothed.frontend.calls import call, name_of
+
+    arguments = tuple(Value(TileType(value.type.dtype)) for value in (*values, *values))
+    with context.builder.block() as body:
+        result = call(context, function, arguments, {})
+        results = result if isinstance(result, tuple) else (result,)
+        yields = tuple(
+            context.builder.value(operand(context, r), v.type.dtype) for r, v in zip(results, values, strict=True)
+        )
+    return ir.Lambda(name_of(function), arguments, tuple(body), yields)
+
+
+def print_(context: Context, pieces: tuple, sep: str = " ", end: str = "\n") -> None:
+    """`print` and `device_print`; text that is known joins to one piece."""
+    flat: list[str | Value] = []
+    for i, piece in enumerate(pieces):
+        if i:
+            flat.append(sep)
+        for part in piece.pieces if hasattr(piece, "pieces") else (piece,):
+            flat.append(tile(context, part) if is_dynamic(part) else str(part))
+    joined: list[str | Value] = []
+    for part in flat:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        else:
+            joined.append(part)
+    context.builder.emit(ir.Print(tuple(joined), end, location=context.builder.location))
+
+
+def device_assert(context: Context, cond: Any, msg: Any = "") -> None:
+    cond = operand(context, cond)
+    if not is_dynamic(cond):
+        if not cond:
+            raise context.error(f"assertion failed when compiling: {msg}")
+        return
+    context.builder.apply("device_assert", (truth(context, cond),), message=str(msg))
+
+
+def inline_asm(context, asm, constraints, args, dtype, is_pure, pack):
+    values = context.builder.broadcast(*_tiles(context, args))
+    several = isinstance(dtype, tuple | list)
+    types = tuple(with_dtype(values[0].type, as_dtype(context, d)) for d in (dtype if several else (dtype,)))
+    return context.builder.apply(
+        "inline_asm_elementwise", values, *types, asm=asm, constraints=constraints, is_pure=bool(is_pure), pack=pack
+    )
+
+
+def dot_scaled(context, lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None, out_dtype=dtypes.float32):
+    values = [tile(context, v) for v in (lhs, lhs_scale, rhs, rhs_scale) if v is not None]
+    if len(values) != 4:
+        raise context.error("`dot_scaled` needs both scales")
+    a, b = extents_of(values[0].type), extents_of(values[2].type)
+    type = shapes.tile_type(as_dtype(context, out_dtype), (a[-2], b[-1]))
+    if acc is not None:
+        values.append(context.builder.broadcast_to(tile(context, acc), extents_of(type)))
+    return context.builder.apply("dot_scaled", tuple(values), type, formats=(lhs_format, rhs_format))

@@ -1,0 +1,473 @@
+"""The functions of `ninetoothed.language`, in terms of primitives. Shapes and conversions are decided here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ninetoothed import dtypes, ir
+from ninetoothed.dtypes import DType, PointerType
+from ninetoothed.expr import as_expr, const, var
+from ninetoothed.frontend import memory, shapes
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.operators import binary, comes_from_memory, operand, truth
+from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
+from ninetoothed.ir import Apply, TileType, Value
+
+# -- arguments ---------------------------------------------------------------------------------------------------------------
+
+
+def as_dtype(context: Context, value: Any) -> DType | PointerType:
+    """A dtype however it is named: ours, PyTorch's, Triton's, or Python's own types."""
+    if isinstance(value, DType | PointerType):
+        return value
+    python = {float: dtypes.float32, int: dtypes.int32, bool: dtypes.int1}
+    if isinstance(value, type) and value in python:
+        return python[value]
+    name = getattr(value, "name", None)
+    dtype = _TRITON_NAMES.get(name) if isinstance(name, str) else None
+    dtype = dtype or dtypes.from_torch(value)
+    if dtype is None:
+        raise context.error(f"{value!r} is no dtype; use one such as `ntl.float32`")
+    return dtype
+
+
+_TRITON_NAMES = {
+    "fp16": dtypes.float16,
+    "bf16": dtypes.bfloat16,
+    "fp32": dtypes.float32,
+    "fp64": dtypes.float64,
+    "fp8e4nv": dtypes.float8e4nv,
+    "fp8e5": dtypes.float8e5,
+    **dtypes.BY_NAME,
+}
+
+
+def tile(context: Context, value: Any) -> Value:
+    """An argument as a value."""
+    return context.builder.value(operand(context, value))
+
+
+def shape_of(context: Context, shape: Any) -> tuple[shapes.Extent, ...]:
+    """A shape argument, given as a tuple or as separate numbers."""
+    if isinstance(shape, tuple | list) and len(shape) == 1 and isinstance(shape[0], tuple | list):
+        shape = shape[0]
+    if not isinstance(shape, tuple | list):
+        shape = (shape,)
+    return tuple(shapes.extent(_known(context, size, "a shape"), context.facts) for size in shape)
+
+
+def _known(context: Context, value: Any, what: str) -> Any:
+    value = operand(context, value)
+    if isinstance(value, Value):
+        raise context.error(f"{what} must be known when compiling, not computed by the kernel")
+    return value
+
+
+def axis_of(context: Context, value: Value, axis: Any) -> int:
+    axis = _known(context, axis, "an axis")
+    rank = len(value.type.shape)
+    if not isinstance(axis, int) or not -rank <= axis < rank:
+        raise context.error(f"axis {axis!r} is out of range for a tile of shape {shapes.text(extents_of(value.type))}")
+    return axis % rank
+
+
+# -- creation and conversion -------------------------------------------------------------------------------------------------
+
+
+def arange(context, start, end):
+    start, end = _known(context, start, "`arange`"), _known(context, end, "`arange`")
+    start, end = (0, start) if end is None else (start, end)
+    extent = shapes.extent(as_expr(end) - as_expr(start), context.facts)
+    lane = memory.lane(context, 0, extent.lanes)
+    return context.builder.index(as_expr(start) + var(lane.name), (lane,), tile_type(dtypes.int32, (extent,)))
+
+
+def full(context, shape, value, dtype):
+    value = context.builder.value(operand(context, value), as_dtype(context, dtype))
+    return context.builder.broadcast_to(value, shape_of(context, shape))
+
+
+def zeros(context, shape, dtype):
+    return full(context, shape, 0, dtype)
+
+
+def zeros_like(context, input):
+    input = tile(context, input)
+    return context.builder.broadcast_to(context.builder.constant(0, input.type.dtype), extents_of(input.type))
+
+
+def cast(context, input, dtype, fp_downcast_rounding=None, bitcast=False):
+    dtype = as_dtype(context, dtype)
+    input = operand(context, input)
+    if bitcast:
+        input = tile(context, input)
+        if input.type.dtype.bits != dtype.bits:
+            raise context.error(
+                f"bitcast needs equal widths: {input.type.dtype} has {input.type.dtype.bits} bits, {dtype} {dtype.bits}"
+            )
+        return context.builder.apply("bitcast", (input,), with_dtype(input.type, dtype))
+    return context.builder.value(input, dtype)
+
+
+# -- shapes ------------------------------------------------------------------------------------------------------------------
+
+
+def broadcast(context, input, other):
+    return context.builder.broadcast(tile(context, input), tile(context, other))
+
+
+def broadcast_to(context, input, shape):
+    return context.builder.broadcast_to(tile(context, input), shape_of(context, shape))
+
+
+def expand_dims(context, input, axis):
+    input = tile(context, input)
+    for a in sorted(axis if isinstance(axis, tuple | list) else (axis,)):
+        rank = len(input.type.shape) + 1
+        a = a % rank
+        extents = list(extents_of(input.type))
+        extents.insert(a, shapes.ONE)
+        if input.type.is_scalar:
+            input = context.builder.apply("full", (input,), tile_type(input.type.dtype, extents))
+        else:
+            input = context.builder.apply("expand_dims", (input,), tile_type(input.type.dtype, extents), axis=a)
+    return input
+
+
+def reshape(context, input, shape):
+    input = tile(context, input)
+    shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+    shape = [_known(context, size, "a shape") for size in shape]
+    if -1 in shape:
+        known, total = 1, 1
+        for size in shape:
+            known *= size if size != -1 else 1
+        for lanes in input.type.lanes:
+            total *= lanes
+        shape[shape.index(-1)] = total // known
+    extents = shape_of(context, tuple(shape))
+    old, new = extents_of(input.type), extents
+    if [e.lanes for e in old if not e.is_one] != [e.lanes for e in new if not e.is_one]:
+        for e in (*old, *new):
+            if not e.size.is_constant or e.size.constant != e.lanes:
+                raise context.error(
+                    f"cannot reshape {shapes.text(old)} to {shapes.text(new)}: extents must be powers of two (or only sizes of 1 change)"
+                )
+        if _lanes(old) != _lanes(new):
+            raise context.error(
+                f"cannot reshape {shapes.text(old)} to {shapes.text(new)}: they have different numbers of elements"
+            )
+    if not extents:
+        return context.builder.apply("reshape", (input,), TileType(input.type.dtype))
+    if input.type.is_scalar:
+        return context.builder.apply("full", (input,), tile_type(input.type.dtype, extents))
+    return context.builder.apply("reshape", (input,), tile_type(input.type.dtype, extents))
+
+
+def _lanes(extents) -> int:
+    count = 1
+    for e in extents:
+        count *= e.lanes
+    return count
+
+
+def permute(context, input, dims):
+    input = tile(context, input)
+    dims = dims[0] if len(dims) == 1 and isinstance(dims[0], tuple | list) else dims
+    rank = len(input.type.shape)
+    if not dims:
+        dims = (*range(rank - 2), rank - 1, rank - 2)
+    dims = tuple(axis_of(context, input, d) for d in dims)
+    if sorted(dims) != list(range(rank)):
+        raise context.error(f"{dims} is no permutation of the {rank} dimensions of a tile")
+    extents = extents_of(input.type)
+    return context.builder.apply(
+        "permute", (input,), tile_type(input.type.dtype, [extents[d] for d in dims]), dims=dims
+    )
+
+
+def ravel(context, x):
+    return reshape(context, x, (-1,))
+
+
+def join(context, a, b):
+    dtype = context.builder.common_type(operand(context, a), operand(context, b))
+    a, b = context.builder.broadcast(tile(context, a), tile(context, b))
+    a, b = context.builder.cast(a, dtype), context.builder.cast(b, dtype)
+    return context.builder.apply("join", (a, b), tile_type(dtype, (*extents_of(a.type), shapes.Extent(const(2), 2))))
+
+
+def split(context, a):
+    a = tile(context, a)
+    if not a.type.lanes or a.type.lanes[-1] != 2:
+        raise context.error(f"`split` needs a last dimension of 2, not shape {shapes.text(extents_of(a.type))}")
+    half = tile_type(a.type.dtype, extents_of(a.type)[:-1])
+    return context.builder.apply("split", (a,), half, half)
+
+
+def interleave(context, a, b):
+    joined = join(context, a, b)
+    *leading, last, two = joined.type.shape
+    return reshape(context, joined, (*leading, last * two))
+
+
+def cat(context, input, other, can_reorder=False):
+    a, b = tile(context, input), tile(context, other)
+    dtype = context.builder.common_type(a, b)
+    if len(a.type.shape) != 1 or len(b.type.shape) != 1 or a.type.lanes != b.type.lanes:
+        raise context.error("`cat` joins two tiles of one dimension and of the same size")
+    extent = shapes.Extent(a.type.shape[0] + b.type.shape[0], a.type.lanes[0] * 2)
+    _exact(context, "cat", a)
+    return context.builder.apply(
+        "cat", (context.builder.cast(a, dtype), context.builder.cast(b, dtype)), tile_type(dtype, (extent,))
+    )
+
+
+def _exact(context, name: str, value: Value) -> None:
+    for e in extents_of(value.type):
+        if not e.size.is_constant or e.size.constant != e.lanes:
+            raise context.error(
+                f"`{name}` needs extents that are powers of two, not shape {shapes.text(extents_of(value.type))}"
+            )
+
+
+def flip(context, x, dim=None):
+    x = tile(context, x)
+    axis = axis_of(context, x, -1 if dim is None else dim)
+    _exact(context, "flip", x)
+    return context.builder.apply("flip", (x,), x.type, axis=axis)
+
+
+def gather(context, src, index, axis):
+    src, index = tile(context, src), tile(context, index)
+    axis = axis_of(context, src, axis)
+    return context.builder.apply("gather", (src, index), with_dtype(index.type, src.type.dtype), axis=axis)
+
+
+# -- products ----------------------------------------------------------------------------------------------------------------
+
+
+def dot(
+    context, input, other, acc=None, input_precision=None, allow_tf32=None, max_num_imprecise_acc=None, out_dtype=None
+):
+    """Matrix product of the last two dimensions; what rounding up adds along K counts as zero."""
+    builder = context.builder
+    a, b = tile(context, input), tile(context, other)
+    ea, eb = extents_of(a.type), extents_of(b.type)
+    if len(ea) not in (2, 3) or len(ea) != len(eb):
+        raise context.error(
+            f"`dot` multiplies two tiles of 2 or 3 dimensions, not {shapes.text(ea)} by {shapes.text(eb)}"
+        )
+    k = (ea[-1].size - eb[-2].size) if ea[-1].lanes == eb[-2].lanes else const(1)
+    if ea[-1].lanes != eb[-2].lanes or (k.is_constant and k.constant):
+        raise context.error(f"`dot`: the inner sizes of {shapes.text(ea)} and {shapes.text(eb)} differ")
+    dtype = dtypes.promote(a.type.dtype, b.type.dtype)
+    if dtype == dtypes.int1 or (dtype.is_integer and dtype.bits > 8):
+        dtype = dtypes.float32
+    result = as_dtype(context, out_dtype) if out_dtype is not None else _accumulator(dtype)
+    a, b = (_clean(context, builder.cast(value, dtype), axis) for value, axis in ((a, len(ea) - 1), (b, len(eb) - 2)))
+    batch = shapes.broadcast(ea[:-2], eb[:-2], context.facts)
+    type = tile_type(result, (*batch, ea[-2], eb[-1]))
+    values = (a, b)
+    if acc is not None:
+        acc = tile(context, acc)
+        type = with_dtype(type, dtypes.promote(acc.type.dtype, result))
+        values += (builder.broadcast_to(builder.cast(acc, type.dtype), extents_of(type)),)
+    precision = input_precision or ("tf32" if allow_tf32 else None)
+    if dtype == dtypes.float32 and precision is None:
+        precision = "ieee" if context.specialisation.dot_precision == "highest" else "tf32"
+    return builder.apply("dot", values, type, input_precision=precision)
+
+
+def _accumulator(dtype: DType) -> DType:
+    if dtype.is_integer:
+        return dtypes.int32
+    return dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
+
+
+def _clean(context: Context, value: Value, axis: int) -> Value:
+    """Zero in lanes beyond the extent along `axis`, unless a load has put zeros there already."""
+    extent = extents_of(value.type)[axis]
+    if extent.size.is_constant and extent.size.constant == extent.lanes:
+        return value
+    producer = context.builder.producer(value)
+    while isinstance(producer, Apply) and producer.function in ("cast", "permute"):
+        producer = context.builder.producer(producer.operands[0])
+    if isinstance(producer, ir.Load) and producer.access.other == 0 and producer.access.lanes:
+        return value
+    return where(context, inside(context, value.type, axis), value, 0)
+
+
+def inside(context: Context, type: TileType, axis: int) -> Value:
+    """Which lanes along `axis` belong to the tile: int1, of one element along the other axes."""
+    extent = extents_of(type)[axis]
+    lane = memory.lane(context, axis, extent.lanes)
+    extents = [extent if d == axis else shapes.ONE for d in range(len(type.shape))]
+    lanes = context.builder.index(var(lane.name), (lane,), tile_type(dtypes.int32, extents))
+    return context.builder.binary("lt", lanes, extent.size)
+
+
+def where(context, condition, x, y):
+    builder = context.builder
+    condition, x, y = truth(context, condition), operand(context, x), operand(context, y)
+    dtype = builder.common_type(x, y)
+    values = builder.broadcast(condition, builder.value(x, dtype), builder.value(y, dtype))
+    return builder.apply("where", values, with_dtype(values[1].type, dtype))
+
+
+# -- reductions --------------------------------------------------------------------------------------------------------------
+
+_IDENTITY = {"sum": 0, "xor_sum": 0, "max": float("-inf"), "min": float("inf")}
+
+
+def reduced_type(context: Context, type: TileType, axis: int | None, keep_dims: bool) -> TileType:
+    kept = []
+    for d, e in enumerate(extents_of(type)):
+        if axis is not None and d != axis:
+            kept.append(e)
+        elif keep_dims:
+            kept.append(shapes.ONE)
+    return tile_type(type.dtype, kept)
+
+
+def reduction(context, name, input, axis, keep_dims, dtype=None):
+    """sum, xor_sum, max or min; sums of halves run in float32, of small integers in int32."""
+    builder = context.builder
+    input = tile(context, input)
+    if dtype is not None:
+        input = builder.cast(input, as_dtype(context, dtype))
+    own = input.type.dtype
+    if name in ("sum", "xor_sum") and own.bits < 32 and not own.is_floating:
+        own = dtypes.int32
+    input = builder.cast(input, dtypes.float32 if own.is_half else dtypes.int32 if own == dtypes.int1 else own)
+    axis = None if axis is None else axis_of(context, input, axis)
+    if input.type.is_scalar:
+        return input
+    input = fill_padding(context, input, axis, _identity(name, input.type.dtype))
+    result = builder.apply(
+        name, (input,), reduced_type(context, input.type, axis, keep_dims), axis=axis, keep_dims=keep_dims
+    )
+    return builder.cast(result, own)
+
+
+def _identity(name: str, dtype: DType):
+    if name in ("sum", "xor_sum") or dtype.is_floating:
+        return _IDENTITY[name]
+    low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1) if dtype.kind == "int" else (0, 2**dtype.bits - 1)
+    return low if name == "max" else high
+
+
+def fill_padding(context: Context, input: Value, axis: int | None, identity) -> Value:
+    """A tile made without memory (`arange`, `full`) has nothing to read as `other`: its padding must not count."""
+    if comes_from_memory(context, input):
+        return input
+    for d, e in enumerate(extents_of(input.type)):
+        if (axis is None or d == axis) and not (e.size.is_constant and e.size.constant == e.lanes):
+            input = where(context, inside(context, input.type, d), input, identity)
+    return input
+
+
+def extremum_along(context, name, input, axis, return_indices, tie_break_left, keep_dims):
+    values = reduction(context, name, input, axis, keep_dims)
+    if not return_indices:
+        return values
+    return values, arg_extremum(context, f"arg{name}", input, axis, tie_break_left, keep_dims)
+
+
+def arg_extremum(context, name, input, axis, tie_break_left=True, keep_dims=False):
+    input = tile(context, input)
+    if input.type.dtype.is_half or input.type.dtype == dtypes.int1:
+        input = context.builder.cast(input, dtypes.float32)
+    axis = None if axis is None else axis_of(context, input, axis)
+    input = fill_padding(context, input, axis, _identity(name.removeprefix("arg"), input.type.dtype))
+    type = with_dtype(reduced_type(context, input.type, axis, keep_dims), dtypes.int32)
+    return context.builder.apply(name, (input,), type, axis=axis, keep_dims=keep_dims)
+
+
+def scan(context, name, input, axis=0, reverse=False):
+    builder, input = context.builder, tile(context, input)
+    own = dtypes.int32 if input.type.dtype.bits < 32 and not input.type.dtype.is_floating else input.type.dtype
+    input = builder.cast(input, dtypes.float32 if own.is_half else own)
+    axis = axis_of(context, input, axis)
+    return builder.cast(builder.apply(name, (input,), input.type, axis=axis, reverse=bool(reverse)), own)
+
+
+def sort(context, x, dim=None, descending=False):
+    x = tile(context, x)
+    last = len(x.type.shape) - 1
+    if dim is not None and axis_of(context, x, dim) != last:
+        raise context.error("`sort` works along the last dimension; permute the tile first")
+    x = fill_padding(context, x, last, _identity("max" if descending else "min", x.type.dtype))
+    return context.builder.apply("sort", (x,), x.type, descending=bool(_known(context, descending, "`descending`")))
+
+
+def topk(context, x, k, dim=None):
+    """The k largest along the last dimension, largest first: the head of a descending sort."""
+    sorted_ = sort(context, x, dim, True)
+    *leading, last = extents_of(sorted_.type)
+    k = _known(context, k, "`k`")
+    _exact(context, "topk", sorted_)
+    grouped = reshape(context, sorted_, (*(e.size for e in leading), last.lanes // k, k))
+    return select(context, grouped, len(leading), 0)
+
+
+def histogram(context, input, num_bins):
+    input = tile(context, input)
+    extent = shapes.extent(_known(context, num_bins, "`num_bins`"), context.facts)
+    return context.builder.apply("histogram", (input,), tile_type(dtypes.int32, (extent,)), num_bins=extent.lanes)
+
+
+def softmax(context, x, dim=None, keep_dims=False):
+    """exp(x - max) / sum(exp(x - max)) along `dim`, the last by default."""
+    x = context.builder.to_float(tile(context, x))
+    axis = len(x.type.shape) - 1 if dim is None else axis_of(context, x, dim)
+    shifted = binary(context, "sub", x, reduction(context, "max", x, axis, True))
+    numerator = context.builder.floating("exp", shifted)
+    return binary(context, "truediv", numerator, reduction(context, "sum", numerator, axis, True))
+
+
+# -- indexing values ---------------------------------------------------------------------------------------------------------
+
+
+def index_value(context: Context, value: Value, indices: tuple) -> Value:
+    """`v[:, None]`, `v[0]`, `v[i, :]` of a computed tile."""
+    axis = 0
+    rank = len(value.type.shape)
+    given = sum(1 for index in indices if index is not None and index is not Ellipsis)
+    if given > rank:
+        raise context.error(f"a tile of shape {shapes.text(extents_of(value.type))} is indexed with {given} indices")
+    for index in indices:
+        if index is Ellipsis:
+            axis += rank - given
+        elif index is None:
+            value = expand_dims(context, value, axis)
+            axis += 1
+        elif isinstance(index, slice):
+            if index != slice(None):
+                raise context.error("a computed tile can be sliced only with a bare `:`")
+            axis += 1
+        else:
+            value = select(context, value, axis, index)
+    return value
+
+
+def select(context: Context, value: Value, axis: int, index: Any) -> Value:
+    """One element along an axis: all others are zeroed and the axis is summed, which is exact."""
+    builder = context.builder
+    index = operand(context, index)
+    if isinstance(index, int) and index < 0:
+        index = value.type.shape[axis] + index
+    extent = extents_of(value.type)[axis]
+    type = reduced_type(context, value.type, axis, False)
+    if extent.is_one:
+        return builder.apply("reshape", (value,), type)
+    lane = memory.lane(context, axis, extent.lanes)
+    extents = [extent if d == axis else shapes.ONE for d in range(len(value.type.shape))]
+    position = builder.index(var(lane.name), (lane,), tile_type(dtypes.int32, extents))
+    own = value.type.dtype
+    value = (
+        builder.cast(value, dtypes.int32) if own == dtypes.int1 else builder.to_float(value) if own.is_half else value
+    )
+    chosen = where(context, builder.binary("eq", position, index), value, 0)
+    result = builder.apply("sum", (chosen,), with_dtype(type, value.type.dtype), axis=axis, keep_dims=False)
+    return builder.cast(result, own)

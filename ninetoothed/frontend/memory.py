@@ -1,0 +1,268 @@
+"""Reading and writing parameters: from a handle on a tile to an `ir.Access`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ninetoothed import dtypes, ir
+from ninetoothed.dtypes import PointerType
+from ninetoothed.errors import ArgumentError
+from ninetoothed.expr import Expr, as_expr, const, is_nonnegative, simplify, var
+from ninetoothed.frontend import shapes
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.values import SourceRef, TileRef
+from ninetoothed.ir import Access, Lane, TileType, Value
+from ninetoothed.lowering import Guard, lower, source_indices
+
+
+def tile(context: Context, parameter: int) -> TileRef:
+    """The element of a parameter's outermost level that this program works on."""
+    return TileRef(parameter, (context.program_indices(parameter),))
+
+
+def shape(context: Context, ref: TileRef) -> tuple[Expr, ...]:
+    """The shape of what a handle stands for: () for one element."""
+    levels = context.levels(ref.parameter)
+    return levels[ref.level] if ref.level < len(levels) else ()
+
+
+def is_hierarchical(context: Context, ref: TileRef) -> bool:
+    """Whether the elements of a tile are tiles themselves."""
+    return ref.level < len(context.levels(ref.parameter)) - 1
+
+
+def element(context: Context, ref: TileRef, indices: tuple[Expr, ...]) -> TileRef:
+    """One element of the next level."""
+    extents = shape(context, ref)
+    if len(indices) != len(extents):
+        name = context.definition.parameters[ref.parameter].name
+        raise context.error(
+            f"{name!r} has {len(extents)} dimensions at this level (shape {_text(extents)}) and is indexed with {len(indices)}"
+        )
+    wrapped = tuple(_wrap(context, index, size) for index, size in zip(indices, extents, strict=True))
+    return TileRef(ref.parameter, (*ref.indices, wrapped))
+
+
+def _wrap(context: Context, index: Expr, size: Expr) -> Expr:
+    """Negative numbers count from the end, as in Python; run-time indices are taken as they are."""
+    if index.is_constant and index.constant < 0:
+        return simplify(size + index, context.facts)
+    return index
+
+
+def lane(context: Context, axis: int, count: int) -> Lane:
+    """A lane variable; its name tells its range, so that equal tiles share it."""
+    name = f"lane_{axis}_{count}"
+    context.builder.facts = context.facts.bind(name, 0, count - 1)
+    return Lane(name, axis, count)
+
+
+def access(context: Context, ref: TileRef, indices: tuple[Expr | slice | Value, ...] | None = None) -> Access:
+    """The access of the tile at a handle: all of it, or where `indices` has numbers or tiles, only those elements."""
+    extents = shape(context, ref)
+    chosen = tuple(indices or ()) + (slice(None),) * (len(extents) - len(indices or ()))
+    lanes, tile_extents, innermost = [], [], []
+    gathered = [index for index in chosen if isinstance(index, Value)]
+    if gathered:
+        values = context.builder.broadcast(*gathered)
+        tile_extents = list(shapes.extents_of(values[0].type))
+        names = iter([context.builder.expr_of(value) for value in values])
+    for index, size in zip(chosen, extents, strict=True):
+        if isinstance(index, Value):
+            innermost.append(next(names))
+        elif isinstance(index, slice):
+            try:
+                tile_extent = shapes.extent(size, context.facts)
+            except shapes.ShapeMismatch as error:
+                raise context.error(f"parameter {_name(context, ref)!r}: {error}") from None
+            if tile_extent.lanes == 1 and tile_extent.size.is_constant:
+                innermost.append(const(0))
+            else:
+                lanes.append(lane(context, len(tile_extents), tile_extent.lanes))
+                innermost.append(var(lanes[-1].name))
+            tile_extents.append(tile_extent)
+        else:
+            innermost.append(_wrap(context, index, size))
+    if gathered and lanes:
+        raise context.error("tiles of indices must be given for every dimension of the tile, or for none")
+    levels = (*ref.indices, *((tuple(innermost),) if extents or ref.level < len(context.levels(ref.parameter)) else ()))
+    return _located(context, ref.parameter, levels, tuple(tile_extents), tuple(lanes))
+
+
+def _located(context: Context, parameter: int, levels, extents, lanes) -> Access:
+    argument, source = context.argument(parameter), context.definition.parameters[parameter].source
+    count = 1
+    for e in extents:
+        count *= e.lanes
+    if count > shapes.MAX_TILE_ELEMENTS:
+        raise ArgumentError(
+            f"kernel {context.definition.name!r}: parameter {context.definition.parameters[parameter].name!r} is loaded as a tile of"
+            f" {count} elements (shape {shapes.text(extents)}), more than {shapes.MAX_TILE_ELEMENTS}; choose smaller blocks or cut"
+            " the dimension into tiles"
+        )
+    location = lower(context.arrangement(parameter), levels, context.facts, context.bindings)
+    guards = location.guards
+    bindings = context.builder.bindings(*location.indices, *(e for g in guards for e in (g.index, g.size)))
+    return Access(
+        context.definition.parameters[parameter].name,
+        shapes.tile_type(argument.dtype, extents),
+        location.indices,
+        guards,
+        0 if source.other is None else source.other,
+        lanes,
+        bindings,
+    )
+
+
+def load(context: Context, ref: TileRef, indices=None) -> Value:
+    """Read the tile at a handle; reading it again before any store gives the same value."""
+    if is_hierarchical(context, ref):
+        raise context.error(
+            f"{_name(context, ref)!r} is a tile of tiles here (shape {_text(shape(context, ref))}); index it to get one of its tiles"
+        )
+    argument = context.argument(ref.parameter)
+    if argument.kind == "scalar":
+        return _scalar(context, ref.parameter, argument)
+    place = access(context, ref, indices)
+    key = (place.parameter, place.indices, place.guards, place.type)
+    if key not in context.loads:
+        result = Value(place.type, _name(context, ref) if indices is None else None)
+        context.builder.emit(ir.Load(result, place, location=context.builder.location))
+        context.loads[key] = result
+    return context.loads[key]
+
+
+def _scalar(context: Context, parameter: int, argument) -> Value:
+    key = ("scalar", parameter)
+    if key not in context.loads:
+        name = context.definition.parameters[parameter].name
+        result = Value(TileType(argument.dtype), name)
+        context.builder.emit(ir.Argument(result, name, location=context.builder.location))
+        context.loads[key] = result
+    return context.loads[key]
+
+
+def store(context: Context, ref: TileRef, operand, indices=None) -> Value:
+    """Write to the tile at a handle, broadcasting and converting; gives the value as it was before conversion."""
+    if is_hierarchical(context, ref):
+        raise context.error(f"{_name(context, ref)!r} is a tile of tiles here; index it to assign one of its tiles")
+    if context.argument(ref.parameter).kind != "tensor":
+        raise context.error(f"{_name(context, ref)!r} is a scalar argument: it cannot be assigned")
+    place = access(context, ref, indices)
+    return _write(context, place, operand)
+
+
+def _write(context: Context, place: Access, operand) -> Value:
+    builder = context.builder
+    try:
+        value = builder.broadcast_to(builder.value(operand), shapes.extents_of(place.type))
+    except shapes.ShapeMismatch as error:
+        raise context.error(f"cannot store to {place.parameter!r}: {error}") from None
+    builder.emit(ir.Store(place, builder.cast(value, place.type.dtype), location=builder.location))
+    context.loads = {key: value for key, value in context.loads.items() if key[0] == "scalar"}
+    return value
+
+
+# -- the source behind a parameter -----------------------------------------------------------------------------------------
+
+
+def source_access(context: Context, ref: SourceRef, indices: tuple) -> Access:
+    """`x.source[i, j]`: indices are numbers, expressions or tiles; out of bounds where they leave the tensor."""
+    parameter = context.definition.parameters[ref.parameter]
+    sizes = tuple(context.number(size) for size in parameter.source.sizes)
+    if len(indices) != len(sizes):
+        raise context.error(
+            f"the source of {parameter.name!r} has {len(sizes)} dimensions and is indexed with {len(indices)}"
+        )
+    builder = context.builder
+    tiles = [index for index in indices if isinstance(index, Value) and not index.type.is_scalar]
+    extents = shapes.extents_of(builder.broadcast(*tiles)[0].type) if tiles else ()
+    values = iter(builder.broadcast(*tiles)) if tiles else iter(())
+    names = []
+    for index in indices:
+        if isinstance(index, Value):
+            names.append(builder.expr_of(index if index.type.is_scalar else next(values)))
+        else:
+            names.append(as_expr(index))
+    guards = []
+    for index, size in zip(names, sizes, strict=True):
+        lower_fails = not is_nonnegative(index, context.facts)
+        upper_fails = not is_nonnegative(size - 1 - index, context.facts)
+        if lower_fails or upper_fails:
+            guards.append(Guard(index, size, lower_fails, upper_fails))
+    other = 0 if parameter.source.other is None else parameter.source.other
+    type = shapes.tile_type(context.argument(ref.parameter).dtype, extents)
+    bindings = builder.bindings(*names)
+    return Access(parameter.name, type, tuple(names), tuple(guards), other, (), bindings)
+
+
+def gather(context: Context, ref: SourceRef, indices: tuple) -> Value:
+    place = source_access(context, ref, indices)
+    result = Value(place.type)
+    context.builder.emit(ir.Load(result, place, location=context.builder.location))
+    return result
+
+
+def scatter(context: Context, ref: SourceRef, indices: tuple, operand) -> None:
+    _write(context, source_access(context, ref, indices), operand)
+
+
+def data_ptr(context: Context, parameter: int) -> Value:
+    """The address of a parameter's first element."""
+    name = context.definition.parameters[parameter].name
+    type = TileType(PointerType(context.argument(parameter).dtype, name))
+    return context.builder.apply("data_ptr", (), type, parameter=name)
+
+
+def offsets(context: Context, ref: TileRef, dimension: int | None) -> Value:
+    """A tile's indices along a dimension of the source, or (None) its offsets in elements, strides included."""
+    place = access(context, ref)
+    place = replace(place, indices=unclamped(context, ref, place))
+    source = context.definition.parameters[ref.parameter].source
+    if dimension is None:
+        expr = const(0)
+        for index, stride in zip(place.indices, source.strides, strict=True):
+            expr = expr + index * context.number(stride)
+    else:
+        if not -source.ndim <= dimension < source.ndim:
+            raise context.error(
+                f"{_name(context, ref)!r} has a source of {source.ndim} dimensions: there is no dimension {dimension}"
+            )
+        expr = place.indices[dimension]
+    used = [lane for lane in place.lanes if lane.name in expr.variables or dimension is None]
+    renamed, extents, names = [], [], {}
+    for axis, old in enumerate(used):
+        new = lane(context, axis, old.count)
+        renamed.append(new)
+        names[old.name] = var(new.name)
+        extents.append(shapes.extents_of(place.type)[old.axis])
+    if dimension is None:
+        return _full_offsets(context, place, expr)
+    dtype = context.builder.index_type
+    type = shapes.tile_type(dtype, extents)
+    return context.builder.index(expr.subs(names), tuple(renamed), type)
+
+
+def unclamped(context: Context, ref: TileRef, place: Access) -> tuple[Expr, ...]:
+    """Source indices that are right out of bounds, too."""
+    lanes = {lane.axis: var(lane.name) for lane in place.lanes}
+    innermost = tuple(lanes.get(axis, const(0)) for axis in range(len(place.type.shape)))
+    levels = (*ref.indices, *((innermost,) if ref.level < len(context.levels(ref.parameter)) else ()))
+    return source_indices(context.arrangement(ref.parameter), levels, context.facts, context.bindings)
+
+
+def _full_offsets(context: Context, place: Access, expr: Expr) -> Value:
+    dtype = dtypes.int64 if context.argument(_position(context, place.parameter)).wide else context.builder.index_type
+    return context.builder.index(expr, place.lanes, replace(place.type, dtype=dtype))
+
+
+def _position(context: Context, name: str) -> int:
+    return next(i for i, parameter in enumerate(context.definition.parameters) if parameter.name == name)
+
+
+def _name(context: Context, ref: TileRef) -> str:
+    return context.definition.parameters[ref.parameter].name
+
+
+def _text(extents) -> str:
+    return f"({', '.join(map(str, extents))}{',' if len(extents) == 1 else ''})"

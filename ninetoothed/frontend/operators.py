@@ -1,0 +1,245 @@
+"""Python's operators on what expressions stand for: Python objects, integer expressions, and tiles."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from typing import Any
+
+from ninetoothed import dtypes
+from ninetoothed.expr import Expr, const, is_nonnegative, maximum, minimum, simplify
+from ninetoothed.frontend import memory, shapes
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.values import TileRef
+from ninetoothed.ir import Apply, Value
+
+# Syntax -> (primitive, Python's own meaning)
+BINARY = {
+    ast.Add: ("add", operator.add),
+    ast.Sub: ("sub", operator.sub),
+    ast.Mult: ("mul", operator.mul),
+    ast.Div: ("truediv", operator.truediv),
+    ast.FloorDiv: ("floordiv", operator.floordiv),
+    ast.Mod: ("mod", operator.mod),
+    ast.Pow: ("pow", operator.pow),
+    ast.LShift: ("lshift", operator.lshift),
+    ast.RShift: ("rshift", operator.rshift),
+    ast.BitAnd: ("and", operator.and_),
+    ast.BitOr: ("or", operator.or_),
+    ast.BitXor: ("xor", operator.xor),
+    ast.MatMult: ("dot", operator.matmul),
+    ast.Eq: ("eq", operator.eq),
+    ast.NotEq: ("ne", operator.ne),
+    ast.Lt: ("lt", operator.lt),
+    ast.LtE: ("le", operator.le),
+    ast.Gt: ("gt", operator.gt),
+    ast.GtE: ("ge", operator.ge),
+}
+_PYTHON = {name: function for name, function in BINARY.values()}
+_EXPR = frozenset({"add", "sub", "mul", "floordiv", "mod"})
+_ORDER = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float)
+
+
+def is_dynamic(value: Any) -> bool:
+    """Whether a value is known only when the kernel runs."""
+    return isinstance(value, Value | TileRef | Expr)
+
+
+def operand(context: Context, value: Any) -> Any:
+    """Load what is only a handle; constant expressions become Python integers."""
+    if isinstance(value, TileRef):
+        return memory.load(context, value)
+    if isinstance(value, Expr) and value.is_constant:
+        return value.constant
+    return value
+
+
+def binary(context: Context, name: str, lhs: Any, rhs: Any) -> Any:
+    """`lhs name rhs`, folded as far as it is known when compiling."""
+    lhs, rhs = operand(context, lhs), operand(context, rhs)
+    if not is_dynamic(lhs) and not is_dynamic(rhs):
+        return _PYTHON[name](lhs, rhs)
+    for side in (lhs, rhs):
+        if not is_dynamic(side) and not is_number(side):
+            if name in ("eq", "ne"):
+                return name == "ne"
+            raise context.error(f"{side!r} ({type(side).__name__}) cannot be combined with a tile; only numbers can")
+    if not isinstance(lhs, Value) and not isinstance(rhs, Value):
+        folded = _on_expressions(context, name, lhs, rhs)
+        if folded is not None:
+            return folded
+    if name == "pow":
+        return power(context, lhs, rhs)
+    if name == "dot":
+        from ninetoothed.frontend.functions import dot
+
+        return dot(context, lhs, rhs)
+    _check_types(context, name, lhs, rhs)
+    return context.builder.binary(name, lhs, rhs)
+
+
+def _check_types(context: Context, name: str, lhs: Any, rhs: Any) -> None:
+    for side, other in ((lhs, rhs), (rhs, lhs)):
+        if isinstance(side, Value) and isinstance(side.type.dtype, dtypes.PointerType) and name not in ("add", "sub"):
+            raise context.error(f"pointers can be added to, not combined by {name!r}")
+        if name in ("and", "or", "xor", "lshift", "rshift"):
+            common = context.builder.common_type(side, other)
+            if common.is_floating:
+                raise context.error(f"bitwise operator {name!r} works on integers and bools, not on {common}")
+
+
+def _on_expressions(context: Context, name: str, lhs: Expr | int | float, rhs: Expr | int | float) -> Any:
+    """Arithmetic and comparisons of sizes and counters stay symbolic; None where they cannot."""
+    if isinstance(lhs, float) or isinstance(rhs, float):
+        return None
+    lhs = lhs if isinstance(lhs, Expr) else const(int(lhs))
+    rhs = rhs if isinstance(rhs, Expr) else const(int(rhs))
+    facts = context.facts
+    if name in _EXPR:
+        if name in ("floordiv", "mod") and not is_nonnegative(rhs - 1, facts):
+            return None
+        result = simplify(_PYTHON[name](lhs, rhs), facts)
+        return result.constant if result.is_constant else result
+    if name in _ORDER:
+        return _decide(name, lhs, rhs, facts)
+    return None
+
+
+def _decide(name: str, lhs: Expr, rhs: Expr, facts) -> bool | None:
+    """A comparison whose outcome ranges decide."""
+    if name in ("gt", "le"):
+        lhs, rhs, name = rhs, lhs, {"gt": "lt", "le": "ge"}[name]
+    if name in ("eq", "ne"):
+        difference = simplify(lhs - rhs, facts)
+        if difference.is_constant:
+            return (difference.constant == 0) == (name == "eq")
+        if is_nonnegative(difference - 1, facts) or is_nonnegative(-difference - 1, facts):
+            return name == "ne"
+        return None
+    if is_nonnegative(rhs - lhs - 1, facts):
+        return name == "lt"
+    if is_nonnegative(lhs - rhs, facts):
+        return name == "ge"
+    return None
+
+
+def power(context: Context, base: Any, exponent: Any) -> Value:
+    """`base ** exponent`: by multiplication for small whole exponents, else in floating point."""
+    builder = context.builder
+    if isinstance(exponent, int) and 0 <= exponent <= 64:
+        result = None
+        square = builder.value(base)
+        n = exponent
+        while n:
+            if n & 1:
+                result = square if result is None else builder.binary("mul", result, square)
+            n >>= 1
+            if n:
+                square = builder.binary("mul", square, square)
+        return result if result is not None else ones_like(context, builder.value(base))
+    if exponent == 0.5:
+        return builder.floating("sqrt", base)
+    return builder.floating("pow", base, exponent)
+
+
+def ones_like(context: Context, value: Value) -> Value:
+    one = context.builder.constant(1, value.type.dtype)
+    return context.builder.broadcast_to(one, shapes.extents_of(value.type))
+
+
+def unary(context: Context, node: ast.unaryop, value: Any) -> Any:
+    value = operand(context, value)
+    if isinstance(node, ast.Not):
+        return not value if not is_dynamic(value) else logical_not(context, value)
+    if not is_dynamic(value):
+        return {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[type(node)](value)
+    if isinstance(node, ast.UAdd):
+        return value
+    if isinstance(node, ast.USub):
+        if isinstance(value, Expr):
+            return -value
+        if value.type.dtype == dtypes.int1:
+            value = context.builder.cast(value, dtypes.int32)
+        return context.builder.apply("neg", (value,), value.type)
+    value = context.builder.value(value)
+    if value.type.dtype.is_floating:
+        raise context.error("`~` works on integers and bools, not on floats")
+    return context.builder.apply("invert", (value,), value.type)
+
+
+def truth(context: Context, value: Any) -> Value:
+    """A dynamic value as int1: whether it differs from zero."""
+    value = context.builder.value(operand(context, value))
+    return value if value.type.dtype == dtypes.int1 else context.builder.binary("ne", value, 0)
+
+
+def logical_not(context: Context, value: Any) -> Value:
+    value = truth(context, value)
+    return context.builder.apply("invert", (value,), value.type)
+
+
+def logical(context: Context, name: str, lhs: Any, rhs: Any) -> Any:
+    """`and`/`or` of which at least one side is dynamic; element-wise on tiles."""
+    if not is_dynamic(operand(context, rhs)):
+        decisive = bool(rhs) == (name == "or")
+        if decisive:
+            return bool(rhs)
+        return truth(context, lhs)
+    return context.builder.elementwise(name, truth(context, lhs), truth(context, rhs), dtype=dtypes.int1)
+
+
+def extremum(context: Context, name: str, operands: tuple) -> Any:
+    """Python's `min` and `max` of several numbers, expressions or tiles."""
+    values = [operand(context, value) for value in operands]
+    if not any(is_dynamic(value) for value in values):
+        return (max if name == "maximum" else min)(*values)
+    if not any(isinstance(value, Value | float) for value in values):
+        result = simplify((maximum if name == "maximum" else minimum)(*values), context.facts)
+        return result.constant if result.is_constant else result
+    result = values[0]
+    for value in values[1:]:
+        result = context.builder.elementwise(name, result, value)
+    return result
+
+
+def scalar(context: Context, value: Any, what: str) -> Value:
+    """A dynamic value as a scalar: tiles of one element are taken apart."""
+    value = context.builder.value(operand(context, value))
+    if any(lanes != 1 for lanes in value.type.lanes):
+        raise context.error(
+            f"{what} must be one number, not a tile of shape {shapes.text(shapes.extents_of(value.type))}"
+        )
+    if value.type.is_scalar:
+        return value
+    return context.builder.apply("reshape", (value,), shapes.tile_type(value.type.dtype, ()))
+
+
+def integer(context: Context, value: Any, what: str) -> Expr | int:
+    """An index or a loop bound as an integer expression."""
+    value = operand(context, value)
+    if isinstance(value, bool | int | Expr):
+        return value
+    if not isinstance(value, Value):
+        raise context.error(f"{what} must be an integer, not {value!r}")
+    value = scalar(context, value, what)
+    if value.type.dtype.is_floating:
+        raise context.error(f"{what} must be an integer, not {value.type.dtype}; convert it with `.to(ntl.int32)`")
+    expr = context.builder.expr_of(value)
+    return expr.constant if expr.is_constant else expr
+
+
+def comes_from_memory(context: Context, value: Value, seen: dict | None = None) -> bool:
+    """Whether a value depends on something loaded, so that lanes beyond its extent hold what `other` makes of them."""
+    producer = context.builder.producer(value)
+    match producer:
+        case Apply(function="load_pointer"):
+            return True
+        case Apply(operands=operands):
+            return any(comes_from_memory(context, value) for value in operands)
+        case None:
+            return True
+    return not hasattr(producer, "value") and not hasattr(producer, "expr")

@@ -1,0 +1,233 @@
+"""Statements of an application."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any
+
+from ninetoothed.errors import NineToothedError
+from ninetoothed.frontend import control, memory
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.effects import device_assert
+from ninetoothed.frontend.expressions import (
+    evaluate,
+    evaluate_indices,
+    innermost_indices,
+    is_elementwise,
+    iterate,
+    read,
+    snapshot,
+)
+from ninetoothed.frontend.operators import BINARY, binary, is_dynamic, operand
+from ninetoothed.frontend.shapes import ShapeMismatch
+from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, LocalFunction, SourceRef, TileRef
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a `return` that was reached gives."""
+
+    value: Any
+
+
+def run_body(context: Context, frame: Frame, body: list[ast.stmt]) -> Any:
+    """Trace a function's body; its returned value."""
+    outcome = run(context, frame, body)
+    return outcome.value if outcome is not None else None
+
+
+def run(context: Context, frame: Frame, body: list[ast.stmt]) -> Returned | None:
+    """Trace statements until one returns."""
+    for statement in body:
+        outcome = execute(context, frame, statement)
+        if outcome is not None:
+            return outcome
+    return None
+
+
+def execute(context: Context, frame: Frame, statement: ast.stmt) -> Returned | None:
+    """Trace one statement; whatever goes wrong is told with its place."""
+    location = frame.parsed.location(statement)
+    context.builder.location = location
+    rule = _RULES.get(type(statement))
+    if rule is None:
+        raise context.error(f"an application may not use {_describe(statement)}", location)
+    try:
+        return rule(context, frame, statement)
+    except ShapeMismatch as error:
+        raise context.error(str(error)) from None
+    except NineToothedError:
+        raise
+    except (TypeError, ValueError, ZeroDivisionError, KeyError, AttributeError) as error:
+        raise context.error(f"{type(error).__name__}: {error}") from error
+
+
+def _describe(statement: ast.stmt) -> str:
+    names = {
+        ast.Break: "`break`: give the loop its bounds in `range`, or use `while`",
+        ast.Continue: "`continue`: put the rest of the body under an `if`",
+        ast.Try: "`try`",
+        ast.With: "`with`",
+        ast.Raise: "`raise`: use `ntl.device_assert` or `ntl.static_assert`",
+        ast.Delete: "`del`",
+        ast.Global: "`global`",
+        ast.ClassDef: "class definitions",
+        ast.AsyncFunctionDef: "`async` functions",
+        ast.Match: "`match`",
+    }
+    return names.get(type(statement), f"this statement ({type(statement).__name__})")
+
+
+# -- assignment ----------------------------------------------------------------------------------------------------------------
+
+
+def _assign(context, frame, statement):
+    value = evaluate(context, frame, statement.value)
+    for target in statement.targets:
+        assign(context, frame, target, value)
+
+
+def _annotated(context, frame, statement):
+    if statement.value is not None:
+        assign(context, frame, statement.target, evaluate(context, frame, statement.value))
+
+
+def _augmented(context, frame, statement):
+    target = statement.target
+    if isinstance(target, ast.Name):
+        current = _current(context, frame, target)
+        value = binary(context, BINARY[type(statement.op)][0], current, evaluate(context, frame, statement.value))
+        return assign(context, frame, target, value)
+    if not isinstance(target, ast.Subscript):
+        raise context.error("only names and elements can be assigned")
+    owner = evaluate(context, frame, target.value)
+    indices = evaluate_indices(context, frame, target.slice)
+    from ninetoothed.frontend.expressions import index
+
+    value = binary(
+        context,
+        BINARY[type(statement.op)][0],
+        index(context, owner, indices),
+        evaluate(context, frame, statement.value),
+    )
+    return store_element(context, owner, indices, value)
+
+
+def _current(context, frame, target: ast.Name):
+    cell = frame.cells.get(target.id)
+    if cell is None:
+        raise context.error(f"{target.id!r} is changed before it has a value")
+    return read(context, cell)
+
+
+def assign(context: Context, frame: Frame, target: ast.expr, value: Any) -> None:
+    """Assign a name (a store, where it is a tile parameter), an element, or several."""
+    if isinstance(target, ast.Name):
+        assign_name(context, frame, target.id, value)
+    elif isinstance(target, ast.Tuple | ast.List):
+        _unpack(context, frame, target, value)
+    elif isinstance(target, ast.Subscript):
+        owner = evaluate(context, frame, target.value)
+        store_element(context, owner, evaluate_indices(context, frame, target.slice), value)
+    else:
+        raise context.error("only names and elements can be assigned")
+
+
+def _unpack(context, frame, target, value):
+    items = iterate(context, value)
+    starred = [i for i, element in enumerate(target.elts) if isinstance(element, ast.Starred)]
+    if starred:
+        at, rest = starred[0], len(target.elts) - starred[0] - 1
+        items = [*items[:at], tuple(items[at : len(items) - rest]), *items[len(items) - rest :]]
+    if len(items) != len(target.elts):
+        raise context.error(f"{len(items)} values cannot be unpacked into {len(target.elts)} names")
+    items = [snapshot(context, item) for item in items]
+    for element, item in zip(target.elts, items, strict=True):
+        assign(context, frame, element.value if isinstance(element, ast.Starred) else element, item)
+
+
+def assign_name(context: Context, frame: Frame, name: str, value: Any) -> None:
+    cell = frame.cells.get(name)
+    if cell is None:
+        cell = frame.cells[name] = Cell(name, UNDEFINED)
+    value = snapshot(context, value)
+    if cell.tile is not None and context.argument(cell.tile.parameter).kind == "tensor":
+        if is_dynamic(value) or isinstance(value, bool | int | float):
+            value = memory.store(context, cell.tile, value)
+        else:
+            raise context.error(f"{name!r} is a tile parameter: it takes tiles and numbers, not {value!r}")
+    control.write(context, cell, context.builder.named(value, name))
+
+
+def store_element(context: Context, owner: Any, indices: tuple, value: Any) -> None:
+    value = operand(context, value)
+    if isinstance(owner, SourceRef):
+        memory.scatter(context, owner, indices, value)
+    elif isinstance(owner, TileRef) and memory.is_hierarchical(context, owner):
+        from ninetoothed.frontend.expressions import index
+
+        memory.store(context, index(context, owner, indices), value)
+    elif isinstance(owner, TileRef):
+        chosen = innermost_indices(context, owner, indices) if is_elementwise(indices) else None
+        memory.store(context, owner, value, chosen)
+    else:
+        raise context.error("only elements of parameters can be assigned; build a new tile with `ntl.where` instead")
+
+
+# -- the rest ------------------------------------------------------------------------------------------------------------------
+
+
+def _expression(context, frame, statement):
+    evaluate(context, frame, statement.value)
+
+
+def _return(context, frame, statement):
+    if control.in_runtime_branch(context, frame):
+        raise context.error("`return` under a loop or an `if` that is decided at run time; assign a variable instead")
+    return Returned(None if statement.value is None else evaluate(context, frame, statement.value))
+
+
+def _pass(context, frame, statement):
+    return None
+
+
+def _function(context, frame, statement):
+    defaults = tuple(evaluate(context, frame, default) for default in statement.args.defaults)
+    assign_name(context, frame, statement.name, LocalFunction(statement, frame, frame.parsed, statement.name, defaults))
+
+
+def _assert(context, frame, statement):
+    message = evaluate(context, frame, statement.msg) if statement.msg is not None else ""
+    device_assert(context, evaluate(context, frame, statement.test), message)
+
+
+def _import(context, frame, statement):
+    """Modules named inside an application: known when compiling."""
+    import importlib
+
+    for alias in statement.names:
+        if isinstance(statement, ast.ImportFrom):
+            module = importlib.import_module(statement.module)
+            value = getattr(module, alias.name, None) or importlib.import_module(f"{statement.module}.{alias.name}")
+        else:
+            value = importlib.import_module(alias.name)
+            value = value if alias.asname else importlib.import_module(alias.name.split(".")[0])
+        frame.cells[alias.asname or alias.name.split(".")[0]] = Cell(alias.name, value)
+
+
+_RULES = {
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Expr: _expression,
+    ast.Return: _return,
+    ast.Pass: _pass,
+    ast.FunctionDef: _function,
+    ast.Assert: _assert,
+    ast.Import: _import,
+    ast.ImportFrom: _import,
+    ast.If: control.if_,
+    ast.For: control.for_,
+    ast.While: control.while_,
+}

@@ -1,0 +1,221 @@
+"""`make` and `jit`: an arrangement and an application, integrated into a kernel."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ninetoothed.arrangement import Arrangement
+from ninetoothed.definition import KernelDefinition, KernelParameter
+from ninetoothed.errors import ArrangementError, UnsupportedError
+from ninetoothed.frontend.parse import mentioned_names, unwrap
+from ninetoothed.symbol import Symbol
+from ninetoothed.tensor import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel: call it with one argument a parameter, then the values of constexpr symbols by keyword.
+
+    Calling returns None. It runs on the device of its tensors: compiled by Triton on a GPU, evaluated by PyTorch on a CPU.
+    """
+
+    definition: KernelDefinition
+
+    @property
+    def __name__(self) -> str:
+        return self.definition.name
+
+    def __call__(self, *args, **kwargs) -> None:
+        from ninetoothed.runtime.launch import launch
+
+        launch(self, args, kwargs)
+
+    def source(self, *args, **kwargs):
+        """The Triton text and the configuration that a call with these arguments runs on a GPU (`gpu=` names one)."""
+        from ninetoothed.runtime.launch import source
+
+        return source(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.definition.name}({', '.join(p.name for p in self.definition.parameters)})>"
+
+
+def make(
+    arrangement: Callable,
+    application: Callable,
+    tensors: typing.Iterable[Any],
+    caller: str = "torch",
+    kernel_name: str | None = None,
+    output_dir: Any = None,
+    num_warps: int | tuple[int, ...] | None = None,
+    num_stages: int | tuple[int, ...] | None = None,
+    max_num_configs: int | None = None,
+) -> Kernel:
+    """Integrate an arrangement and an application.
+
+    arrangement: takes `tensors`, returns the arranged tensor or a tuple of them: the kernel's parameters, in order.
+    application: works on one element of the outermost level of each parameter.
+    num_warps, num_stages: a number, or several to choose from; by default the compiler chooses.
+
+    Raises `ArrangementError` (a `ValueError`) where the two do not fit. Needs no GPU, and runs nothing.
+    """
+    if caller != "torch" or output_dir is not None:
+        raise UnsupportedError(
+            "compiling ahead of time (`caller` other than 'torch', or `output_dir`) is not offered yet; call the kernel instead"
+        )
+    arranged = arrangement(*tuple(tensors))
+    arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
+    return _integrate(arranged, application, kernel_name, num_warps, num_stages, max_num_configs)
+
+
+def jit(function: Callable | None = None, **options):
+    """Make a kernel of a function whose parameters are annotated with arranged tensors; its body is the application.
+
+    Options are those of `make`. Use it bare or with options.
+    """
+    if function is None:
+        return lambda function: jit(function, **options)
+    annotations = _annotations(function)
+    names = list(inspect.signature(function).parameters)
+    missing = [name for name in names if name not in annotations]
+    if missing:
+        raise ArrangementError(
+            f"`jit` of {function.__name__!r}: parameter {missing[0]!r} is not annotated with an arranged tensor"
+        )
+    return make(lambda *tensors: tensors, function, tuple(annotations[name] for name in names), **options)
+
+
+def _annotations(function: Callable) -> dict[str, Any]:
+    """Annotations as objects, also where `from __future__ import annotations` made them text."""
+    found = dict(getattr(function, "__annotations__", {}))
+    if any(isinstance(value, str) for value in found.values()):
+        closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
+        scope = {**function.__globals__, **closure}
+        found = {name: eval(value, scope) if isinstance(value, str) else value for name, value in found.items()}
+    return found
+
+
+def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_num_configs) -> Kernel:
+    names = _parameter_names(application, len(arranged))
+    name = kernel_name or _name_of(application)
+    for parameter, tensor in zip(names, arranged, strict=True):
+        if not isinstance(tensor, Tensor):
+            raise ArrangementError(
+                f"kernel {name!r}: parameter {parameter!r} is arranged to {type(tensor).__name__}; an arrangement returns tensors"
+            )
+        if tensor.jagged_dim is not None:
+            raise UnsupportedError(
+                f"kernel {name!r}: parameter {parameter!r} is jagged; jagged tensors are not offered yet"
+            )
+    arrangements = _renamed(tuple(tensor.arrangement for tensor in arranged), names)
+    touched = mentioned_names(application)
+    parameters = tuple(
+        KernelParameter(parameter, arrangement, parameter in touched)
+        for parameter, arrangement in zip(names, arrangements, strict=True)
+    )
+    definition = KernelDefinition(
+        name,
+        parameters,
+        application,
+        _symbols(name, parameters),
+        _choices(num_warps),
+        _choices(num_stages),
+        max_num_configs,
+    )
+    _check_outermost(definition)
+    return Kernel(definition)
+
+
+def _choices(value: int | tuple[int, ...] | None) -> tuple[int, ...] | None:
+    return None if value is None else tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _name_of(application: Callable) -> str:
+    name = getattr(unwrap(application), "__name__", "kernel")
+    return name if name.isidentifier() else "kernel"
+
+
+def _parameter_names(application: Callable, count: int) -> tuple[str, ...]:
+    parameters = list(inspect.signature(application).parameters.values())
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = [p.name for p in parameters if p.kind == p.VAR_POSITIONAL]
+    required = sum(p.default is p.empty for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+    if variadic and count > len(positional):
+        positional += [f"{variadic[0]}_{i}" for i in range(count - len(positional))]
+    if not required <= count <= len(positional):
+        raise ArrangementError(
+            f"the application {_name_of(application)!r} takes {required if required == len(positional) else f'{required} to {len(positional)}'}"
+            f" parameters ({', '.join(positional)}), and the arrangement gives {count} tensors"
+        )
+    return tuple(positional[:count])
+
+
+def _renamed(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> tuple[Arrangement, ...]:
+    """Sources named after the application's parameters, whatever number they were created under."""
+    values: dict[str, Symbol] = {}
+    for arrangement, name in zip(arrangements, names, strict=True):
+        source = arrangement.source
+        for kind, sizes in (("size", source.sizes), ("stride", source.strides)):
+            for d, symbol in enumerate(sizes):
+                if (
+                    isinstance(symbol, Symbol)
+                    and symbol.name == f"{source.name}_{kind}_{d}"
+                    and symbol.name not in values
+                ):
+                    values[symbol.name] = _copy_options(symbol, f"{name}_{kind}_{d}")
+
+    def rename(size):
+        return size.subs(values) if isinstance(size, Symbol) else size
+
+    renamed = []
+    for arrangement, name in zip(arrangements, names, strict=True):
+        arrangement = arrangement.map_sizes(rename)
+        renamed.append(replace(arrangement, source=replace(arrangement.source, name=name)))
+    return tuple(renamed)
+
+
+def _copy_options(symbol: Symbol, name: str) -> Symbol:
+    return Symbol(
+        name,
+        constexpr=symbol.constexpr,
+        meta=symbol.meta,
+        lower_bound=symbol.lower_bound,
+        upper_bound=symbol.upper_bound,
+        power_of_two=symbol.power_of_two,
+    )
+
+
+def _symbols(name: str, parameters: tuple[KernelParameter, ...]) -> dict[str, Symbol]:
+    """The constexpr and meta symbols of an arrangement; any other free name has no one to give it a value."""
+    sizes = {str(size) for parameter in parameters for size in (*parameter.source.sizes, *parameter.source.strides)}
+    symbols: dict[str, Symbol] = {}
+    for parameter in parameters:
+        for symbol_name, symbol in parameter.arrangement.symbols.items():
+            if symbol_name in sizes:
+                continue
+            if not (symbol.constexpr or symbol.meta):
+                raise ArrangementError(
+                    f"kernel {name!r}: the arrangement of {parameter.name!r} uses {symbol_name!r}, which is no size of a parameter"
+                    " and is marked neither constexpr=True nor meta=True, so it never gets a value"
+                )
+            symbols[symbol_name] = symbol
+    return symbols
+
+
+def _check_outermost(definition: KernelDefinition) -> None:
+    """Shapes that are numbers already must agree now; the others are checked at each call."""
+    known = [
+        (parameter.name, tuple(size for size in parameter.outermost if size != 1))
+        for parameter in definition.parameters
+        if all(isinstance(size, int) for size in parameter.outermost) and parameter.source.ndim
+    ]
+    for (first, expected), (name, shape) in zip(known, known[1:], strict=False):
+        if shape != expected:
+            raise ArrangementError(
+                f"kernel {definition.name!r}: outermost shapes must agree, but {first!r} has {expected} and {name!r} has {shape}"
+                " (dimensions of size 1 dropped); rearrange one of them, for example with `expand`"
+            )

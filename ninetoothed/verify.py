@@ -1,0 +1,128 @@
+"""The grammar of programs, executable: what every backend may rely on. A violation is a bug of ours, never the user's."""
+
+from __future__ import annotations
+
+from ninetoothed import ir
+from ninetoothed.dtypes import int1
+from ninetoothed.ir import (
+    Apply,
+    Block,
+    Constant,
+    For,
+    If,
+    Index,
+    Load,
+    Operation,
+    Program,
+    Store,
+    TileType,
+    Value,
+    While,
+)
+from ninetoothed.language import PRIMITIVES
+
+_SAME_SHAPE = frozenset(
+    "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid floor ceil neg abs invert add sub mul truediv pow floordiv mod"
+    " maximum minimum and or xor lshift rshift eq ne lt le gt ge where fma cast bitcast".split()
+)
+
+
+def verify(program: Program) -> None:
+    """Check that every value is defined before its use and every operation is typed as its kind demands."""
+    assert len(program.grid) == len(program.axes)
+    names = {parameter.name for parameter in program.parameters}
+    assert len(names) == len(program.parameters), "parameters of one name"
+    _block(program.body, set(), program)
+
+
+def _block(block: Block, defined: set[Value], program: Program) -> set[Value]:
+    defined = set(defined)
+    for operation in block:
+        for value in _read_on_entry(operation):
+            assert value in defined, f"{operation} reads a value that is not defined before it"
+        _typed(operation, program)
+        _nested(operation, defined, program)
+        defined |= set(ir.results(operation))
+    return defined
+
+
+def _read_on_entry(operation: Operation) -> tuple[Value, ...]:
+    match operation:
+        case For():
+            return (*(value for _, value in operation.bindings), *operation.initial)
+        case While():
+            return operation.initial
+        case If():
+            return (operation.condition,)
+    return ir.operands(operation)
+
+
+def _nested(operation: Operation, defined: set[Value], program: Program) -> None:
+    match operation:
+        case For():
+            inner = _block(operation.body, defined | set(operation.arguments), program)
+            _all_in(operation.yields, inner)
+            _alike(operation.initial, operation.arguments, operation.yields, operation.results)
+        case While():
+            before = _block(operation.before, defined | set(operation.arguments), program)
+            _all_in((operation.condition,), before)
+            assert operation.condition.type == TileType(int1), "a loop's condition is one int1"
+            _all_in(operation.yields, _block(operation.body, before, program))
+            _alike(operation.initial, operation.arguments, operation.yields, operation.results)
+        case If():
+            assert operation.condition.type == TileType(int1), "a branch's condition is one int1"
+            _all_in(operation.then_yields, _block(operation.then_body, defined, program))
+            _all_in(operation.else_yields, _block(operation.else_body, defined, program))
+            _alike(operation.then_yields, operation.else_yields, operation.results)
+        case Apply() if isinstance(operation.attribute("combine"), ir.Lambda):
+            combine = operation.attribute("combine")
+            _all_in(combine.yields, _block(combine.body, set(combine.arguments), program))
+
+
+def _all_in(values: tuple[Value, ...], defined: set[Value]) -> None:
+    assert all(value in defined for value in values), "a block yields a value that it does not define"
+
+
+def _alike(*groups: tuple[Value, ...]) -> None:
+    """Carried values have one element type and one physical shape throughout."""
+    for values in zip(*groups, strict=True):
+        types = {(value.type.dtype, value.type.lanes) for value in values}
+        assert len(types) == 1, f"a carried value changes its type: {types}"
+
+
+def _typed(operation: Operation, program: Program) -> None:
+    for value in ir.results(operation):
+        assert all(n & (n - 1) == 0 and n > 0 for n in value.type.lanes), (
+            f"lanes {value.type.lanes} are no powers of two"
+        )
+    match operation:
+        case Constant(result=result):
+            assert result.type.is_scalar
+        case Index(result=result, lanes=lanes):
+            assert all(result.type.lanes[lane.axis] == lane.count for lane in lanes)
+        case Load(result=result, access=access):
+            assert result.type == access.type
+            _access(access, program)
+        case Store(access=access, value=value):
+            assert (value.type.dtype, value.type.lanes) == (access.type.dtype, access.type.lanes), (
+                "a store converts nothing"
+            )
+            _access(access, program)
+        case Apply():
+            _primitive(operation)
+
+
+def _access(access: ir.Access, program: Program) -> None:
+    parameter = program.parameter(access.parameter)
+    assert parameter.kind == "tensor" and len(access.indices) == len(parameter.strides)
+    assert all(access.type.lanes[lane.axis] == lane.count for lane in access.lanes)
+
+
+def _primitive(operation: Apply) -> None:
+    primitive = PRIMITIVES.get(operation.function)
+    assert primitive is not None, f"{operation.function!r} is no primitive"
+    unknown = {name for name, _ in operation.attributes} - set(primitive.attributes)
+    assert not unknown, f"{operation.function!r} has no attributes {unknown}"
+    if operation.function in _SAME_SHAPE:
+        lanes = {value.type.lanes for value in (*operation.operands, *operation.results)}
+        assert len(lanes) == 1, f"{operation.function!r} meets different shapes {lanes}"
