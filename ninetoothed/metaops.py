@@ -41,8 +41,9 @@ def pull_back(
             )
             inner = inner[1:]
             guards = tuple(map(Guard, here, sizes))
-        case "expand":  # x[0] = y[i]
-            (dims,) = step.arguments
+        case "expand":  # x[0] = y[i]; x[i] where the size turned out to be the wanted one
+            dims, wanted = step.arguments
+            dims = tuple(d for d in dims if sizes[d] != as_expr(wanted[d]))
             here = tuple(const(0) if d in dims else i for d, i in enumerate(here))
             guards = tuple(Guard(const(0), sizes[d]) for d in dims)
         case "unsqueeze":  # x[] = y[0]
@@ -158,7 +159,7 @@ def expand(arrangement: Arrangement, level: int, shape) -> Arrangement:
         else:
             after.append(wanted)
             dims.append(dim)
-    return arrangement.then(Step("expand", level, before, (tuple(dims),)), tuple(after))
+    return arrangement.then(Step("expand", level, before, (tuple(dims), tuple(after))), tuple(after))
 
 
 def unsqueeze(arrangement: Arrangement, level: int, dim) -> Arrangement:

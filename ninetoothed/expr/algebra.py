@@ -199,6 +199,10 @@ class Expr(_Canonical):
     def evaluate(self, values: Mapping[str, int]) -> int:
         return self.fold(_Evaluation(values))
 
+    def positively(self, values: Mapping[str, int]) -> int:
+        """As `evaluate`, but a divisor below 1, which no size is, is a `ZeroDivisionError`."""
+        return self.fold(_PositiveDivisors(values))
+
     def fold(self, algebra):
         """One walk, bottom up: `algebra` has `const(int)`, `var(str)`, `add(list)`, `mul(coefficient, factors)`,
         `floordiv(a, b)`, `mod(a, b)`, `minimum(list)`, `maximum(list)`.
@@ -386,9 +390,9 @@ def _divide(a: Expr, b: Expr) -> tuple[Expr, Expr]:
         factor = _without(monomial, lead)
         if factor is None:
             continue
-        # A constant over a constant floors, so that cdiv has one form; other coefficients keep their sign.
-        times = coefficient // scale if not monomial else _truncated(coefficient, scale)
-        if not times:
+        # Only exact multiples leave; but a constant over a constant floors, so that `cdiv` has one form.
+        times = coefficient // scale
+        if not times or (monomial and coefficient % scale):
             continue
         term = Expr(((factor, times),))
         smaller = rest - term * b
@@ -396,10 +400,6 @@ def _divide(a: Expr, b: Expr) -> tuple[Expr, Expr]:
             quotient[factor] = quotient.get(factor, 0) + times
             rest = smaller
     return _build(quotient), rest
-
-
-def _truncated(a: int, b: int) -> int:
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
@@ -442,16 +442,7 @@ def _common_factor(monomials: list[Monomial]) -> Monomial:
     return tuple(common)
 
 
-def _as_divisor(b: Expr) -> Expr:
-    """A divisor is at least 1, so `max(x, 0)` as a divisor is `x`."""
-    if isinstance(b.sole_atom, Max):
-        kept = [e for e in b.sole_atom.operands if not (e.is_constant and e.constant <= 0)]
-        return maximum(*kept)
-    return b
-
-
 def _floordiv(a: Expr, b: Expr) -> Expr:
-    b = _as_divisor(b)
     if b.is_constant:
         if b.constant == 0:
             raise ZeroDivisionError(f"({a}) // 0")
@@ -477,7 +468,6 @@ def _floordiv(a: Expr, b: Expr) -> Expr:
 
 
 def _mod(a: Expr, b: Expr) -> Expr:
-    b = _as_divisor(b)
     if b.is_constant:
         if b.constant == 0:
             raise ZeroDivisionError(f"({a}) % 0")
@@ -524,6 +514,15 @@ class _Evaluation:
 
     def maximum(self, operands):
         return max(operands)
+
+
+@dataclass(frozen=True)
+class _PositiveDivisors(_Evaluation):
+    def floordiv(self, a, b):
+        return a // max(b, 0)
+
+    def mod(self, a, b):
+        return a % max(b, 0)
 
 
 @dataclass(frozen=True)

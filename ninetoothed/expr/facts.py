@@ -4,9 +4,12 @@ A proof of `e >= 0` replaces one variable or atom of `e` at a time by a bound th
 is left. Bounds may be symbolic (a lane is at most `size - 1`), so variables bound last are replaced first.
 """
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from random import Random
 from types import MappingProxyType
 
 from ninetoothed.expr.algebra import (
@@ -26,7 +29,8 @@ from ninetoothed.expr.algebra import (
     var,
 )
 
-_BUDGET = 400  # steps of one proof: enough for every arrangement seen, and a bound on the time of a hopeless one
+_BUDGET = 60  # steps of one proof: enough for every arrangement seen, and a bound on the time of a hopeless one
+_SAMPLES = 24
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,65 @@ class Facts:
     def range_of(self, name: str) -> Range:
         return self.ranges.get(name, _UNKNOWN)
 
+    @cached_property
+    def assumed(self) -> Mapping[Expr, tuple[tuple[Expr | None, Expr | None], ...]]:
+        """`{e: ((lo, hi), ...)}` of the assumptions, constants moved from `e` to the bounds."""
+        found: dict[Expr, tuple[tuple[Expr | None, Expr | None], ...]] = {}
+        for known, lo, hi in self.assumptions:
+            c = known.constant_term
+            bound = (None if lo is None else lo - c, None if hi is None else hi - c)
+            found[known - c] = (*found.get(known - c, ()), bound)
+        return found
+
+    @cached_property
+    def samples(self) -> tuple[Mapping[str, int], ...]:
+        """Some values of the variables for which all the facts hold: where `e < 0` in one, no proof need be tried."""
+        random = Random(0)
+        drawn = (_draw(self, random, i) for i in range(4 * _SAMPLES))
+        return tuple(itertools.islice((values for values in drawn if values is not None), _SAMPLES))
+
 
 _UNKNOWN = Range()
+
+
+def _draw(facts: Facts, random: Random, i: int) -> dict[str, int] | None:
+    """Values within the ranges, the ends often, or None where the draw breaks a fact."""
+    values: dict[str, int] = {}
+    typical = random.choice((1, 3, 8, 40))
+
+    def free(names):
+        values.update({name: random.randint(1, typical) for name in sorted(names) if name not in values})
+
+    try:
+        for name, known in facts.ranges.items():
+            free({n for bound in (known.lo, known.hi) if bound is not None for n in bound.variables} - {name})
+            m = known.multiple_of
+            low = -typical if known.lo is None and known.hi is None else None
+            low = known.lo.positively(values) if known.lo is not None else low
+            high = known.hi.positively(values) if known.hi is not None else low + typical * m
+            low = high - typical * m if low is None else low
+            low, high = -(-low // m), high // m
+            if low > high:
+                return None
+            values[name] = m * (random.choice((low, high)) if random.random() < 0.6 else random.randint(low, high))
+        for known, lo, hi in facts.assumptions:
+            free(set().union(*(e.variables for e in (known, lo, hi) if e is not None)))
+            value = known.positively(values)
+            if (lo is not None and value < lo.positively(values)) or (hi is not None and value > hi.positively(values)):
+                return None
+    except ZeroDivisionError:
+        return None
+    return values
+
+
+def _refuted(e: Expr, facts: Facts) -> bool:
+    for values in facts.samples:
+        try:
+            if e.positively({name: values.get(name, 1) for name in e.variables}) < 0:
+                return True
+        except ZeroDivisionError:
+            continue
+    return False
 
 
 def divisor(e: Expr, facts: Facts) -> int:
@@ -103,11 +164,11 @@ def bounds(e: Expr, facts: Facts) -> tuple[int | None, int | None]:
         for atom in monomial:
             product = _times(product, _atom_bounds(atom, facts))
         total = (_plus(total[0], product[0]), _plus(total[1], product[1]))
-    for known, lo, hi in facts.assumptions:
-        offset = e - known
-        if offset.is_constant:
-            lo, hi = (bound.constant if bound is not None and bound.is_constant else None for bound in (lo, hi))
-            total = _tighter(total, (_plus(lo, offset.constant), _plus(hi, offset.constant)))
+    if facts.assumptions and not e.is_constant:
+        c = e.constant_term
+        for known in facts.assumed.get(e - c if c else e, ()):
+            lo, hi = (bound.constant + c if bound is not None and bound.is_constant else None for bound in known)
+            total = _tighter(total, (lo, hi))
     return total
 
 
@@ -172,10 +233,13 @@ def is_nonnegative(e: Expr, facts: Facts) -> bool:
     low = bounds(e, facts)[0]
     if low is not None and low >= 0:
         return True
-    if e.is_constant:
+    if e.is_constant or _refuted(e, facts):
         return False
     scaled, scaled_facts = _scale(e, facts)
-    return _Proof(scaled_facts).nonnegative(simplify(scaled, scaled_facts))
+    try:
+        return _Proof(scaled_facts).nonnegative(scaled)
+    except _GaveUp:
+        return False
 
 
 def _scale(e: Expr, facts: Facts) -> tuple[Expr, Facts]:
@@ -200,6 +264,10 @@ def _scale(e: Expr, facts: Facts) -> tuple[Expr, Facts]:
     return e.subs(values), Facts(ranges, assumptions)
 
 
+class _GaveUp(Exception):
+    """The budget of a proof is spent."""
+
+
 class _Proof:
     """One search: what was tried is not tried again, and the number of steps is bounded."""
 
@@ -208,6 +276,7 @@ class _Proof:
         self.order = {name: i for i, name in enumerate(facts.ranges)}
         self.tried: set[Expr] = set()
         self.proved: set[Expr] = set()
+        self.left = _BUDGET
 
     def nonnegative(self, e: Expr) -> bool:
         low = bounds(e, self.facts)[0]
@@ -216,9 +285,12 @@ class _Proof:
                 return True
             if e.is_constant:
                 return False
-        if e in self.tried or len(self.tried) > _BUDGET:
+        if e in self.tried or _refuted(e, self.facts):
             return e in self.proved
+        if not self.left:
+            raise _GaveUp
         self.tried.add(e)
+        self.left -= 1
         found = any(self.nonnegative(smaller) for smaller in self.smaller(e))
         if found:
             self.proved.add(e)
@@ -226,10 +298,6 @@ class _Proof:
 
     def smaller(self, e: Expr):
         """Expressions that are at most `e`."""
-        for known, lo, hi in self.facts.assumptions:
-            for slack in (known - lo if lo is not None else None, hi - known if hi is not None else None):
-                if slack is not None and (rest := _less_a_multiple(e, slack)) is not None:
-                    yield rest
         for atom in sorted(e.atoms, key=self.rank, reverse=True):
             coefficient, rest = _split(e, atom)
             sign = self.sign(coefficient)
@@ -237,6 +305,10 @@ class _Proof:
                 for bound in self.bounds_of(atom, coefficient, lower=sign > 0):
                     if bound is not None:
                         yield coefficient * bound + rest
+        for known, lo, hi in self.facts.assumptions:
+            for slack in (known - lo if lo is not None else None, hi - known if hi is not None else None):
+                if slack is not None and (rest := _less_a_multiple(e, slack)) is not None:
+                    yield rest
 
     def rank(self, atom: Atom) -> tuple[int, int]:
         """Atoms made of variables bound later, and of more variables, are replaced earlier."""
@@ -288,11 +360,10 @@ class _Proof:
 
     def symbolic_bounds(self, a: Expr, lower: bool):
         """Bounds of an expression that are themselves expressions in variables bound earlier."""
-        for known, lo, hi in self.facts.assumptions:
-            offset = a - known
+        for lo, hi in self.facts.assumed.get(a - a.constant_term, ()):
             bound = lo if lower else hi
-            if offset.is_constant and bound is not None:
-                yield bound + offset
+            if bound is not None:
+                yield bound + a.constant_term
         eliminated = a
         for atom in sorted(a.atoms, key=self.rank, reverse=True):
             if not isinstance(atom, Var) or atom not in eliminated.atoms:
@@ -398,12 +469,15 @@ class _Simplification:
         return whole, a - whole
 
     def steps(self, a: Expr, b: Expr) -> int | None:
-        """The quotient where it is known to be 0, 1 or -1."""
-        for quotient in (0, -1, 1):
-            rest = a - b * quotient
-            if is_nonnegative(rest, self.facts) and is_nonnegative(b - 1 - rest, self.facts):
-                return quotient
-        return None
+        """The quotient where it is known to be one number."""
+        if b.is_constant:
+            low, high = bounds(a, self.facts)
+            if low is not None and high is not None and low // b.constant == high // b.constant:
+                return low // b.constant
+        proved = is_nonnegative(a, self.facts) and is_nonnegative(b - 1 - a, self.facts)
+        return 0 if proved else None
+
+    # Assumptions come and go with guards: a size that drops its `max` with them would have two forms.
 
     def minimum(self, operands):
         return minimum(*self.undominated(operands, 1))
@@ -412,9 +486,9 @@ class _Simplification:
         return maximum(*self.undominated(operands, -1))
 
     def undominated(self, operands, sign):
-        kept = list(operands)
+        kept, ranges = list(operands), Facts(self.facts.ranges)
         for operand in operands:
             others = [other for other in kept if other is not operand]
-            if any(is_nonnegative((operand - other) * sign, self.facts) for other in others):
+            if any(is_nonnegative((operand - other) * sign, ranges) for other in others):
                 kept = others
         return kept

@@ -1,0 +1,174 @@
+"""Numbers for symbols: what an arrangement looks like for given sizes, and which element of the source lies where."""
+
+import math
+from dataclasses import dataclass
+
+import numpy
+
+from ninetoothed.arrangement import Arrangement
+from ninetoothed.errors import ArrangementError
+from ninetoothed.expr import as_expr, var
+from ninetoothed.metaops import pull_back
+from ninetoothed.symbol import Symbol, as_size, from_expr
+from ninetoothed.tensor import Tensor
+
+
+def subs(tensor: Tensor, mapping) -> Tensor:
+    """`tensor` with numbers in the place of symbols.
+
+    Keys of `mapping` are symbols or names (values: ints or symbols), and tensors (values: `{"shape": (...)}` or anything
+    with a `shape`), which stand for the sizes of the tensors of that name. Raises `ArrangementError` where a size does
+    not fit what is known of it.
+
+    >>> x = Tensor(1, name="x")
+    >>> subs(x.tile((Symbol("B"),)), {x: {"shape": (10,)}, "B": 4}).shape
+    (3,)
+    """
+    values = _values(mapping)
+
+    def number(size):
+        return from_expr(as_expr(size).subs(values), size.leaves) if isinstance(size, Symbol) else size
+
+    arrangement = tensor.arrangement.map_sizes(number)
+    for name, shape in _shapes(mapping):
+        if name == arrangement.source.name:
+            _check_shape(name, arrangement.source.sizes, shape)
+    for step in arrangement.steps:
+        _check_step(arrangement, step)
+    return Tensor.of(arrangement, tensor.level)
+
+
+def eval(tensor: Tensor, subs=None) -> numpy.ndarray:
+    """The flat (row-major) index into the source of every element of every level, outermost first; -1 out of bounds.
+
+    `subs` is as for the function of that name. Raises `ArrangementError` where a symbol is left.
+
+    >>> eval(Tensor(shape=(5,), name="x").tile((2,)))
+    array([[ 0,  1],
+           [ 2,  3],
+           [ 4, -1]])
+    """
+    if subs is not None:
+        tensor = tensor.subs(subs)
+    arrangement = tensor.arrangement
+    unknown = sorted(arrangement.symbols)
+    if unknown:
+        raise ArrangementError(
+            f"`{tensor.name}` of shape {tensor.shape} has no numbers for {', '.join(unknown)}; "
+            f'give them, for example x.eval({{x: {{"shape": (4, 8)}}, "{unknown[0]}": 2}})'
+        )
+    shape = tuple(size for level in arrangement.levels for size in level)
+    values = {f"i{dim}": grid for dim, grid in enumerate(numpy.indices(shape, sparse=True))}
+    indices, valid = _located(arrangement, _Arrays(values))
+    flat = 0
+    for index, size in zip(indices, arrangement.source.sizes, strict=True):
+        flat = flat * size + index
+    return numpy.array(numpy.broadcast_to(numpy.where(valid, flat, -1), shape), dtype=numpy.int64)
+
+
+def _located(arrangement: Arrangement, arrays: "_Arrays"):
+    """Index arrays for the dimensions of the source, and where all guards hold."""
+    names = iter(arrays.values)
+    indices = tuple(tuple(var(next(names)) for _ in level) for level in arrangement.levels)
+    valid = True
+    for step in reversed(arrangement.steps):
+        indices, guards = pull_back(step, indices)
+        for guard in guards:
+            index, size = guard.index.fold(arrays), guard.size.fold(arrays)
+            valid = valid & ((0 <= index) & (index < size))
+    return [index.fold(arrays) for index in indices[0]], valid
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """Evaluates an expression for all elements at once."""
+
+    values: dict
+
+    def const(self, n):
+        return numpy.int64(n)
+
+    def var(self, name):
+        return self.values[name]
+
+    def add(self, operands):
+        return sum(operands[1:], start=operands[0])
+
+    def mul(self, coefficient, factors):
+        return math.prod(factors, start=numpy.int64(coefficient))
+
+    def floordiv(self, a, b):
+        return a // numpy.maximum(b, 1)  # a size of 0 divides nothing: there is no element
+
+    def mod(self, a, b):
+        return a % numpy.maximum(b, 1)
+
+    def minimum(self, operands):
+        return _reduced(numpy.minimum, operands)
+
+    def maximum(self, operands):
+        return _reduced(numpy.maximum, operands)
+
+
+def _reduced(function, operands):
+    result = operands[0]
+    for operand in operands[1:]:
+        result = function(result, operand)
+    return result
+
+
+def _shapes(mapping):
+    for key, value in mapping.items():
+        if not isinstance(key, Tensor):
+            continue
+        shape = value.get("shape") if isinstance(value, dict) else getattr(value, "shape", None)
+        if shape is None or (isinstance(value, dict) and value.keys() != {"shape"}):
+            raise ArrangementError(
+                f'`{key.name}` cannot be replaced by {value!r}; give {{"shape": (...)}} or a tensor with a shape'
+            )
+        yield key.name, tuple(shape)
+
+
+def _values(mapping):
+    """`{name: Expr}`; the sizes of a tensor are those of the tensor that it was arranged from."""
+    values = {}
+    for key, value in mapping.items():
+        if isinstance(key, Tensor):
+            continue
+        name = key.name if isinstance(key, Symbol) else key
+        if not isinstance(name, str):
+            raise ArrangementError(f"`{key}` cannot be replaced; keys are tensors, symbols and names")
+        try:
+            values[name] = as_expr(as_size(value))
+        except TypeError as error:
+            raise ArrangementError(f"`{name}` cannot be replaced by {value!r}: {error}") from None
+    sources = {key.name: key.source for key in mapping if isinstance(key, Tensor)}
+    for name, shape in _shapes(mapping):
+        sizes = sources[name].shape
+        if len(sizes) != len(shape):
+            raise ArrangementError(f"`{name}` of shape {sizes} cannot have the shape {shape}; ranks differ")
+        for dim, (size, number) in enumerate(zip(sizes, shape, strict=True)):
+            known = size.name if isinstance(size, Symbol) else None
+            for symbol in dict.fromkeys((known, f"{name}_size_{dim}")):
+                if symbol is not None:
+                    values[symbol] = as_expr(as_size(number))
+    return values
+
+
+def _check_shape(name, sizes, shape):
+    for dim, (size, number) in enumerate(zip(sizes, shape, strict=True)):
+        if isinstance(size, int) and isinstance(number, int) and size != number:
+            raise ArrangementError(f"dimension {dim} of `{name}` has size {size}, which cannot become {number}")
+
+
+def _check_step(arrangement, step):
+    if step.operation not in ("squeeze", "expand"):
+        return
+    wanted = step.arguments[1] if step.operation == "expand" else (1,) * len(step.shape)
+    for dim in step.arguments[0]:
+        size = step.shape[dim]
+        if isinstance(size, int) and size > 1 and as_expr(size) != as_expr(wanted[dim]):
+            raise ArrangementError(
+                f"{step.operation} of `{arrangement.source.name}`, level {step.level}: dimension {dim} has size {size} "
+                f"with these numbers, and must have size 1"
+            )

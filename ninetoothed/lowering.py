@@ -1,0 +1,145 @@
+"""From an element of an arranged tensor to its place in the source, with the guards that can fail.
+
+There is no state: lowering is one fold of `metaops.pull_back` over the steps, innermost indices back to the source.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ninetoothed.arrangement import Arrangement
+from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, is_nonnegative, simplify
+from ninetoothed.metaops import Guard, pull_back
+
+__all__ = ["Guard", "Location", "bind_indices", "extents", "lower", "source_indices"]
+
+Indices = tuple[tuple[Expr, ...], ...]
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where an element lies: an index for each dimension of the source, valid where all guards hold."""
+
+    indices: tuple[Expr, ...]
+    guards: tuple[Guard, ...]
+
+
+def lower(
+    arrangement: Arrangement,
+    indices: Iterable[Iterable[Expr | int]],
+    facts: Facts,
+    bindings: Mapping[str, Expr | int] | None = None,
+) -> Location:
+    """The place of the element with `indices` (a tuple a level, outermost first).
+
+    `bindings` are values of names (blocks, constexprs, sizes), substituted first. The element is in bounds where every
+    index is within its extent and every step stays within the dimension that it divides: of these guards, those that
+    follow from `facts` and from earlier guards are dropped. The indices hold where the guards do; elsewhere they may be
+    anything (`source_indices` has them unclamped).
+    """
+    bound, indices, facts = _prepared(arrangement, indices, facts, bindings)
+    checked = _Checked(facts)
+    for level_indices, shape in zip(indices, bound.levels, strict=True):
+        for index, size in zip(level_indices, shape, strict=True):
+            checked = checked.check(Guard(index, as_expr(size)))
+    for step in reversed(bound.steps):
+        indices, guards = pull_back(step, indices)
+        indices = _simplified(indices, checked.facts)
+        for guard in guards:
+            checked = checked.check(guard)
+    return Location(_simplified(indices, checked.facts)[0], checked.guards)
+
+
+def source_indices(
+    arrangement: Arrangement,
+    indices: Iterable[Iterable[Expr | int]],
+    facts: Facts,
+    bindings: Mapping[str, Expr | int] | None = None,
+) -> tuple[Expr, ...]:
+    """The indices alone, right out of bounds too: simplified with `facts` and never with a guard."""
+    bound, indices, facts = _prepared(arrangement, indices, facts, bindings)
+    for step in reversed(bound.steps):
+        indices, _ = pull_back(step, indices)
+        indices = _simplified(indices, facts)
+    return indices[0]
+
+
+def extents(
+    arrangement: Arrangement, level: int, facts: Facts | None = None, bindings: Mapping[str, Expr | int] | None = None
+) -> tuple[Expr, ...]:
+    """The shape of one level as expressions."""
+    bound = _bound(arrangement, bindings)
+    facts = _with_sizes(bound, facts or Facts())
+    return tuple(simplify(as_expr(size), facts) for size in bound.levels[level])
+
+
+def bind_indices(
+    facts: Facts,
+    arrangement: Arrangement,
+    level: int,
+    names: Iterable[str],
+    bindings: Mapping[str, Expr | int] | None = None,
+) -> Facts:
+    """`facts` with a name for each dimension of `level`, in `[0, extent - 1]`."""
+    for name, extent in zip(names, extents(arrangement, level, facts, bindings), strict=True):
+        facts = facts.bind(name, 0, extent - 1)
+    return facts
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """The guards kept so far, and the facts that hold where they do."""
+
+    facts: Facts
+    guards: tuple[Guard, ...] = ()
+
+    def check(self, guard: Guard) -> "_Checked":
+        index, size = simplify(guard.index, self.facts), simplify(guard.size, self.facts)
+        lower = not is_nonnegative(index, self.facts)
+        upper = not is_nonnegative(size - 1 - index, self.facts)
+        kept = (*self.guards, Guard(index, size, lower, upper)) if lower or upper else self.guards
+        # Proved or kept, from here on it holds.
+        facts = self.facts if index.is_constant else self.facts.assume(index, 0, size - 1)
+        return _Checked(_with_positive(facts, size), kept)
+
+
+def _with_positive(facts: Facts, size: Expr) -> Facts:
+    """A dimension that has an element is not empty, nor is any factor `max(n, 0)` of its size."""
+    if size.is_constant:
+        return facts
+    facts = facts.assume(size, 1)
+    for atom in size.atoms:
+        if isinstance(atom, Max) and len(size.terms) == 1:
+            inner = [operand for operand in atom.operands if not operand.is_constant]
+            if len(inner) == 1 and all(o.is_constant and o.constant <= 0 for o in atom.operands if o is not inner[0]):
+                facts = facts.assume(inner[0], 1)
+    return facts
+
+
+def _prepared(arrangement, indices, facts, bindings) -> tuple[Arrangement, Indices, Facts]:
+    bound = _bound(arrangement, bindings)
+    facts = _with_sizes(bound, facts)
+    indices = tuple(tuple(simplify(as_expr(i), facts) for i in level) for level in indices)
+    given, wanted = tuple(map(len, indices)), tuple(map(len, bound.levels))
+    assert given == wanted, f"indices of ranks {given} for levels of ranks {wanted}"
+    return bound, indices, facts
+
+
+def _bound(arrangement: Arrangement, bindings) -> Arrangement:
+    """Symbols as expressions, names with values as their values; ints (dimensions among them) stay ints."""
+    bindings = bindings or {}
+
+    def bind(size):
+        return size if isinstance(size, int) else as_expr(size).subs(bindings)
+
+    return arrangement.map_sizes(bind)
+
+
+def _with_sizes(bound: Arrangement, facts: Facts) -> Facts:
+    """Sizes are at least 0, whoever forgot to say so."""
+    names = {name for size in bound.source.sizes for name in as_expr(size).variables if as_expr(size).sole_atom}
+    missing = {name: Range(0) for name in sorted(names) if name not in facts.ranges}
+    return Facts({**missing, **facts.ranges}, facts.assumptions) if missing else facts
+
+
+def _simplified(indices: Indices, facts: Facts) -> Indices:
+    return tuple(tuple(simplify(index, facts) for index in level) for level in indices)
