@@ -45,6 +45,10 @@ class CompilationError(NineToothedError, RuntimeError):
     """A backend could not compile a program."""
 
 
+class ExecutionError(NineToothedError, RuntimeError):
+    """An operation of a program failed while it ran on PyTorch tensors; the message names the programs and the line."""
+
+
 class UnsupportedError(NineToothedError, NotImplementedError):
     """Something that the language has, and this backend or this version does not."""
 

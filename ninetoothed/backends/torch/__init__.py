@@ -1,0 +1,77 @@
+"""Programs on PyTorch tensors: the implementation for CPU tensors, and the oracle of the Triton backend.
+
+All programs of a slice of the grid run at once: a value has the grid's dimensions first and then those of the tile, so
+that a matrix product is one `torch.matmul` and not a loop over programs. Grid dimensions in which a value does not vary
+have one element, and so do axes of a tile along which it was broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from ninetoothed import ir
+from ninetoothed.backends.torch.execute import execute
+from ninetoothed.backends.torch.frame import Call, Frame, open_memory
+from ninetoothed.backends.torch.plan import Plan, bind, make_plan
+
+__all__ = ["Prepared", "prepare", "run"]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A program that is ready to run many times."""
+
+    plan: Plan
+
+    def __call__(self, arguments: Mapping[str, object], integers: Mapping[str, int]) -> None:
+        """Run the whole grid. See `run`."""
+        program = self.plan.program
+        memory = open_memory(arguments, program, self.plan.stored)
+        device = next((m.tensor.device for m in memory.values()), torch.device("cpu"))
+        bound = bind(self.plan, integers, device)
+        if 0 in bound.grid:
+            return
+        scalars = {p.name: arguments[p.name] for p in program.parameters if p.kind == "scalar"}
+        call = Call(bound, memory, scalars)
+        with torch.no_grad():
+            for starts, counts in bound.slices():
+                execute(Frame(call, starts, counts), program.body)
+
+
+def prepare(program: ir.Program) -> Prepared:
+    """Analyse a program once, for any number of calls."""
+    return Prepared(make_plan(program))
+
+
+def run(program: ir.Program, arguments: Mapping[str, object], integers: Mapping[str, int]) -> None:
+    """Execute a program for its whole grid.
+
+    arguments: by parameter name, a tensor, or a number or 0-d tensor for a scalar parameter. All tensors are on one
+    device. integers: the values of all run-time sizes and strides that the program mentions.
+
+    Raises `ExecutionError`, which names the programs and the user's line, where an operation fails, and
+    `UnsupportedError` for what only GPUs have.
+    """
+    _prepared(_Same(program))(arguments, integers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """A program as a key: the very same object, which is cheaper to find than an equal one."""
+
+    program: ir.Program
+
+    def __hash__(self):
+        return id(self.program)
+
+    def __eq__(self, other):
+        return isinstance(other, _Same) and self.program is other.program
+
+
+@lru_cache(maxsize=256)
+def _prepared(same: _Same) -> Prepared:
+    return prepare(same.program)

@@ -1,0 +1,293 @@
+"""Loads and stores: strided views of memory wherever the indices are affine, gathers and scatters where they are not.
+
+What may lie out of bounds is cut off as boxes: a tile at an edge is read and written in a few rectangular parts, each
+without a mask. Masks remain for bounds that are not affine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from ninetoothed import ir
+from ninetoothed.backends.torch import forms
+from ninetoothed.backends.torch.algebra import Integers, evaluate
+from ninetoothed.backends.torch.frame import Frame, Memory, narrow
+from ninetoothed.backends.torch.plan import BoundAccess
+from ninetoothed.backends.torch.representation import from_memory, memory_dtype, number, to_memory
+from ninetoothed.expr import Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A box of a tile in memory: at `offset` with `strides` where they are known, else at the offsets of a tensor."""
+
+    box: forms.Box
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    offset: int | torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """Where a tile lies: `sizes` is 1 along dimensions in which it does not vary; what is in no part is out of bounds."""
+
+    sizes: tuple[int, ...]
+    parts: tuple[Part, ...]
+    mask: torch.Tensor | None = None
+
+    def elements(self) -> int:
+        """How many elements of offsets and masks this holds."""
+        tensors = [part.offset for part in self.parts] + [self.mask]
+        return sum(tensor.numel() for tensor in tensors if isinstance(tensor, torch.Tensor))
+
+
+def load(frame: Frame, operation: ir.Load) -> None:
+    access = operation.access
+    memory = frame.call.memory[access.parameter]
+    located = locate(frame, operation)
+    dtype = access.type.dtype
+    if not located.parts or memory.tensor.numel() == 0:
+        frame.values[operation.result] = number(access.other, dtype)
+        return
+    first = located.parts[0]
+    if not first.box:
+        result = _fetch(memory, first)
+        if memory.aliased and first.strides is not None:
+            result = result.clone()
+    else:
+        result = torch.full(
+            located.sizes, number(access.other, dtype), dtype=memory_dtype(dtype), device=frame.call.device
+        )
+        for part in located.parts:
+            _narrowed(result, part.box).copy_(_fetch(memory, part))
+    result = from_memory(result, dtype)
+    if located.mask is not None:
+        result = torch.where(located.mask, result, number(access.other, dtype))
+    frame.values[operation.result] = result
+
+
+def store(frame: Frame, operation: ir.Store) -> None:
+    access = operation.access
+    memory = frame.call.memory[access.parameter]
+    located = locate(frame, operation)
+    if memory.tensor.numel() == 0:
+        return
+    value = frame.tensor(operation.value)
+    for part in located.parts:
+        _put(memory, part, to_memory(_narrowed(value, part.box), access.type.dtype), located.mask)
+
+
+def _fetch(memory: Memory, part: Part) -> torch.Tensor:
+    if part.strides is None:
+        return memory.flat.take(part.offset)
+    view, flipped = _view(memory.tensor, part.sizes, part.strides, part.offset)
+    return view.flip(flipped) if flipped else view
+
+
+def _put(memory: Memory, part: Part, value: torch.Tensor, mask: torch.Tensor | None) -> None:
+    # Where several elements go to one place, any of them may win, but PyTorch wants it settled: the last one does.
+    for dim, extent in enumerate(value.shape):
+        if extent > 1 and part.sizes[dim] == 1:
+            value = value.narrow(dim, extent - 1, 1)
+    if part.strides is not None:
+        sizes = list(part.sizes)
+        for dim, stride in enumerate(part.strides):
+            if stride == 0 and sizes[dim] > 1:
+                value = narrow(value, dim, sizes[dim] - 1, 1)
+                sizes[dim] = 1
+        view, flipped = _view(memory.tensor, tuple(sizes), part.strides, part.offset)
+        view.copy_(value.flip([dim for dim in flipped if value.shape[dim] > 1]) if flipped else value)
+        return
+    if mask is None:
+        memory.flat[part.offset] = value
+        return
+    offset, value, mask = torch.broadcast_tensors(part.offset, value, mask)
+    memory.flat[offset[mask]] = value[mask]
+
+
+def _view(tensor: torch.Tensor, sizes, strides, offset: int) -> tuple[torch.Tensor, tuple[int, ...]]:
+    """A strided view, and the dimensions along which it runs backwards (PyTorch has no negative strides)."""
+    offset += tensor.storage_offset()
+    if min(strides, default=0) >= 0:
+        return tensor.as_strided(sizes, strides, offset), ()
+    flipped = tuple(dim for dim, stride in enumerate(strides) if stride < 0)
+    offset += sum(strides[dim] * (sizes[dim] - 1) for dim in flipped)
+    return tensor.as_strided(sizes, [abs(stride) for stride in strides], offset), flipped
+
+
+def _narrowed(tensor: torch.Tensor, box: forms.Box) -> torch.Tensor:
+    for dim, start, count in box:
+        tensor = narrow(tensor, dim, start, count)
+    return tensor
+
+
+def locate(frame: Frame, operation: ir.Load | ir.Store) -> Located:
+    """Where the tile of an access lies for the programs of a frame; remembered where only loop counters decide it."""
+    bound = frame.call.bound
+    access = bound.accesses[operation]
+    if access.plan.access.bindings:
+        return _Locator(frame, access, _bindings(frame, access.plan.access.bindings, len(access.plan.lanes))).locate()
+    counters = tuple(map(frame.counters.__getitem__, access.plan.counters))
+    key = operation, frame.starts, frame.counts, counters
+    located = bound.memo.get(key)
+    if located is None:
+        located = _Locator(frame, access, {}, search=True).locate()
+        bound.memo.put(key, located, located.elements())
+    return located
+
+
+def _bindings(frame: Frame, bindings: ir.Bindings, rank: int) -> dict[str, Integers]:
+    return {name: bound_value(frame, value, rank) for name, value in bindings}
+
+
+def bound_value(frame: Frame, value: ir.Value, rank: int) -> Integers:
+    """An integer value as it enters expressions over a tile of `rank` axes: a number where it does not vary."""
+    held = frame.values[value]
+    if not isinstance(held, torch.Tensor):
+        return int(held)
+    if held.numel() == 1:
+        return int(held.item())
+    grid, lanes = held.shape[: frame.rank], held.shape[frame.rank :]
+    return held.to(torch.int64).reshape(*grid, *(1,) * (rank - len(lanes)), *lanes)
+
+
+def dimension(frame: Frame, dim: int, count: int, rank: int) -> Integers:
+    """The index along a dimension of the grid or the tile, as it enters expressions."""
+    start = frame.starts[dim] if dim < frame.rank else 0
+    if count == 1:
+        return start
+    shape = [1] * (frame.rank + rank)
+    shape[dim] = count
+    return torch.arange(start, start + count, device=frame.call.device).view(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Locator:
+    """One search for the place of a tile. `search`: it pays to look whether offsets are affine after all."""
+
+    frame: Frame
+    access: BoundAccess
+    bindings: Mapping[str, Integers]
+    search: bool = False
+
+    def locate(self) -> Located:
+        counts = (*self.frame.counts, *self.access.plan.lanes)
+        scalars = {**self.frame.counters, **self.bindings}
+        boxes, masks = self.bounds(counts, scalars)
+        joint = forms.intersect(boxes)
+        if joint is None or masks:
+            masks += [self.box_mask(group, counts) for group in boxes]
+            joint = [()]
+        form = self.access.offset
+        rest = self.rest(form, counts, scalars)
+        cut = {dim for box in joint for dim, _, _ in box}
+        if isinstance(rest, int):
+            sizes = tuple(n if c or d in cut else 1 for d, (n, c) in enumerate(zip(counts, form.coefficients)))
+            start = rest + sum(c * s for c, s in zip(form.coefficients, self.frame.starts))
+            if not masks:
+                return Located(sizes, tuple(_strided(box, sizes, form.coefficients, start) for box in joint))
+        offset = self.evaluate(form.expr, counts)
+        if not isinstance(offset, torch.Tensor):
+            offset = torch.full((1,) * len(counts), offset, device=self.frame.call.device)
+        mask = _all_of(masks)
+        if mask is not None:
+            offset = torch.where(mask, offset, 0)
+            return Located(tuple(offset.shape), (Part((), tuple(offset.shape), None, offset),), mask)
+        sizes = tuple(n if d in cut else offset.shape[d] for d, n in enumerate(counts))
+        return Located(sizes, tuple(self.indexed(box, sizes, _narrowed(offset, box)) for box in joint))
+
+    def bounds(self, counts, scalars) -> tuple[list[list[forms.Box]], list[torch.Tensor]]:
+        """The constraints that may fail: as boxes where they are affine, else as masks."""
+        boxes, masks = [], []
+        for form, low, high in self.access.constraints:
+            rest = self.rest(form, counts, scalars)
+            if isinstance(rest, int):
+                start = rest + sum(c * s for c, s in zip(form.coefficients, self.frame.starts))
+                steps = [c * (n - 1) for c, n in zip(form.coefficients, counts) if c]
+                least, most = start + sum(s for s in steps if s < 0), start + sum(s for s in steps if s > 0)
+                if (low is None or low <= least) and (high is None or most <= high):
+                    continue
+                terms = tuple((d, c, n) for d, (c, n) in enumerate(zip(form.coefficients, counts)))
+                limits = (None if low is None else low - start, None if high is None else high - start)
+                group = forms.within(terms, *limits)
+                if group is not None:
+                    boxes.append(group)
+                    continue
+            mask = _between(self.evaluate(form.expr, counts), low, high)
+            if not bool(mask.all()):
+                masks.append(mask)
+        return boxes, masks
+
+    def rest(self, form: forms.Form, counts, scalars) -> Integers:
+        """The part of a form that is not affine; a number where, for these programs, it does not vary."""
+        if form.irregular:
+            return self.evaluate(form.rest, counts)
+        return form.rest_at(scalars)
+
+    def evaluate(self, expr: Expr, counts) -> Integers:
+        names = self.access.plan.names
+        used = {
+            name: dimension(self.frame, d, counts[d], len(self.access.plan.lanes))
+            for d, name in enumerate(names)
+            if name in expr.variables
+        }
+        return evaluate(expr, {**self.frame.counters, **self.bindings, **used})
+
+    def box_mask(self, boxes: list[forms.Box], counts) -> torch.Tensor:
+        dims = {dim for box in boxes for dim, _, _ in box}
+        shape = [n if d in dims else 1 for d, n in enumerate(counts)]
+        mask = torch.zeros(shape, dtype=torch.bool, device=self.frame.call.device)
+        for box in boxes:
+            _narrowed(mask, box).fill_(True)
+        return mask
+
+    def indexed(self, box: forms.Box, sizes, offset: torch.Tensor) -> Part:
+        """A part at given offsets, as a strided one if they turn out to be affine."""
+        if self.search and (steps := _affine(offset)) is not None:
+            strides = tuple(steps)
+            return Part(box, tuple(offset.shape), strides, int(offset[(0,) * offset.dim()]))
+        return Part(box, tuple(offset.shape), None, offset)
+
+
+def _strided(box: forms.Box, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Part:
+    extents = list(sizes)
+    for dim, start, count in box:
+        extents[dim] = count
+        offset += strides[dim] * start
+    return Part(box, tuple(extents), tuple(c if n > 1 else 0 for c, n in zip(strides, extents)), offset)
+
+
+def _affine(offset: torch.Tensor) -> list[int] | None:
+    """The steps of `offset` along its dimensions, where they are constant."""
+    first = offset[(0,) * offset.dim()]
+    predicted, steps = first, []
+    for dim, extent in enumerate(offset.shape):
+        step = 0
+        if extent > 1:
+            position = [0] * offset.dim()
+            position[dim] = 1
+            step = int(offset[tuple(position)] - first)
+            shape = [1] * offset.dim()
+            shape[dim] = extent
+            predicted = predicted + step * torch.arange(extent, device=offset.device).view(shape)
+        steps.append(step)
+    return steps if torch.equal(predicted.expand_as(offset), offset) else None
+
+
+def _between(value: Integers, low: int | None, high: int | None) -> torch.Tensor:
+    value = torch.as_tensor(value)
+    if high is None:
+        return value >= low
+    return value <= high if low is None else (value >= low) & (value <= high)
+
+
+def _all_of(masks: list[torch.Tensor]) -> torch.Tensor | None:
+    if not masks:
+        return None
+    first, *rest = sorted(masks, key=torch.Tensor.numel)
+    for mask in rest:
+        first = first & mask
+    return first

@@ -1,0 +1,70 @@
+"""Integer expressions on numbers and int64 tensors at once: the smaller operands of a sum meet first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import torch
+
+from ninetoothed.expr import Expr
+
+Integers = int | torch.Tensor
+
+
+@dataclass(frozen=True)
+class _Broadcasting:
+    values: Mapping[str, Integers]
+
+    def const(self, value: int) -> int:
+        return value
+
+    def var(self, name: str) -> Integers:
+        return self.values[name]
+
+    def add(self, operands: list[Integers]) -> Integers:
+        first, *rest = sorted(operands, key=_extent)
+        return sum(rest, start=first)
+
+    def mul(self, coefficient: int, factors: list[Integers]) -> Integers:
+        product = coefficient
+        for factor in sorted(factors, key=_extent):
+            product = product * factor
+        return product
+
+    def floordiv(self, numerator: Integers, denominator: Integers) -> Integers:
+        return numerator // _at_least_one(denominator)
+
+    def mod(self, numerator: Integers, denominator: Integers) -> Integers:
+        return numerator % _at_least_one(denominator)
+
+    def minimum(self, operands: list[Integers]) -> Integers:
+        return reduce(lambda a, b: _extreme(min, torch.minimum, a, b), operands)
+
+    def maximum(self, operands: list[Integers]) -> Integers:
+        return reduce(lambda a, b: _extreme(max, torch.maximum, a, b), operands)
+
+
+def _extent(value: Integers) -> int:
+    return value.numel() if isinstance(value, torch.Tensor) else 0
+
+
+def _at_least_one(divisor: Integers) -> Integers:
+    """Divisors are sizes; where one is 0 nothing is in bounds, and the quotient does not matter."""
+    return divisor.clamp_min(1) if isinstance(divisor, torch.Tensor) else max(divisor, 1)
+
+
+def _extreme(of_numbers, of_tensors, a: Integers, b: Integers) -> Integers:
+    if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
+        tensor = a if isinstance(a, torch.Tensor) else b
+        a, b = (torch.as_tensor(x, dtype=torch.int64, device=tensor.device) for x in (a, b))
+        return of_tensors(a, b)
+    return of_numbers(a, b)
+
+
+def evaluate(expr: Expr, values: Mapping[str, Integers]) -> Integers:
+    """The value of an expression; a tensor where a variable that it uses is one."""
+    if expr.is_constant:
+        return expr.constant
+    return expr.fold(_Broadcasting(values))

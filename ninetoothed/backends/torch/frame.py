@@ -1,0 +1,144 @@
+"""The state of an execution: one call (`Call`), and the slice of programs that runs at the moment (`Frame`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+
+from ninetoothed import ir
+from ninetoothed.backends.torch.plan import Bound
+from ninetoothed.backends.torch.representation import Held, held_dtype, memory_dtype
+from ninetoothed.dtypes import DType
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """The memory of a tensor parameter. `aliased`: the program may write to it, so what is loaded must be copied."""
+
+    tensor: torch.Tensor
+    dtype: DType
+    aliased: bool
+
+    @cached_property
+    def flat(self) -> torch.Tensor:
+        """All elements from the tensor's first one to the end of its storage."""
+        first = self.tensor.storage_offset()
+        count = self.tensor.untyped_storage().nbytes() // self.tensor.element_size() - first
+        return self.tensor.as_strided((count,), (1,), first)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of a kernel."""
+
+    bound: Bound
+    memory: Mapping[str, Memory]
+    scalars: Mapping[str, Held]
+
+    @property
+    def device(self) -> torch.device:
+        return self.bound.device
+
+
+def open_memory(arguments: Mapping[str, object], program: ir.Program, stored: frozenset[str]) -> dict[str, Memory]:
+    """The memory of the tensor arguments, and which of it may change while the program runs."""
+    tensors = {p.name: arguments[p.name].detach() for p in program.parameters if p.kind == "tensor"}
+    written = [_extent(tensors[name]) for name in stored]
+    memory = {}
+    for parameter in program.parameters:
+        if parameter.kind == "tensor":
+            tensor = tensors[parameter.name]
+            first, last = _extent(tensor)
+            aliased = any(first < end and begin < last for begin, end in written)
+            wanted = memory_dtype(parameter.dtype)
+            if tensor.dtype != wanted:
+                tensor = tensor.view(wanted)
+            memory[parameter.name] = Memory(tensor, parameter.dtype, aliased)
+    return memory
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """The addresses from the first to after the last byte."""
+    if tensor.numel() == 0:
+        return 0, 0
+    span = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())) + 1
+    return tensor.data_ptr(), tensor.data_ptr() + span * tensor.element_size()
+
+
+@dataclass(eq=False)
+class Frame:
+    """A slice of programs in execution: programs `starts[d] .. starts[d] + counts[d] - 1` of each grid dimension.
+
+    values: what the operations have given so far. counters: the loops' variables, which all programs share.
+    """
+
+    call: Call
+    starts: tuple[int, ...]
+    counts: tuple[int, ...]
+    counters: dict[str, int] = field(default_factory=dict)
+    values: dict[ir.Value, Held] = field(default_factory=dict)
+
+    @property
+    def rank(self) -> int:
+        """The number of grid dimensions, which come first in every tensor."""
+        return len(self.counts)
+
+    def tensor(self, value: ir.Value) -> torch.Tensor:
+        """The value as a tensor, where it varies nowhere of one element."""
+        held = self.values[value]
+        return held if isinstance(held, torch.Tensor) else self.make_tensor(held, value.type)
+
+    def make_tensor(self, held: Held, type: ir.TileType) -> torch.Tensor:
+        if isinstance(held, torch.Tensor):
+            return held
+        shape = (1,) * (len(self.counts) + len(type.lanes))
+        return torch.full(shape, held, dtype=held_dtype(type.dtype), device=self.call.device)
+
+    def tile(self, value: ir.Value) -> torch.Tensor:
+        """The value as a tensor with the true extents of the tile's axes (the grid's may still be 1)."""
+        tensor = self.tensor(value)
+        lanes = value.type.lanes
+        if tensor.shape[self.rank :] == lanes:
+            return tensor
+        return tensor.expand(*tensor.shape[: self.rank], *lanes)
+
+    def whole(self, value: ir.Value) -> torch.Tensor:
+        """The value with the true extents of the grid and of the tile."""
+        return self.tensor(value).expand(*self.counts, *value.type.lanes)
+
+    def narrow(self, dim: int, start: int, count: int, live: Iterable[ir.Value]) -> Frame:
+        """The frame of some of its programs, with those values that are asked for."""
+        starts = (*self.starts[:dim], self.starts[dim] + start, *self.starts[dim + 1 :])
+        counts = (*self.counts[:dim], count, *self.counts[dim + 1 :])
+        values = {value: narrow(self.values[value], dim, start, count) for value in live if value in self.values}
+        return Frame(self.call, starts, counts, dict(self.counters), values)
+
+    def programs(self) -> str:
+        """Which programs these are, as messages name them."""
+        parts = [str(s) if n == 1 else f"{s}..{s + n - 1}" for s, n in zip(self.starts, self.counts)]
+        single = all(count == 1 for count in self.counts)
+        return f"program{'' if single else 's'} ({', '.join(parts)})"
+
+
+def narrow(held: Held, dim: int, start: int, count: int) -> Held:
+    """Part of a value along a dimension, where it varies there."""
+    if not isinstance(held, torch.Tensor) or held.shape[dim] == 1:
+        return held
+    return held.narrow(dim, start, count)
+
+
+def concatenate(parts: list[tuple[Frame, Held]], dim: int, type: ir.TileType) -> Held:
+    """The value of a frame from those of its parts along a grid dimension."""
+    held = [value for _, value in parts]
+    if not any(isinstance(value, torch.Tensor) for value in held) and all(value == held[0] for value in held):
+        return held[0]
+    tensors = [frame.make_tensor(value, type) for frame, value in parts]
+    shape = [max(extents) for extents in zip(*(tensor.shape for tensor in tensors))]
+    expanded = []
+    for (frame, _), tensor in zip(parts, tensors):
+        shape[dim] = frame.counts[dim]
+        expanded.append(tensor.expand(shape))
+    return torch.cat(expanded, dim)

@@ -1,0 +1,291 @@
+"""What is known of a program before it runs: once for the program (`Plan`), and once for each set of sizes (`Bound`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import torch
+
+from ninetoothed import ir
+from ninetoothed.backends.torch import forms
+from ninetoothed.backends.torch.algebra import evaluate
+from ninetoothed.expr import Expr
+
+# Elements of the largest tile value over a slice of programs: about what a core's own cache holds, or, where matrix
+# products are worth more than the cache, some tens of MB.
+SLICE = 2**18
+PRODUCT_SLICE = 2**22
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """`low <= form <= high`, needed for an element to be in bounds."""
+
+    form: forms.Symbolic
+    low: int | None
+    high: Expr | None
+
+
+@dataclass(frozen=True, eq=False)
+class AccessPlan:
+    """An access, split over its dimensions; `counters` are the loop counters that it mentions."""
+
+    access: ir.Access
+    names: tuple[str | None, ...]
+    lanes: tuple[int, ...]
+    offset: forms.Symbolic
+    constraints: tuple[Constraint, ...]
+    counters: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A program and what its text tells.
+
+    accesses: by load or store. free: for each control operation, the values that its blocks read from outside. dead: for
+    each operation, the values of its own block that nothing reads after it. stored: the parameters that are written.
+    alone: whether programs must run one after the other. elements: those of the largest tile.
+    """
+
+    program: ir.Program
+    accesses: Mapping[ir.Operation, AccessPlan]
+    free: Mapping[ir.Operation, tuple[ir.Value, ...]]
+    dead: Mapping[ir.Operation, tuple[ir.Value, ...]]
+    stored: frozenset[str]
+    alone: bool
+    elements: int
+    budget: int
+
+
+@dataclass(frozen=True, eq=False)
+class BoundAccess:
+    plan: AccessPlan
+    offset: forms.Form
+    constraints: tuple[tuple[forms.Form, int | None, int | None], ...]
+
+
+@dataclass(eq=False)
+class Memo:
+    """What calls of equal sizes need not compute again; it stops growing at a number of entries, and of elements."""
+
+    entries: dict = field(default_factory=dict)
+    elements: int = 0
+    most_entries: int = 4096
+    most_elements: int = 2**18
+
+    def get(self, key):
+        return self.entries.get(key)
+
+    def put(self, key, item, elements: int) -> None:
+        if len(self.entries) < self.most_entries and self.elements + elements <= self.most_elements:
+            self.entries[key] = item
+            self.elements += elements
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A plan with the sizes and strides of one call."""
+
+    plan: Plan
+    integers: Mapping[str, int]
+    device: torch.device
+    grid: tuple[int, ...]
+    accesses: Mapping[ir.Operation, BoundAccess]
+    memo: Memo = field(default_factory=Memo)
+
+    def slices(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Yield (first program, number of programs) of each slice, in row-major order."""
+        counts = self._counts()
+        steps = [range(0, extent, count) for extent, count in zip(self.grid, counts)]
+        for starts in _product(steps):
+            yield starts, tuple(min(c, g - s) for c, g, s in zip(counts, self.grid, starts))
+
+    def _counts(self) -> tuple[int, ...]:
+        if self.plan.alone:
+            return (1,) * len(self.grid)
+        left = max(1, self.plan.budget // self.plan.elements)
+        counts = []
+        for extent in reversed(self.grid):
+            # Slices of about equal size: the last one would otherwise be a small remainder.
+            parts = math.ceil(extent / min(extent, left))
+            counts.append(math.ceil(extent / parts))
+            left = max(1, left // extent) if parts == 1 else 1
+        return tuple(reversed(counts))
+
+
+def _product(ranges: list[range]) -> Iterator[tuple[int, ...]]:
+    if not ranges:
+        yield ()
+        return
+    for first in ranges[0]:
+        for rest in _product(ranges[1:]):
+            yield first, *rest
+
+
+def make_plan(program: ir.Program) -> Plan:
+    operations = tuple(ir.walk(program.body))
+    integers = {
+        name
+        for parameter in program.parameters
+        for expr in (*parameter.sizes, *parameter.strides)
+        for name in expr.variables
+    } | {name for expr in program.grid for name in expr.variables}
+    accesses = {
+        operation: _plan_access(program, operation.access, integers)
+        for operation in operations
+        if isinstance(operation, ir.Load | ir.Store)
+    }
+    free: dict[ir.Operation, tuple[ir.Value, ...]] = {}
+    dead: dict[ir.Operation, tuple[ir.Value, ...]] = {}
+    _lifetimes(program.body, (), free, dead)
+    applied = {operation.function for operation in operations if isinstance(operation, ir.Apply)}
+    values = [value for operation in operations for value in ir.results(operation)]
+    return Plan(
+        program,
+        accesses,
+        free,
+        dead,
+        _stored(operations),
+        _must_run_alone(operations, applied),
+        max((math.prod(value.type.lanes) for value in values), default=1),
+        PRODUCT_SLICE if "dot" in applied else SLICE,
+    )
+
+
+def _plan_access(program: ir.Program, access: ir.Access, integers: set[str]) -> AccessPlan:
+    lanes = {lane.axis: lane for lane in access.lanes}
+    rank = len(access.type.lanes)
+    names = (*program.axes, *(lanes[axis].name if axis in lanes else None for axis in range(rank)))
+    strides = program.parameter(access.parameter).strides
+    offset = sum((i * s for i, s in zip(access.indices, strides, strict=True)), start=Expr(()))
+    constraints = []
+    for guard in access.guards:
+        if guard.size.variables <= integers:
+            limits = ((guard.index, 0 if guard.lower else None, guard.size - 1 if guard.upper else None),)
+        else:
+            limits = (
+                *(((guard.index, 0, None),) if guard.lower else ()),
+                *(((guard.index - guard.size, None, Expr(()) - 1),) if guard.upper else ()),
+            )
+        constraints += [Constraint(forms.split(index, names, integers), low, high) for index, low, high in limits]
+    mentioned = offset.variables.union(*(constraint.form.expr.variables for constraint in constraints))
+    known = {*names, *integers, *(name for name, _ in access.bindings)}
+    return AccessPlan(
+        access,
+        names,
+        access.type.lanes,
+        forms.split(offset, names, integers),
+        tuple(constraints),
+        tuple(sorted(mentioned - known)),
+    )
+
+
+def _stored(operations) -> frozenset[str]:
+    stored = set()
+    for operation in operations:
+        if isinstance(operation, ir.Store):
+            stored.add(operation.access.parameter)
+        elif isinstance(operation, ir.Apply) and operation.function.startswith(("store_pointer", "atomic_")):
+            stored.add(operation.operands[0].type.dtype.parameter)
+    return frozenset(stored)
+
+
+def _must_run_alone(operations, applied: set[str]) -> bool:
+    """What is printed or debugged shows one program's tiles; a program that waits for another must find it finished."""
+    if any(isinstance(operation, ir.Print | ir.Breakpoint) for operation in operations) or "atomic_cas" in applied:
+        return True
+    loops = [operation for operation in operations if isinstance(operation, ir.While)]
+    polled = {operation for loop in loops for block in ir.blocks(loop) for operation in ir.walk(block)}
+    written = _stored(operations)
+    return any(
+        isinstance(operation, ir.Apply)
+        and operation.function.startswith(("load_pointer", "atomic_"))
+        and operation.operands[0].type.dtype.parameter in written
+        for operation in polled
+    )
+
+
+def _lifetimes(block: ir.Block, yields: tuple[ir.Value, ...], free: dict, dead: dict) -> set[ir.Value]:
+    """Fill `free` and `dead` for a block and those in it; returns the values that it reads from outside."""
+    defined = {value for operation in block for value in ir.results(operation)}
+    read = set(yields)
+    for operation in reversed(block):
+        used = set(_reads(operation))
+        if ir.blocks(operation):
+            inner = set().union(*(_lifetimes(b, y, free, dead) for b, y in _nested(operation)))
+            inner -= _arguments(operation)
+            free[operation] = tuple(inner | used)
+            used |= inner
+        unread = [value for value in ir.results(operation) if value not in read]
+        dead[operation] = (*((used - read) & defined), *unread)
+        read |= used
+    return read - defined
+
+
+def _reads(operation: ir.Operation) -> tuple[ir.Value, ...]:
+    match operation:
+        case ir.For():
+            return (*(value for _, value in operation.bindings), *operation.initial)
+        case ir.While():
+            return operation.initial
+        case ir.If():
+            return (operation.condition,)
+        case ir.Breakpoint(variables=variables):
+            return tuple(values_in(tuple(value for _, value in variables)))
+    return ir.operands(operation)
+
+
+def values_in(item) -> Iterator[ir.Value]:
+    """The values in a user's object: itself, or the items of a tuple."""
+    if isinstance(item, ir.Value):
+        yield item
+    elif isinstance(item, tuple | list):
+        for part in item:
+            yield from values_in(part)
+
+
+def _nested(operation: ir.Operation) -> tuple[tuple[ir.Block, tuple[ir.Value, ...]], ...]:
+    """The blocks of a control operation, each with the values that must outlive it."""
+    match operation:
+        case ir.For():
+            return ((operation.body, operation.yields),)
+        case ir.While():
+            # What `before` computes may be read in the body.
+            outlive = (operation.condition, *_defined(operation.before), *operation.arguments)
+            return ((operation.before, outlive), (operation.body, operation.yields))
+        case ir.If():
+            return (operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields)
+    return ()
+
+
+def _defined(block: ir.Block) -> tuple[ir.Value, ...]:
+    return tuple(value for operation in block for value in ir.results(operation))
+
+
+def _arguments(operation: ir.Operation) -> set[ir.Value]:
+    arguments = set(getattr(operation, "arguments", ()))
+    return arguments | set(_defined(operation.before)) if isinstance(operation, ir.While) else arguments
+
+
+@lru_cache(maxsize=128)
+def _bind(plan: Plan, integers: tuple[tuple[str, int], ...], device: torch.device) -> Bound:
+    numbers = dict(integers)
+    accesses = {operation: _bind_access(access, numbers) for operation, access in plan.accesses.items()}
+    grid = tuple(int(evaluate(extent, numbers)) for extent in plan.program.grid)
+    return Bound(plan, numbers, device, grid, accesses)
+
+
+def bind(plan: Plan, integers: Mapping[str, int], device: torch.device) -> Bound:
+    """The plan for one set of sizes and strides; calls of equal sizes share it."""
+    return _bind(plan, tuple(integers.items()), device)
+
+
+def _bind_access(plan: AccessPlan, integers: Mapping[str, int]) -> BoundAccess:
+    constraints = tuple(
+        (c.form.bind(integers), c.low, None if c.high is None else int(evaluate(c.high, integers)))
+        for c in plan.constraints
+    )
+    return BoundAccess(plan, plan.offset.bind(integers), constraints)

@@ -1,0 +1,185 @@
+"""Memory behind pointers: gathers, scatters and atomics. A pointer is an offset in elements within its parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from ninetoothed import dtypes, ir
+from ninetoothed.backends.torch.elementwise import maximum, minimum
+from ninetoothed.backends.torch.frame import Frame, Memory
+from ninetoothed.backends.torch.reductions import scan
+from ninetoothed.backends.torch.representation import SIGN, Held, from_memory, number, to_memory, wrap
+from ninetoothed.errors import ExecutionError
+
+
+def _data_ptr(frame: Frame, operation: ir.Apply) -> int:
+    return 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Target:
+    """What the pointers of an operation point to: `mask` tells which count (None: all)."""
+
+    memory: Memory
+    offset: torch.Tensor
+    mask: torch.Tensor | None
+
+
+def _target(frame: Frame, operation: ir.Apply, mask: int) -> _Target:
+    """The target of an operation of which operand number `mask`, if it is there, is the mask."""
+    pointer = operation.operands[0]
+    memory = frame.call.memory[pointer.type.dtype.parameter]
+    offset = frame.tensor(pointer)
+    held = frame.values[operation.operands[mask]] if len(operation.operands) > mask else True
+    if held is True:
+        held = None
+    elif not isinstance(held, torch.Tensor):
+        held = torch.zeros_like(offset, dtype=torch.bool)
+    _check(frame, operation, memory, offset, held)
+    return _Target(memory, offset, held)
+
+
+def _check(frame: Frame, operation: ir.Apply, memory: Memory, offset: torch.Tensor, mask: torch.Tensor | None) -> None:
+    outside = (offset < 0) | (offset >= memory.flat.numel())
+    if mask is not None:
+        outside = outside & mask
+    if bool(outside.any()):
+        where = tuple(outside.nonzero()[0].tolist())
+        offsets = offset.expand_as(outside)
+        raise IndexError(
+            f"{_program(frame, where)}: element {int(offsets[where])} of `{operation.operands[0].type.dtype.parameter}`, "
+            f"whose memory has {memory.flat.numel()} elements from its first; mask what is out of bounds"
+        )
+
+
+def _program(frame: Frame, where: tuple[int, ...]) -> str:
+    """The program of an element of a value."""
+    indices = [start + (i if count > 1 else 0) for start, count, i in zip(frame.starts, frame.counts, where)]
+    return f"program ({', '.join(map(str, indices))})"
+
+
+def _load(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    target = _target(frame, operation, 1)
+    dtype = operation.result.type.dtype
+    other: Held = frame.values[operation.operands[2]] if len(operation.operands) > 2 else number(0, dtype)
+    if target.mask is None:
+        return from_memory(target.memory.flat.take(target.offset), dtype)
+    if target.memory.flat.numel() == 0:
+        value = torch.full((1,) * target.mask.dim(), number(0, dtype), device=target.offset.device)
+    else:
+        value = from_memory(target.memory.flat.take(torch.where(target.mask, target.offset, 0)), dtype)
+    return torch.where(target.mask, value, other)
+
+
+def _store(frame: Frame, operation: ir.Apply) -> None:
+    target = _target(frame, operation, 2)
+    offset, (value,) = _selected(frame, target, (frame.tensor(operation.operands[1]),))
+    target.memory.flat[offset] = to_memory(value, operation.operands[1].type.dtype)
+
+
+def _selected(frame: Frame, target: _Target, values: tuple[torch.Tensor, ...]):
+    """The offsets that count and the values for them, in the order of programs, then lanes."""
+    offset, mask, *values = torch.broadcast_tensors(
+        target.offset, torch.ones((), dtype=torch.bool) if target.mask is None else target.mask, *values
+    )
+    if target.mask is None:
+        return offset.flatten(), [value.flatten() for value in values]
+    return offset[mask], [value[mask] for value in values]
+
+
+_COMBINE = {
+    "atomic_add": lambda a, b: a + b,
+    "atomic_and": lambda a, b: a & b,
+    "atomic_or": lambda a, b: a | b,
+    "atomic_xor": lambda a, b: a ^ b,
+    "atomic_xchg": lambda a, b: b,
+    "atomic_max": maximum,
+    "atomic_min": minimum,
+}
+
+
+def _atomic(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    """Apply one atomic of all programs at once, as if program after program and lane after lane; the old values.
+
+    Updates of one place are brought together, and a scan over them gives what each of them finds.
+    """
+    target = _everywhere(frame, operation, _target(frame, operation, 2))
+    dtype = operation.operands[1].type.dtype
+    value = frame.whole(operation.operands[1])
+    offset, (value,) = _selected(frame, target, (value,))
+    order = offset.argsort(stable=True)
+    places, value = offset[order], value[order]
+    flat = target.memory.flat
+    old = torch.empty_like(value)
+    if len(places):
+        before = from_memory(flat[places], dtype)
+        first = torch.ones_like(places, dtype=torch.bool)
+        first[1:] = places[1:] != places[:-1]
+        last = first.roll(-1)
+        combined = _combined(operation.function, before, value, first, dtype)
+        old[order] = torch.where(first, before, combined.roll(1))
+        flat[places[last]] = to_memory(combined[last], dtype)
+    if target.mask is None:
+        return old.reshape(target.offset.shape)
+    result = torch.zeros(target.mask.shape, dtype=old.dtype, device=old.device)
+    result[target.mask] = old
+    return result
+
+
+def _everywhere(frame: Frame, operation: ir.Apply, target: _Target) -> _Target:
+    """The target with every program and lane spelled out: each of them performs the operation."""
+    shape = (*frame.counts, *operation.operands[0].type.lanes)
+    mask = None if target.mask is None else target.mask.expand(shape)
+    return _Target(target.memory, target.offset.expand(shape), mask)
+
+
+def _combined(function: str, before: torch.Tensor, value: torch.Tensor, first: torch.Tensor, dtype) -> torch.Tensor:
+    """What each place holds after each update: a scan that starts anew at the first update of each place."""
+    combine = _COMBINE[function]
+    if dtype == dtypes.uint64 and function in ("atomic_max", "atomic_min"):
+        before, value = before ^ SIGN, value ^ SIGN
+
+    def step(left, right):
+        # A segment that begins on the right takes nothing from the left.
+        joined = wrap(combine(left[1], right[1]), dtype).to(right[1].dtype)
+        return left[0] | right[0], torch.where(right[0], right[1], joined)
+
+    started = torch.where(first, wrap(combine(before, value), dtype).to(value.dtype), value)
+    combined = started if bool(first.all()) else scan((first, started), 0, step)[1]
+    flipped = dtype == dtypes.uint64 and function in ("atomic_max", "atomic_min")
+    return combined ^ SIGN if flipped else combined
+
+
+def _atomic_cas(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    """Compare and swap, element by element: what one writes decides what the next finds."""
+    target = _everywhere(frame, operation, _target(frame, operation, 3))
+    dtype = operation.result.type.dtype
+    expected, value = (frame.whole(operand).flatten() for operand in operation.operands[1:3])
+    offsets, flat = target.offset.flatten(), target.memory.flat
+    old = torch.empty_like(value)
+    for i, offset in enumerate(offsets.tolist()):
+        old[i] = from_memory(flat[offset], dtype)
+        if old[i] == expected[i]:
+            flat[offset] = to_memory(value[i], dtype)
+    return old.reshape(target.offset.shape)
+
+
+def _device_assert(frame: Frame, operation: ir.Apply) -> None:
+    condition = frame.tensor(operation.operands[0])
+    if not bool(condition.all()):
+        where = _program(frame, tuple((~condition).nonzero()[0].tolist()))
+        place = f" ({operation.location})" if operation.location else ""
+        raise ExecutionError(f"assertion failed in {where}{place}: {operation.attribute('message') or ''}")
+
+
+POINTERS = {
+    "data_ptr": _data_ptr,
+    "load_pointer": _load,
+    "store_pointer": _store,
+    **dict.fromkeys(_COMBINE, _atomic),
+    "atomic_cas": _atomic_cas,
+    "device_assert": _device_assert,
+    "debug_barrier": lambda frame, operation: None,
+}

@@ -1,0 +1,199 @@
+"""The primitives that combine the elements of a tile along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from ninetoothed import dtypes, ir
+from ninetoothed.backends.torch.elementwise import propagates_nan
+from ninetoothed.backends.torch.frame import Frame
+from ninetoothed.backends.torch.representation import SIGN, cast, held_dtype, wrap
+from ninetoothed.backends.torch.shapes import lane_dims
+
+Tensors = tuple[torch.Tensor, ...]
+Combine = Callable[[Tensors, Tensors], Tensors]
+
+
+def _sum(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    tile, dims, keep = _reduced(frame, operation)
+    dtype = operation.result.type.dtype
+    return wrap(tile.sum(dims, keepdim=keep, dtype=held_dtype(dtype)), dtype)
+
+
+def _reduced(frame: Frame, operation: ir.Apply) -> tuple[torch.Tensor, tuple[int, ...], bool]:
+    dims = lane_dims(frame, operation, operation.attribute("axis"))
+    return frame.tile(operation.operands[0]), dims, bool(operation.attribute("keep_dims"))
+
+
+def _max(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    return _extremum(frame, operation, torch.amax, -torch.inf)
+
+
+def _min(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    return _extremum(frame, operation, torch.amin, torch.inf)
+
+
+def _extremum(frame: Frame, operation: ir.Apply, function, worst: float) -> torch.Tensor:
+    """The largest or smallest element that is not NaN."""
+    tile, dims, keep = _reduced(frame, operation)
+    if operation.operands[0].type.dtype == dtypes.uint64:
+        return function(tile ^ SIGN, dims, keep) ^ SIGN
+    result = function(tile, dims, keep)
+    if tile.is_floating_point() and not propagates_nan(operation) and bool(torch.isnan(result).any()):
+        numbers = function(torch.where(torch.isnan(tile), worst, tile), dims, keep)
+        result = torch.where(torch.isnan(tile).all(dims, keep), torch.nan, numbers)
+    return result.to(held_dtype(operation.result.type.dtype))
+
+
+def _argmax(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    return _position(frame, operation, torch.argmax)
+
+
+def _argmin(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    return _position(frame, operation, torch.argmin)
+
+
+def _position(frame: Frame, operation: ir.Apply, function) -> torch.Tensor:
+    """The first position of the extremum: PyTorch too promises the first."""
+    tile, dims, keep = _reduced(frame, operation)
+    if operation.operands[0].type.dtype == dtypes.uint64:
+        tile = tile ^ SIGN
+    if tile.dtype == torch.bool:
+        tile = tile.to(torch.uint8)
+    grid = tile.shape[: frame.rank]
+    if len(dims) == 1:
+        result = function(tile, dims[0], keep)
+    else:
+        result = function(tile.reshape(*grid, -1), frame.rank)
+        result = result.reshape(*grid, *(1,) * len(dims)) if keep else result
+    return result.to(held_dtype(operation.result.type.dtype))
+
+
+def _xor_sum(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    (result,) = _reduce_with(frame, operation, lambda a, b: (a[0] ^ b[0],))
+    return result
+
+
+def _reduce(frame: Frame, operation: ir.Apply):
+    results = _reduce_with(frame, operation, _combiner(frame, operation.attribute("combine")))
+    return results if len(results) > 1 else results[0]
+
+
+def _reduce_with(frame: Frame, operation: ir.Apply, combine: Combine) -> Tensors:
+    """Combine neighbours until one element is left: halves of a power of two, in order."""
+    dims = lane_dims(frame, operation, operation.attribute("axis"))
+    tiles = _common(frame, operation)
+    if len(dims) > 1:
+        tiles = tuple(tile.flatten(dims[0], dims[-1]) for tile in tiles)
+    dim = dims[0]
+    while tiles[0].shape[dim] > 1:
+        extent = tiles[0].shape[dim]
+        pairs = combine(_every_second(tiles, dim, 0, extent // 2), _every_second(tiles, dim, 1, extent // 2))
+        rest = tuple(tile.narrow(dim, extent - extent % 2, extent % 2) for tile in tiles)
+        tiles = tuple(torch.cat((a, b), dim) for a, b in zip(pairs, rest)) if extent % 2 else pairs
+    tiles = tuple(tile.squeeze(dim) for tile in tiles)
+    if operation.attribute("keep_dims"):
+        for d in dims:
+            tiles = tuple(tile.unsqueeze(d) for tile in tiles)
+    return tiles
+
+
+def _every_second(tiles: Tensors, dim: int, first: int, count: int) -> Tensors:
+    index = torch.arange(first, first + 2 * count, 2, device=tiles[0].device)
+    return tuple(tile.index_select(dim, index) for tile in tiles)
+
+
+def _common(frame: Frame, operation: ir.Apply) -> Tensors:
+    return torch.broadcast_tensors(*(frame.tile(value) for value in operation.operands))
+
+
+def _combiner(frame: Frame, function: ir.Lambda) -> Combine:
+    """A combining function applied to whole tensors: its scalars are elements, so any shape will do."""
+    from ninetoothed.backends.torch.execute import execute
+
+    def combine(left: Tensors, right: Tensors) -> Tensors:
+        inner = Frame(frame.call, frame.starts, frame.counts, dict(frame.counters), dict(frame.values))
+        inner.values.update(zip(function.arguments, (*left, *right), strict=True))
+        execute(inner, function.body)
+        results = [inner.make_tensor(inner.values[value], value.type) for value in function.yields]
+        return tuple(result.expand(left[0].shape) for result in results)
+
+    return combine
+
+
+def _cumsum(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    return _cumulative(frame, operation, torch.cumsum)
+
+
+def _cumprod(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    return _cumulative(frame, operation, torch.cumprod)
+
+
+def _cumulative(frame: Frame, operation: ir.Apply, function) -> torch.Tensor:
+    (dim,) = lane_dims(frame, operation, operation.attribute("axis", 0))
+    dtype = operation.result.type.dtype
+    tile = frame.tile(operation.operands[0])
+    reverse = operation.attribute("reverse")
+    tile = tile.flip(dim) if reverse else tile
+    result = wrap(function(cast(tile, operation.operands[0].type.dtype, dtype), dim, dtype=held_dtype(dtype)), dtype)
+    return result.flip(dim) if reverse else result
+
+
+def _associative_scan(frame: Frame, operation: ir.Apply):
+    combine = _combiner(frame, operation.attribute("combine"))
+    (dim,) = lane_dims(frame, operation, operation.attribute("axis", 0))
+    tiles = _common(frame, operation)
+    reverse = operation.attribute("reverse")
+    tiles = tuple(tile.flip(dim) for tile in tiles) if reverse else tiles
+    tiles = scan(tiles, dim, combine)
+    tiles = tuple(tile.flip(dim) for tile in tiles) if reverse else tiles
+    return tiles if len(tiles) > 1 else tiles[0]
+
+
+def scan(tiles: Tensors, dim: int, combine: Combine) -> Tensors:
+    """Inclusive prefixes: after the step of distance d, each element combines the 2d elements that end with it."""
+    distance, extent = 1, tiles[0].shape[dim]
+    while distance < extent:
+        kept = extent - distance
+        before = tuple(tile.narrow(dim, 0, kept) for tile in tiles)
+        after = tuple(tile.narrow(dim, distance, kept) for tile in tiles)
+        heads = tuple(tile.narrow(dim, 0, distance) for tile in tiles)
+        tiles = tuple(torch.cat(both, dim) for both in zip(heads, combine(before, after)))
+        distance *= 2
+    return tiles
+
+
+def _sort(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    tile = frame.tile(operation.operands[0])
+    unsigned = operation.operands[0].type.dtype == dtypes.uint64
+    tile = tile ^ SIGN if unsigned else tile
+    result = tile.sort(-1, descending=bool(operation.attribute("descending"))).values
+    return result ^ SIGN if unsigned else result
+
+
+def _histogram(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    """Counts of 0 .. num_bins - 1; other elements are not counted."""
+    tile = frame.tile(operation.operands[0]).to(torch.int64)
+    bins = operation.attribute("num_bins")
+    counted = (tile >= 0) & (tile < bins)
+    counts = torch.zeros(*tile.shape[:-1], bins, dtype=torch.int64, device=tile.device)
+    counts.scatter_add_(-1, tile.clamp(0, bins - 1), counted.to(torch.int64))
+    return counts.to(held_dtype(operation.result.type.dtype))
+
+
+REDUCTIONS = {
+    "sum": _sum,
+    "max": _max,
+    "min": _min,
+    "xor_sum": _xor_sum,
+    "argmax": _argmax,
+    "argmin": _argmin,
+    "reduce": _reduce,
+    "cumsum": _cumsum,
+    "cumprod": _cumprod,
+    "associative_scan": _associative_scan,
+    "sort": _sort,
+    "histogram": _histogram,
+}

@@ -1,0 +1,106 @@
+"""How values of the language are held in PyTorch tensors.
+
+A value is a tensor of shape (grid dimensions..., tile axes...), each extent either the true one or 1 where the value does
+not vary; or a Python number where it varies nowhere. Unsigned integers that PyTorch computes badly are held in int64:
+uint16 and uint32 as themselves, uint64 as its bit pattern. A pointer is an offset in elements from its parameter's first.
+"""
+
+from __future__ import annotations
+
+import numpy
+import torch
+
+from ninetoothed import dtypes
+from ninetoothed.dtypes import DType, PointerType
+
+Number = int | float | bool
+Held = torch.Tensor | Number
+
+_WIDE = {dtypes.uint16: 0xFFFF, dtypes.uint32: 0xFFFFFFFF}
+_SIGNED = {dtypes.uint16: torch.int16, dtypes.uint32: torch.int32, dtypes.uint64: torch.int64}
+_MEMORY = {dtype: getattr(torch, dtypes.to_torch_name(dtype)) for dtype in dtypes.ALL}
+SIGN = -(2**63)
+
+
+def held_dtype(dtype: DType | PointerType) -> torch.dtype:
+    """The element type of the tensors that hold values of `dtype`."""
+    if isinstance(dtype, PointerType) or dtype in _SIGNED:
+        return torch.int64
+    return _MEMORY[dtype]
+
+
+def memory_dtype(dtype: DType) -> torch.dtype:
+    """The element type through which memory of `dtype` is read and written: of the same width, and one that works."""
+    return _SIGNED.get(dtype) or _MEMORY[dtype]
+
+
+def wrap(value: torch.Tensor, dtype: DType | PointerType) -> torch.Tensor:
+    """Bring the result of integer arithmetic back into the range of an unsigned type."""
+    mask = _WIDE.get(dtype)
+    return value if mask is None else value & mask
+
+
+def from_memory(value: torch.Tensor, dtype: DType) -> torch.Tensor:
+    return wrap(value.to(torch.int64), dtype) if dtype in _SIGNED else value
+
+
+def to_memory(value: torch.Tensor, dtype: DType) -> torch.Tensor:
+    return value.to(_SIGNED[dtype]) if dtype in _SIGNED else value
+
+
+def number(value: Number, dtype: DType | PointerType) -> Number:
+    """A Python number, rounded or wrapped as `dtype` holds it."""
+    if isinstance(dtype, PointerType):
+        return int(value)
+    if dtype.kind == "bool":
+        return bool(value)
+    if dtype.is_floating:
+        return float(value) if dtype.bits == 64 else torch.tensor(float(value), dtype=_MEMORY[dtype]).item()
+    value = int(value) & (2**dtype.bits - 1)
+    signed = dtype.kind == "int" or dtype == dtypes.uint64
+    return value - 2**dtype.bits if signed and value >> (dtype.bits - 1) else value
+
+
+def cast(value: Held, source: DType | PointerType, target: DType | PointerType) -> Held:
+    """Convert as the language does: floats to integers truncate, integers wrap, anything to int1 is `!= 0`."""
+    if source == target:
+        return value
+    if not isinstance(value, torch.Tensor):
+        if source == dtypes.uint64 and value < 0:
+            value += 2**64
+        return bool(value != 0) if target == dtypes.int1 else number(value, target)
+    if target == dtypes.int1:
+        return value != 0
+    if source == dtypes.uint64 and target.is_floating:
+        return _uint64_to_float(value).to(held_dtype(target))
+    if source.is_floating and target.is_integer:
+        wide = torch.int64 if target.bits > 16 else torch.int32
+        return wrap(value.to(wide).to(held_dtype(target)), target)
+    return wrap(value.to(held_dtype(target)), target)
+
+
+def bitcast(value: torch.Tensor, source: DType | PointerType, target: DType | PointerType) -> torch.Tensor:
+    if isinstance(source, PointerType) or isinstance(target, PointerType):
+        return value
+    bits = to_memory(value, source)
+    if source == dtypes.int1:
+        bits = bits.to(torch.int8)
+    if target == dtypes.int1:
+        return bits != 0
+    return from_memory(bits.contiguous().view(memory_dtype(target)), target)
+
+
+def unsigned64(function):
+    """Make a function of NumPy's uint64 arrays one of tensors that hold uint64."""
+
+    def apply(*operands: torch.Tensor) -> torch.Tensor:
+        arrays = [operand.cpu().numpy().view(numpy.uint64) for operand in operands]
+        result = numpy.ascontiguousarray(function(*arrays))
+        signed = result.view(numpy.int64) if result.dtype == numpy.uint64 else result
+        return torch.from_numpy(signed).to(operands[0].device)
+
+    return apply
+
+
+def _uint64_to_float(value: torch.Tensor) -> torch.Tensor:
+    return unsigned64(lambda array: array.astype(numpy.float64))(value)
