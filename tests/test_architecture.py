@@ -1,0 +1,137 @@
+"""The rooms of the project: imports go one way, and Triton stays in one of them."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+# A module may import from its own room, a line of this list, and from rooms above it. The most specific name that fits
+# is a module's; a new module needs a place here.
+ROOMS = tuple(
+    line.split()
+    for line in """
+    ninetoothed.errors
+    ninetoothed.dtypes
+    ninetoothed.expr
+    ninetoothed.symbol
+    ninetoothed.arrangement
+    ninetoothed.metaops
+    ninetoothed.lowering
+    ninetoothed.tensor ninetoothed.evaluate
+    ninetoothed.language
+    ninetoothed.ir
+    ninetoothed.verify
+    ninetoothed.definition
+    ninetoothed.specialisation
+    ninetoothed.frontend
+    ninetoothed.backends.torch
+    ninetoothed.backends.triton
+    ninetoothed.runtime
+    ninetoothed.make
+    ninetoothed
+    ninetoothed_ops.registration
+    ninetoothed_ops.kernels
+    ninetoothed_ops.ops
+    ninetoothed_ops.modules
+    ninetoothed_ops.integrations
+    ninetoothed_ops.modules.swap
+    ninetoothed_ops
+    """.strip().splitlines()
+)
+# Packages of which a part stands in a later room: their __init__ names that part too.
+FACADES = ("ninetoothed.backends", "ninetoothed_ops.modules")
+
+
+def modules():
+    """`{name: path}` of every module of both packages."""
+    found = {}
+    for package in ("ninetoothed", "ninetoothed_ops"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(name, path):
+    """The names of what a module imports, wherever in it, as (name, line, whether inside a function)."""
+    tree = ast.parse(path.read_text())
+    inside = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(function)
+    }
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno, id(node) in inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                inner = f"{source}.{alias.name}"
+                yield inner if inner in MODULES else source, node.lineno, id(node) in inside
+
+
+def room(name):
+    """The place in ROOMS of a module."""
+    places = {each: place for place, names in enumerate(ROOMS) for each in names}
+    chosen = max((each for each in places if name == each or name.startswith(f"{each}.")), key=len)
+    # The last room of a package is for its own __init__ alone.
+    assert chosen not in ("ninetoothed", "ninetoothed_ops") or name == chosen, f"{name} has no room: add it to ROOMS"
+    return places[chosen]
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name not in FACADES])
+def test_imports_go_one_way(name):
+    here = room(name)
+    for imported, line, _ in imports(name, MODULES[name]):
+        if imported in MODULES:
+            assert room(imported) <= here, f"{MODULES[name]}:{line}: {name} may not import {imported}"
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("ninetoothed.backends.")])
+def test_backends_know_nothing_of_each_other(name):
+    own = ".".join(name.split(".")[:3])
+    for imported, line, _ in imports(name, MODULES[name]):
+        stranger = imported.startswith("ninetoothed.backends.") and not imported.startswith(own)
+        assert not stranger, f"{MODULES[name]}:{line} imports {imported}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_triton_is_imported_by_functions_of_the_runtime_alone(name):
+    for imported, line, inside in imports(name, MODULES[name]):
+        if imported.partition(".")[0] == "triton":
+            assert name.startswith("ninetoothed.runtime.") and inside, f"{MODULES[name]}:{line} imports {imported}"
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("ninetoothed.")])
+def test_devices_are_known_to_the_runtime_alone(name):
+    if name.startswith("ninetoothed.runtime"):
+        return
+    tree = ast.parse(MODULES[name].read_text())
+    uses = [node.lineno for node in ast.walk(tree) if ast.unparse(node) == "torch.cuda"]
+    assert not uses, f"{MODULES[name]}:{uses} uses torch.cuda"
+
+
+def run(program):
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("package", ("ninetoothed", "ninetoothed_ops"))
+def test_importing_brings_in_neither_triton_nor_transformers_nor_a_device(package):
+    report = "print(*sorted({n.partition('.')[0] for n in sys.modules} & {'triton', 'transformers'}))"
+    assert run(f"import sys, {package}, torch; {report}; assert not torch.cuda.is_initialized()") == []
+
+
+def test_importing_needs_no_triton_at_all():
+    run("import sys; sys.modules['triton'] = None; import ninetoothed, ninetoothed_ops")
