@@ -1,0 +1,31 @@
+"""Operators and modules for PyTorch, written in NineToothed.
+
+Importing this registers `torch.ops.ninetoothed.{add, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, softmax}`. The
+functions of these names take the arguments of PyTorch's; `register` makes an operator of a kernel of your own;
+`swap_modules` puts modules that run on the operators into a model.
+"""
+
+from .modules import NTAttention, NTLinear, NTRMSNorm, NTSiLU, SwapError, SwapReport, swap_modules
+from .ops import add, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, softmax
+from .registration import register
+
+__all__ = [
+    "NTAttention",
+    "NTLinear",
+    "NTRMSNorm",
+    "NTSiLU",
+    "SwapError",
+    "SwapReport",
+    "add",
+    "addmm",
+    "bmm",
+    "conv2d",
+    "mm",
+    "register",
+    "rms_norm",
+    "rope",
+    "sdpa",
+    "silu",
+    "softmax",
+    "swap_modules",
+]

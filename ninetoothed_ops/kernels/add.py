@@ -1,0 +1,23 @@
+"""output = input + alpha * other, for tensors of one shape."""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+from .elementwise import arrangement
+from .numeric import computed
+
+
+def application(input, other, alpha, output):
+    dtype = computed(output.dtype)
+    output = ntl.cast(input, dtype) + ntl.cast(alpha, dtype) * ntl.cast(other, dtype)
+
+
+@functools.cache
+def make(ndim=1):
+    """The kernel `(input, other, alpha, output)` for tensors of `ndim` dimensions."""
+    tensors = (Tensor(ndim), Tensor(ndim), Tensor(0), Tensor(ndim))
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name="add")

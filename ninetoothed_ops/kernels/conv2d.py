@@ -1,0 +1,61 @@
+"""output[n, k, p, q] = bias[k] + sum over c, r, s of weight[k, c, r, s] * input[n, c, h, w].
+
+With h = p * stride + r * dilation - padding, and w likewise. It is the product of a (N * P * Q, C * R * S) and a
+(C * R * S, K) matrix for each group of channels; no matrix is ever built.
+"""
+
+import functools
+
+import ninetoothed
+from ninetoothed import Tensor
+
+from . import addmm, bmm, mm
+
+
+def matrices(tensor, tile_shape, **options):
+    """(N, channels, P, Q), tiled by groups of channels, as (groups, N * P * Q, elements of a tile)."""
+    return tensor.tile(tile_shape, **options).permute((1, 0, 2, 3)).ravel().flatten(4).flatten(1, 4)
+
+
+def arrangement(input, weight, bias, output, biased, stride, padding, dilation, filters):
+    input = input.pad(((0, 0), (0, 0), (padding[0], padding[0]), (padding[1], padding[1])))
+    strides, dilation = (1, weight.shape[1], *stride), (1, 1, *dilation)
+    input = matrices(input, (1, *weight.shape[1:]), strides=strides, dilation=dilation, floor_mode=True)
+
+    weight = weight.flatten(1)
+    weight = weight.tile((filters, weight.shape[1])).ravel().squeeze(1).permute((0, 2, 1))
+
+    bias = bias[None, :, None, None].expand((output.shape[0], -1, *output.shape[2:]))
+    bias, output = (matrices(tensor, (1, filters, 1, 1)) for tensor in (bias, output))
+
+    _, _, bias_arranged = bmm.arrangement(input, weight, bias)
+    input_arranged, weight_arranged, output_arranged = bmm.arrangement(input, weight, output)
+
+    return input_arranged, weight_arranged, bias_arranged, output_arranged, biased
+
+
+def application(input, weight, bias, output, biased):
+    if biased:
+        addmm.application(bias, input, weight, 1, 1, output)
+    else:
+        mm.application(input, weight, output)
+
+
+@functools.cache
+def make(stride=(1, 1), padding=(0, 0), dilation=(1, 1), filters=-1):
+    """The kernel `(input, weight, bias, output, biased)`; `filters` is the number of a group, -1 where all are of one.
+
+    Where `biased` is false, `bias` is any vector of as many elements as there are filters: it is not read.
+    """
+    constant = {"constexpr": True}
+    image = (None, constant, constant, constant)
+    tensors = (
+        Tensor(4, shape_options=image),
+        Tensor(4, shape_options=constant),
+        Tensor(1, shape_options=constant),
+        Tensor(4, shape_options=image),
+        Tensor(0, constexpr=True),
+    )
+    arrange = functools.partial(arrangement, stride=stride, padding=padding, dilation=dilation, filters=filters)
+
+    return ninetoothed.make(arrange, application, tensors, kernel_name="conv2d")

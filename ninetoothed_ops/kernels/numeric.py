@@ -1,0 +1,13 @@
+"""The types in which tiles are computed, for applications to call."""
+
+import ninetoothed.language as ntl
+
+
+def computed(dtype):
+    """The type in which values stored as `dtype` are computed: float32 for halves, int8 for bools."""
+    return ntl.float32 if dtype in (ntl.float16, ntl.bfloat16) else ntl.int8 if dtype is ntl.int1 else dtype
+
+
+def widen(tile):
+    """The tile in the type in which its values are computed."""
+    return ntl.cast(tile, computed(tile.dtype))

@@ -1,0 +1,35 @@
+"""output[i] = input[i] / sqrt(mean of input[j]^2 over j + eps) * weight[i], for each row."""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+from .numeric import widen
+from .rowwise import rows
+
+
+def arrangement(input, weight, eps, output, weighted):
+    input_arranged = rows(input)
+    weight_arranged = weight.tile((-1,)).expand((input_arranged.shape[0],))
+
+    return input_arranged, weight_arranged, eps, rows(output), weighted
+
+
+def application(input, weight, eps, output, weighted):
+    wide = widen(input)
+    normalized = wide * ntl.rsqrt(ntl.sum(wide * wide) / input.shape[0] + eps)
+
+    output = normalized * weight if weighted else normalized
+
+
+@functools.cache
+def make(ndim=2):
+    """The kernel `(input, weight, eps, output, weighted)` for tensors of `ndim` dimensions, whose last is the row.
+
+    Where `weighted` is false, `weight` is any vector of the row's length: it is not read.
+    """
+    tensors = (Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), Tensor(0, constexpr=True))
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name="rms_norm")

@@ -1,0 +1,119 @@
+"""output = softmax(query @ key^T * scale + mask) @ value, for each head; a row that is masked everywhere gives zeros.
+
+FlashAttention-2 (Dao, 2023): the softmax is summed up block by block of keys, relative to the peak of each row so far.
+"""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor, block_size
+
+from .numeric import computed
+
+BLOCK_SIZE_M = block_size()
+BLOCK_SIZE_N = block_size()
+
+NO_MASK, BOOLEAN_MASK, ADDITIVE_MASK = range(3)
+
+LOG2_E = 1.4426950408889634
+
+
+def arrangement(query, key, value, mask, scale, output, masking, is_causal):
+    def rows(tensor):
+        tiled = tensor.tile((1, 1, BLOCK_SIZE_M, -1))
+        tiled.dtype = tiled.dtype.squeeze((0, 1))
+
+        return tiled
+
+    query_arranged = rows(query)
+
+    def blocks(tensor):
+        """All blocks of keys or values of the head that serves a query's head, for each block of queries."""
+        group = query.shape[1] // tensor.shape[1]
+        tensor = tensor.unsqueeze(2).expand((-1, -1, group, -1, -1)).flatten(1, 3)
+        tiled = tensor.tile((1, 1, BLOCK_SIZE_N, -1)).tile((1, 1, -1, 1))
+        tiled = tiled.expand((-1, -1, query_arranged.shape[2], -1))
+        tiled.dtype = tiled.dtype.squeeze((0, 1, 3))
+        tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
+
+        return tiled
+
+    mask_arranged = mask.tile((1, 1, BLOCK_SIZE_M, BLOCK_SIZE_N)).tile((1, 1, 1, -1))
+    mask_arranged.dtype = mask_arranged.dtype.squeeze((0, 1, 2))
+    mask_arranged.dtype.dtype = mask_arranged.dtype.dtype.squeeze((0, 1))
+
+    return query_arranged, blocks(key), blocks(value), mask_arranged, scale, rows(output), masking, is_causal
+
+
+def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, edge):
+    """Take in block j; only at an `edge` may some of its keys lie beyond the last one or the diagonal."""
+    scores = ntl.dot(query, ntl.trans(key[j]))
+
+    if masking == BOOLEAN_MASK:
+        scores = ntl.where(mask[j], scores, float("-inf"))
+
+    if masking == ADDITIVE_MASK:
+        scores = scores * scale + mask[j]
+
+    if edge:
+        columns = key[j].offsets(-2)[None, :]
+        visible = columns < key.source.shape[-2]
+
+        if is_causal:
+            visible = visible & (columns <= query.offsets(-2)[:, None])
+
+        scores = ntl.where(visible, scores, float("-inf"))
+
+    new_peak = ntl.maximum(peak, ntl.max(scores, axis=1))
+    shift = ntl.where(new_peak == float("-inf"), 0.0, new_peak)
+
+    if masking == ADDITIVE_MASK:
+        # The difference first: the lowest finite number, which many masks hold, has no multiple.
+        decay = ntl.exp2((peak - shift) * LOG2_E)
+        weights = ntl.exp2((scores - shift[:, None]) * LOG2_E)
+    else:
+        # Factors first: one multiplication and subtraction for each score.
+        factor = scale * LOG2_E
+        decay = ntl.exp2(peak * factor - shift * factor)
+        weights = ntl.exp2(scores * factor - (shift * factor)[:, None])
+
+    total = total * decay + ntl.sum(weights, axis=1)
+    accumulator = accumulator * decay[:, None] + ntl.dot(ntl.cast(weights, value.dtype.dtype), value[j])
+    peak = new_peak
+
+
+def application(query, key, value, mask, scale, output, masking, is_causal):
+    dtype = computed(query.dtype)
+    peak = ntl.full(query.shape[:1], float("-inf"), dtype=dtype)
+    total = ntl.zeros(query.shape[:1], dtype=dtype)
+    accumulator = ntl.zeros(output.shape, dtype=dtype)
+
+    size, stop = key.dtype.shape[0], key.source.shape[-2]
+    whole = stop // size
+
+    if is_causal:
+        first = ntl.min(query.offsets(-2))
+        whole = min(first + 1, stop) // size
+        stop = min(first + query.shape[0], stop)
+
+    for j in range(whole):
+        attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, False)
+
+    for j in range(whole, ntl.cdiv(stop, size)):
+        attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, True)
+
+    output = accumulator / ntl.where(total == 0.0, 1.0, total)[:, None]
+
+
+@functools.cache
+def make():
+    """The kernel `(query, key, value, mask, scale, output, masking, is_causal)`, for a `scale` above zero.
+
+    (batch, heads, length, D); the heads of key and value are equal in number to the query's, or divide it. `mask`:
+    (batch, heads, queries, keys), of any strides; it is not read where `masking` is `NO_MASK`.
+    """
+    flag = {"constexpr": True}
+    tensors = (Tensor(4), Tensor(4), Tensor(4), Tensor(4), Tensor(0), Tensor(4), Tensor(0, **flag), Tensor(0, **flag))
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa")

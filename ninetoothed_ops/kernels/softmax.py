@@ -1,0 +1,29 @@
+"""output[i] = exp(input[i] - max(input)) / (sum over j of exp(input[j] - max(input))), for each row."""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+from .numeric import widen
+from .rowwise import rows
+
+
+def arrangement(input, output):
+    return rows(input), rows(output)
+
+
+def application(input, output):
+    wide = widen(input)
+    numerator = ntl.exp(wide - ntl.max(wide))
+
+    output = numerator / ntl.sum(numerator)
+
+
+@functools.cache
+def make(ndim=2):
+    """The kernel `(input, output)` for tensors of `ndim` dimensions, whose last is the row."""
+    tensors = (Tensor(ndim, other=float("-inf")), Tensor(ndim))
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name="softmax")

@@ -1,0 +1,14 @@
+"""The ten operators `torch.ops.ninetoothed.*` and their front doors: importing this registers them."""
+
+from .add import add
+from .addmm import addmm
+from .bmm import bmm
+from .conv2d import conv2d
+from .mm import mm
+from .rms_norm import rms_norm
+from .rope import rope
+from .sdpa import sdpa
+from .silu import silu
+from .softmax import softmax
+
+__all__ = ["add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax"]

@@ -1,0 +1,79 @@
+"""`add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`, as `torch.add`."""
+
+import torch
+
+from ..kernels import add as kernels
+from ..registration import register
+from .checks import INTEGERS, NUMBERS, refuse
+from .layout import coalesce, empty_elementwise
+
+
+def allocate(self, other, *, alpha=1):
+    same = self.shape == other.shape and self.dtype is other.dtype
+    dtype = self.dtype if same else torch.result_type(self, other)
+    if not (self.dtype in NUMBERS and other.dtype in NUMBERS and _may_meet(self, other) and _may_scale(alpha, dtype)):
+        refuse("add", torch.add, self, other, alpha=alpha, dtypes=NUMBERS)
+
+    operands = (self, other) if same else torch.broadcast_tensors(self, other)
+    return empty_elementwise(operands, dtype, other.device if _is_number(self) else self.device)
+
+
+def _is_number(tensor: torch.Tensor) -> bool:
+    """Whether it is a number on the CPU, which may be added to a tensor on any device."""
+    return tensor.ndim == 0 and tensor.is_cpu
+
+
+def _may_meet(self, other) -> bool:
+    return self.device == other.device or _is_number(self) or _is_number(other)
+
+
+def _may_scale(alpha, dtype: torch.dtype) -> bool:
+    """As PyTorch: a bool scales bools, an integer that fits anything, a float floats."""
+    if isinstance(alpha, bool | torch.SymBool):
+        return dtype is torch.bool
+    if isinstance(alpha, int) and dtype in INTEGERS:
+        info = torch.iinfo(dtype)
+        return min(info.min, -info.max) <= alpha <= info.max
+    return isinstance(alpha, int | torch.SymInt) or dtype.is_floating_point and not isinstance(alpha, complex)
+
+
+def launch(output, self, other, *, alpha=1):
+    if self.shape != other.shape:
+        self, other = (_on(operand, output.device) for operand in torch.broadcast_tensors(self, other))
+    if output.dtype is torch.bool:
+        alpha = int(bool(alpha))
+
+    self, other, output = coalesce((self, other, output))
+    kernels.make(output.ndim)(self, other, alpha, output)
+
+
+def _on(operand: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A number on the CPU as one on the device, by value: copies from the CPU cannot be captured in a graph."""
+    if operand.device == device:
+        return operand
+
+    return torch.full((), operand.flatten()[0].item(), dtype=operand.dtype, device=device).expand(operand.shape)
+
+
+operator = register("ninetoothed::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", allocate, launch)
+
+
+def add(input, other, *, alpha=1) -> torch.Tensor:
+    """`input + alpha * other`, broadcast and promoted; either may be a Python number.
+
+    The arguments and errors are those of `torch.add`, without `out`.
+    """
+    if not (isinstance(input, torch.Tensor) and isinstance(other, torch.Tensor)):
+        dtype = torch.result_type(input, other)
+        input, other = (_as_tensor(value, dtype) for value in (input, other))
+
+    return operator(input, other, alpha=alpha)
+
+
+def _as_tensor(value, dtype: torch.dtype) -> torch.Tensor:
+    """A number as a tensor that leaves the type of the result as it is; integers wrap, as in `torch.add`."""
+    if isinstance(value, torch.Tensor):
+        return value
+    own = {bool: torch.bool, int: torch.int64, torch.SymInt: torch.int64}.get(type(value), torch.float64)
+
+    return torch.full((), value, dtype=torch.complex128 if isinstance(value, complex) else own).to(dtype)

@@ -1,0 +1,43 @@
+"""`addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`, as `torch.addmm`."""
+
+import torch
+
+from ..kernels import addmm as kernels
+from ..registration import register
+from .checks import alike, check_product, refuse
+
+
+def allocate(self, mat1, mat2, *, beta=1, alpha=1):
+    fits = mat1.ndim == mat2.ndim == 2 and mat1.shape[1] == mat2.shape[0] and self.ndim <= 2
+    if not (fits and alike(mat1, self, mat2)) or isinstance(beta, complex) or isinstance(alpha, complex):
+        refuse("addmm", torch.addmm, self, mat1, mat2, beta=beta, alpha=alpha)
+    check_product("addmm", mat1)
+    shape = (mat1.shape[0], mat2.shape[1])
+    self.expand(shape)  # Raises where it cannot.
+
+    return mat1.new_empty(shape)
+
+
+def launch(output, self, mat1, mat2, *, beta=1, alpha=1):
+    if beta == 0:
+        # What is multiplied by 0 is ignored, NaN and infinity too.
+        self = self.new_zeros(())
+
+    kernels.make()(self.expand(output.shape), mat1, mat2, float(beta), float(alpha), output)
+
+
+operator = register(
+    "ninetoothed::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    allocate,
+    launch,
+)
+
+
+def addmm(
+    input: torch.Tensor, mat1: torch.Tensor, mat2: torch.Tensor, *, beta: float = 1, alpha: float = 1
+) -> torch.Tensor:
+    """`beta * input + alpha * (mat1 @ mat2)`, `input` broadcast; with `beta` 0 it is ignored.
+
+    The arguments and errors are those of `torch.addmm`, without `out`.
+    """
+    return operator(input, mat1, mat2, beta=beta, alpha=alpha)

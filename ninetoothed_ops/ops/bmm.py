@@ -1,0 +1,31 @@
+"""`bmm(Tensor self, Tensor mat2) -> Tensor`, as `torch.bmm`."""
+
+import torch
+
+from ..kernels import bmm as kernels
+from ..registration import register
+from .checks import alike, check_product, refuse
+
+
+def allocate(self, mat2):
+    fits = self.ndim == mat2.ndim == 3 and self.shape[0] == mat2.shape[0] and self.shape[2] == mat2.shape[1]
+    if not (fits and alike(self, mat2)):
+        refuse("bmm", torch.bmm, self, mat2)
+    check_product("bmm", self)
+
+    return self.new_empty((self.shape[0], self.shape[1], mat2.shape[2]))
+
+
+def launch(output, self, mat2):
+    kernels.make()(self, mat2, output)
+
+
+operator = register("ninetoothed::bmm(Tensor self, Tensor mat2) -> Tensor", allocate, launch)
+
+
+def bmm(input: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:
+    """The products of two batches of matrices, (B, M, K) and (B, K, N).
+
+    The arguments and errors are those of `torch.bmm`, without `out`.
+    """
+    return operator(input, mat2)

@@ -1,0 +1,43 @@
+"""Bad arguments raise what PyTorch raises for them; what PyTorch has and we have not is an error that says so."""
+
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+import torch
+
+from ninetoothed.errors import UnsupportedError
+
+FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+NUMBERS = FLOATS | INTEGERS | {torch.bool}
+
+
+def alike(first: torch.Tensor, *others: torch.Tensor) -> bool:
+    """Whether tensors have one floating type, and one device."""
+    dtype, device = first.dtype, first.device
+
+    return dtype in FLOATS and all(other.dtype is dtype and other.device == device for other in others)
+
+
+def check_product(name: str, tensor: torch.Tensor) -> None:
+    """Products in float64 are for the CPU alone."""
+    if tensor.dtype is torch.float64 and tensor.is_cuda:
+        raise UnsupportedError(
+            f"ninetoothed::{name} multiplies float64 on the CPU alone; convert to float32, or call PyTorch's operator"
+        )
+
+
+def check_supported(name: str, tensors: Iterable[torch.Tensor | None], dtypes=FLOATS) -> None:
+    """Types that PyTorch's operator may have and ours has not."""
+    for tensor in tensors:
+        if tensor is not None and tensor.dtype not in dtypes:
+            names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
+            raise UnsupportedError(f"ninetoothed::{name} does not support {tensor.dtype}; it takes {names}")
+
+
+def refuse(name: str, namesake: Callable, *args, dtypes=FLOATS, **kwargs) -> NoReturn:
+    """Raise for arguments that an operator cannot take: what PyTorch's `namesake` raises for them, in its own words."""
+    check_supported(name, (arg for arg in args if isinstance(arg, torch.Tensor)), dtypes)
+    namesake(*args, **kwargs)
+    described = ", ".join(f"{tuple(arg.shape)} {arg.dtype}" for arg in args if isinstance(arg, torch.Tensor))
+    raise RuntimeError(f"ninetoothed::{name} cannot take tensors of shapes and types {described} together")

@@ -1,0 +1,114 @@
+"""`conv2d(Tensor input, Tensor weight, Tensor? bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor`.
+
+As `torch.nn.functional.conv2d`.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional
+
+from ..kernels import conv2d as kernels
+from ..registration import register
+from .checks import alike, check_product, refuse
+
+
+def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+    options = [_pair(value) for value in (stride, padding, dilation)]
+    tensors = (input, weight) if bias is None else (input, weight, bias)
+    if not (_fits(input, weight, bias, *options, groups) and alike(*tensors)):
+        refuse("conv2d", functional.conv2d, input, weight, bias, stride, padding, dilation, groups)
+    check_product("conv2d", input)
+
+    image = [_output_size(*sizes) for sizes in zip(input.shape[-2:], weight.shape[-2:], *options)]
+    if input.ndim == 3:
+        return input.new_empty((weight.shape[0], *image))
+    last = _is_channels_last(input) or _is_channels_last(weight)
+    return torch.empty(
+        (input.shape[0], weight.shape[0], *image),
+        dtype=input.dtype,
+        device=input.device,
+        memory_format=torch.channels_last if last else torch.contiguous_format,
+    )
+
+
+def _is_channels_last(tensor) -> bool:
+    return tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
+
+
+def _pair(value: int | Sequence[int]) -> tuple[int, ...]:
+    values = tuple(value) if isinstance(value, Sequence) else (value,)
+
+    return values * 2 if len(values) == 1 else values
+
+
+def _fits(input, weight, bias, stride, padding, dilation, groups) -> bool:
+    if input.ndim not in (3, 4) or weight.ndim != 4 or not len(stride) == len(padding) == len(dilation) == 2:
+        return False
+    if min(stride) < 1 or min(padding) < 0 or min(dilation) < 1 or groups < 1:
+        return False
+    filters, channels, *kernel = weight.shape
+    image = [_output_size(*sizes) for sizes in zip(input.shape[-2:], kernel, stride, padding, dilation)]
+    return (
+        input.shape[-3] == channels * groups
+        and filters >= groups
+        and filters % groups == 0
+        and min(kernel) > 0
+        and min(image) > 0
+        and (bias is None or bias.shape == (filters,))
+    )
+
+
+def _output_size(size, kernel, stride, padding, dilation):
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+    if input.ndim == 3:
+        input, output = input.unsqueeze(0), output.unsqueeze(0)
+    filters = -1 if groups == 1 else weight.shape[0] // groups
+    kernel = kernels.make(_pair(stride), _pair(padding), _pair(dilation), filters)
+
+    kernel(input, weight, weight[:, 0, 0, 0] if bias is None else bias, output, bias is not None)
+
+
+operator = register(
+    "ninetoothed::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, "
+    "SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
+    allocate,
+    launch,
+)
+
+
+def conv2d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> torch.Tensor:
+    """Convolve images, (N, C, H, W) or (C, H, W), with filters, (K, C / groups, R, S).
+
+    `padding` may be "same", which keeps the size of the images, or "valid", which is 0.
+
+    The arguments and errors are those of `torch.nn.functional.conv2d`.
+    """
+    if isinstance(padding, str):
+        input, padding = _padded(input, weight, bias, stride, padding, dilation, groups)
+
+    return operator(input, weight, bias, stride, padding, dilation, groups)
+
+
+def _padded(input, weight, bias, stride, padding, dilation, groups):
+    """The input and the number of pixels that "same" or "valid" stands for."""
+    if padding == "valid":
+        return input, 0
+    if padding != "same" or set(_pair(stride)) != {1} or weight.ndim != 4:
+        refuse("conv2d", functional.conv2d, input, weight, bias, stride, padding, dilation, groups)
+    totals = [d * (size - 1) for d, size in zip(_pair(dilation), weight.shape[-2:])]
+    if any(total % 2 for total in totals):
+        # As in PyTorch, the odd pixel is added on the right and at the bottom.
+        input = functional.pad(input, (0, totals[1] % 2, 0, totals[0] % 2))
+    return input, [total // 2 for total in totals]

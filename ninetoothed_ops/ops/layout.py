@@ -1,0 +1,85 @@
+"""Shapes and strides: the layout that an elementwise result gets, and the fewest dimensions that describe a layout."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+
+def empty_elementwise(operands: Sequence[torch.Tensor], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """An empty tensor with the strides that PyTorch gives an elementwise result of `operands`, all of one shape."""
+    first = operands[0]
+    if all(operand.is_contiguous() for operand in operands):
+        return torch.empty(first.shape, dtype=dtype, device=device)
+    if all(operand.stride() == first.stride() for operand in operands[1:]):
+        return torch.empty_like(first, dtype=dtype, device=device)
+
+    return empty_in_order(first.shape, _order([operand.stride() for operand in operands], first.shape), dtype, device)
+
+
+def empty_in_order(shape, order: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """An empty tensor, dense, whose dimensions lie in memory in this order, outermost first."""
+    inverse = sorted(range(len(order)), key=order.__getitem__)
+
+    return torch.empty([shape[dim] for dim in order], dtype=dtype, device=device).permute(inverse)
+
+
+def _order(strides: Sequence[Sequence[int]], shape) -> list[int]:
+    """Dimensions from the largest stride to the smallest; where operands differ the first decides, as in PyTorch.
+
+    The comparison is no total order (broadcast dimensions tell nothing), so the algorithm is part of the result.
+    """
+    order = list(reversed(range(len(shape))))
+    for end in range(1, len(order)):
+        at = end
+        for place in reversed(range(end)):
+            inner = _is_inner(order[place], order[at], strides, shape)
+            if inner:
+                break
+            if inner is False:
+                order[place], order[at], at = order[at], order[place], place
+
+    return order[::-1]
+
+
+def _is_inner(dim: int, other: int, strides, shape) -> bool | None:
+    """Whether `dim` moves faster than `other`; None where nothing tells. A stride of 0 (broadcast) tells nothing."""
+    for stride in strides:
+        if stride[dim] == 0 or stride[other] == 0:
+            continue
+        if stride[dim] != stride[other]:
+            return stride[dim] < stride[other]
+        if shape[dim] > shape[other]:
+            return False
+
+    return None
+
+
+def coalesce(tensors: Sequence[torch.Tensor], kept: int = 0) -> list[torch.Tensor]:
+    """Views of tensors of one shape with the fewest dimensions, whose elements still correspond.
+
+    The last `kept` dimensions stay as they are. Of the others, those of size 1 go, those that lie one in another in
+    every tensor become one, and the order is that of the last tensor in memory. At least one of them is left.
+    """
+    shape = tensors[0].shape
+    leading = len(shape) - kept
+    if all(tensor.is_contiguous() for tensor in tensors):
+        if leading == 1:
+            return list(tensors)
+        return [tensor.view(math.prod(shape[:leading]), *shape[leading:]) for tensor in tensors]
+
+    groups: list[tuple[int, tuple[int, ...]]] = []
+    for dim in sorted(range(leading), key=tensors[-1].stride, reverse=True):
+        size, strides = shape[dim], tuple(tensor.stride(dim) for tensor in tensors)
+        if size == 1:
+            continue
+        if groups and groups[-1][1] == tuple(stride * size for stride in strides):
+            size *= groups.pop()[0]
+        groups.append((size, strides))
+    sizes = [size for size, _ in groups] or [1]
+    return [
+        tensor.as_strided(
+            (*sizes, *shape[leading:]), ([strides[i] for _, strides in groups] or [1]) + list(tensor.stride()[leading:])
+        )
+        for i, tensor in enumerate(tensors)
+    ]

@@ -1,0 +1,30 @@
+"""`mm(Tensor self, Tensor mat2) -> Tensor`, as `torch.mm`."""
+
+import torch
+
+from ..kernels import mm as kernels
+from ..registration import register
+from .checks import alike, check_product, refuse
+
+
+def allocate(self, mat2):
+    if not (self.ndim == mat2.ndim == 2 and self.shape[1] == mat2.shape[0] and alike(self, mat2)):
+        refuse("mm", torch.mm, self, mat2)
+    check_product("mm", self)
+
+    return self.new_empty((self.shape[0], mat2.shape[1]))
+
+
+def launch(output, self, mat2):
+    kernels.make()(self, mat2, output)
+
+
+operator = register("ninetoothed::mm(Tensor self, Tensor mat2) -> Tensor", allocate, launch)
+
+
+def mm(input: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:
+    """The product of two matrices, (M, K) and (K, N).
+
+    The arguments and errors are those of `torch.mm`, without `out`.
+    """
+    return operator(input, mat2)

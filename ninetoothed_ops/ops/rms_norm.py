@@ -1,0 +1,58 @@
+"""`rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor`.
+
+As `torch.nn.functional.rms_norm`.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional
+
+from ..kernels import rms_norm as kernels
+from ..registration import register
+from .checks import FLOATS, refuse
+from .layout import coalesce
+
+
+def allocate(input, normalized_shape, weight=None, eps=None):
+    shape = tuple(normalized_shape)
+    fits = 0 < len(shape) <= input.ndim and input.shape[input.ndim - len(shape) :] == shape
+    if fits and weight is not None:
+        fits = weight.shape == shape and weight.dtype in FLOATS and weight.device == input.device
+    if not fits or input.dtype not in FLOATS:
+        refuse("rms_norm", functional.rms_norm, input, shape, weight, eps)
+
+    return input.new_empty(input.shape)
+
+
+def launch(output, input, normalized_shape, weight=None, eps=None):
+    if eps is None:
+        eps = torch.finfo(torch.float64 if input.dtype is torch.float64 else torch.float32).eps
+    if len(normalized_shape) > 1:
+        input, output = (tensor.flatten(-len(normalized_shape)) for tensor in (input, output))
+        weight = None if weight is None else weight.flatten()
+
+    input, output = coalesce((input, output), kept=1)
+    weighted = weight is not None
+    kernels.make(output.ndim)(input, weight if weighted else output.new_empty(output.shape[-1]), eps, output, weighted)
+
+
+operator = register(
+    "ninetoothed::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+    allocate,
+    launch,
+)
+
+
+def rms_norm(
+    input: torch.Tensor,
+    normalized_shape: Sequence[int],
+    weight: torch.Tensor | None = None,
+    eps: float | None = None,
+) -> torch.Tensor:
+    """`input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, which have `normalized_shape`.
+
+    `eps` is that of float32 (of float64 for float64) where None. The arguments and errors are those of
+    `torch.nn.functional.rms_norm`.
+    """
+    return operator(input, normalized_shape, weight, eps)

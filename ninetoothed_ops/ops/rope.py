@@ -1,0 +1,49 @@
+"""`rope(Tensor input, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor`: rotary position embedding."""
+
+import torch
+
+from ..kernels import rope as kernels
+from ..registration import register
+from .checks import check_supported
+from .layout import empty_elementwise
+
+
+def allocate(input, sin, cos, interleaved=True):
+    check_supported("rope", (input, sin, cos))
+    if input.ndim != 4 or input.shape[-1] % 2:
+        raise RuntimeError(
+            f"ninetoothed::rope expects an input of (batch, sequence, heads, D), D even, but got {list(input.shape)}"
+        )
+    table = (input.shape[1], input.shape[3] // 2)
+    for name, tensor in (("sin", sin), ("cos", cos)):
+        if tensor.shape != table and tensor.shape != (input.shape[0], *table):
+            raise RuntimeError(
+                f"ninetoothed::rope expects {name} of (sequence, D / 2) = {list(table)}, or that for each batch entry, "
+                f"but got {list(tensor.shape)} with an input of {list(input.shape)}"
+            )
+        if tensor.device != input.device:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{input.device} and {tensor.device} ({name} of ninetoothed::rope)"
+            )
+
+    return empty_elementwise((input,), input.dtype, input.device)
+
+
+def launch(output, input, sin, cos, interleaved=True):
+    tables = (table.expand(input.shape[0], -1, -1) for table in (sin, cos))
+    kernels.make(interleaved)(input, *tables, output)
+
+
+operator = register(
+    "ninetoothed::rope(Tensor input, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor", allocate, launch
+)
+
+
+def rope(input: torch.Tensor, sin: torch.Tensor, cos: torch.Tensor, interleaved: bool = True) -> torch.Tensor:
+    """Rotate the pairs of `input`, (batch, sequence, heads, D), by angles whose sines and cosines are given.
+
+    `sin` and `cos` are (sequence, D / 2) or (batch, sequence, D / 2). A pair is two neighbours where `interleaved`,
+    else element i of the first half of D and element i of the second. Raises RuntimeError where shapes do not fit.
+    """
+    return operator(input, sin, cos, interleaved)

@@ -1,0 +1,132 @@
+"""`sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False) -> Tensor`.
+
+As `torch.nn.functional.scaled_dot_product_attention`.
+"""
+
+import torch
+from torch.nn import functional
+
+from ninetoothed.errors import UnsupportedError
+
+from ..kernels import sdpa as kernels
+from ..registration import register
+from .checks import alike, check_product, check_supported, refuse
+from .layout import empty_in_order
+
+
+def allocate(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+    check_supported("sdpa", (query, key, value))
+    if dropout_p != 0.0:
+        raise UnsupportedError(f"ninetoothed::sdpa has no dropout yet, but got dropout_p={dropout_p}; pass 0.0")
+    check_product("sdpa", query)
+    batch = _batch(query, key, value, enable_gqa)
+    if batch is None or not _masks(attn_mask, query, is_causal):
+        refuse(
+            "sdpa",
+            functional.scaled_dot_product_attention,
+            query,
+            key,
+            value,
+            attn_mask=attn_mask,
+            is_causal=is_causal,
+            scale=scale,
+            enable_gqa=enable_gqa,
+        )
+    if attn_mask is not None:
+        attn_mask.expand(*batch, query.shape[-2], key.shape[-2])  # Raises where it cannot.
+
+    shape = (*batch, query.shape[-2], value.shape[-1])
+    if query.ndim != len(shape) or len(shape) > 4 or query.is_contiguous():
+        return query.new_empty(shape)
+    leading = sorted(range(len(shape) - 1), key=query.stride, reverse=True)
+    return empty_in_order(shape, (*leading, len(shape) - 1), query.dtype, query.device)
+
+
+def _batch(query, key, value, enable_gqa: bool) -> tuple[int, ...] | None:
+    """The dimensions before the last two, broadcast; None where the tensors do not fit together."""
+    tensors = (query, key, value)
+    if min(tensor.ndim for tensor in tensors) < 2 or not alike(*tensors):
+        return None
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        return None
+    leading = [tuple(tensor.shape[:-2]) for tensor in tensors]
+    if leading[0] == leading[1] == leading[2]:
+        return leading[0]
+    if enable_gqa:
+        heads = [shape[-1] if shape else 0 for shape in leading]
+        if 0 in heads or any(heads[0] % count for count in heads):
+            return None
+        leading = [(*shape[:-1], heads[0]) for shape in leading]
+    try:
+        return tuple(torch.broadcast_shapes(*leading))
+    except RuntimeError:
+        return None
+
+
+def _masks(attn_mask: torch.Tensor | None, query: torch.Tensor, is_causal: bool) -> bool:
+    if attn_mask is None:
+        return True
+    dtypes = (torch.bool, torch.float32, query.dtype)
+
+    return not is_causal and attn_mask.ndim >= 2 and attn_mask.dtype in dtypes and attn_mask.device == query.device
+
+
+def launch(output, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+    if output.numel() == 0:
+        return
+    scale = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
+    if scale <= 0:
+        # The kernel takes the largest score before it scales.
+        query, scale = (query.neg(), -scale) if scale < 0 else (torch.zeros_like(query), 1.0)
+    batch = output.shape[:-2]
+    query, key, value = query.expand(*batch, -1, -1), _expanded(key, batch), _expanded(value, batch)
+    if attn_mask is None:
+        masking, mask = kernels.NO_MASK, query.new_empty(()).expand(*output.shape[:-1], key.shape[-2])
+    else:
+        masking = kernels.BOOLEAN_MASK if attn_mask.dtype is torch.bool else kernels.ADDITIVE_MASK
+        mask = attn_mask.expand(*output.shape[:-1], key.shape[-2])
+
+    query, key, value, mask, output = map(_four_dimensions, (query, key, value, mask, output))
+    kernels.make()(query, key, value, mask, scale, output, masking, is_causal)
+
+
+def _expanded(tensor: torch.Tensor, batch) -> torch.Tensor:
+    """Keys or values for every batch entry, with their own number of heads."""
+    if tensor.shape[:-3] == batch[:-1]:
+        return tensor
+
+    return tensor.expand(*batch[:-1], *tensor.shape[-3:])
+
+
+def _four_dimensions(tensor: torch.Tensor) -> torch.Tensor:
+    """(..., heads, length, D) as (batch, heads, length, D)."""
+    if tensor.ndim == 4:
+        return tensor
+
+    return tensor.flatten(0, -4) if tensor.ndim > 4 else tensor[(None,) * (4 - tensor.ndim)]
+
+
+operator = register(
+    "ninetoothed::sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
+    "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+    allocate,
+    launch,
+)
+
+
+def sdpa(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """`softmax(query @ key^T * scale + mask) @ value`, for (..., heads, length, D) and any number of dimensions before.
+
+    A row that is masked everywhere gives zeros. `dropout_p` other than 0 raises `UnsupportedError`. The arguments and
+    errors are otherwise those of `torch.nn.functional.scaled_dot_product_attention`.
+    """
+    return operator(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)

@@ -1,0 +1,39 @@
+"""`softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`, as `torch.softmax`."""
+
+import torch
+
+from ..kernels import softmax as kernels
+from ..registration import register
+from .checks import FLOATS, NUMBERS, refuse
+from .layout import coalesce
+
+
+def allocate(self, dim, dtype=None):
+    ndim = max(self.ndim, 1)
+    result = self.dtype if dtype is None else dtype
+    if not (-ndim <= dim < ndim and self.dtype in NUMBERS and result in FLOATS):
+        refuse("softmax", torch.softmax, self, dim, dtype=dtype, dtypes=NUMBERS)
+
+    return self.new_empty(self.shape, dtype=result)
+
+
+def launch(output, self, dim, dtype=None):
+    if self.dtype is not output.dtype and (output.dtype is not torch.float32 or self.dtype not in FLOATS):
+        # The kernel computes halves in float32 as it is; anything else is converted first, as PyTorch says.
+        self = self.to(output.dtype)
+    if output.ndim == 0:
+        self, output = self.unsqueeze(0), output.unsqueeze(0)
+
+    self, output = coalesce((self.movedim(dim, -1), output.movedim(dim, -1)), kept=1)
+    kernels.make(output.ndim)(self, output)
+
+
+operator = register("ninetoothed::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", allocate, launch)
+
+
+def softmax(input: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Exponentials that add up to 1 along `dim`, computed on `input` converted to `dtype` where that is given.
+
+    The arguments and errors are those of `torch.softmax`, without `out`.
+    """
+    return operator(input, dim, dtype)

@@ -1,0 +1,130 @@
+"""Kernels as operators of PyTorch: `register`."""
+
+import inspect
+from collections.abc import Callable
+
+import torch
+
+from ninetoothed.errors import ArgumentError, UnsupportedError
+
+# PyTorch forgets an operator when its Library is collected; what is registered stays for the life of the process.
+_LIBRARIES: dict[str, torch.library.Library] = {}
+
+_MISSING = "ninetoothed::backward_missing"
+
+
+def register(
+    schema: str,
+    allocate: Callable,
+    launch: Callable,
+    *,
+    backward: Callable | None = None,
+    setup_context: Callable | None = None,
+) -> torch._ops.OpOverload:
+    """Register an operator that allocates its output and launches kernels on it, and return it.
+
+    `schema` is PyTorch's, with a namespace and no mutated or aliased arguments. `allocate(*args, **kwargs)` checks the
+    arguments and returns the output, not yet filled (a tuple where there are several); it is all that runs on fake and
+    meta tensors, so shapes, strides, types and devices agree under `torch.compile` by construction, and no kernel is
+    ever launched on a fake. `launch(output, *args, **kwargs)` then fills the output of real tensors, on the CPU or on
+    CUDA. Both have the defaults of the schema. Registering a name again replaces the operator, as notebooks need.
+
+    `backward(ctx, *grads)` and `setup_context(ctx, inputs, output)` are those of `torch.library.register_autograd`.
+    Without them a result that requires grad raises `UnsupportedError` with the operator's name in `backward()`.
+
+    Raises `ArgumentError` for a schema without a namespace, and for functions whose parameters do not fit the schema.
+
+    >>> import ninetoothed, torch
+    >>> from ninetoothed import Tensor, block_size
+    >>> def arrangement(x, y, size=block_size()):
+    ...     return x.tile((size,)), y.tile((size,))
+    >>> def application(x, y):
+    ...     y = x + x
+    >>> kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
+    >>> twice = register(
+    ...     "example::twice(Tensor x) -> Tensor",
+    ...     allocate=lambda x: torch.empty_like(x),
+    ...     launch=lambda output, x: kernel(x, output),
+    ... )
+    >>> torch.ops.example.twice(torch.arange(3))
+    tensor([0, 2, 4])
+    """
+    namespace, separator, signature = schema.partition("::")
+    if not separator:
+        raise ArgumentError(f'the schema "{schema}" has no namespace; write "my_library::{schema}"')
+    name = f"{namespace}::{signature.partition('(')[0]}"
+
+    _LIBRARIES.pop(name, None)
+    library = torch.library.Library(namespace, "FRAGMENT")
+    library.define(signature, tags=(torch.Tag.pt2_compliant_tag,))
+    operator = _overload(name)
+    _check_parameters(operator, allocate, launch)
+
+    def forward(*args, **kwargs):
+        output = allocate(*args, **kwargs)
+        launch(output, *args, **kwargs)
+        return output
+
+    for key in ("CPU", "CUDA"):
+        library.impl(operator, forward, key)
+    torch.library.register_fake(operator, allocate, lib=library)
+    if backward is None:
+        backward, setup_context = _missing_backward(name)
+    torch.library.register_autograd(operator, backward, setup_context=setup_context, lib=library)
+    _LIBRARIES[name] = library
+
+    return operator
+
+
+def _overload(name: str) -> torch._ops.OpOverload:
+    namespace, _, operator = name.partition("::")
+    packet, _, overload = operator.partition(".")
+
+    return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+
+
+def _check_parameters(operator, allocate, launch) -> None:
+    """PyTorch leaves out arguments that equal the schema's defaults, so the functions must have them too."""
+    for function, before in ((allocate, ()), (launch, (None,))):
+        arguments = operator._schema.arguments
+        positional = [None for a in arguments if not a.kwarg_only and not a.has_default_value()]
+        required = {a.name: None for a in arguments if a.kwarg_only and not a.has_default_value()}
+        every = {a.name: None for a in arguments if a.kwarg_only}
+        signature = inspect.signature(function)
+        try:
+            signature.bind(*before, *positional, **required)
+            signature.bind(*before, *(None for a in arguments if not a.kwarg_only), **every)
+        except TypeError as error:
+            role = "launch" if before else "allocate"
+            raise ArgumentError(
+                f"{role} of {operator} takes {signature}, which does not fit the schema {operator._schema}: {error}; "
+                "give it the schema's parameters and defaults" + (", after the output" if before else "")
+            ) from None
+
+
+def _missing_backward(name: str):
+    """A backward that can be traced into a graph, and raises only when it runs."""
+
+    def setup_context(ctx, inputs, output, keyword_only_inputs=None):
+        ctx.save_for_backward(*(value if isinstance(value, torch.Tensor) else None for value in inputs))
+
+    def backward(ctx, *grads):
+        # With the gradients among its arguments, no compiler can move it into the forward pass.
+        inputs, given = ctx.saved_tensors, [grad for grad in grads if isinstance(grad, torch.Tensor)]
+        missing = iter(_overload(_MISSING)(given, [value for value in inputs if value is not None], name))
+        return tuple(None if value is None else next(missing) for value in inputs)
+
+    return backward, setup_context
+
+
+def _raise_missing(output, grads, inputs, operator):
+    raise UnsupportedError(
+        f"{operator} has no backward yet; call it under torch.no_grad(), or on inputs that do not require grad"
+    )
+
+
+def _like_inputs(grads, inputs, operator):
+    return [torch.empty_like(value) for value in inputs]
+
+
+register(f"{_MISSING}(Tensor[] grads, Tensor[] inputs, str operator) -> Tensor[]", _like_inputs, _raise_missing)
