@@ -27,6 +27,7 @@ from ninetoothed.errors import (
     NineToothedError,
     UnsupportedError,
 )
+from ninetoothed.evaluate import eval, subs
 from ninetoothed.make import Kernel, jit, make
 from ninetoothed.symbol import Symbol, block_size
 from ninetoothed.tensor import Tensor

@@ -39,7 +39,7 @@ class KernelParameter:
 class KernelDefinition:
     """An arrangement applied to symbolic tensors, together with an application.
 
-    symbols: the named constexpr and meta symbols that occur in the arrangement, by name (constexpr sizes and tensors aside).
+    symbols: the constexpr and meta symbols that occur in the arrangement, by name (sizes aside).
     num_warps, num_stages: what the user gave, as tuples to choose from; None leaves the choice to the compiler.
     """
 

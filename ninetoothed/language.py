@@ -1,8 +1,8 @@
 """What `ninetoothed.language` offers: one row an operation, no backend's text.
 
 Two tables. `FUNCTIONS` holds the names that an application may call, with their signatures (those of `triton.language`,
-which they follow). `PRIMITIVES` holds the functions of `ir.Apply` to which the frontend reduces them, and which backends
-have each. A name of `triton.language` that is in neither is a named error where it is used.
+which they follow). `PRIMITIVES` holds the functions of `ir.Apply` to which the frontend reduces them, and which
+backends have each. A name of `triton.language` that is in neither is a named error where it is used.
 
 Primitives are strictly typed: their operands have been cast and broadcast. Elementwise ones take operands of one shape.
 """
@@ -111,16 +111,18 @@ class Function:
 
 
 _SIGNATURES = """
-abs(x) exp(x) exp2(x) log(x) log2(x) sqrt(x) sqrt_rn(x) rsqrt(x) sin(x) cos(x) tanh(x) erf(x) sigmoid(x) floor(x) ceil(x)
-arange(start, end=None) full(shape, value, dtype) zeros(shape, dtype=float32) zeros_like(input)
+abs(x) exp(x) exp2(x) log(x) log2(x) sqrt(x) sqrt_rn(x) rsqrt(x) sin(x) cos(x) tanh(x) erf(x) sigmoid(x) floor(x)
+ceil(x) arange(start, end=None) full(shape, value, dtype) zeros(shape, dtype=float32) zeros_like(input)
 cast(input, dtype, fp_downcast_rounding=None, bitcast=False)
 broadcast(input, other) broadcast_to(input, *shape) expand_dims(input, axis) reshape(input, *shape) view(input, *shape)
-permute(input, *dims) trans(input, *dims) ravel(x) join(a, b) split(a) interleave(a, b) cat(input, other, can_reorder=False)
-flip(x, dim=None) gather(src, index, axis) swizzle2d(i, j, size_i, size_j, size_g)
+permute(input, *dims) trans(input, *dims) ravel(x) join(a, b) split(a) interleave(a, b)
+cat(input, other, can_reorder=False) flip(x, dim=None) gather(src, index, axis) swizzle2d(i, j, size_i, size_j, size_g)
 dot(input, other, acc=None, input_precision=None, allow_tf32=None, max_num_imprecise_acc=None, out_dtype=None)
 dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None, out_dtype=float32)
-where(condition, x, y) maximum(x, y, propagate_nan=None) minimum(x, y, propagate_nan=None) clamp(x, min, max, propagate_nan=None)
-fma(x, y, z) fdiv(x, y, ieee_rounding=False) div_rn(x, y) umulhi(x, y) cdiv(x, div) softmax(x, dim=None, keep_dims=False)
+where(condition, x, y) maximum(x, y, propagate_nan=None)
+minimum(x, y, propagate_nan=None)
+clamp(x, min, max, propagate_nan=None) fma(x, y, z) fdiv(x, y, ieee_rounding=False) div_rn(x, y) umulhi(x, y)
+cdiv(x, div) softmax(x, dim=None, keep_dims=False)
 sum(input, axis=None, keep_dims=False, dtype=None) xor_sum(input, axis=None, keep_dims=False)
 max(input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False)
 min(input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False)
@@ -135,7 +137,8 @@ atomic_or(pointer, val, mask=None, sem=None, scope=None) atomic_xor(pointer, val
 atomic_xchg(pointer, val, mask=None, sem=None, scope=None) atomic_cas(pointer, cmp, val, sem=None, scope=None)
 rand(seed, offset, n_rounds=10) randn(seed, offset, n_rounds=10) randint(seed, offset, n_rounds=10)
 randint4x(seed, offset, n_rounds=10)
-range(start, end=None, step=None, num_stages=None, loop_unroll_factor=None, disallow_acc_multi_buffer=False, flatten=False, warp_specialize=False)
+range(start, end=None, step=None, num_stages=None, loop_unroll_factor=None, disallow_acc_multi_buffer=False,
+flatten=False, warp_specialize=False)
 static_range(start, end=None, step=None) program_id(axis) num_programs(axis)
 static_print(*values) static_assert(cond, msg="") device_print(prefix, *args) device_assert(cond, msg="")
 assume(cond) debug_barrier() max_constancy(input, values) max_contiguous(input, values) multiple_of(input, values)
@@ -176,7 +179,8 @@ LIBDEVICE: dict[str, Function] = _parse(
     abs(x) acos(x) acosh(x) asin(x) asinh(x) atan(x) atanh(x) ceil(x) cos(x) cosh(x) erf(x) erfc(x) erfinv(x) exp(x)
     exp2(x) expm1(x) floor(x) lgamma(x) log(x) log10(x) log1p(x) log2(x) nearbyint(x) rint(x) round(x) rsqrt(x) sin(x)
     sinh(x) sqrt(x) tan(x) tanh(x) tgamma(x) trunc(x) isnan(x) isinf(x) signbit(x) atan2(x, y) copysign(x, y) fmod(x, y)
-    hypot(x, y) pow(x, y) fma(x, y, z) div_rn(x, y) fast_expf(x) fast_logf(x) fast_tanhf(x) fast_dividef(x, y) j0(x) j1(x)
+    hypot(x, y) pow(x, y) fma(x, y, z) div_rn(x, y) fast_expf(x) fast_logf(x) fast_tanhf(x) fast_dividef(x, y)
+    j0(x) j1(x)
     """,
     "ninetoothed.language.libdevice",
 )
@@ -199,7 +203,7 @@ libdevice = _Libdevice()
 
 
 class constexpr:
-    """Marks an annotation as known when compiling, as in `p: ntl.constexpr = "ieee"`; calling it returns its argument."""
+    """Marks an annotation as known when compiling (`p: ntl.constexpr = "ieee"`); calling it returns its argument."""
 
     def __new__(cls, value=None):
         return value

@@ -20,7 +20,7 @@ from ninetoothed.tensor import Tensor
 class Kernel:
     """A kernel: call it with one argument a parameter, then the values of constexpr symbols by keyword.
 
-    Calling returns None. It runs on the device of its tensors: compiled by Triton on a GPU, evaluated by PyTorch on a CPU.
+    Calling returns None. It runs where its tensors are: compiled by Triton on a GPU, evaluated by PyTorch on a CPU.
     """
 
     definition: KernelDefinition
@@ -65,7 +65,8 @@ def make(
     """
     if caller != "torch" or output_dir is not None:
         raise UnsupportedError(
-            "compiling ahead of time (`caller` other than 'torch', or `output_dir`) is not offered yet; call the kernel instead"
+            "compiling ahead of time (`caller` other than 'torch', or `output_dir`) is not offered"
+            " yet; call the kernel instead"
         )
     arranged = arrangement(*tuple(tensors))
     arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
@@ -105,7 +106,8 @@ def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_nu
     for parameter, tensor in zip(names, arranged, strict=True):
         if not isinstance(tensor, Tensor):
             raise ArrangementError(
-                f"kernel {name!r}: parameter {parameter!r} is arranged to {type(tensor).__name__}; an arrangement returns tensors"
+                f"kernel {name!r}: parameter {parameter!r} is arranged to {type(tensor).__name__}; an"
+                " arrangement returns tensors"
             )
         if tensor.jagged_dim is not None:
             raise UnsupportedError(
@@ -147,8 +149,10 @@ def _parameter_names(application: Callable, count: int) -> tuple[str, ...]:
     if variadic and count > len(positional):
         positional += [f"{variadic[0]}_{i}" for i in range(count - len(positional))]
     if not required <= count <= len(positional):
+        counts = required if required == len(positional) else f"{required} to {len(positional)}"
         raise ArrangementError(
-            f"the application {_name_of(application)!r} takes {required if required == len(positional) else f'{required} to {len(positional)}'}"
+            f"the application {_name_of(application)!r} takes"
+            f" {counts}"
             f" parameters ({', '.join(positional)}), and the arrangement gives {count} tensors"
         )
     return tuple(positional[:count])
@@ -199,7 +203,8 @@ def _symbols(name: str, parameters: tuple[KernelParameter, ...]) -> dict[str, Sy
                 continue
             if not (symbol.constexpr or symbol.meta):
                 raise ArrangementError(
-                    f"kernel {name!r}: the arrangement of {parameter.name!r} uses {symbol_name!r}, which is no size of a parameter"
+                    f"kernel {name!r}: the arrangement of {parameter.name!r} uses {symbol_name!r},"
+                    " which is no size of a parameter"
                     " and is marked neither constexpr=True nor meta=True, so it never gets a value"
                 )
             symbols[symbol_name] = symbol
@@ -216,6 +221,7 @@ def _check_outermost(definition: KernelDefinition) -> None:
     for (first, expected), (name, shape) in zip(known, known[1:], strict=False):
         if shape != expected:
             raise ArrangementError(
-                f"kernel {definition.name!r}: outermost shapes must agree, but {first!r} has {expected} and {name!r} has {shape}"
+                f"kernel {definition.name!r}: outermost shapes must agree, but {first!r} has"
+                f" {expected} and {name!r} has {shape}"
                 " (dimensions of size 1 dropped); rearrange one of them, for example with `expand`"
             )

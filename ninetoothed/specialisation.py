@@ -1,8 +1,8 @@
-"""What a compiled variant may rely on: a plain, hashable value made of a call's arguments, and all that the compiler sees of them.
+"""What a compiled variant may rely on: a plain, hashable value, and all that the compiler sees of a call's arguments.
 
-Two calls whose specialisations are equal run the same code. Only *classes* of run-time numbers enter it (divisible by 16
-or not, 1 or not, the power-of-two bucket of a size that is loaded as a tile), so that a new batch size or sequence length
-compiles nothing once its class has been seen. Sizes declared constexpr enter exactly.
+Two calls whose specialisations are equal run the same code. Only *classes* of run-time numbers enter it (divisible by
+16 or not, 1 or not, the power-of-two bucket of a size that is loaded as a tile), so that a new batch size or sequence
+length compiles nothing once its class has been seen. Sizes declared constexpr enter exactly.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Specialisation:
     aliases: (name, other name) for sizes that must agree and did, so that one run-time argument serves both.
     divisible: sizes and strides that are multiples of 16.
     buckets: (name, upper bound) for sizes loaded as tiles; the bound is a power of two (0 or 1 for such sizes).
-    nonempty: sizes known to be at least 1.
-    shared_grid: whether all parameters have the same outermost shape, dimension by dimension, so that one set of program
-        indices serves all.
+    shared_grid: whether all parameters have the same outermost shape, dimension by dimension, so that one set of
+        program indices serves all.
+    dot_precision: `torch.get_float32_matmul_precision()`.
     """
 
     arguments: tuple[Argument, ...]
@@ -57,7 +57,7 @@ class Specialisation:
         return {name: numbers.get(other, var(other)) for name, other in self.aliases} | numbers
 
     def facts(self, names) -> Facts:
-        """The ranges of the run-time integers `names`: sizes from 0 (or 1 where nothing runs on 0), and their divisors."""
+        """The ranges and divisors of the run-time integers `names`."""
         upper = dict(self.buckets)
         facts = Facts()
         for name in names:

@@ -1,4 +1,4 @@
-"""The grammar of programs, executable: what every backend may rely on. A violation is a bug of ours, never the user's."""
+"""The grammar of programs, executable: what backends may rely on. A violation is a bug of ours, never the user's."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from ninetoothed.ir import (
 from ninetoothed.language import PRIMITIVES
 
 _SAME_SHAPE = frozenset(
-    "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid floor ceil neg abs invert add sub mul truediv pow floordiv mod"
-    " maximum minimum and or xor lshift rshift eq ne lt le gt ge where fma cast bitcast".split()
+    "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid floor ceil neg abs invert add sub mul"
+    " truediv pow"
+    " floordiv mod maximum minimum and or xor lshift rshift eq ne lt le gt ge where fma cast bitcast".split()
 )
 
 

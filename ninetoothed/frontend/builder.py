@@ -36,7 +36,7 @@ class Builder:
         self._names: dict[str, Value] = {}
         self._count = 0
 
-    # -- blocks ----------------------------------------------------------------------------------------------------------
+    # -- blocks ------------------------------------------------------------------------------------
 
     def emit(self, operation: ir.Operation) -> None:
         self._blocks[-1].append(operation)
@@ -79,7 +79,7 @@ class Builder:
             object.__setattr__(value, "hint", name)
         return value
 
-    # -- scalars and integers --------------------------------------------------------------------------------------------
+    # -- scalars and integers ----------------------------------------------------------------------
 
     def constant(self, number, dtype: DType | None = None) -> Value:
         dtype = dtype or number_type(number)
@@ -113,7 +113,7 @@ class Builder:
         self._names[name] = value
         return var(name)
 
-    # -- conversions -----------------------------------------------------------------------------------------------------
+    # -- conversions -------------------------------------------------------------------------------
 
     def value(self, operand, dtype: DType | None = None) -> Value:
         """A Python number, an expression or a value as a value, of `dtype` where given."""
@@ -166,7 +166,7 @@ class Builder:
             extents = shapes.broadcast(extents, shapes.extents_of(value.type), self.facts)
         return tuple(self.broadcast_to(value, extents) for value in values)
 
-    # -- operations ------------------------------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------
 
     def apply(self, function: str, operands: tuple[Value, ...], *types: TileType, **attributes: Any):
         """Emit a primitive; its result, or the tuple of its results where it has not just one."""

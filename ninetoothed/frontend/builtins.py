@@ -51,7 +51,7 @@ def umulhi(context: Context, x, y):
 
 
 def swizzle2d(context: Context, i, j, size_i, size_j, size_g):
-    """Order a size_i x size_j matrix of programs column by column within groups of size_g rows (Triton's definition)."""
+    """Order a size_i x size_j matrix column by column within groups of size_g rows, as Triton defines it."""
     op = partial(binary, context)
     linear = op("add", op("mul", i, size_j), j)
     in_group = op("mul", size_g, size_j)
@@ -121,9 +121,7 @@ def _reduction(name):
 
 
 def _extremum_along(name):
-    return lambda context, input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False: (
-        functions.extremum_along(context, name, input, axis, return_indices, return_indices_tie_break_left, keep_dims)
-    )
+    return lambda context, *arguments: functions.extremum_along(context, name, *arguments)
 
 
 def table() -> dict[str, Any]:
@@ -158,7 +156,8 @@ _TABLE: dict[str, Any] = {
     **{
         name: getattr(functions, name)
         for name in (
-            "arange full zeros zeros_like cast broadcast broadcast_to expand_dims reshape permute ravel join split interleave"
+            "arange full zeros zeros_like cast broadcast broadcast_to expand_dims reshape permute"
+            " ravel join split interleave"
             " cat flip gather dot where sort topk histogram softmax"
         ).split()
     },
@@ -186,7 +185,7 @@ _TABLE: dict[str, Any] = {
 }
 
 
-# -- Python's own builtins -------------------------------------------------------------------------------------------------------
+# -- Python's own builtins -------------------------------------------------------------------------
 
 
 def _max(context, *operands, name):

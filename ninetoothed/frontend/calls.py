@@ -1,4 +1,4 @@
-"""Calls: functions of the language, helper functions (inlined, parameters by reference), and plain Python at compile time."""
+"""Calls: functions of the language, helpers (inlined, parameters by reference), and plain Python at compile time."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _is_foreign(function: types.FunctionType) -> bool:
     return module in ("torch", "numpy", "math", "functools", "operator", "typing", "dataclasses", "enum", "ninetoothed")
 
 
-# -- functions of the language -------------------------------------------------------------------------------------------------
+# -- functions of the language ---------------------------------------------------------------------
 
 
 def _language_function(context: Context, callee: Any) -> Function | None:
@@ -221,7 +221,7 @@ def _breakpoint(context: Context, frame: Frame) -> None:
     context.builder.emit(ir.Breakpoint(tuple(variables), location=context.builder.location))
 
 
-# -- inlining --------------------------------------------------------------------------------------------------------------------
+# -- inlining --------------------------------------------------------------------------------------
 
 
 def _inline(context: Context, function: types.FunctionType, args: tuple, kwargs: dict) -> Any:

@@ -1,7 +1,7 @@
 """Loops and branches: which variables they carry, of which types, and the structured operations that say so.
 
-A body is traced once to see which variables it assigns, and then with those variables as arguments of the operation, until
-their types stop widening. What was traced before the last round is thrown away.
+A body is traced once to see which variables it assigns, and then with those variables as arguments of the operation,
+until their types stop widening. What was traced before the last round is thrown away.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def write(context: Context, cell: Cell, value: Any) -> None:
 
 @contextmanager
 def region(context: Context):
-    """Trace a block that runs conditionally: variables and known tiles are as before once it ends. Gives (operations, journal)."""
+    """Trace a block that runs conditionally; variables are as before once it ends. Gives (operations, journal)."""
     journal: dict[Cell, Any] = {}
     loads, location = dict(context.loads), context.builder.location
     context.journals.append(journal)
@@ -66,7 +66,7 @@ def in_runtime_branch(context: Context, frame: Frame) -> bool:
     return len(context.journals) > frame.depth
 
 
-# -- types of carried variables --------------------------------------------------------------------------------------------------
+# -- types of carried variables --------------------------------------------------------------------
 
 
 def _is_carried(context: Context, cell: Cell, before: Any, after: Any) -> bool:
@@ -158,7 +158,7 @@ def _fresh(context: Context, cell: Cell, type: Any) -> tuple[Any, list[Value]]:
     return _rebuild(type, iter(items)), values
 
 
-# -- loops -----------------------------------------------------------------------------------------------------------------------
+# -- loops -----------------------------------------------------------------------------------------
 
 
 def _carried_types(context: Context, body) -> dict[Cell, Any]:
@@ -278,8 +278,8 @@ def for_(context: Context, frame: Frame, node: ast.For) -> Any:
     bindings = context.builder.bindings(start, stop, step)
     context.builder.emit(
         ir.For(
-            variable, start, stop, step, bindings, tuple(initial), tuple(arguments), tuple(operations), tuple(yields), results,
-            hints, location=location,
+            variable, start, stop, step, bindings, tuple(initial), tuple(arguments), tuple(operations), tuple(yields),
+            results, hints, location=location,
         )
     )  # fmt: skip
     return None
@@ -306,7 +306,7 @@ def _counter_facts(context: Context, variable: str, start: Expr, stop: Expr, ste
 
 
 def _range(context: Context, frame: Frame, node: ast.expr):
-    """The bounds of `range` or `ntl.range` as expressions, with its hints; the range itself where it is static; else None."""
+    """The bounds of `range` or `ntl.range`, with its hints; the range itself where it is static; else None."""
     from ninetoothed.frontend.calls import _language_function, bind
     from ninetoothed.frontend.expressions import evaluate, iterate
 
@@ -371,7 +371,7 @@ def _peek(context: Context, frame: Frame, node: ast.expr) -> Any:
         return evaluate(context, frame, node)
 
 
-# -- branches --------------------------------------------------------------------------------------------------------------------
+# -- branches --------------------------------------------------------------------------------------
 
 
 def if_(context: Context, frame: Frame, node: ast.If) -> Any:

@@ -18,7 +18,8 @@ def pointer(context: Context, value: Any) -> Value:
     value = tile(context, value)
     if not isinstance(value.type.dtype, PointerType):
         raise context.error(
-            "expected a pointer such as `x.source.data_ptr() + x.offsets()`; tiles are read by naming them and written by assigning them"
+            "expected a pointer such as `x.source.data_ptr() + x.offsets()`; tiles are read by"
+            " naming them and written by assigning them"
         )
     return value
 

@@ -255,7 +255,7 @@ def _named(context, frame, node):
     return value
 
 
-# -- attributes and indices ------------------------------------------------------------------------------------------------------
+# -- attributes and indices ------------------------------------------------------------------------
 
 
 def _attribute(context, frame, node):
@@ -295,7 +295,8 @@ def _tile_attribute(context: Context, ref: TileRef, name: str) -> Any:
         return _level_attribute(context, ref.parameter, ref.level, name)
     if memory.is_hierarchical(context, ref):
         raise context.error(
-            f"a tile of tiles has no attribute {name!r}; it has shape, ndim, dtype, source, offsets and data_ptr, and can be indexed"
+            f"a tile of tiles has no attribute {name!r}; it has shape, ndim, dtype, source, offsets"
+            " and data_ptr, and can be indexed"
         )
     return _value_attribute(context, memory.load(context, ref), name)
 

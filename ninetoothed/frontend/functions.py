@@ -13,7 +13,7 @@ from ninetoothed.frontend.operators import binary, comes_from_memory, operand, t
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import Apply, TileType, Value
 
-# -- arguments ---------------------------------------------------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------------------
 
 
 def as_dtype(context: Context, value: Any) -> DType | PointerType:
@@ -71,7 +71,7 @@ def axis_of(context: Context, value: Value, axis: Any) -> int:
     return axis % rank
 
 
-# -- creation and conversion -------------------------------------------------------------------------------------------------
+# -- creation and conversion -----------------------------------------------------------------------
 
 
 def arange(context, start, end):
@@ -109,7 +109,7 @@ def cast(context, input, dtype, fp_downcast_rounding=None, bitcast=False):
     return context.builder.value(input, dtype)
 
 
-# -- shapes ------------------------------------------------------------------------------------------------------------------
+# -- shapes ----------------------------------------------------------------------------------------
 
 
 def broadcast(context, input, other):
@@ -151,7 +151,8 @@ def reshape(context, input, shape):
         for e in (*old, *new):
             if not e.size.is_constant or e.size.constant != e.lanes:
                 raise context.error(
-                    f"cannot reshape {shapes.text(old)} to {shapes.text(new)}: extents must be powers of two (or only sizes of 1 change)"
+                    f"cannot reshape {shapes.text(old)} to {shapes.text(new)}: extents must be powers"
+                    " of two (or only sizes of 1 change)"
                 )
         if _lanes(old) != _lanes(new):
             raise context.error(
@@ -244,7 +245,7 @@ def gather(context, src, index, axis):
     return context.builder.apply("gather", (src, index), with_dtype(index.type, src.type.dtype), axis=axis)
 
 
-# -- products ----------------------------------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 def dot(
@@ -315,7 +316,7 @@ def where(context, condition, x, y):
     return builder.apply("where", values, with_dtype(values[1].type, dtype))
 
 
-# -- reductions --------------------------------------------------------------------------------------------------------------
+# -- reductions ------------------------------------------------------------------------------------
 
 _IDENTITY = {"sum": 0, "xor_sum": 0, "max": float("-inf"), "min": float("inf")}
 
@@ -426,7 +427,7 @@ def softmax(context, x, dim=None, keep_dims=False):
     return binary(context, "truediv", numerator, reduction(context, "sum", numerator, axis, True))
 
 
-# -- indexing values ---------------------------------------------------------------------------------------------------------
+# -- indexing values -------------------------------------------------------------------------------
 
 
 def index_value(context: Context, value: Value, indices: tuple) -> Value:

@@ -37,7 +37,8 @@ def element(context: Context, ref: TileRef, indices: tuple[Expr, ...]) -> TileRe
     if len(indices) != len(extents):
         name = context.definition.parameters[ref.parameter].name
         raise context.error(
-            f"{name!r} has {len(extents)} dimensions at this level (shape {_text(extents)}) and is indexed with {len(indices)}"
+            f"{name!r} has {len(extents)} dimensions at this level (shape {_text(extents)}) and is"
+            f" indexed with {len(indices)}"
         )
     wrapped = tuple(_wrap(context, index, size) for index, size in zip(indices, extents, strict=True))
     return TileRef(ref.parameter, (*ref.indices, wrapped))
@@ -96,8 +97,10 @@ def _located(context: Context, parameter: int, levels, extents, lanes) -> Access
         count *= e.lanes
     if count > shapes.MAX_TILE_ELEMENTS:
         raise ArgumentError(
-            f"kernel {context.definition.name!r}: parameter {context.definition.parameters[parameter].name!r} is loaded as a tile of"
-            f" {count} elements (shape {shapes.text(extents)}), more than {shapes.MAX_TILE_ELEMENTS}; choose smaller blocks or cut"
+            f"kernel {context.definition.name!r}: parameter"
+            f" {context.definition.parameters[parameter].name!r} is loaded as a tile of"
+            f" {count} elements (shape {shapes.text(extents)}), more than {shapes.MAX_TILE_ELEMENTS};"
+            " choose smaller blocks or cut"
             " the dimension into tiles"
         )
     location = lower(context.arrangement(parameter), levels, context.facts, context.bindings)
@@ -118,7 +121,8 @@ def load(context: Context, ref: TileRef, indices=None) -> Value:
     """Read the tile at a handle; reading it again before any store gives the same value."""
     if is_hierarchical(context, ref):
         raise context.error(
-            f"{_name(context, ref)!r} is a tile of tiles here (shape {_text(shape(context, ref))}); index it to get one of its tiles"
+            f"{_name(context, ref)!r} is a tile of tiles here (shape {_text(shape(context, ref))});"
+            " index it to get one of its tiles"
         )
     argument = context.argument(ref.parameter)
     if argument.kind == "scalar":
@@ -163,7 +167,7 @@ def _write(context: Context, place: Access, operand) -> Value:
     return value
 
 
-# -- the source behind a parameter -----------------------------------------------------------------------------------------
+# -- the source behind a parameter -----------------------------------------------------------------
 
 
 def source_access(context: Context, ref: SourceRef, indices: tuple) -> Access:

@@ -35,7 +35,7 @@ BINARY = {
     ast.Gt: ("gt", operator.gt),
     ast.GtE: ("ge", operator.ge),
 }
-_PYTHON = {name: function for name, function in BINARY.values()}
+_PYTHON = dict(BINARY.values())
 _EXPR = frozenset({"add", "sub", "mul", "floordiv", "mod"})
 _ORDER = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 

@@ -17,7 +17,7 @@ from ninetoothed.ir import SourceLocation
 
 @dataclass(frozen=True, eq=False)
 class ParsedFunction:
-    """A function's tree and what its free names mean. `lines` are the lines of its file that hold it, dedented or not."""
+    """A function's tree and what its free names mean; `lines` are the lines of its file that hold it."""
 
     function: types.FunctionType
     tree: ast.FunctionDef | ast.Lambda
@@ -66,7 +66,8 @@ def parse(function: types.FunctionType) -> ParsedFunction:
         file = inspect.getsourcefile(function) or function.__code__.co_filename
     except (OSError, TypeError) as error:
         raise ApplicationError(
-            f"the source of {function.__qualname__!r} cannot be read ({error}); an application and its helper functions must come"
+            f"the source of {function.__qualname__!r} cannot be read ({error}); an application and"
+            " its helper functions must come"
             " from a file, a notebook cell, or code that is registered with `linecache`"
         ) from error
     start = max(start, 1)

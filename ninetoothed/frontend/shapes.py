@@ -37,7 +37,8 @@ def extent(size, facts: Facts) -> Extent:
     upper = size.constant if size.is_constant else bounds(size, facts)[1]
     if upper is None:
         raise ShapeMismatch(
-            f"a tile's extent {size} is not known when compiling; cut the dimension into tiles, or declare its size constexpr"
+            f"a tile's extent {size} is not known when compiling; cut the dimension into tiles, or"
+            " declare its size constexpr"
             ' (`shape_options={"constexpr": True}`)'
         )
     return Extent(size, next_power_of_two(upper))

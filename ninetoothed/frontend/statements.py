@@ -79,7 +79,7 @@ def _describe(statement: ast.stmt) -> str:
     return names.get(type(statement), f"this statement ({type(statement).__name__})")
 
 
-# -- assignment ----------------------------------------------------------------------------------------------------------------
+# -- assignment ------------------------------------------------------------------------------------
 
 
 def _assign(context, frame, statement):
@@ -175,7 +175,7 @@ def store_element(context: Context, owner: Any, indices: tuple, value: Any) -> N
         raise context.error("only elements of parameters can be assigned; build a new tile with `ntl.where` instead")
 
 
-# -- the rest ------------------------------------------------------------------------------------------------------------------
+# -- the rest --------------------------------------------------------------------------------------
 
 
 def _expression(context, frame, statement):

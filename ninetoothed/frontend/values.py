@@ -1,7 +1,7 @@
 """What a name or an expression stands for while an application is traced.
 
-Besides `ir.Value` (computed when the kernel runs) and `Expr` (an integer made of sizes and loop counters), everything that
-is no Python object of the user's own is one of the handles here.
+Besides `ir.Value` (computed when the kernel runs) and `Expr` (an integer made of sizes and loop counters), everything
+that is no Python object of the user's own is one of the handles here.
 """
 
 from __future__ import annotations
