@@ -16,9 +16,9 @@ from ninetoothed.tensor import Tensor
 def subs(tensor: Tensor, mapping) -> Tensor:
     """`tensor` with numbers in the place of symbols.
 
-    Keys of `mapping` are symbols or names (values: ints or symbols), and tensors (values: `{"shape": (...)}` or anything
-    with a `shape`), which stand for the sizes of the tensors of that name. Raises `ArrangementError` where a size does
-    not fit what is known of it.
+    Keys of `mapping` are symbols or names (values: ints or symbols), and tensors (values: `{"shape": (...)}` or
+    anything with a `shape`), which stand for the sizes of the tensors of that name. Raises `ArrangementError` where a
+    size does not fit what is known of it.
 
     >>> x = Tensor(1, name="x")
     >>> subs(x.tile((Symbol("B"),)), {x: {"shape": (10,)}, "B": 4}).shape

@@ -30,7 +30,7 @@ from ninetoothed.expr.algebra import (
 )
 
 _BUDGET = 60  # steps of one proof: enough for every arrangement seen, and a bound on the time of a hopeless one
-_SAMPLES = 24
+_SAMPLES = 12  # draws that must not refute an inequality before a proof is tried
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ class Facts:
     def samples(self) -> tuple[Mapping[str, int], ...]:
         """Some values of the variables for which all the facts hold: where `e < 0` in one, no proof need be tried."""
         random = Random(0)
-        drawn = (_draw(self, random, i) for i in range(4 * _SAMPLES))
+        drawn = (_draw(self, random) for _ in range(16 * _SAMPLES))
         return tuple(itertools.islice((values for values in drawn if values is not None), _SAMPLES))
 
 
 _UNKNOWN = Range()
 
 
-def _draw(facts: Facts, random: Random, i: int) -> dict[str, int] | None:
+def _draw(facts: Facts, random: Random) -> dict[str, int] | None:
     """Values within the ranges, the ends often, or None where the draw breaks a fact."""
     values: dict[str, int] = {}
     typical = random.choice((1, 3, 8, 40))
@@ -113,7 +113,11 @@ def _draw(facts: Facts, random: Random, i: int) -> dict[str, int] | None:
             low, high = -(-low // m), high // m
             if low > high:
                 return None
-            values[name] = m * (random.choice((low, high)) if random.random() < 0.6 else random.randint(low, high))
+            # Ends refute most, but a size of 0, the end of an open range, leaves no index to draw.
+            ends = 0.1 if known.lo is None or known.hi is None else 0.6
+            values[name] = m * (
+                random.choice((low, low, high)) if random.random() < ends else random.randint(low, high)
+            )
         for known, lo, hi in facts.assumptions:
             free(set().union(*(e.variables for e in (known, lo, hi) if e is not None)))
             value = known.positively(values)
