@@ -32,7 +32,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Located:
-    """Where a tile lies: `sizes` is 1 along dimensions in which it does not vary; what is in no part is out of bounds."""
+    """Where a tile lies: `sizes` is 1 along dimensions that do not matter; what is in no part is out of bounds."""
 
     sizes: tuple[int, ...]
     parts: tuple[Part, ...]

@@ -1,7 +1,8 @@
 """Linear forms of integer expressions in the dimensions of a tile, and the boxes in which they stay within limits.
 
-The dimensions are the grid's axes, then the axes of the tile. An expression is split into `sum(coefficient * x_d) + rest`
-over its *regular* dimensions; those that occur in a division, say, are *irregular* and remain in the rest.
+The dimensions are the grid's axes, then the axes of the tile. An expression is split into
+`sum(coefficient * x_d) + rest` over its *regular* dimensions; those that occur in a division, say, are *irregular* and
+remain in the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MOST_BOXES = 32
 
 @dataclass(frozen=True)
 class Symbolic:
-    """An expression split before any size is known; `names` are those of the dimensions (None: no lane runs over it)."""
+    """An expression split before any size is known; `names` are the dimensions' (None: no lane runs over it)."""
 
     expr: Expr
     names: tuple[str | None, ...]

@@ -1,4 +1,4 @@
-"""What is known of a program before it runs: once for the program (`Plan`), and once for each set of sizes (`Bound`)."""
+"""What is known of a program before it runs: once for all (`Plan`), and once for each set of sizes (`Bound`)."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ class AccessPlan:
 class Plan:
     """A program and what its text tells.
 
-    accesses: by load or store. free: for each control operation, the values that its blocks read from outside. dead: for
-    each operation, the values of its own block that nothing reads after it. stored: the parameters that are written.
-    alone: whether programs must run one after the other. elements: those of the largest tile.
+    accesses: by load or store. free: for each control operation, the values that its blocks read from outside.
+    dead: for each operation, the values of its own block that nothing reads after it. stored: the parameters that are
+    written. alone: whether programs must run one after the other. elements: those of the largest tile. budget: how many
+    elements of such tiles a slice may have.
     """
 
     program: ir.Program

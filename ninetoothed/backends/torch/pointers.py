@@ -48,9 +48,10 @@ def _check(frame: Frame, operation: ir.Apply, memory: Memory, offset: torch.Tens
     if bool(outside.any()):
         where = tuple(outside.nonzero()[0].tolist())
         offsets = offset.expand_as(outside)
+        name = operation.operands[0].type.dtype.parameter
         raise IndexError(
-            f"{_program(frame, where)}: element {int(offsets[where])} of `{operation.operands[0].type.dtype.parameter}`, "
-            f"whose memory has {memory.flat.numel()} elements from its first; mask what is out of bounds"
+            f"{_program(frame, where)}: element {int(offsets[where])} of `{name}`, whose memory has "
+            f"{memory.flat.numel()} elements from its first; mask what is out of bounds"
         )
 
 

@@ -1,8 +1,9 @@
 """How values of the language are held in PyTorch tensors.
 
-A value is a tensor of shape (grid dimensions..., tile axes...), each extent either the true one or 1 where the value does
-not vary; or a Python number where it varies nowhere. Unsigned integers that PyTorch computes badly are held in int64:
-uint16 and uint32 as themselves, uint64 as its bit pattern. A pointer is an offset in elements from its parameter's first.
+A value is a tensor of shape (grid dimensions..., tile axes...), each extent either the true one or 1 where the value
+does not vary; or a Python number where it varies nowhere. Unsigned integers that PyTorch computes badly are held in
+int64: uint16 and uint32 as themselves, uint64 as its bit pattern. A pointer is an offset in elements from the first one
+of its parameter.
 """
 
 from __future__ import annotations
