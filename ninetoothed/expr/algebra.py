@@ -251,8 +251,14 @@ class Expr(_Canonical):
         ordered = (self.terms[first], *self.terms[:first], *self.terms[first + 1 :])
         text = ""
         for monomial, coefficient in ordered:
-            sign = " - " if coefficient < 0 else " + "
-            text += (sign if text else "-" if coefficient < 0 else "") + _print_term(monomial, abs(coefficient))
+            term = _print_term(monomial, abs(coefficient))
+            if text:
+                text += f" - {term}" if coefficient < 0 else f" + {term}"
+            elif coefficient < 0:
+                # `-a // b` would be `(-a) // b`.
+                text = f"-({term})" if " // " in term or " % " in term else f"-{term}"
+            else:
+                text = term
         return text
 
 
