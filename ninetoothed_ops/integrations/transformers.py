@@ -16,7 +16,7 @@ from torch import nn
 from transformers.activations import SiLUActivation
 from transformers.utils import deprecation
 
-from ..modules.attention import IMPLEMENTATIONS, NTAttention, projects
+from ..modules.attention import IMPLEMENTATIONS, projects, replacing
 from ..modules.eligibility import unsuitable, unsupported
 from ..modules.rms_norm import NTRMSNorm
 from ..modules.silu import NTSiLU
@@ -28,15 +28,16 @@ PLAIN = (f"{LLAMA}.LlamaAttention", "mistral.modeling_mistral.MistralAttention",
 NORMED = ("qwen3.modeling_qwen3.Qwen3Attention",)
 # What these forwards call by name in their own file.
 CALLED = ("apply_rotary_pos_emb", "rotate_half", "eager_attention_forward", "repeat_kv")
+SUBCLASS = "a subclass of something, which may compute something else"
 PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_key_values")
 
 
 def rms_norm(module: nn.Module) -> type[nn.Module] | str | None:
     """NTRMSNorm for Llama's norm and its copies."""
     cls = type(module)
-    if not cls.__name__.endswith("RMSNorm") or cls.__module__.startswith("torch."):
+    if isinstance(module, nn.RMSNorm) or not any(base.__name__.endswith("RMSNorm") for base in cls.__mro__):
         return None
-    if not _same(_forward(cls), f"{LLAMA}.LlamaRMSNorm"):
+    if cls.__bases__ == (nn.Module,) and not _same(vars(cls).get("forward"), f"{LLAMA}.LlamaRMSNorm"):
         return "its forward is not that of LlamaRMSNorm"
     return _more_than_forward(cls) or unsuitable(module, "weight") or NTRMSNorm
 
@@ -52,7 +53,7 @@ def attention(module: nn.Module) -> type[nn.Module] | str | None:
     """NTAttention for the attention of Llama, Mistral, Qwen2 and Qwen3, and its copies."""
     if not projects(module):
         return None
-    return _unlike(module) or unsuitable(module) or _unready(module) or NTAttention
+    return _unlike(module) or unsuitable(module) or _unready(module) or replacing(type(module))
 
 
 RULES = (rms_norm, silu, attention)
@@ -63,14 +64,16 @@ def _unlike(module: nn.Module) -> str | None:
     cls, config = type(module), getattr(module, "config", None)
     if getattr(module, "attn_logit_softcapping", None) or getattr(config, "attn_logit_softcapping", None):
         return "it soft-caps its attention logits"
-    forward = _forward(cls)
+    forward = vars(cls).get("forward")
+    if forward is None:
+        return SUBCLASS
     kinds = NORMED if hasattr(module, "q_norm") or hasattr(module, "k_norm") else PLAIN
     if not _same(forward, *kinds):
         return "its forward is not that of Llama's, Mistral's, Qwen2's or Qwen3's attention"
     for name in CALLED:
         if not _same(_undecorated(forward).__globals__.get(name), f"{LLAMA}.{name}"):
             return f"its {name} is not that of Llama"
-    return _more_than_forward(cls)
+    return None
 
 
 def _unready(module: nn.Module) -> str | None:
@@ -86,15 +89,11 @@ def _unready(module: nn.Module) -> str | None:
 
 def _more_than_forward(cls: type[nn.Module]) -> str | None:
     """A class that is no more than its forward can be exchanged for another with the same forward."""
-    if cls.__mro__ != (cls, nn.Module, object):
-        return "a subclass, which may compute something else"
+    if cls.__bases__ != (nn.Module,):
+        return SUBCLASS
     kinds = (FunctionType, property, classmethod, staticmethod)
     extra = [n for n, v in vars(cls).items() if isinstance(v, kinds) and n not in ("__init__", "forward", "extra_repr")]
     return f"it has {', '.join(extra)} beside its forward" if extra else None
-
-
-def _forward(cls: type[nn.Module]) -> Callable | None:
-    return vars(cls).get("forward")
 
 
 def _same(function: Callable | None, *paths: str) -> bool:
@@ -110,7 +109,7 @@ def _reference(path: str) -> tuple | None:
         found = getattr(importlib.import_module(f"{MODELS}.{file}"), name)
     except (ImportError, AttributeError):
         return None
-    function = _forward(found) if isinstance(found, type) else found
+    function = vars(found).get("forward") if isinstance(found, type) else found
     function = _undecorated(function)
     if function.__code__.co_filename != sys.modules[f"{MODELS}.{file}"].__file__:
         return None

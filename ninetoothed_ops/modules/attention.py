@@ -1,5 +1,6 @@
 """Attention of transformers' Llama, Mistral and Qwen models on NineToothed's rope and sdpa."""
 
+import functools
 from typing import Any
 
 import torch
@@ -19,8 +20,9 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 class NTAttention(nn.Module):
     """An attention module with `q_proj`, `k_proj`, `v_proj` and `o_proj`, on `ninetoothed.rope` and `ninetoothed.sdpa`.
 
-    It exists only in the place of an attention module of transformers (`swap_modules` puts it there), keeps all that
-    this holds (projections, `q_norm` and `k_norm` where there are, scale, layer index), and is called the same way:
+    It exists only in the place of an attention module of transformers (`swap_modules` puts it there, as a subclass of
+    that module's class too), keeps all that this holds (projections, `q_norm` and `k_norm` where there are, scale,
+    layer index), and is called the same way:
 
         q, k, v = rope(q_norm(q_proj(x))), rope(k_norm(k_proj(x))), v_proj(x)
         output = o_proj(softmax(q k^T * scaling + mask) v)
@@ -36,6 +38,10 @@ class NTAttention(nn.Module):
             "NTAttention cannot be made from arguments: ninetoothed_ops.swap_modules(model) puts it in the place of a "
             "model's attention."
         )
+
+    def __reduce_ex__(self, protocol: int) -> tuple:
+        """Copies and pickles know the class by the one that it replaced, which can be imported."""
+        return _make, (type(self).replaced,), self.__dict__
 
     def forward(
         self,
@@ -68,8 +74,8 @@ class NTAttention(nn.Module):
     def _is_causal(self, length: int, mask: torch.Tensor | None, asked: bool | None) -> bool:
         """Whether the lack of a mask means causality.
 
-        To "sdpa" it does, except for a single token, which sees all that is in the cache. "eager" makes a mask for that;
-        its lack means that every token sees every other.
+        To "sdpa" it does, except for a single token, which sees all that is in the cache. "eager" makes a mask for
+        that; its lack means that every token sees every other.
         """
         if mask is not None or self.config._attn_implementation == "eager" or length == 1:
             return False
@@ -105,6 +111,16 @@ class NTAttention(nn.Module):
                 "never holds. Leave that out, or take the swap back with report.undo() and keep the model's attention: "
                 "swap_modules(model, lambda module, name: not hasattr(module, 'q_proj'))."
             )
+
+
+@functools.cache
+def replacing(cls: type[nn.Module]) -> type[NTAttention]:
+    """The NTAttention that is a `cls` too: transformers finds the modules whose outputs it captures by their class."""
+    return type("NTAttention", (NTAttention, cls), {"__module__": __name__, "replaced": cls})
+
+
+def _make(cls: type[nn.Module]) -> NTAttention:
+    return object.__new__(replacing(cls))
 
 
 def _rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

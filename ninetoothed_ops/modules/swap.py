@@ -119,8 +119,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None) -> SwapRepor
 
 def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Filter | None) -> Row | None:
     old = type(module)
-    if old in REPLACEMENTS:
-        return Row(name, old, None, "swapped before")
+    if isinstance(module, REPLACEMENTS):
+        return Row(name, old, None, "it runs on NineToothed already")
     verdict = next((verdict for rule in rules if (verdict := rule(module)) is not None), None)
     if verdict is None:
         return None

@@ -145,7 +145,7 @@ def test_swapping_twice():
     model = network()
     first = swap_modules(model)
     second = swap_modules(model)
-    assert not second.swapped and set(reasons(second).values()) == {"swapped before"}
+    assert not second.swapped and set(reasons(second).values()) == {"it runs on NineToothed already"}
     second.undo()
     assert type(model[0]) is NTLinear
     first.undo()

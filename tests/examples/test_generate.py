@@ -1,0 +1,91 @@
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+transformers = pytest.importorskip("transformers")
+
+PATH = Path(__file__).resolve().parents[2] / "examples" / "generate.py"
+
+
+@pytest.fixture
+def generate(monkeypatch):
+    # The example sets it for its own process.
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    spec = importlib.util.spec_from_file_location("generate", PATH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    # Smaller still: what is tested is the program.
+    config = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "initializer_range": 0.3}
+    small = module.small_config
+    monkeypatch.setattr(
+        module, "small_config", lambda library: transformers.LlamaConfig(**{**small(library).to_dict(), **config})
+    )
+    return module
+
+
+@pytest.mark.parametrize("backend", ("ninetoothed", "torch"))
+def test_speed_and_agreement(generate, capsys, backend):
+    assert generate.main(["--backend", backend, "--tokens", "6", "--batch", "2", "--prompt-tokens", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    other = "torch" if backend == "ninetoothed" else "ninetoothed"
+    assert lines[0].startswith("LlamaForCausalLM, ") and lines[0].endswith("2 x 6 tokens")
+    assert lines[1].startswith(f"{backend}: 12 tokens in ") and lines[1].endswith(" tokens/s")
+    assert lines[2].startswith(f"{other}: 12 tokens in ")
+    assert lines[3] == "the backends agree on all 12 tokens"
+
+
+def test_a_folder_with_a_model(generate, capsys, tmp_path):
+    model = transformers.LlamaForCausalLM(generate.small_config(transformers))
+    model.save_pretrained(tmp_path)
+    assert generate.main(["--model", str(tmp_path), "--tokens", "3", "--report", "--no-check"]) == 0
+    out = capsys.readouterr().out
+    assert "NTAttention" in out and "24 swapped, 0 left alone" in out and "torch:" not in out
+
+
+def test_halves_are_judged_by_the_logits(generate, capsys):
+    assert generate.main(["--dtype", "bfloat16", "--tokens", "6"]) == 0
+    assert "the backends agree on" in capsys.readouterr().out
+
+
+def test_disagreement_is_told(generate, capsys, monkeypatch):
+    """A swap that changes what the model computes is not explained by rounding."""
+    import ninetoothed_ops
+
+    def broken(model):
+        report = ninetoothed_ops.modules.swap_modules(model)
+        model.lm_head.weight.data.neg_()
+        return type("Report", (), {"undo": lambda _: (report.undo(), model.lm_head.weight.data.neg_())})()
+
+    monkeypatch.setattr(ninetoothed_ops, "swap_modules", broken)
+    assert generate.main(["--tokens", "6"]) == 1
+    assert "of 6 tokens; given ninetoothed's tokens" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    (
+        (["--model", "/nowhere"], "/nowhere holds no config.json"),
+        (["--prompt", "Nine"], "--prompt needs a tokenizer"),
+    ),
+)
+def test_mistakes(generate, capsys, arguments, message):
+    assert generate.main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", (["--tokens", "0"], ["--backend", "jax"]))
+def test_arguments_out_of_range(generate, capsys, arguments):
+    with pytest.raises(SystemExit):
+        generate.main(arguments)
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_seed(generate, capsys):
+    options = generate.parse(["--device", "cpu"])
+    torch.manual_seed(options.seed)
+    first, _ = generate.load(options)
+    torch.manual_seed(options.seed)
+    second, _ = generate.load(options)
+    assert torch.equal(first.lm_head.weight, second.lm_head.weight)

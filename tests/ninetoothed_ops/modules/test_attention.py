@@ -1,0 +1,112 @@
+import copy
+
+import pytest
+import torch
+
+from ninetoothed.errors import NineToothedError
+from ninetoothed_ops.modules import NTAttention, swap_modules
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+ROWS, LENGTH, HEADS, HIDDEN = 2, 7, 4, 64
+
+
+@pytest.fixture(params=("sdpa", "eager"))
+def attention(request):
+    transformers = pytest.importorskip("transformers")
+    from transformers.models.llama.modeling_llama import LlamaAttention
+
+    config = transformers.LlamaConfig(
+        hidden_size=HIDDEN, num_attention_heads=HEADS, num_key_value_heads=2, attention_bias=True, attention_dropout=0.5
+    )
+    config._attn_implementation = request.param
+    module = LlamaAttention(config, 0)
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return module.eval().to(DEVICE)
+
+
+@pytest.fixture
+def inputs():
+    angles = torch.randn(1, LENGTH, HIDDEN // HEADS // 2, device=DEVICE).repeat(1, 1, 2)
+    states = torch.randn(ROWS, LENGTH, HIDDEN, device=DEVICE)
+    return {"hidden_states": states, "position_embeddings": (angles.cos(), angles.sin())}
+
+
+def triangle(*shape):
+    """Each token sees itself and one draw of the earlier ones."""
+    return (torch.rand(*shape, LENGTH, LENGTH, device=DEVICE) < 0.7).tril() | torch.eye(
+        LENGTH, device=DEVICE, dtype=torch.bool
+    )
+
+
+@torch.no_grad()
+def compare(module, inputs, mask=None, **kwargs):
+    expected, _ = module(**inputs, attention_mask=mask, **kwargs)
+    report = swap_modules(module)
+    output, weights = module(**inputs, attention_mask=mask, **kwargs)
+    report.undo()
+    assert isinstance(module, report.rows[0].old) and issubclass(report.rows[0].new, NTAttention) and weights is None
+    assert output.shape == expected.shape and output.dtype == expected.dtype
+    assert (output - expected).norm() / expected.norm() < 1e-4
+    return output
+
+
+def test_no_mask_means_what_the_implementation_says(attention, inputs):
+    causal = compare(attention, inputs)
+    changed = dict(inputs, hidden_states=inputs["hidden_states"].clone())
+    changed["hidden_states"][:, -1] += 1
+    same = (compare(attention, changed) - causal)[:, :-1].abs().max() == 0
+    assert same == (attention.config._attn_implementation == "sdpa")
+
+
+@pytest.mark.parametrize("shape", ((), (1, 1), (ROWS, 1), (ROWS, HEADS)))
+@pytest.mark.parametrize("additive", (False, True))
+def test_masks(attention, inputs, shape, additive):
+    mask = triangle(*shape)
+    if additive or attention.config._attn_implementation == "eager":
+        mask = torch.where(mask, 0.5, torch.finfo(torch.float32).min)
+    compare(attention, inputs, mask.expand(*(1,) * (4 - mask.ndim), *mask.shape))
+
+
+def test_is_causal_as_the_caller_says(attention, inputs):
+    sees_all = compare(attention, inputs, is_causal=False)
+    attention.config._attn_implementation = "sdpa"
+    assert (compare(attention, inputs, is_causal=True) - sees_all).norm() > 1e-2
+
+
+def test_a_table_for_every_row(attention, inputs):
+    tables = tuple(table.repeat(ROWS, 1, 1) for table in inputs["position_embeddings"])
+    compare(attention, dict(inputs, position_embeddings=tables))
+
+
+def test_strided_states(attention, inputs):
+    states = inputs["hidden_states"].transpose(0, 1).contiguous().transpose(0, 1)
+    compare(attention, dict(inputs, hidden_states=states))
+
+
+def test_dropout_is_an_error_while_there_is_none(attention, inputs):
+    swap_modules(attention)
+    attention.train()
+    with pytest.raises(Exception, match="dropout"):
+        attention(**inputs, attention_mask=None)
+
+
+def test_copies_are_the_same_class(attention):
+    swap_modules(attention)
+    assert type(copy.deepcopy(attention)) is type(attention)
+
+
+def test_cannot_be_made_by_hand():
+    with pytest.raises(NineToothedError, match="swap_modules"):
+        NTAttention(64, 4)
+
+
+def test_attention_of_no_known_kind():
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+                setattr(self, name, torch.nn.Linear(4, 4))
+
+    report = swap_modules(Attention())
+    assert report.rows[0].reason == "an attention module of no known kind" and len(report.swapped) == 4
