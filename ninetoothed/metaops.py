@@ -87,9 +87,12 @@ def pull_back(
 def _unflatten(t: Expr, sizes: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Row-major; the first dimension takes what overflows, so guards look at `t` itself."""
     indices: list[Expr] = []
-    for d in range(len(sizes) - 1, -1, -1):
-        indices.append(t if d == 0 else t % sizes[d])
-        t = t // sizes[d] if d else t
+    for size in reversed(sizes[1:]):
+        size = size if size != 0 else const(1)  # an empty dimension has no element to misplace
+        indices.append(t % size)
+        t = t // size
+    if sizes:
+        indices.append(t)
     return tuple(reversed(indices))
 
 
