@@ -1,0 +1,289 @@
+"""From what a call gives to one value a parameter, or an error that names the parameter and what to do about it.
+
+`bind` matches arguments with parameters, `check` looks at each of them. What depends on chosen block sizes (outermost
+shapes) or on the traced program (which parameters are stored to) is checked in `checks`.
+"""
+
+from __future__ import annotations
+
+import enum
+import numbers
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ninetoothed import dtypes
+from ninetoothed.definition import KernelDefinition, KernelParameter
+from ninetoothed.errors import ArgumentError, ArgumentTypeError
+
+REGISTER = (
+    "register the kernel as an operator with `ninetoothed_ops.register`, which gives such tensors shapes without "
+    "running anything"
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One value for each parameter of a kernel, in order, and the constexpr symbols by name, sorted."""
+
+    arguments: tuple[Any, ...]
+    constants: tuple[tuple[str, int], ...] = ()
+
+
+def kind_of(parameter: KernelParameter) -> str:
+    """What the kernel takes: a "tensor", a run-time "scalar" or a compile-time "constant"; "unused" if nothing."""
+    if not parameter.touched:
+        return "unused"
+    if parameter.source.constexpr or parameter.source.has_value:
+        return "constant"
+    return "tensor" if parameter.source.ndim else "scalar"
+
+
+def bind(definition: KernelDefinition, args: tuple, kwargs: dict[str, Any]) -> Call:
+    """Match a call's arguments with the parameters and constexpr symbols of a kernel.
+
+    Positional arguments are all the parameters, or all but those with a `value`; the last ones may be given by keyword.
+    Raises `ArgumentError` for a wrong count, an unknown or missing keyword, and for a value that differs from the one
+    that the kernel was made with; `ArgumentTypeError` for a constexpr symbol that is no integer.
+    """
+    known = {parameter.name for parameter in definition.parameters}
+    by_keyword = {name: value for name, value in kwargs.items() if name in known}
+    constants = _constants(definition, {name: value for name, value in kwargs.items() if name not in known})
+    values = _positional(definition, args, by_keyword)
+    return Call(tuple(_valued(definition, parameter, values) for parameter in definition.parameters), constants)
+
+
+def _positional(definition: KernelDefinition, args: tuple, by_keyword: dict[str, Any]) -> dict[str, Any]:
+    every = [parameter.name for parameter in definition.parameters]
+    needed = [parameter.name for parameter in definition.parameters if not parameter.source.has_value]
+    for order in (every, needed):
+        given = dict(zip(order, args, strict=False))
+        complete = all(name in given or name in by_keyword for name in needed)
+        if len(args) <= len(order) and complete and not given.keys() & by_keyword.keys():
+            return given | by_keyword
+    expected = f"{len(every)} arguments ({', '.join(every)})"
+    if len(needed) < len(every):
+        expected += f", or {len(needed)} without those that have a value ({', '.join(needed)})"
+    keywords = f" and {', '.join(sorted(by_keyword))} by keyword" if by_keyword else ""
+    constexprs = [f"{name}=..." for name in definition.constexpr_symbols]
+    remedy = f"constexpr symbols go by keyword: {', '.join(constexprs)}" if constexprs else "give each exactly once"
+    raise ArgumentError(f"kernel `{definition.name}` takes {expected}; got {len(args)}{keywords}; {remedy}")
+
+
+def _valued(definition: KernelDefinition, parameter: KernelParameter, values: dict[str, Any]):
+    if not parameter.source.has_value:
+        return values[parameter.name]
+    value = parameter.source.value
+    given = values.get(parameter.name, value)
+    if parameter.touched and (isinstance(given, torch.Tensor) or given != value):
+        raise problem(
+            definition,
+            parameter,
+            f"was made with value={value!r}, and is called with {_show(given)}",
+            "leave it out of the call, or make the tensor without `value`",
+        )
+    return value
+
+
+def _constants(definition: KernelDefinition, given: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+    expected = definition.constexpr_symbols
+    for name, value in given.items():
+        if name in definition.meta_symbols:
+            raise ArgumentError(
+                f"kernel `{definition.name}`: `{name}` is chosen by the compiler (meta=True), and the call gives "
+                f"{_show(value)}; make it `Symbol({name!r}, constexpr=True)` to give its value in calls"
+            )
+        if name not in expected:
+            offer = f"it takes {', '.join(expected)}" if expected else "it takes no keywords"
+            raise ArgumentError(f"kernel `{definition.name}` has no keyword `{name}`; {offer}")
+        if isinstance(value, bool) or not hasattr(value, "__index__") or isinstance(value, torch.Tensor):
+            raise ArgumentTypeError(
+                f"kernel `{definition.name}`: constexpr symbol `{name}` must be an integer, not {_show(value)}"
+            )
+    missing = [name for name in expected if name not in given]
+    if missing:
+        raise ArgumentError(
+            f"kernel `{definition.name}` lacks the value of constexpr symbol{'s' * (len(missing) > 1)} "
+            f"{', '.join(missing)}; call it with {', '.join(f'{name}=...' for name in missing)}"
+        )
+    return tuple(sorted((name, value.__index__()) for name, value in given.items()))
+
+
+def check(definition: KernelDefinition, call: Call) -> tuple[Call, torch.device]:
+    """Check types, ranks, numeric sizes and devices; the call with plain values, and the device that it runs on.
+
+    NumPy scalars become Python numbers and subclasses of `torch.Tensor` plain tensors. What a kernel never touches is
+    not looked at: it stays where it is a plain tensor (its sizes may be of use), and becomes None otherwise.
+    """
+    values = tuple(
+        _CHECKS[kind_of(parameter)](definition, parameter, value)
+        for parameter, value in zip(definition.parameters, call.arguments, strict=True)
+    )
+    return Call(values, call.constants), _device(definition, values)
+
+
+def is_read_by_host(value, device: torch.device) -> bool:
+    """Whether an argument is a 0-d CPU tensor for a kernel that runs elsewhere: its value is read when launching."""
+    return isinstance(value, torch.Tensor) and not value.ndim and value.device.type == "cpu" and device.type != "cpu"
+
+
+def _device(definition: KernelDefinition, values: tuple) -> torch.device:
+    tensors = [
+        (parameter, value)
+        for parameter, value in zip(definition.parameters, values, strict=True)
+        if parameter.touched and isinstance(value, torch.Tensor)
+    ]
+    placed = [item for item in tensors if item[1].ndim or item[1].device.type != "cpu"] or tensors
+    if not placed:
+        return torch.device("cpu")
+    first, reference = placed[0]
+    for parameter, value in placed[1:]:
+        if value.device != reference.device:
+            raise problem(
+                definition,
+                parameter,
+                f"is on {value.device}, and `{first.name}` is on {reference.device}",
+                "move them to one device",
+            )
+    return reference.device
+
+
+def _check_tensor(definition: KernelDefinition, parameter: KernelParameter, value):
+    rank = parameter.source.ndim
+    if not isinstance(value, torch.Tensor):
+        remedy = f"pass a tensor with {rank} dimension{'s' * (rank != 1)}"
+        what = f"is a tensor, and the call gives {_show(value)}"
+        raise problem(definition, parameter, what, remedy, ArgumentTypeError)
+    value = _memory(definition, parameter, value)
+    if value.ndim != rank:
+        raise problem(
+            definition,
+            parameter,
+            f"has {rank} dimension{'s' * (rank != 1)}, and the call gives one of shape {tuple(value.shape)}",
+            "reshape the argument, or make the kernel with another rank",
+        )
+    for dim, size in enumerate(parameter.source.sizes):
+        if isinstance(size, int) and value.shape[dim] != size:
+            raise problem(
+                definition,
+                parameter,
+                f"has size {size} in dimension {dim}, and the call gives shape {tuple(value.shape)}",
+                "leave that size out of the `shape` of its Tensor (None) for a kernel that takes any",
+            )
+    return value
+
+
+def _check_scalar(definition: KernelDefinition, parameter: KernelParameter, value):
+    if isinstance(value, torch.Tensor):
+        if value.ndim:
+            what = f"is a scalar, and the call gives a tensor of shape {tuple(value.shape)}"
+            raise problem(definition, parameter, what, "pass a number or a 0-d tensor")
+        return _memory(definition, parameter, value)
+    value = _plain(value)
+    if isinstance(value, enum.Enum) and isinstance(value, int):
+        value = int(value)
+    if isinstance(value, bool | float) or (isinstance(value, int) and -(2**63) <= value < 2**64):
+        return value
+    if isinstance(value, int):
+        raise problem(definition, parameter, f"is given {value}, which has no 64-bit type", "pass it as a float")
+    raise problem(
+        definition,
+        parameter,
+        f"is a scalar, and the call gives {_show(value)}",
+        "pass a real number or a 0-d tensor, or make it `Tensor(0, constexpr=True)` for a compile-time value",
+        ArgumentTypeError,
+    )
+
+
+def _check_constant(definition: KernelDefinition, parameter: KernelParameter, value):
+    value = _plain(value)
+    try:
+        hash(value)
+    except TypeError:
+        hashable = False
+    else:
+        hashable = not isinstance(value, torch.Tensor)
+    if not hashable:
+        raise problem(
+            definition,
+            parameter,
+            f"is known when compiling (constexpr=True), and the call gives {_show(value)}",
+            "pass a number, a bool or an enum member, or drop `constexpr` for a run-time scalar",
+            ArgumentTypeError,
+        )
+    return value
+
+
+def _unused(definition: KernelDefinition, parameter: KernelParameter, value):
+    return value if type(value) is torch.Tensor and not _without_memory(value) else None
+
+
+_CHECKS = {
+    "tensor": _check_tensor,
+    "scalar": _check_scalar,
+    "constant": _check_constant,
+    "unused": _unused,
+}
+
+
+def _memory(definition: KernelDefinition, parameter: KernelParameter, value: torch.Tensor) -> torch.Tensor:
+    """The tensor as a plain one, once it is clear that its elements lie in memory of a type that kernels know."""
+    reason = _without_memory(value)
+    if reason:
+        raise problem(definition, parameter, *reason, ArgumentTypeError)
+    if dtypes.from_torch(value.dtype) is None:
+        what = f"has elements of {value.dtype}, which have no equivalent in a kernel"
+        remedy = "convert it (complex numbers: `torch.view_as_real`)"
+        raise problem(definition, parameter, what, remedy, ArgumentTypeError)
+    if type(value) is torch.Tensor:
+        return value
+    with torch._C.DisableTorchFunctionSubclass():
+        return value.as_subclass(torch.Tensor)
+
+
+def _without_memory(value: torch.Tensor) -> tuple[str, str] | None:
+    """What the tensor is and what to do instead, or None for one that a kernel can work on."""
+    if type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return f"is given a `{type(value).__name__}`, and a kernel runs on plain tensors only", REGISTER
+    if torch._C._functorch.is_functorch_wrapped_tensor(value) or torch._is_functional_tensor(value):
+        return "is given a tensor that a transformation (vmap, grad, functionalize) wraps", REGISTER
+    if value.is_meta:
+        return "is given a tensor on the meta device, which has no elements", REGISTER
+    if value.layout != torch.strided or value.is_nested:
+        return f"is given a tensor of layout {value.layout}", "convert it with `.to_dense()`"
+    if value.is_neg():
+        return "is given a lazily negated view", "pass `.resolve_neg()` of it"
+    return None
+
+
+def _plain(value):
+    """A Python number for a NumPy scalar; anything else unchanged."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic | numpy.ndarray) and value.ndim == 0:
+        return value.item()
+    return value
+
+
+def check_stored(definition: KernelDefinition, call: Call, stored: frozenset[str]) -> None:
+    """Raise `ArgumentError` for an output of which several elements share one place in memory."""
+    for parameter, value in zip(definition.parameters, call.arguments, strict=True):
+        if parameter.name in stored and isinstance(value, torch.Tensor) and value.numel():
+            shape, strides = tuple(value.shape), value.stride()
+            if any(size > 1 and stride == 0 for size, stride in zip(shape, strides, strict=True)):
+                what = f"is written to, and elements of the argument overlap (shape {shape}, strides {strides})"
+                raise problem(definition, parameter, what, "pass a tensor with memory of its own, say `.contiguous()`")
+
+
+def problem(definition: KernelDefinition, parameter: KernelParameter, what: str, remedy: str, error=ArgumentError):
+    """The error for one parameter of a call."""
+    return error(f"kernel `{definition.name}`: parameter `{parameter.name}` {what}; {remedy}")
+
+
+def _show(value) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, numbers.Number | str | None):
+        return repr(value)
+    return f"a value of type {type(value).__name__}"

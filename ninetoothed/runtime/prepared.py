@@ -1,0 +1,132 @@
+"""Launches that lack nothing but this call's pointers and scalars: what an exact signature leads to.
+
+`run(args, raw)` gets the arguments of a call and, for each, what a kernel is passed: the address of a tensor, or the
+number itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import torch
+
+from ninetoothed.backends import torch as evaluator, triton
+from ninetoothed.definition import KernelDefinition
+from ninetoothed.runtime.arguments import Call, is_read_by_host
+from ninetoothed.runtime.variants import Variant
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A launch of no programs."""
+
+    precision: None = None
+
+    def run(self, args: tuple, raw: list) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A run of the PyTorch backend."""
+
+    prepared: evaluator.Prepared
+    names: tuple[str, ...]
+    integers: Mapping[str, int]
+    precision: str | None
+
+    @staticmethod
+    def compile(definition: KernelDefinition, variant: Variant) -> evaluator.Prepared:
+        return evaluator.prepare(variant.program)
+
+    @classmethod
+    def of(cls, definition: KernelDefinition, variant: Variant, call: Call, integers: Mapping[str, int], place):
+        names = tuple(parameter.name for parameter in definition.parameters)
+        return cls(variant.compiled, names, integers, variant.precision)
+
+    def run(self, args: tuple, raw: list) -> None:
+        # As for a kernel on a GPU, autograd neither sees what is written nor forbids it.
+        with torch.inference_mode():
+            values = (value.detach() if isinstance(value, torch.Tensor) else value for value in args)
+            self.prepared(dict(zip(self.names, values, strict=True)), self.integers)
+
+
+@dataclass(frozen=True)
+class CompiledVariant:
+    """A compiled kernel with the text that it was compiled from."""
+
+    emitted: triton.Emitted
+    kernel: Any
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch on a GPU.
+
+    `pick` takes the kernel's arguments, in its order, out of the call's raw values followed by `integers`. `on_host`
+    are the positions of 0-d CPU tensors, whose values are read here.
+    """
+
+    kernel: Any
+    programs: int
+    pick: Callable[[list], tuple]
+    integers: list[int]
+    on_host: tuple[int, ...]
+    device: int
+    precision: str | None
+
+    @staticmethod
+    def compile(definition: KernelDefinition, variant: Variant) -> CompiledVariant:
+        from ninetoothed.runtime.compile import compile_kernel
+
+        emitted = triton.emit(variant.program)
+        selection = variant.selection
+        aligned = frozenset(
+            parameter.name
+            for parameter, argument in zip(definition.parameters, selection.specialisation.arguments, strict=True)
+            if argument.kind == "tensor" and argument.aligned
+        )
+        configuration = selection.configuration
+        kernel = compile_kernel(
+            emitted, selection.gpu, configuration.num_warps, configuration.num_stages, aligned=aligned
+        )
+        return CompiledVariant(emitted, kernel)
+
+    @classmethod
+    def of(cls, definition: KernelDefinition, variant: Variant, call: Call, integers: Mapping[str, int], place):
+        emitted = variant.compiled.emitted
+        positions = {parameter.name: position for position, parameter in enumerate(definition.parameters)}
+        numbers = [integers[argument.source] for argument in emitted.arguments if argument.kind == "integer"]
+        following = iter(range(len(positions), len(positions) + len(numbers)))
+        order = [
+            next(following) if argument.kind == "integer" else positions[argument.source]
+            for argument in emitted.arguments
+        ]
+        return cls(
+            variant.compiled.kernel,
+            emitted.programs(integers),
+            _picker(order),
+            numbers,
+            tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, place)),
+            place.index,
+            variant.precision,
+        )
+
+    def run(self, args: tuple, raw: list) -> None:
+        for position in self.on_host:
+            raw[position] = args[position].item()
+        values = self.pick(raw + self.integers)
+        if torch._C._cuda_getDevice() == self.device:
+            self.kernel.launch(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
+        else:
+            with torch.cuda.device(self.device):
+                self.kernel.launch(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
+
+
+def _picker(order: list[int]) -> Callable[[list], Any]:
+    if len(order) > 1:
+        return itemgetter(*order)
+    return lambda values: tuple(values[position] for position in order)

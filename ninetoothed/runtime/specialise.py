@@ -1,0 +1,295 @@
+"""From live arguments to what a variant may rely on: classes of numbers into the specialisation, numbers beside it.
+
+integers      every size and stride by name: what launching passes, and what grids are computed from
+Specialisation  the classes: a new number in a class that was seen compiles nothing
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from ninetoothed import dtypes
+from ninetoothed.arrangement import Size
+from ninetoothed.definition import KernelDefinition, KernelParameter
+from ninetoothed.dtypes import DType
+from ninetoothed.errors import ArgumentError
+from ninetoothed.expr import as_expr, var
+from ninetoothed.runtime.arguments import Call, is_read_by_host, kind_of, problem
+from ninetoothed.specialisation import Argument, Specialisation
+from ninetoothed.symbol import leaves_of
+
+ALIGNMENT = 16
+# Indices run past the last element by up to a tile; with this much room they do not wrap around in 32 bits.
+WIDE = 2**31 - 2**24
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of a kernel's sizes before any call."""
+
+    definition: KernelDefinition
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(kind_of(parameter) for parameter in self.definition.parameters)
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """Names of sizes that the arrangements of touched parameters mention."""
+        used = (parameter for parameter in self.definition.parameters if kind_of(parameter) == "tensor")
+        return frozenset(name for parameter in used for name in parameter.arrangement.symbols)
+
+    @cached_property
+    def exact(self) -> frozenset[str]:
+        """Sizes declared constexpr."""
+        sizes = (size for parameter in self.definition.parameters for size in parameter.source.sizes)
+        return frozenset(name for size in sizes for name, leaf in leaves_of(size).items() if leaf.constexpr)
+
+    @cached_property
+    def sizes(self) -> frozenset[str]:
+        """Every name that a size of some parameter gives."""
+        return frozenset(
+            size.name
+            for parameter in self.definition.parameters
+            for size in parameter.source.sizes
+            if not isinstance(size, int) and size.name is not None
+        )
+
+    @cached_property
+    def tiled(self) -> frozenset[str]:
+        """Sizes that bound what is loaded at once: those in a parameter's innermost level."""
+        used = (parameter for parameter in self.definition.parameters if kind_of(parameter) == "tensor")
+        names = (name for parameter in used for size in parameter.innermost for name in leaves_of(size))
+        return frozenset(names) & self.sizes
+
+    @cached_property
+    def twins(self) -> tuple[tuple[str, str], ...]:
+        """(name, earlier name) of sizes in equal formulas at equal places of two arrangements: likely one number."""
+        order = {
+            size.name: (position, dim)
+            for position, parameter in enumerate(self.definition.parameters)
+            for dim, size in enumerate(parameter.source.sizes)
+            if not isinstance(size, int) and size.name is not None
+        }
+        earliest: dict[tuple, list[str]] = {}
+        pairs: set[tuple[str, str]] = set()
+        for place, size in self._places():
+            formula = as_expr(size)
+            names = sorted(formula.variables & order.keys(), key=order.__getitem__)
+            formula = formula.subs({name: var(f"_{number}") for number, name in enumerate(names)})
+            for pair in zip(names, earliest.setdefault((*place, formula), names), strict=True):
+                pairs.add(tuple(sorted(pair, key=order.__getitem__, reverse=True)))
+        return tuple(sorted(pairs, key=lambda pair: [order[name] for name in pair]))
+
+    def _places(self) -> Iterator[tuple[tuple[int, ...], Size]]:
+        """Where each size of each arrangement stands: how many levels, which, its rank, which dimension."""
+        for parameter, kind in zip(self.definition.parameters, self.kinds, strict=True):
+            if kind == "tensor":
+                levels = parameter.arrangement.levels
+                for level, shape in enumerate(levels):
+                    for dim, size in enumerate(shape):
+                        yield (len(levels), level, len(shape), dim), size
+
+
+def measure(plan: Plan, call: Call) -> dict[str, int]:
+    """The value of every constexpr symbol, size and stride, by name.
+
+    Raises `ArgumentError` where one name would have two values, and where an arrangement mentions a size that no
+    parameter gives.
+    """
+    definition, values = plan.definition, dict(call.constants)
+    expressions: list[tuple[KernelParameter, int, Size, int]] = []
+    for parameter, kind, tensor in zip(definition.parameters, plan.kinds, call.arguments, strict=True):
+        rank = parameter.source.ndim
+        if not isinstance(tensor, torch.Tensor) or tensor.ndim != rank or (kind == "unused" and not rank):
+            continue
+        for dim, (size, number) in enumerate(zip(parameter.source.sizes, tensor.shape, strict=True)):
+            if isinstance(size, int):
+                continue
+            if size.name is None:
+                expressions.append((parameter, dim, size, number))
+            elif (kind == "tensor" or size.name in plan.needed) and values.setdefault(size.name, number) != number:
+                raise _disagreement(definition, parameter, dim, size, number, values[size.name])
+        if kind == "tensor":
+            for stride, number in zip(parameter.source.strides, tensor.stride(), strict=True):
+                if values.setdefault(stride.name, number) != number:
+                    what = f"has stride {number} where another tensor gives {stride} = {values[stride.name]}"
+                    raise problem(definition, parameter, what, "use a Tensor of its own for each parameter")
+    for parameter, dim, size, number in expressions:
+        expected = as_expr(size).evaluate(values) if as_expr(size).variables <= values.keys() else number
+        if expected != number:
+            raise _disagreement(definition, parameter, dim, size, number, expected)
+    missing = plan.needed - values.keys() - definition.meta_symbols.keys()
+    if missing:
+        raise ArgumentError(
+            f"kernel `{definition.name}`: its arrangement uses {', '.join(sorted(missing))}, which no argument gives; "
+            "pass the tensor that it is a size of, with the right rank"
+        )
+    return values
+
+
+def _disagreement(definition, parameter, dim, size, number, expected):
+    what = f"has size {number} in dimension {dim}, and {size} is {expected}"
+    return problem(definition, parameter, what, "pass tensors whose sizes agree")
+
+
+def specialise(plan: Plan, call: Call, values: Mapping[str, int], device: torch.device) -> Specialisation:
+    """The class of a call on a device; block sizes and the grid are added by `with_blocks` once they are chosen."""
+    constants = {name: value for name, value in values.items() if name in plan.exact or name in dict(call.constants)}
+    strides: dict[str, int] = {}
+    for parameter, kind, tensor in zip(plan.definition.parameters, plan.kinds, call.arguments, strict=True):
+        if kind == "tensor":
+            for size, stride, length in zip(tensor.shape, parameter.source.strides, tensor.stride(), strict=True):
+                # Along a dimension of one element the only index is 0: its stride, which may be anything, says nothing.
+                strides[stride.name] = length if size != 1 else 0
+    sizes = {name: values[name] for name in plan.sizes & values.keys() if name not in constants}
+    constants |= {name: 1 for name, size in sizes.items() if size == 1}
+    constants |= {name: stride for name, stride in strides.items() if stride in (0, 1)}
+    aliases = _aliases(plan, values, constants)
+    classes = {name: n for name, n in {**sizes, **strides}.items() if name not in constants and name not in aliases}
+    return Specialisation(
+        arguments=_arguments(plan, call, device),
+        constants=tuple(sorted(constants.items())),
+        aliases=tuple(sorted(aliases.items())),
+        divisible=frozenset(name for name, number in classes.items() if number % ALIGNMENT == 0),
+        buckets=tuple(sorted((name, next_power_of_two(classes[name])) for name in plan.tiled & classes.keys())),
+    )
+
+
+def _aliases(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) -> dict[str, str]:
+    aliases: dict[str, str] = {}
+    for name, other in plan.twins:
+        if name != other and not {name, other} & constants.keys() and values[name] == values[other]:
+            aliases.setdefault(name, aliases.get(other, other))
+    return aliases
+
+
+def _arguments(plan: Plan, call: Call, device: torch.device) -> tuple[Argument, ...]:
+    tensors = [value for kind, value in zip(plan.kinds, call.arguments, strict=True) if kind == "tensor"]
+    double = any(tensor.dtype == torch.float64 for tensor in tensors)
+    return tuple(_argument(kind, value, double, device) for kind, value in zip(plan.kinds, call.arguments, strict=True))
+
+
+def _argument(kind: str, value: Any, double: bool, device: torch.device) -> Argument:
+    if kind == "unused":
+        return Argument("constant", value=None)
+    if kind == "constant":
+        return Argument(
+            "constant", _number_type(value, double) if isinstance(value, int | float) else None, value=value
+        )
+    if is_read_by_host(value, device):
+        return Argument("scalar", dtypes.from_torch(value.dtype))
+    if isinstance(value, torch.Tensor):
+        aligned = value.data_ptr() % ALIGNMENT == 0
+        return Argument("tensor", dtypes.from_torch(value.dtype), _is_wide(value), aligned)
+    return Argument("scalar", _number_type(value, double))
+
+
+def _number_type(value, double: bool) -> DType:
+    if isinstance(value, bool):
+        return dtypes.int1
+    if isinstance(value, float):
+        return dtypes.float64 if double else dtypes.float32
+    if -(2**31) <= value < 2**31:
+        return dtypes.int32
+    return dtypes.int64 if value < 2**63 else dtypes.uint64
+
+
+def _is_wide(tensor: torch.Tensor) -> bool:
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return max(last, tensor.numel()) >= WIDE
+
+
+def next_power_of_two(n: int) -> int:
+    """The least power of two that is at least `n`; 0 for 0."""
+    return 1 << (n - 1).bit_length() if n > 0 else 0
+
+
+def outermost_shapes(plan: Plan, values: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The numeric outermost shape of every parameter that says how many programs there are.
+
+    Scalars do not, and neither do parameters that the application never touches.
+    """
+    algebra = _Numbers(values)
+    return {
+        parameter.name: tuple(as_expr(size).fold(algebra) for size in parameter.outermost)
+        for parameter, kind in zip(plan.definition.parameters, plan.kinds, strict=True)
+        if kind == "tensor" or (kind == "scalar" and parameter.outermost)
+    }
+
+
+def grid_of(plan: Plan, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The common outermost shape.
+
+    Raises `ArgumentError` naming two parameters whose shapes differ beyond dimensions of size 1, and for more than
+    2^31 - 1 programs.
+    """
+    definition = plan.definition
+    if not shapes:
+        return ()
+    first, reference = next(iter(shapes.items()))
+    for name, shape in shapes.items():
+        if _without_ones(shape) != _without_ones(reference):
+            raise ArgumentError(
+                f"kernel `{definition.name}`: the outermost shapes of parameters `{first}` {reference} and `{name}` "
+                f"{shape} differ; each of their elements is one program, so arrange both into as many tiles (sizes of "
+                "1 aside), or pass tensors whose sizes agree"
+            )
+    if math.prod(reference) > 2**31 - 1:
+        raise ArgumentError(
+            f"kernel `{definition.name}`: the outermost shape {reference} of parameter `{first}` makes "
+            f"{math.prod(reference)} programs, more than 2^31 - 1; arrange it into larger tiles"
+        )
+    return reference
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
+
+
+def with_blocks(
+    specialisation: Specialisation, blocks: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
+) -> Specialisation:
+    """The specialisation with block sizes and with what the outermost shapes have in common."""
+    return replace(
+        specialisation,
+        constants=tuple(sorted({**dict(specialisation.constants), **blocks}.items())),
+        shared_grid=len(set(shapes.values())) <= 1,
+    )
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Evaluates expressions; a quotient by 0 is 0: it counts tiles of a dimension that has no element."""
+
+    values: Mapping[str, int]
+
+    def const(self, n):
+        return n
+
+    def var(self, name):
+        return self.values[name]
+
+    def add(self, operands):
+        return sum(operands)
+
+    def mul(self, coefficient, factors):
+        return math.prod(factors, start=coefficient)
+
+    def floordiv(self, a, b):
+        return a // b if b else 0
+
+    def mod(self, a, b):
+        return a % b if b else 0
+
+    def minimum(self, operands):
+        return min(operands)
+
+    def maximum(self, operands):
+        return max(operands)

@@ -1,0 +1,126 @@
+"""Variants of a kernel: which one a call needs, and a dictionary of those that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ninetoothed import dtypes, frontend, ir
+from ninetoothed.definition import KernelDefinition
+from ninetoothed.dtypes import PointerType
+from ninetoothed.runtime import config, specialise
+from ninetoothed.runtime.arguments import Call
+from ninetoothed.runtime.specialise import Plan
+from ninetoothed.specialisation import Specialisation
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What decides which variant a call runs, and over how many programs.
+
+    `gpu` describes the GPU to compile for (None: the PyTorch backend); `values` has every size and stride by name.
+    """
+
+    specialisation: Specialisation
+    configuration: config.Configuration
+    grid: tuple[int, ...]
+    values: Mapping[str, int]
+    gpu: Any = None
+
+
+def select(plan: Plan, call: Call, device: torch.device, gpu) -> Selection:
+    """The class of a checked call, and the configuration that the class gets.
+
+    The choice of a configuration sees sizes rounded up to powers of two (constexpr ones exactly), so that it cannot
+    tell apart calls of one class.
+    """
+    values = specialise.measure(plan, call)
+    specialisation = specialise.specialise(plan, call, values, device)
+    exact = dict(specialisation.constants)
+    sizes = {name: exact.get(name, specialise.next_power_of_two(values[name])) for name in plan.sizes & values.keys()}
+    configuration = config.choose(plan.definition, specialisation, sizes, gpu)
+    values = {**values, **dict(configuration.blocks)}
+    shapes = specialise.outermost_shapes(plan, values)
+    grid = specialise.grid_of(plan, shapes)
+    specialisation = specialise.with_blocks(specialisation, dict(configuration.blocks), shapes)
+    return Selection(specialisation, configuration, grid, values, gpu)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A traced program and what launching it must know.
+
+    `precision` is the `torch.get_float32_matmul_precision()` under which it was traced, None where it does not matter;
+    `stored` are the parameters that it writes to; `compiled` is what the backend made of it.
+    """
+
+    selection: Selection
+    program: ir.Program
+    precision: str | None
+    stored: frozenset[str]
+    compiled: Any = None
+
+
+def trace(definition: KernelDefinition, selection: Selection) -> Variant:
+    """Trace a kernel for a selection."""
+    precision = torch.get_float32_matmul_precision()
+    program = frontend.trace(definition, replace(selection.specialisation, dot_precision=precision))
+    return Variant(selection, program, precision if _has_float32_dot(program) else None, _stored(program))
+
+
+class Cache:
+    """The variants of one kernel. Not for several threads at once: its user holds a lock."""
+
+    def __init__(self, definition: KernelDefinition):
+        self._definition = definition
+        self._variants: dict[tuple, Variant] = {}
+
+    @property
+    def all(self) -> tuple[Variant, ...]:
+        return tuple(self._variants.values())
+
+    def get(self, selection: Selection, compile: Callable[[KernelDefinition, Variant], Any]) -> Variant:
+        """The variant for a selection; of a new one `compile` makes what launches it."""
+        key = _key(selection)
+        for precision in (None, torch.get_float32_matmul_precision()):
+            if (key, precision) in self._variants:
+                return self._variants[key, precision]
+        variant = trace(self._definition, selection)
+        variant = replace(variant, compiled=compile(self._definition, variant))
+        self._variants[key, variant.precision] = variant
+        return variant
+
+
+def _key(selection: Selection) -> tuple:
+    """Tells apart what Python's `==` does not: 1 from True and 1.0, 0.0 from -0.0."""
+    constants = tuple(
+        (type(argument.value), repr(argument.value))
+        for argument in selection.specialisation.arguments
+        if argument.kind == "constant"
+    )
+    return selection.specialisation, selection.configuration, selection.gpu, constants
+
+
+def _has_float32_dot(program: ir.Program) -> bool:
+    return any(
+        isinstance(operation, ir.Apply)
+        and operation.function == "dot"
+        and operation.operands[0].type.dtype == dtypes.float32
+        for operation in ir.walk(program.body)
+    )
+
+
+def _stored(program: ir.Program) -> frozenset[str]:
+    """The parameters that a program writes to, through accesses or through pointers."""
+    names = set()
+    for operation in ir.walk(program.body):
+        if isinstance(operation, ir.Store):
+            names.add(operation.access.parameter)
+        elif isinstance(operation, ir.Apply) and operation.function.startswith(("store_pointer", "atomic_")):
+            pointer = operation.operands[0].type.dtype
+            if isinstance(pointer, PointerType):
+                names.add(pointer.parameter)
+    return frozenset(names)

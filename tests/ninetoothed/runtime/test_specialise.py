@@ -1,0 +1,232 @@
+import pytest
+import torch
+
+from ninetoothed import dtypes
+from ninetoothed.errors import ArgumentError
+from ninetoothed.runtime.arguments import Call
+from ninetoothed.runtime.specialise import (
+    Plan,
+    grid_of,
+    measure,
+    next_power_of_two,
+    outermost_shapes,
+    specialise,
+    with_blocks,
+)
+from ninetoothed.symbol import Symbol
+from ninetoothed.tensor import Tensor
+from tests.ninetoothed.runtime.definitions import BLOCK, define, elementwise
+
+CPU = torch.device("cpu")
+
+
+def classify(definition, *arguments, **constants):
+    plan, call = Plan(definition), Call(arguments, tuple(sorted(constants.items())))
+    return specialise(plan, call, measure(plan, call), CPU)
+
+
+def rows(count=2, **options):
+    """Tensors of two dimensions, cut into whole rows."""
+    return define(*(Tensor(2, name=name, **options).tile((1, -1)) for name in "abcdef"[:count]))
+
+
+def product():
+    """A matrix product's arrangement."""
+    m, n, k = (Symbol(name, meta=True) for name in "MNK")
+    a, b, c = (Tensor(2, name=name) for name in "abc")
+    c_tiled = c.tile((m, n))
+    a_tiled = a.tile((m, k)).tile((1, -1)).expand((-1, c_tiled.shape[1]))
+    a_tiled.dtype = a_tiled.dtype.squeeze(0)
+    b_tiled = b.tile((k, n)).tile((-1, 1)).expand((c_tiled.shape[0], -1))
+    b_tiled.dtype = b_tiled.dtype.squeeze(1)
+    return define(a_tiled, b_tiled, c_tiled)
+
+
+class TestMeasure:
+    def test_every_size_and_stride_has_a_name(self):
+        plan = Plan(elementwise(2, ndim=2))
+        values = measure(plan, Call((torch.zeros(3, 4), torch.zeros(4, 3).t()), (("BLOCK", 8),)))
+        assert values == {
+            "BLOCK": 8,
+            **{"a_size_0": 3, "a_size_1": 4, "a_stride_0": 4, "a_stride_1": 1},
+            **{"b_size_0": 3, "b_size_1": 4, "b_stride_0": 1, "b_stride_1": 3},
+        }
+
+    def test_a_size_used_twice_must_agree(self):
+        n = Symbol("n")
+        plan = Plan(define(Tensor(shape=(n,), name="a").tile((4,)), Tensor(shape=(n * 2,), name="b").tile((8,))))
+        assert measure(plan, Call((torch.zeros(3), torch.zeros(6))))["n"] == 3
+        with pytest.raises(ArgumentError, match=r"`y` has size 7 in dimension 0, and n \* 2 is 6"):
+            measure(plan, Call((torch.zeros(3), torch.zeros(7))))
+
+    def test_a_tensor_used_for_two_parameters(self):
+        a = Tensor(1, name="a")
+        plan = Plan(define(a.tile((4,)), a.tile((4,))))
+        measure(plan, Call((torch.zeros(3), torch.zeros(3))))
+        with pytest.raises(ArgumentError, match="`y` has size 4 in dimension 0, and a_size_0 is 3"):
+            measure(plan, Call((torch.zeros(3), torch.zeros(4))))
+        with pytest.raises(ArgumentError, match="`y` has stride 2"):
+            measure(plan, Call((torch.zeros(3), torch.zeros(6)[::2])))
+
+    def test_sizes_of_an_untouched_parameter_count_where_another_needs_them(self):
+        a, b = Tensor(1, name="a"), Tensor(1, name="b")
+        definition = define(a.tile((4,)), b.unsqueeze(0).expand((a.shape[0], -1)), touched="y")
+        assert measure(Plan(definition), Call((torch.zeros(3), torch.zeros(5))))["a_size_0"] == 3
+        with pytest.raises(ArgumentError, match="uses a_size_0, which no argument gives"):
+            measure(Plan(definition), Call((None, torch.zeros(5))))
+        call = Call((torch.zeros(3), torch.zeros(5), torch.zeros(5)), (("BLOCK", 4),))
+        assert "a_size_0" not in measure(Plan(elementwise(touched="yz")), call)
+
+
+class TestClasses:
+    def test_types_and_alignment(self):
+        spec = classify(elementwise(2), torch.zeros(8, dtype=torch.bool), torch.zeros(9)[1:], BLOCK=64)
+        assert [argument.dtype for argument in spec.arguments] == [dtypes.int1, dtypes.float32]
+        assert [argument.aligned for argument in spec.arguments] == [True, False]
+        assert dict(spec.constants) == {"BLOCK": 64, "a_stride_0": 1, "b_stride_0": 1}
+
+    def test_divisible_by_16(self):
+        spec = classify(elementwise(2, ndim=2), torch.zeros(32, 48), torch.zeros(48, 32).t(), BLOCK=64)
+        assert spec.divisible == {"a_size_0", "a_size_1", "a_stride_0", "b_stride_1"}
+        assert classify(rows(1), torch.zeros(5, 33)).divisible == frozenset()
+        assert classify(rows(1), torch.zeros(5, 0)).divisible == {"a_size_1"}
+
+    def test_one_is_exact_and_hides_the_stride(self):
+        strange = torch.zeros(100).as_strided((1, 7), (13, 1))
+        for tensor in (torch.zeros(1, 7), strange, torch.zeros(1, 1).expand(1, 7)[:, :7]):
+            constants = dict(classify(rows(1), tensor).constants)
+            assert (constants["a_size_0"], constants["a_stride_0"]) == (1, 0)
+        assert classify(rows(1), torch.zeros(1, 7)) == classify(rows(1), strange)
+
+    def test_a_stride_of_0_is_exact(self):
+        assert dict(classify(rows(1), torch.zeros(1, 7).expand(5, 7)).constants)["a_stride_0"] == 0
+
+    def test_buckets_are_for_sizes_loaded_at_once(self):
+        assert classify(rows(1), torch.zeros(5, 781)).buckets == (("a_size_1", 1024),)
+        assert classify(rows(1), torch.zeros(5, 1024)).buckets == (("a_size_1", 1024),)
+        assert classify(rows(1), torch.zeros(5, 1025)).buckets == (("a_size_1", 2048),)
+        assert classify(rows(1), torch.zeros(5, 0)).buckets == (("a_size_1", 0),)
+        assert classify(rows(1), torch.zeros(5, 1)).buckets == ()
+        assert classify(product(), *(torch.zeros(40, 40) for _ in range(3))).buckets == ()
+
+    def test_constexpr_sizes_are_exact(self):
+        definition = rows(1, shape_options={"constexpr": True})
+        spec = classify(definition, torch.zeros(6, 781))
+        assert dict(spec.constants) == {"a_size_0": 6, "a_size_1": 781, "a_stride_1": 1} and not spec.buckets
+
+    def test_sizes_that_agree_share_a_name(self):
+        tensors = [torch.zeros(5, 30) for _ in range(3)]
+        spec = classify(rows(3), *tensors)
+        assert dict(spec.aliases) == {"b_size_0": "a_size_0", "c_size_0": "a_size_0"} | {
+            "b_size_1": "a_size_1",
+            "c_size_1": "a_size_1",
+        }
+        assert spec.buckets == (("a_size_1", 32),)
+        spec = classify(rows(3), torch.zeros(5, 30), torch.zeros(5, 31), torch.zeros(5, 30))
+        assert dict(spec.aliases) == {"b_size_0": "a_size_0", "c_size_0": "a_size_0", "c_size_1": "a_size_1"}
+
+    def test_sizes_that_agree_by_accident_do_not(self):
+        spec = classify(product(), *(torch.zeros(40, 40) for _ in range(3)))
+        assert dict(spec.aliases) == {"c_size_0": "a_size_0", "c_size_1": "b_size_1", "b_size_0": "a_size_1"}
+
+    def test_flattened_sizes_share_names_too(self):
+        definition = define(*(Tensor(2, name=name).flatten().tile((BLOCK,)) for name in "ab"))
+        spec = classify(definition, torch.zeros(5, 30), torch.zeros(5, 30), BLOCK=64)
+        assert dict(spec.aliases) == {"b_size_0": "a_size_0", "b_size_1": "a_size_1"}
+
+    def test_wide(self):
+        def is_wide(tensor):
+            return classify(rows(1), tensor).arguments[0].wide
+
+        def strided(shape, stride):
+            return torch.empty_strided(shape, stride, dtype=torch.int8, device="meta")
+
+        assert not is_wide(strided((2, 2**20), (0, 1)))
+        assert is_wide(strided((2, 1), (2**31, 1)))
+        assert not is_wide(strided((1, 2), (2**31, 1)))
+        assert is_wide(strided((2**16, 2**16), (0, 0))), "indices count too"
+
+    def test_untouched_parameters_leave_no_trace(self):
+        definition = elementwise(touched="xz")
+        a, c = torch.zeros(5), torch.zeros(5)
+        specs = {classify(definition, a, other, c, BLOCK=4) for other in (None, torch.zeros(7), torch.zeros(3, 16))}
+        assert len(specs) == 1 and next(iter(specs)).arguments[1].value is None
+
+
+class TestScalars:
+    definition = define(Tensor(1, name="a").tile((4,)), Tensor(0, name="s"))
+
+    @pytest.mark.parametrize(
+        "value, dtype",
+        (
+            (True, dtypes.int1),
+            (0.5, dtypes.float32),
+            (2**31 - 1, dtypes.int32),
+            (-(2**31), dtypes.int32),
+            (2**31, dtypes.int64),
+            (2**63, dtypes.uint64),
+        ),
+    )
+    def test_numbers(self, value, dtype):
+        argument = classify(self.definition, torch.zeros(5), value).arguments[1]
+        assert (argument.kind, argument.dtype, argument.value) == ("scalar", dtype, None)
+
+    def test_floats_are_doubles_beside_doubles(self):
+        assert classify(self.definition, torch.zeros(5).double(), 0.5).arguments[1].dtype == dtypes.float64
+
+    def test_tensors_are_read_in_the_kernel(self):
+        argument = classify(self.definition, torch.zeros(5), torch.tensor(0.5, dtype=torch.float16)).arguments[1]
+        assert (argument.kind, argument.dtype) == ("tensor", dtypes.float16)
+
+    def test_a_tensor_on_the_cpu_is_read_by_the_host(self):
+        plan, call = Plan(self.definition), Call((torch.zeros(5), torch.tensor(0.5, dtype=torch.float16)))
+        argument = specialise(plan, call, measure(plan, call), torch.device("cuda:0")).arguments[1]
+        assert (argument.kind, argument.dtype) == ("scalar", dtypes.float16)
+
+    def test_compile_time_values_of_different_types_differ(self):
+        definition = define(Tensor(1, name="a").tile((4,)), Tensor(0, name="s", constexpr=True))
+        specs = {classify(definition, torch.zeros(5), value) for value in (1, 1.0, True, "1")}
+        assert len(specs) == 4
+
+
+class TestGrid:
+    def shapes(self, definition, *arguments, **values):
+        plan = Plan(definition)
+        return outermost_shapes(plan, measure(plan, Call(arguments)) | values)
+
+    def test_tiles_are_counted(self):
+        shapes = self.shapes(product(), torch.zeros(70, 40), torch.zeros(40, 90), torch.zeros(70, 90), M=32, N=64, K=16)
+        assert shapes == dict.fromkeys("xyz", (3, 2))
+
+    def test_scalars_and_untouched_parameters_do_not_count(self):
+        definition = define(Tensor(1).tile((4,)), Tensor(0), Tensor(1).tile((2,)), touched="xy")
+        assert self.shapes(definition, torch.zeros(5), 1.0, None) == {"x": (2,)}
+
+    def test_no_element_no_tile(self):
+        definition = define(Tensor(2).tile((1, -1), strides=(1, -1)))
+        assert self.shapes(definition, torch.zeros(0, 5)) == {"x": (0, 1)}
+        assert self.shapes(definition, torch.zeros(5, 0)) == {"x": (5, 1)}
+
+    def test_sizes_of_1_are_dropped(self):
+        plan = Plan(elementwise(2))
+        assert grid_of(plan, {"x": (1, 4, 2), "y": (4, 1, 2)}) == (1, 4, 2)
+        with pytest.raises(ArgumentError, match=r"outermost shapes of parameters `x` \(2, 4\) and `y` \(4, 2\) differ"):
+            grid_of(plan, {"x": (2, 4), "y": (4, 2)})
+        with pytest.raises(ArgumentError, match=r"`x` \(1,\) and `y` \(2,\)"):
+            grid_of(plan, {"x": (1,), "y": (2,)})
+
+    def test_too_many_programs(self):
+        plan = Plan(elementwise(1))
+        assert grid_of(plan, {"x": (2**31 - 1,)}) == (2**31 - 1,)
+        with pytest.raises(ArgumentError, match="`x` makes 2147483648 programs, more than"):
+            grid_of(plan, {"x": (2**16, 2**15)})
+
+    def test_blocks_and_shared_grids(self):
+        spec = classify(elementwise(2), torch.zeros(5), torch.zeros(5), BLOCK=4)
+        shared = with_blocks(spec, {"M": 32}, {"x": (2,), "y": (2,)})
+        assert shared.shared_grid and dict(shared.constants)["M"] == 32 and dict(shared.constants)["BLOCK"] == 4
+        assert not with_blocks(spec, {}, {"x": (2,), "y": (1, 2)}).shared_grid
+
+
+def test_next_power_of_two():
+    assert [next_power_of_two(n) for n in (0, 1, 2, 3, 4, 5, 1000)] == [0, 1, 2, 4, 4, 8, 1024]
