@@ -66,9 +66,9 @@ class Context:
 
     @cached_property
     def launching(self) -> int | None:
-        """The parameter whose outermost level is the grid: the first tensor."""
-        kinds = [argument.kind for argument in self.specialisation.arguments]
-        return kinds.index("tensor") if "tensor" in kinds else None
+        """The parameter whose outermost level is the grid: the first tensor that is no scalar."""
+        tensors = [i for i, argument in enumerate(self.specialisation.arguments) if argument.kind == "tensor"]
+        return next((i for i in tensors if self.definition.parameters[i].source.ndim), tensors[0] if tensors else None)
 
     @cached_property
     def grid(self) -> tuple[Expr, ...]:
@@ -83,6 +83,8 @@ class Context:
 
     def program_indices(self, parameter: int) -> tuple[Expr, ...]:
         """Which element of its outermost level a parameter stands for, in this program."""
+        if not self.levels(parameter)[0]:
+            return ()
         if self.specialisation.shared_grid:
             return tuple(var(axis) for axis in self.axes)
         linear = const(0)

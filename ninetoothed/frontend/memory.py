@@ -220,48 +220,43 @@ def data_ptr(context: Context, parameter: int) -> Value:
 
 def offsets(context: Context, ref: TileRef, dimension: int | None) -> Value:
     """A tile's indices along a dimension of the source, or (None) its offsets in elements, strides included."""
-    place = access(context, ref)
-    place = replace(place, indices=unclamped(context, ref, place))
     source = context.definition.parameters[ref.parameter].source
     if dimension is None:
-        expr = const(0)
-        for index, stride in zip(place.indices, source.strides, strict=True):
-            expr = expr + index * context.number(stride)
-    else:
-        if not -source.ndim <= dimension < source.ndim:
-            raise context.error(
-                f"{_name(context, ref)!r} has a source of {source.ndim} dimensions: there is no dimension {dimension}"
-            )
-        expr = place.indices[dimension]
-    used = [lane for lane in place.lanes if lane.name in expr.variables or dimension is None]
-    renamed, extents, names = [], [], {}
-    for axis, old in enumerate(used):
-        new = lane(context, axis, old.count)
-        renamed.append(new)
-        names[old.name] = var(new.name)
-        extents.append(shapes.extents_of(place.type)[old.axis])
-    if dimension is None:
-        return _full_offsets(context, place, expr)
-    dtype = context.builder.index_type
-    type = shapes.tile_type(dtype, extents)
-    return context.builder.index(expr.subs(names), tuple(renamed), type)
+        return _element_offsets(context, ref)
+    if not -source.ndim <= dimension < source.ndim:
+        raise context.error(
+            f"{_name(context, ref)!r} has a source of {source.ndim} dimensions: there is no dimension {dimension}"
+        )
+    type = access(context, ref).type
+    # Names of which nothing is known show on which dimensions the index depends, even those of one element.
+    unknown = tuple(f"axis_{axis}" for axis in range(len(type.shape)))
+    formal = unclamped(context, ref, tuple(map(var, unknown)))[dimension]
+    axes = [axis for axis, name in enumerate(unknown) if name in formal.variables]
+    lanes = {axis: lane(context, position, type.lanes[axis]) for position, axis in enumerate(axes)}
+    chosen = tuple(var(lanes[axis].name) if axis in lanes else const(0) for axis in range(len(type.shape)))
+    expr = unclamped(context, ref, chosen)[dimension]
+    extents = [shapes.extents_of(type)[axis] for axis in axes]
+    used = tuple(lane for lane in lanes.values() if lane.name in expr.variables)
+    return context.builder.index(expr, used, shapes.tile_type(context.builder.index_type, extents))
 
 
-def unclamped(context: Context, ref: TileRef, place: Access) -> tuple[Expr, ...]:
-    """Source indices that are right out of bounds, too."""
-    lanes = {lane.axis: var(lane.name) for lane in place.lanes}
-    innermost = tuple(lanes.get(axis, const(0)) for axis in range(len(place.type.shape)))
-    levels = (*ref.indices, *((innermost,) if ref.level < len(context.levels(ref.parameter)) else ()))
+def unclamped(context: Context, ref: TileRef, innermost: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The source indices of an element of a tile, right out of bounds too."""
+    has_level = ref.level < len(context.levels(ref.parameter))
+    levels = (*ref.indices, innermost) if has_level else ref.indices
     return source_indices(context.arrangement(ref.parameter), levels, context.facts, context.bindings)
 
 
-def _full_offsets(context: Context, place: Access, expr: Expr) -> Value:
-    dtype = dtypes.int64 if context.argument(_position(context, place.parameter)).wide else context.builder.index_type
+def _element_offsets(context: Context, ref: TileRef) -> Value:
+    place = access(context, ref)
+    lanes = {lane.axis: var(lane.name) for lane in place.lanes}
+    indices = unclamped(context, ref, tuple(lanes.get(axis, const(0)) for axis in range(len(place.type.shape))))
+    strides = context.definition.parameters[ref.parameter].source.strides
+    expr = const(0)
+    for index, stride in zip(indices, strides, strict=True):
+        expr = expr + index * context.number(stride)
+    dtype = dtypes.int64 if context.argument(ref.parameter).wide else context.builder.index_type
     return context.builder.index(expr, place.lanes, replace(place.type, dtype=dtype))
-
-
-def _position(context: Context, name: str) -> int:
-    return next(i for i, parameter in enumerate(context.definition.parameters) if parameter.name == name)
 
 
 def _name(context: Context, ref: TileRef) -> str:

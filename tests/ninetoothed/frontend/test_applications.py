@@ -1,0 +1,547 @@
+"""What an application may do, run and compared with PyTorch: values, control flow, helpers, indexing, stores."""
+
+import enum
+import functools
+import math
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Symbol, Tensor
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+BLOCK_SIZE = Symbol("BLOCK_SIZE", constexpr=True)
+
+
+def elementwise(*tensors, BLOCK_SIZE=BLOCK_SIZE):
+    return tuple(tensor.tile((BLOCK_SIZE,)) for tensor in tensors)
+
+
+def rows(*tensors):
+    return tuple(tensor.tile((1, -1)).squeeze(1) for tensor in tensors)
+
+
+def make(application, *ndims, arrangement=elementwise, **options):
+    return ninetoothed.make(arrangement, application, tuple(Tensor(ndim) for ndim in ndims), **options)
+
+
+def randn(*shape, dtype=torch.float32):
+    return torch.randn(shape, device=DEVICE, dtype=dtype)
+
+
+def nans(*shape, dtype=torch.float32):
+    return torch.full(shape, float("nan"), device=DEVICE, dtype=dtype)
+
+
+def run(application, *inputs, block=64, **kwargs):
+    """Run an elementwise application of inputs and one output of their shape."""
+    output = torch.full_like(inputs[0], 77)
+    make(application, *(1 for _ in inputs), 1)(*inputs, output, BLOCK_SIZE=block, **kwargs)
+    return output
+
+
+# -- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def square(x):
+    return x * x
+
+
+def shifted(x, by=1):
+    y = x + by
+    return y
+
+
+def helpers_in_one_expression(x, y):
+    y = square(x) + shifted(x) * shifted(x, by=2)
+
+
+def locals_do_not_clash(x, y):
+    by = 10
+    result = shifted(x)
+    y = result + by
+
+
+def store_through(source, target):
+    target = source * 2
+
+
+def parameters_are_by_reference(x, y):
+    acc = ntl.zeros(x.shape, dtype=ntl.float32)
+    store_through(x, acc)
+    store_through(acc, y)
+
+
+def nested_functions(x, y):
+    def inner(value):
+        return value * scale
+
+    scale = 3
+    y = inner(inner(x)) + (lambda v: v - 1)(x)
+
+
+@pytest.mark.parametrize(
+    "application, expected",
+    (
+        (helpers_in_one_expression, lambda x: x * x + (x + 1) * (x + 2)),
+        (locals_do_not_clash, lambda x: x + 11),
+        (parameters_are_by_reference, lambda x: x * 4),
+        (nested_functions, lambda x: x * 9 + x - 1),
+    ),
+)
+def test_helper_functions_are_inlined(application, expected):
+    x = randn(1000)
+    torch.testing.assert_close(run(application, x), expected(x))
+
+
+def test_a_partial_application_and_a_docstring():
+    def application(x, y, factor):
+        """Scales."""
+        y = x * factor
+
+    x = randn(100)
+    output = torch.empty_like(x)
+    kernel = ninetoothed.make(elementwise, functools.partial(application, factor=3), (Tensor(1), Tensor(1)))
+    kernel(x, output, BLOCK_SIZE=32)
+    torch.testing.assert_close(output, x * 3)
+
+
+def test_a_lambda_arrangement_and_a_method_as_application():
+    class Model:
+        factor = 5
+
+        def application(self, x, y):
+            y = x * self.factor
+
+    x = randn(100)
+    output = torch.empty_like(x)
+    kernel = ninetoothed.make(lambda *ts: tuple(t.tile((32,)) for t in ts), Model().application, (Tensor(1), Tensor(1)))
+    kernel(x, output)
+    torch.testing.assert_close(output, x * 5)
+
+
+# -- closures and constants ------------------------------------------------------------------------------------------
+
+
+class Mode(enum.Enum):
+    DOUBLE = 0
+    TRIPLE = 1
+
+
+def test_closures_over_numbers_enums_types_and_modules():
+    factor, mode, dtype, module = 2.5, Mode.TRIPLE, torch.float32, ntl
+
+    def application(x, y):
+        if mode is Mode.TRIPLE:
+            scale: ntl.constexpr = factor * 3
+        else:
+            scale: ntl.constexpr = "never"
+        y = module.exp(x.to(dtype)) * scale * math.pi
+
+    x = randn(70)
+    torch.testing.assert_close(run(application, x), torch.exp(x) * 7.5 * math.pi)
+
+
+def test_constexpr_scalars_choose_branches():
+    def application(x, y, mode, flag):
+        if mode == Mode.DOUBLE and flag:
+            y = x * 2
+        elif mode == Mode.TRIPLE:
+            y = x * 3
+        else:
+            y = undefined_name  # noqa: F821 - the branch is never taken
+
+    def arrangement(x, y, mode, flag):
+        return x.tile((32,)), y.tile((32,)), mode, flag
+
+    constant = {"constexpr": True}
+    tensors = (Tensor(1), Tensor(1), Tensor(0, **constant), Tensor(0, value=True, **constant))
+    kernel = ninetoothed.make(arrangement, application, tensors)
+    x = randn(70)
+    for mode, factor in ((Mode.DOUBLE, 2), (Mode.TRIPLE, 3)):
+        y = nans(70)
+        kernel(x, y, mode)
+        torch.testing.assert_close(y, x * factor)
+
+
+def test_runtime_scalars():
+    def application(x, alpha, y):
+        y = x * alpha + alpha
+
+    def arrangement(x, alpha, y):
+        return x.tile((32,)), alpha, y.tile((32,))
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(0), Tensor(1)))
+    x = randn(70)
+    for alpha in (2, 2.5, True, torch.tensor(3.5, device=DEVICE), torch.tensor(4)):
+        y = nans(70)
+        kernel(x, alpha, y)
+        torch.testing.assert_close(y, x * float(alpha) + float(alpha))
+
+
+# -- stores ----------------------------------------------------------------------------------------------------------
+
+
+def test_reading_a_parameter_after_assigning_it_does_not_round():
+    def application(x, y, z):
+        y = x / 3
+        z = y * 3
+
+    x = randn(200)
+    y, z = nans(200, dtype=torch.float16), nans(200)
+    make(application, 1, 1, 1)(x, y, z, BLOCK_SIZE=64)
+    torch.testing.assert_close(y, (x / 3).half())
+    torch.testing.assert_close(z, x)
+
+
+def test_augmented_assignment_of_a_parameter_and_broadcast_stores():
+    def application(x, y):
+        y = 1
+        y += x
+        y *= 2
+
+    x = randn(100)
+    torch.testing.assert_close(run(application, x), (1 + x) * 2)
+
+
+def test_accumulating_into_a_parameter_in_a_loop():
+    def application(x, y):
+        for i in range(5):
+            y += x * i
+
+    x, y = randn(100), randn(100)
+    expected = y + x * 10
+    make(application, 1, 1)(x, y, BLOCK_SIZE=32)
+    torch.testing.assert_close(y, expected)
+
+
+def test_parameters_may_share_memory():
+    def application(x, y, z):
+        y = x + 1
+        z = x
+
+    memory = randn(100)
+    original, z = memory.clone(), nans(100)
+    make(application, 1, 1, 1)(memory, memory, z, BLOCK_SIZE=32)
+    torch.testing.assert_close(memory, original + 1)
+    torch.testing.assert_close(z, original + 1)  # x is read again after the store to y
+
+
+def test_stores_to_elements_of_the_innermost_level():
+    def application(x, y):
+        y[0] = ntl.sum(x)
+        y[1] = ntl.max(x)
+        y[ntl.arange(0, 2) + 2] = ntl.full((2,), 5.0, ntl.float32)
+
+    def arrangement(x, y):
+        return x.tile((1, -1)).squeeze(1), y.tile((1, -1)).squeeze(1)
+
+    def squeezed(x, y):
+        x, y = arrangement(x, y)
+        x.dtype, y.dtype = x.dtype.squeeze(0), y.dtype.squeeze(0)
+        return x, y
+
+    x, y = randn(7, 50), nans(7, 4)
+    ninetoothed.make(squeezed, application, (Tensor(2), Tensor(2)))(x, y)
+    five = torch.full((7,), 5.0, device=DEVICE)
+    torch.testing.assert_close(y, torch.stack((x.sum(1), x.max(1).values, five, five), 1))
+
+
+# -- control flow ----------------------------------------------------------------------------------------------------
+
+
+def test_loops_carry_numbers_and_tiles():
+    def application(x, y):
+        count = 0
+        total = 0.0
+        a, b = x, x * 0
+        for i in range(4):
+            count += i
+            total += 0.5
+            a, b = b + 1, a
+        y = a + b * 2 + count + total
+
+    x = randn(100)
+    a, b = x, x * 0
+    for _ in range(4):
+        a, b = b + 1, a
+    torch.testing.assert_close(run(application, x), a + b * 2 + 6 + 2)
+
+
+def test_static_range_and_comprehensions():
+    def application(x, y):
+        powers = [x**i for i in range(4)]
+        total = 0
+        for i in ntl.static_range(1, 4):
+            total += powers[i]
+        for j, factor in enumerate((1, 2)):
+            total += x * factor * j
+        y = total
+
+    x = randn(100)
+    torch.testing.assert_close(run(application, x), x + x**2 + x**3 + 2 * x)
+
+
+def test_while_and_if_on_runtime_scalars():
+    def application(x, y):
+        n = ntl.max(x)
+        steps = 0
+        while n > 1:
+            if n % 2 == 0:
+                n = n // 2
+            else:
+                n = 3 * n + 1
+            steps += 1
+        y = x * 0 + steps
+
+    def collatz(n):
+        steps = 0
+        while n > 1:
+            n = n // 2 if n % 2 == 0 else 3 * n + 1
+            steps += 1
+        return steps
+
+    x = torch.arange(1, 33, device=DEVICE, dtype=torch.int32)
+    output = run(application, x, block=1)
+    assert output.tolist() == [collatz(n) for n in range(1, 33)]
+
+
+def test_loop_bounds_that_differ_between_programs():
+    def application(x, y):
+        total = ntl.zeros((1,), dtype=ntl.float32)
+        for i in range(x.offsets(0)[0]):
+            total += i
+        y = total
+
+    x = randn(20)
+    output = run(application, x, block=1)
+    assert output.tolist() == [sum(range(i)) for i in range(20)]
+
+
+def test_a_conditional_expression_on_a_runtime_scalar():
+    def application(x, y):
+        y = x if ntl.sum(x) > 0 else -x
+
+    x = randn(4, 32)
+    expected = torch.where(x.sum(1, keepdim=True) > 0, x, -x)
+    output = run(application, x.flatten(), block=32)
+    torch.testing.assert_close(output.view(4, 32), expected)
+
+
+def test_a_runtime_if_assigns_parameters_in_one_branch():
+    def application(x, y):
+        y = x
+        if ntl.sum(x) > 0:
+            y = x * 2
+
+    x = randn(8, 16)
+    expected = torch.where(x.sum(1, keepdim=True) > 0, x * 2, x)
+    torch.testing.assert_close(run(application, x.flatten(), block=16).view(8, 16), expected)
+
+
+def test_boolean_operators_on_tiles():
+    def application(x, y):
+        y = ntl.where((x > 0 and not x > 1) or x == -1, 1.0, 0.0)
+
+    x = torch.tensor([-2.0, -1.0, 0.0, 0.5, 1.0, 1.5], device=DEVICE)
+    assert run(application, x).tolist() == [0, 1, 0, 1, 1, 0]
+
+
+# -- types -----------------------------------------------------------------------------------------------------------
+
+
+def test_division_of_halves_and_integers_gives_float32():
+    def application(x, y):
+        quotient = x / 3
+        ntl.static_assert(quotient.dtype is ntl.float32)
+        y = quotient
+
+    for dtype in (torch.float16, torch.bfloat16, torch.int32):
+        x = torch.arange(50, device=DEVICE).to(dtype)
+        y = nans(50)
+        make(application, 1, 1)(x, y, BLOCK_SIZE=32)
+        torch.testing.assert_close(y, x.float() / 3)
+
+
+def test_python_numbers_do_not_widen():
+    def application(x, y):
+        ntl.static_assert((x * 2.5).dtype == ntl.float16)
+        ntl.static_assert((x + 1).dtype is ntl.float16)
+        y = x * 2.5 + 1
+
+    x = randn(50, dtype=torch.float16)
+    torch.testing.assert_close(run(application, x), x * 2.5 + 1)
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16, torch.float32, torch.float64))
+@pytest.mark.parametrize(
+    "name", ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "sigmoid", "tanh", "erf")
+)
+def test_functions_take_every_float(name, dtype):
+    def application(x, y):
+        y = getattr(ntl, name)(x)
+
+    x = (torch.rand(100, device=DEVICE, dtype=torch.float64) + 0.5).to(dtype)
+    expected = getattr(torch, name)(x.double())
+    tolerance = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 1e-5, torch.float64: 1e-12}[dtype]
+    torch.testing.assert_close(run(application, x).double(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_integer_division_floors():
+    def application(x, y, q, r):
+        q = x // y
+        r = x % y
+
+    x = torch.tensor([7, -7, 7, -7, 0], device=DEVICE, dtype=torch.int32)
+    y = torch.tensor([3, 3, -3, -3, 5], device=DEVICE, dtype=torch.int32)
+    q, r = torch.empty_like(x), torch.empty_like(x)
+    make(application, 1, 1, 1, 1)(x, y, q, r, BLOCK_SIZE=8)
+    assert q.tolist() == (x // y).tolist() and r.tolist() == (x % y).tolist()
+
+
+# -- reductions, shapes ----------------------------------------------------------------------------------------------
+
+
+def whole_rows(x, y):
+    x, y = x.tile((1, -1)).squeeze(1), y.tile((1, -1)).squeeze(1)
+    x.dtype, y.dtype = x.dtype.squeeze(0), y.dtype.squeeze(0)
+    return x, y
+
+
+def softmax(x, y):
+    row = x.to(ntl.float32)
+    numerator = ntl.exp(row - ntl.max(row))
+    y = numerator / ntl.sum(numerator)
+
+
+@pytest.mark.parametrize("size", (1, 5, 64, 100))
+def test_rows_of_any_length(size):
+    x, y = randn(6, size), nans(6, size)
+    ninetoothed.make(whole_rows, softmax, (Tensor(2, other=float("-inf")), Tensor(2)))(x, y)
+    torch.testing.assert_close(y, torch.softmax(x, -1))
+
+
+def test_reductions_see_other_in_lanes_that_round_up():
+    def application(x, y):
+        y = ntl.sum(x)
+
+    def arrangement(x, y):
+        x, y = x.tile((-1,)), y.tile((-1,))
+        return x, y
+
+    x, y = torch.ones(5, device=DEVICE), nans(1)
+    ninetoothed.make(arrangement, application, (Tensor(1, other=10.0), Tensor(1)))(x, y)
+    assert y.item() == 5 + 3 * 10
+
+
+def test_tiles_made_without_memory_have_no_padding():
+    def application(x, y):
+        y = x + ntl.sum(ntl.arange(0, 5)) + ntl.max(ntl.arange(0, 5) - 9)
+
+    x = randn(8)
+    torch.testing.assert_close(run(application, x), x + 10 - 5)
+
+
+def test_join_split_permute_reshape_and_indexing():
+    def application(x, y):
+        even, odd = ntl.split(ntl.reshape(x, (16, 2)))
+        swapped = ntl.reshape(ntl.join(odd, even), (32,))
+        matrix = ntl.reshape(swapped, (4, 8))
+        y = ntl.ravel(ntl.trans(ntl.trans(matrix))) + ntl.ravel(matrix[:, None, :][:, 0, :]) + matrix[1, 2]
+
+    x = randn(32)
+    swapped = x.view(16, 2).flip(1).reshape(32)
+    torch.testing.assert_close(run(application, x, block=32), swapped * 2 + swapped.view(4, 8)[1, 2])
+
+
+def test_reduce_and_scan_with_combining_functions():
+    def maximum(a, b):
+        return ntl.maximum(a, b)
+
+    def application(x, y):
+        y = ntl.associative_scan(x, 0, maximum) + ntl.reduce(x, 0, maximum) + ntl.cumsum(x, 0)
+
+    x = randn(32)
+    torch.testing.assert_close(run(application, x, block=32), x.cummax(0).values + x.max() + x.cumsum(0))
+
+
+# -- source, offsets, gathers ----------------------------------------------------------------------------------------
+
+
+def test_offsets_and_shapes():
+    def application(x, y):
+        rows, columns = x.offsets(0), x.offsets(1)
+        inside = rows[:, None] < x.source.shape[0] and columns[None, :] < x.source.shape[1]
+        y = ntl.where(inside, rows[:, None] * 100 + columns[None, :] + x.shape[0] * 1000, -1)
+
+    x = torch.zeros(7, 9, device=DEVICE)
+    y = torch.full((7, 9), -5, device=DEVICE, dtype=torch.int64)
+    ninetoothed.make(lambda x, y: (x.tile((4, 2)), y.tile((4, 2))), application, (Tensor(2), Tensor(2)))(x, y)
+    expected = torch.arange(7)[:, None] * 100 + torch.arange(9)[None, :] + 4000
+    assert torch.equal(y.cpu(), expected)
+
+
+def test_gather_and_scatter_through_the_source():
+    def application(index, table, output):
+        positions = index
+        output = table.source[positions, 1]
+
+    def arrangement(index, table, output):
+        return (
+            index.tile((16,)),
+            table.tile((-1, -1)).flatten().expand((index.tile((16,)).shape[0],)),
+            output.tile((16,)),
+        )
+
+    table = randn(10, 3)
+    index = torch.randint(-3, 13, (50,), device=DEVICE)
+    output = nans(50)
+    tensors = (Tensor(1), Tensor(2, other=-7.0), Tensor(1))
+    ninetoothed.make(arrangement, application, tensors)(index, table, output)
+    inside = (index >= 0) & (index < 10)
+    expected = torch.where(inside, table[index.clamp(0, 9), 1], -7.0)
+    torch.testing.assert_close(output, expected)
+
+
+def test_atomics_through_pointers():
+    def application(x, counts):
+        ntl.atomic_add(counts.source.data_ptr() + x, 1)
+
+    def arrangement(x, counts):
+        return x.tile((32,)), counts.tile((-1,)).expand((x.tile((32,)).shape[0],))
+
+    x = torch.randint(0, 7, (500,), device=DEVICE, dtype=torch.int32)
+    counts = torch.zeros(8, device=DEVICE, dtype=torch.int32)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x[:480], counts)
+    assert torch.equal(counts.cpu(), torch.bincount(x[:480].cpu(), minlength=8).int())
+
+
+def test_neighbours_by_index_arithmetic_keep_their_guards():
+    """x[i - 1] of the first tile is out of bounds: it reads `other`."""
+
+    def application(x, y):
+        for i in range(x.shape[0]):
+            y[i] = x[i] + x[i - 1] if i > 0 else x[i]
+
+    def arrangement(x, y):
+        return x.tile((4,)).tile((-1,)), y.tile((4,)).tile((-1,))
+
+    x, y = randn(18), nans(18)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x, y)
+    padded = torch.cat((x, torch.zeros(2, device=DEVICE))).view(5, 4)
+    previous = torch.cat((torch.zeros(1, 4, device=DEVICE), padded[:-1]))
+    torch.testing.assert_close(y, (padded + previous).flatten()[:18])
+
+
+def test_jit_with_annotations():
+    BLOCK = Symbol("BLOCK", meta=True)
+
+    @ninetoothed.jit
+    def add(x: Tensor(1).tile((BLOCK,)), y: Tensor(1).tile((BLOCK,)), z: Tensor(1).tile((BLOCK,))):
+        z = x + y
+
+    x, y, z = randn(777), randn(777), nans(777)
+    assert add(x, y, z) is None
+    assert torch.equal(z, x + y)
