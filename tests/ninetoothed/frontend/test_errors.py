@@ -1,0 +1,218 @@
+"""A user's mistake is told with its kernel, its place, and what to do instead, before anything is written."""
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import ApplicationError, ArrangementError, Tensor, UnsupportedError
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def elementwise(*tensors):
+    return tuple(tensor.tile((32,)) for tensor in tensors)
+
+
+def tiles_of_tiles(*tensors):
+    return tuple(tensor.tile((32,)).tile((-1,)) for tensor in tensors)
+
+
+def returns_early(x, y):
+    y = x
+    if ntl.sum(x) > 0:
+        return
+    y = x + 1
+
+
+def breaks(x, y):
+    for i in range(3):
+        break
+    y = x
+
+
+def tries(x, y):
+    try:
+        y = x
+    except ValueError:
+        pass
+
+
+def raises(x, y):
+    raise ValueError("no")
+
+
+def calls_torch(x, y):
+    y = torch.exp(x)
+
+
+def calls_an_unknown_name(x, y):
+    y = undefined(x)  # noqa: F821
+
+
+def bad_shapes(x, y):
+    y = x + ntl.arange(0, 16)
+
+
+def bad_dot(x, y):
+    y = ntl.dot(x, x)
+
+
+def bad_axis(x, y):
+    y = ntl.sum(x, axis=3)
+
+
+def unknown_argument(x, y):
+    y = ntl.sum(x, dim=0)
+
+
+def unknown_attribute(x, y):
+    y = x.cuda()
+
+
+def stores_too_much(x, y):
+    y = ntl.zeros((2, 32), dtype=ntl.float32)
+
+
+def floats_as_index(x, y):
+    y = x.source[x]
+
+
+def undefined_after_a_loop(x, y):
+    for i in range(3):
+        last = x + i
+    y = last
+
+
+def changes_shape(x, y):
+    total = ntl.zeros((16,), dtype=ntl.float32)
+    for i in range(3):
+        total = x
+    y = total
+
+
+def recursive(x):
+    return recursive(x)
+
+
+def recurses(x, y):
+    y = recursive(x)
+
+
+def fails_statically(x, y):
+    ntl.static_assert(x.dtype == ntl.float64, "only doubles")
+    y = x
+
+
+def bitwise_on_floats(x, y):
+    y = x & 1
+
+
+def needs_a_constant(x, y):
+    y = x + ntl.arange(0, x.source.shape[0])
+
+
+@pytest.mark.parametrize(
+    "application, message, line",
+    (
+        (returns_early, "decided at run time", "return"),
+        (breaks, "`break`", "break"),
+        (tries, "`try`", "try:"),
+        (raises, "`raise`", "raise ValueError"),
+        (calls_torch, "'exp' is not a function of the language", "torch.exp(x)"),
+        (calls_an_unknown_name, "'undefined' is not defined", "undefined(x)"),
+        (bad_shapes, r"shapes \(32,\) and \(16,\) do not broadcast", "ntl.arange(0, 16)"),
+        (bad_dot, "2 or 3 dimensions", "ntl.dot"),
+        (bad_axis, "axis 3 is out of range", "ntl.sum"),
+        (unknown_argument, r"unknown argument 'dim'; it takes \(input, axis", "ntl.sum"),
+        (unknown_attribute, "no attribute 'cuda'", "x.cuda()"),
+        (stores_too_much, "cannot store to 'y'", "y = ntl.zeros"),
+        (floats_as_index, "an index must be an integer", "x.source[x]"),
+        (undefined_after_a_loop, "'last' may not have a value here", "y = last"),
+        (changes_shape, "'total' changes its shape", "for i in range(3)"),
+        (recurses, "cannot recurse", "return recursive(x)"),
+        (fails_statically, "only doubles", "static_assert"),
+        (bitwise_on_floats, "works on integers and bools, not on float32", "x & 1"),
+        (needs_a_constant, "not known when compiling", "ntl.arange"),
+    ),
+)
+def test_mistakes_in_an_application_point_at_the_source(application, message, line):
+    kernel = ninetoothed.make(elementwise, application, (Tensor(1), Tensor(1)))
+    x, y = torch.randn(100, device=DEVICE), torch.full((100,), 77.0, device=DEVICE)
+    with pytest.raises(ApplicationError, match=message) as caught:
+        kernel(x, y)
+    error = caught.value
+    assert error.filename == __file__ and application.__name__ in str(error) and line in error.text
+    assert error.text.strip() in open(__file__).read().splitlines()[error.lineno - 1]
+    assert bool((y == 77).all()), "nothing may be written before an error"
+
+
+def test_a_tile_of_tiles_must_be_indexed():
+    def application(x, y):
+        y[0] = x
+
+    kernel = ninetoothed.make(tiles_of_tiles, application, (Tensor(1), Tensor(1)))
+    with pytest.raises(ApplicationError, match="'x' is a tile of tiles here .* index it"):
+        kernel(torch.randn(64, device=DEVICE), torch.empty(64, device=DEVICE))
+
+
+def test_the_number_of_parameters():
+    def application(x, y, z):
+        z = x + y
+
+    with pytest.raises(ArrangementError, match=r"'application' takes 3 parameters \(x, y, z\), and .* gives 2 tensors"):
+        ninetoothed.make(elementwise, application, (Tensor(1), Tensor(1)))
+
+
+def test_symbols_without_a_value():
+    def arrangement(x, y):
+        size = ninetoothed.Symbol("SIZE")
+        return x.tile((size,)), y.tile((size,))
+
+    def application(x, y):
+        y = x
+
+    with pytest.raises(ArrangementError, match="uses 'SIZE'.*constexpr=True nor meta=True"):
+        ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
+
+
+def test_outermost_shapes_known_to_disagree():
+    def application(x, y):
+        y = x
+
+    with pytest.raises(ArrangementError, match=r"'x' has \(2,\) and 'y' has \(4,\)"):
+        ninetoothed.make(
+            lambda x, y: (x.tile((4,)), y.tile((2,))), application, (Tensor(shape=(8,)), Tensor(shape=(8,)))
+        )
+
+
+def test_an_arrangement_that_returns_no_tensors():
+    def application(x):
+        pass
+
+    with pytest.raises(ArrangementError, match="'x' is arranged to int"):
+        ninetoothed.make(lambda x: 3, application, (Tensor(1),))
+
+
+def test_what_comes_later_says_so():
+    def application(x):
+        pass
+
+    with pytest.raises(UnsupportedError, match="jagged"):
+        ninetoothed.make(lambda x: x.tile((1,)), application, (Tensor(1, jagged_dim=0),))
+    with pytest.raises(UnsupportedError, match="ahead of time"):
+        ninetoothed.make(lambda x: x.tile((1,)), application, (Tensor(1),), output_dir="somewhere")
+
+
+def test_language_functions_outside_an_application():
+    with pytest.raises(ApplicationError, match="`ninetoothed.language.exp` works on tiles"):
+        ntl.exp(1.0)
+    with pytest.raises(AttributeError, match="has no 'no_such_function'"):
+        ntl.no_such_function  # noqa: B018
+
+
+def test_source_that_python_did_not_keep():
+    namespace = {}
+    exec("def application(x, y):\n    y = x\n", namespace)
+    with pytest.raises(ApplicationError, match="cannot be read"):
+        ninetoothed.make(elementwise, namespace["application"], (Tensor(1), Tensor(1)))
