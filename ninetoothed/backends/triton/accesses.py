@@ -1,0 +1,220 @@
+"""Loads and stores: pointers, masks, and the barriers between accesses to the same memory."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from ninetoothed import ir
+from ninetoothed.backends.triton import barriers, syntax
+from ninetoothed.backends.triton.analysis import guard_key
+from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.functions import ELEMENTWISE
+from ninetoothed.backends.triton.tiles import Frame, Part
+from ninetoothed.expr import Expr
+from ninetoothed.lowering import Guard
+
+
+def load(context: Context, operation: ir.Load) -> Text:
+    access = operation.access
+    barriers.before_read(context, access.parameter, barriers.access_key(access))
+    pointer, mask = _place(context, access, ())
+    other = None
+    if mask is not None and not _is_unobserved(context, operation):
+        other = syntax.number(_as_number(access.other, access.type.dtype))
+    node = syntax.call("tl.load", pointer.node, mask=mask.node if mask else None, other=other)
+    return Text(node, pointer.shape)
+
+
+def store(context: Context, operation: ir.Store) -> None:
+    access = operation.access
+    barriers.before_write(context, access.parameter, barriers.access_key(access))
+    value = context.texts[operation.value]
+    pointer, mask = _place(context, access, value.shape)
+    context.run(syntax.call("tl.store", pointer.node, value.node, mask=mask.node if mask else None))
+
+
+def _as_number(other, dtype) -> int | float:
+    return float(other) if dtype.is_floating else int(other)
+
+
+def _place(context: Context, access: ir.Access, value_shape: tuple[int, ...]) -> tuple[Text, Text | None]:
+    """The pointers, as large as the mask and `value_shape` need them, and the mask."""
+    parameter = context.program.parameter(access.parameter)
+    frame = Frame.of(context, access.lanes, access.type, access.bindings, parameter.wide)
+    mask = _mask(context, access, frame)
+    pointer = _pointer(context, access, frame.assuming(access.guards), parameter)
+    shape = union(pointer.shape, mask.shape if mask else (), value_shape)
+    return broadcast(pointer, shape), mask
+
+
+def union(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape in which shapes of one rank (or ()) meet."""
+    ranked = [shape for shape in shapes if shape]
+    return tuple(map(max, *ranked)) if len(ranked) > 1 else ranked[0] if ranked else ()
+
+
+def broadcast(text: Text, shape: tuple[int, ...]) -> Text:
+    """The text with exactly this shape."""
+    if text.shape == shape:
+        return text
+    return Text(syntax.call("tl.broadcast_to", text.node, shape), shape)
+
+
+# -- pointers --
+
+
+def _pointer(context: Context, access: ir.Access, frame: Frame, parameter: ir.Parameter) -> Text:
+    """`base + offsets`. What a loop moves is added to the base; the offsets are made once, before the loop."""
+    base = context.argument(access.parameter)
+    dimensions = [
+        (d, frame.settle(index), stride)
+        for d, (index, stride) in enumerate(zip(access.indices, parameter.strides, strict=True))
+        if stride != 0
+    ]
+    counters = _counters(context, [index for _, index, _ in dimensions])
+    moved = _moved(frame, dimensions, counters)
+    if moved is not None:
+        by, dimensions = moved
+        base = syntax.chain("+", [base, *by])
+    offsets = _offsets(frame, dimensions, parameter)
+    if offsets.constant == 0:
+        return Text(base)
+    if moved is not None and not isinstance(offsets.node, ast.Name):
+        depth = context.depth_of(*(index for _, index, _ in dimensions))
+        offsets = replace(offsets, node=context.shared(f"{parameter.name}_offsets", offsets.node, depth))
+    return Text(_append(base, offsets.node), offsets.shape)
+
+
+def _append(base: ast.expr, offsets: ast.expr) -> ast.expr:
+    """`base + (a + b)` without its parentheses."""
+    if isinstance(offsets, ast.BinOp) and isinstance(offsets.op, ast.Add | ast.Sub):
+        return ast.BinOp(_append(base, offsets.left), offsets.op, offsets.right)
+    return syntax.binary("+", base, offsets)
+
+
+def _counters(context: Context, indices: list[Expr]) -> frozenset[str]:
+    """The loop counters on which indices depend."""
+    names = frozenset().union(*(index.variables for index in indices))
+    return frozenset(name for name in names if context.depth_of_name(name) > 0)
+
+
+def _moved(frame: Frame, dimensions, counters: frozenset[str]):
+    """The scalar offsets by which loops move a tile, and what is left of its dimensions; None where it is not so."""
+    if not counters or any(index.variables & frame.bindings.keys() for _, index, _ in dimensions):
+        return None
+    by, rest = [], []
+    for d, index, stride in dimensions:
+        linear = index.linear(counters)
+        if linear is None or any(e.variables & frame.lane_names for e in linear[0].values()):
+            return None
+        if index != linear[1]:
+            by.append(_times(frame, frame.scalar(index - linear[1]), stride))
+        rest.append((d, linear[1], stride))
+    if all(not index.variables & frame.lane_names for _, index, _ in rest):
+        return None  # a scalar access: nothing to prepare
+    return by, rest
+
+
+def _offsets(frame: Frame, dimensions, parameter: ir.Parameter) -> Text:
+    """The sum of index * stride: on each set of axes by itself, so that divisions are made on vectors."""
+    by_axes: dict[frozenset[int], list[tuple[Part, Expr]]] = {}
+    for d, index, stride in dimensions:
+        wanted = f"{parameter.name}_index" + (f"_{d}" if len(parameter.strides) > 1 else "")
+        for part in frame.parts(index, wanted):
+            by_axes.setdefault(part.axes, []).append((part, stride))
+    parts = []
+    for axes, strided in by_axes.items():
+        if len(strided) == 1 or strided[0][0].lifted:
+            # `index[:, None] * stride`
+            parts += [Part(_times(frame, frame.lift(part), stride), axes, lifted=True) for part, stride in strided]
+        else:
+            # `(index_0 * stride_0 + index_1 * stride_1)[:, None]`
+            parts.append(Part(syntax.chain("+", [_times(frame, part.node, stride) for part, stride in strided]), axes))
+    return frame.tile(parts)
+
+
+def _times(frame: Frame, node: ast.expr, stride: Expr) -> ast.expr:
+    return node if stride == 1 else syntax.binary("*", node, frame.scalar(stride))
+
+
+# -- masks --
+
+
+def _mask(context: Context, access: ir.Access, frame: Frame) -> Text | None:
+    """The conjunction of the guards; one that several accesses have is given a name."""
+    if not access.guards:
+        return None
+    texts = []
+    for position, guard in enumerate(access.guards):
+        texts += _conditions(context, access, frame.assuming(access.guards[:position]), guard)
+    node = syntax.chain("&", [text.node for text in texts])
+    shape = union(*(text.shape for text in texts))
+    key = guard_key(access)
+    if key is not None and context.analysis.guard_counts[key] > 1:
+        depth = context.depth_of(*(e for guard in access.guards for e in (guard.index, guard.size)))
+        node = context.shared("mask", node, depth)
+    return Text(node, shape)
+
+
+def _conditions(context: Context, access: ir.Access, frame: Frame, guard: Guard) -> list[Text]:
+    conditions = []
+    wanted = _wanted(access, guard)
+    if guard.lower:
+        index = frame.text(guard.index, wanted)
+        conditions.append(Text(syntax.binary(">=", index.node, syntax.number(0)), index.shape))
+    if guard.upper:
+        index, size = _without_counters(context, frame, guard.index, guard.size)
+        text = frame.text(index, wanted)
+        conditions.append(Text(syntax.binary("<", text.node, frame.scalar(size)), text.shape))
+    return conditions
+
+
+def _without_counters(context: Context, frame: Frame, index: Expr, size: Expr) -> tuple[Expr, Expr]:
+    """`k * 64 + lane < size` -> `lane < size - k * 64`: the loop then moves a scalar and not a tile."""
+    counters = _counters(context, [index])
+    linear = index.linear(counters) if counters else None
+    if linear is None or index.variables & frame.bindings.keys():
+        return index, size
+    coefficients, rest = linear
+    if any(e.variables & frame.lane_names for e in coefficients.values()) or not rest.variables & frame.lane_names:
+        return index, size
+    return rest, size - (index - rest)
+
+
+def _wanted(access: ir.Access, guard: Guard) -> str:
+    """What to call a guarded index: by the dimension whose index it is."""
+    if len(access.indices) > 1 and guard.index in access.indices:
+        return f"{access.parameter}_index_{access.indices.index(guard.index)}"
+    return f"{access.parameter}_index"
+
+
+def _is_unobserved(context: Context, operation: ir.Load) -> bool:
+    """Whether all that is made of a load, lane by lane, is stored under guards at least as strict."""
+    key = guard_key(operation.access)
+    if key is None:
+        return False
+    pending, seen = [operation.result], set()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in context.analysis.uses.get(value, ()):
+            match use.operation:
+                case ir.Store(access=access, value=stored) if stored is value:
+                    stored_key = guard_key(access)
+                    if stored_key is None or stored_key[0] != key[0] or not set(key[1]) <= set(stored_key[1]):
+                        return False
+                case ir.Apply(function=function, results=results, operands=operands) if _is_lanewise(
+                    function, operands, results
+                ):
+                    pending += results
+                case _:
+                    return False
+    return True
+
+
+def _is_lanewise(function: str, operands, results) -> bool:
+    lanes = results[0].type.lanes if results else ()
+    return function in ELEMENTWISE and all(operand.type.lanes == lanes for operand in operands)

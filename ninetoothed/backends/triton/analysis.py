@@ -1,0 +1,172 @@
+"""What the printer must know of a program before it starts: who uses each value, where, and when it is last read.
+
+A value is printed where it is used (inlined) or given a variable. Inlining moves a computation down to its use, so the
+moment at which an operand is last read is that of the statement that finally holds it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ninetoothed import ir
+from ninetoothed.expr import var
+from ninetoothed.ir import Apply, Block, Constant, For, If, Index, Operation, Value, While
+
+END = 1 << 30  # the position of a block's yields: after all of its operations
+
+BlockKey = tuple[int, int]  # an operation and which of its blocks; the same for no two blocks, empty ones too
+ROOT: BlockKey = (0, 0)
+
+# Applications that show their operand from another side: repeating them costs nothing, wherever they are used.
+VIEWS = frozenset({"full", "broadcast", "expand_dims", "data_ptr"})
+# Never inlined: their order, or their being computed just once, matters.
+EFFECTS = frozenset({"load_pointer", "store_pointer", "device_assert", "debug_barrier", "inline_asm_elementwise"})
+
+
+def is_effect(operation: Operation) -> bool:
+    if isinstance(operation, Apply):
+        return operation.function in EFFECTS or operation.function.startswith("atomic_")
+    return not isinstance(operation, Constant | ir.Argument | Index)
+
+
+@dataclass(frozen=True)
+class Use:
+    """A read of a value: by an operation (None: by the yields) at a position of a block."""
+
+    block: BlockKey
+    position: int
+    operation: Operation | None
+
+
+@dataclass
+class Analysis:
+    """Uses, definitions and positions of the values of a program; which of them are printed where they are used."""
+
+    uses: dict[Value, list[Use]] = field(default_factory=dict)
+    definitions: dict[Value, tuple[BlockKey, int]] = field(default_factory=dict)
+    producers: dict[Value, Operation] = field(default_factory=dict)
+    parents: dict[BlockKey, tuple[BlockKey, int]] = field(default_factory=dict)
+    guard_counts: Counter = field(default_factory=Counter)
+
+    def use_count(self, value: Value) -> int:
+        return len(self.uses.get(value, ()))
+
+    def block_of(self, value: Value) -> BlockKey:
+        return self.definitions[value][0]
+
+    def is_cheap(self, value: Value) -> bool:
+        """Whether a value may be printed at every use: a number, an argument, or a view of something with a name."""
+        match self.producers.get(value):
+            case Constant() | ir.Argument():
+                return True
+            case Apply(function=function, operands=operands) if function in VIEWS:
+                return all(self.is_cheap(v) or not self.is_inlined(v) for v in operands)
+            case Index(lanes=lanes, bindings=bindings, expr=expr):
+                return not lanes and not bindings and (expr.is_constant or expr.sole_atom is not None)
+        return False
+
+    def is_inlined(self, value: Value) -> bool:
+        """Whether a value is printed where it is used rather than given a variable."""
+        operation = self.producers.get(value)
+        if operation is None or is_effect(operation):
+            return False
+        if self.is_cheap(value):
+            return True
+        if len(ir.results(operation)) != 1 or value.hint is not None or self.use_count(value) != 1:
+            return False
+        (use,) = self.uses[value]
+        return use.block == self.block_of(value)
+
+    def last_read(self, value: Value, block: BlockKey) -> int:
+        """The last position of `block` at which a value is read, -1 where it never is."""
+        return max((self.last_read_of(use, block) for use in self.uses.get(value, ())), default=-1)
+
+    def last_read_of(self, use: Use, block: BlockKey) -> int:
+        """The last position of `block` at which what reads a value here is printed."""
+        if use.block == before_of(block):
+            return -1  # a loop's condition is computed after the body, from what the body carries on
+        own = self._position_in(use.block, use.position, block)
+        if use.operation is None or own == END:
+            return own
+        inlined = [result for result in ir.results(use.operation) if self.is_inlined(result)]
+        return max([own, *(self.last_read(result, block) for result in inlined)])
+
+    def _position_in(self, inner: BlockKey, position: int, block: BlockKey) -> int:
+        """The position in `block` of a place in a block nested in it; where it is outside, the end."""
+        while inner != block:
+            if inner not in self.parents:
+                return END
+            inner, position = self.parents[inner]
+        return position
+
+
+def analyse(body: Block, arguments: tuple[Value, ...] = (), yields: tuple[Value, ...] = ()) -> Analysis:
+    analysis = Analysis()
+    _visit(analysis, ROOT, body, arguments, yields)
+    return analysis
+
+
+def key_of(operation: Operation, index: int = 0) -> BlockKey:
+    """The key of one of an operation's blocks, counted as `ir.blocks` does."""
+    return id(operation), index
+
+
+def before_of(key: BlockKey) -> BlockKey | None:
+    """The key of the block that computes the condition, where `key` is that of a `while` loop's body."""
+    return (key[0], 0) if key[1] == 1 else None
+
+
+def _visit(
+    analysis: Analysis, key: BlockKey, block: Block, arguments: tuple[Value, ...], yields: tuple[Value, ...] = ()
+) -> None:
+    for argument in arguments:
+        analysis.definitions[argument] = (key, -1)
+    for position, operation in enumerate(block):
+        for value in _reads(operation):
+            analysis.uses.setdefault(value, []).append(Use(key, position, operation))
+        for result in ir.results(operation):
+            analysis.definitions[result] = (key, position)
+            analysis.producers[result] = operation
+        if isinstance(operation, ir.Load | ir.Store):
+            analysis.guard_counts[guard_key(operation.access)] += 1
+        for index, (nested, inner_arguments, inner_yields) in enumerate(_nested(operation)):
+            nested_key = key_of(operation, index)
+            analysis.parents[nested_key] = (key, position)
+            _visit(analysis, nested_key, nested, inner_arguments, inner_yields)
+    for value in yields:
+        analysis.uses.setdefault(value, []).append(Use(key, END, None))
+
+
+def _reads(operation: Operation) -> tuple[Value, ...]:
+    """The values that an operation reads in its own block: yields are read in the blocks that they end."""
+    match operation:
+        case For():
+            return (*(value for _, value in operation.bindings), *operation.initial)
+        case While():
+            return operation.initial
+        case If():
+            return (operation.condition,)
+    return ir.operands(operation)
+
+
+def _nested(operation: Operation):
+    match operation:
+        case For():
+            yield operation.body, operation.arguments, operation.yields
+        case While():
+            yield operation.before, operation.arguments, (operation.condition,)
+            yield operation.body, (), operation.yields
+        case If():
+            yield operation.then_body, (), operation.then_yields
+            yield operation.else_body, (), operation.else_yields
+
+
+def guard_key(access: ir.Access):
+    """The mask of an access, whatever its lanes are called: equal keys print the same."""
+    if access.bindings:
+        return None
+    lanes = {lane.name: f"lane_{lane.axis}_{lane.count}" for lane in access.lanes}
+    rank = len(access.type.lanes)
+    names = {old: var(new) for old, new in lanes.items()}
+    return rank, tuple((g.index.subs(names), g.size.subs(names), g.lower, g.upper) for g in access.guards)

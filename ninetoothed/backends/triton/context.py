@@ -1,0 +1,128 @@
+"""The state of one emission: open blocks of text, names, and what each value and integer is called."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from ninetoothed import ir
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.analysis import Analysis
+from ninetoothed.backends.triton.names import Names
+from ninetoothed.errors import UnsupportedError
+from ninetoothed.expr import Expr, Facts
+
+
+@dataclass(frozen=True)
+class Text:
+    """How a value reads: an expression, and the shape that it has in Triton.
+
+    `shape` is () or of the rank of the value's type, with 1 where the text leaves it to broadcasting to repeat it.
+    `constant` is the number where the text is a bare literal, which takes the type of what it meets.
+    """
+
+    node: ast.expr
+    shape: tuple[int, ...] = ()
+    constant: int | float | bool | None = None
+
+
+@dataclass
+class Scope:
+    """One block of text being written.
+
+    shared: variables that hold integer expressions for all nested blocks, by their text.
+    variables: the variable that a name of the user's last stood for, and the value in it.
+    """
+
+    statements: list[ast.stmt] = field(default_factory=list)
+    shared: dict[str, ast.expr] = field(default_factory=dict)
+    variables: dict[str, tuple[str, ir.Value]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the text may depend on beside the program. `groups`: rows of programs that share an L2-sized band."""
+
+    group_rows: int = 8
+
+
+@dataclass
+class Context:
+    """One emission.
+
+    variables: the texts of integers, with the depth of the block in which each is known.
+    zeros: program indices that are always 0.
+    used: the kernel arguments that the text mentions, by their names in the program.
+    """
+
+    program: ir.Program
+    analysis: Analysis
+    options: Options
+    names: Names = field(default_factory=Names)
+    scopes: list[Scope] = field(default_factory=lambda: [Scope()])
+    texts: dict[ir.Value, Text] = field(default_factory=dict)
+    variables: dict[str, tuple[ast.expr, int]] = field(default_factory=dict)
+    zeros: dict[str, int] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
+    used: dict[str, None] = field(default_factory=dict)
+    argument_names: dict[str, str] = field(default_factory=dict)
+    helpers: list[str] = field(default_factory=list)
+    libdevice: bool = False
+    # Parameters written, and read, since the last barrier: by what access.
+    written: set[str] = field(default_factory=set)
+    read: dict[str, set] = field(default_factory=dict)
+
+    @property
+    def depth(self) -> int:
+        return len(self.scopes) - 1
+
+    def append(self, statement: ast.stmt) -> None:
+        self.scopes[-1].statements.append(statement)
+
+    def run(self, node: ast.expr) -> None:
+        self.append(ast.Expr(node))
+
+    def assign(self, wanted: str, node: ast.expr) -> ast.expr:
+        """A new variable in the innermost block."""
+        name = self.names.fresh(wanted)
+        self.append(syntax.assign(name, node))
+        return syntax.name(name)
+
+    def argument(self, program_name: str) -> ast.expr:
+        """A kernel argument, which from now on the kernel takes."""
+        self.used[program_name] = None
+        return syntax.name(self.argument_names[program_name])
+
+    def variable(self, name: str) -> ast.expr:
+        """The text of an integer variable of the program."""
+        if name in self.variables:
+            return self.variables[name][0]
+        return self.argument(name)
+
+    def depth_of_name(self, name: str) -> int:
+        return self.variables[name][1] if name in self.variables else 0
+
+    def depth_of(self, *expressions: Expr) -> int:
+        """The outermost block in which integer expressions are known."""
+        names = (name for expression in expressions for name in expression.variables)
+        return max(map(self.depth_of_name, names), default=0)
+
+    def shared(self, wanted: str, node: ast.expr, depth: int) -> ast.expr:
+        """A variable for `node` in the block at `depth`, which all nested blocks see; the same for equal texts.
+
+        The text must consist of names that are never assigned twice.
+        """
+        key = ast.unparse(node)
+        for scope in self.scopes:
+            if key in scope.shared:
+                return scope.shared[key]
+        name = self.names.fresh(wanted)
+        scope = self.scopes[depth]
+        scope.statements.append(syntax.assign(name, node))
+        scope.shared[key] = syntax.name(name)
+        return scope.shared[key]
+
+    def unsupported(self, message: str, operation: ir.Operation | None = None) -> UnsupportedError:
+        place = f"{operation.location}: " if operation is not None and operation.location else ""
+        line = operation.location.text.strip() if operation is not None and operation.location else ""
+        return UnsupportedError(f"{place}{message}" + (f"\n    {line}" if line else ""))

@@ -1,0 +1,130 @@
+"""Which program is which: a grid of one axis, taken apart into the axes of the outermost level."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+from ninetoothed import ir
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.context import Context
+from ninetoothed.backends.triton.tiles import Frame
+from ninetoothed.dtypes import int32
+from ninetoothed.expr import Expr
+
+_SCALAR = ir.TileType(int32)
+
+
+def decompose(context: Context) -> None:
+    """Define the program indices that the body mentions, as variables."""
+    program = context.program
+    axes = [(axis, extent) for axis, extent in zip(program.axes, program.grid, strict=True) if extent != 1]
+    for axis, extent in zip(program.axes, program.grid, strict=True):
+        if extent == 1:
+            context.zeros[axis] = 0
+    used = _mentioned(program) & {axis for axis, _ in axes}
+    if not used:
+        return
+    pid = syntax.name("pid")
+    context.append(syntax.assign("pid", syntax.call("tl.program_id", 0)))
+    if len(axes) == 1:
+        context.variables[axes[0][0]] = (pid, 0)
+        return
+    if context.options.group_rows > 1 and _wants_groups(program, axes):
+        *outer, rows, columns = axes
+        pid = _grouped(context, pid, outer, rows, columns)
+        _row_major(context, pid, outer, used)
+    else:
+        _row_major(context, pid, axes, used)
+
+
+def _row_major(context: Context, pid: ast.expr, axes, used: set[str]) -> None:
+    """`pid // inner % extent`, for the axes in use; the first needs no remainder."""
+    inner: list[ast.expr] = []
+    nodes: list[tuple[str, ast.expr]] = []
+    for position in reversed(range(len(axes))):
+        axis, extent = axes[position]
+        node = pid
+        if inner:
+            node = syntax.binary("//", node, _product(*inner))
+        if axis in used:
+            nodes.append((axis, syntax.binary("%", node, _extent(context, extent)) if position else node))
+        needed = used & {axis for axis, _ in axes[:position]}
+        if needed:
+            inner = [_extent(context, extent), *inner]
+    for axis, node in reversed(nodes):
+        context.variables[axis] = (context.assign(_short(axis), node), 0)
+
+
+def _grouped(context: Context, pid: ast.expr, outer, rows, columns) -> ast.expr:
+    """Walk down groups of rows, column by column, so that programs that run together share their operands in L2."""
+    count = context.options.group_rows
+    height = _extent(context, rows[1], "rows")
+    width = _extent(context, columns[1], "columns")
+    rest = pid
+    if outer:
+        rest = context.assign("tile", syntax.binary("%", pid, _product(height, width)))
+    whole = context.assign("group_size", _product(syntax.number(count), width))
+    first = context.assign("first_row", syntax.binary("*", syntax.binary("//", rest, whole), syntax.number(count)))
+    here = context.assign("group_rows", syntax.call("tl.minimum", syntax.binary("-", height, first), count))
+    within = syntax.binary("%", rest, whole)
+    row = context.assign(_short(rows[0]), syntax.binary("+", first, syntax.binary("%", within, here)))
+    column = context.assign(_short(columns[0]), syntax.binary("//", within, here))
+    context.variables[rows[0]] = (row, 0)
+    context.variables[columns[0]] = (column, 0)
+    if not outer:
+        return pid
+    return syntax.binary("//", pid, _product(height, width))
+
+
+def _extent(context: Context, extent: Expr, wanted: str = "extent") -> ast.expr:
+    node = Frame.of(context, (), _SCALAR, ()).scalar(extent)
+    return node if isinstance(node, ast.Name | ast.Constant) else context.shared(wanted, node, 0)
+
+
+def _product(*factors: ast.expr) -> ast.expr:
+    numbers = [factor.value for factor in factors if isinstance(factor, ast.Constant)]
+    rest = [factor for factor in factors if not isinstance(factor, ast.Constant)]
+    return syntax.chain("*", [syntax.number(math.prod(numbers)), *rest] if numbers else rest)
+
+
+def _short(axis: str) -> str:
+    return axis.replace("program_", "pid_")
+
+
+def _mentioned(program: ir.Program) -> set[str]:
+    """The axes that occur in some expression of the body."""
+    axes = set(program.axes)
+    found: set[str] = set()
+    for operation in ir.walk(program.body):
+        match operation:
+            case ir.Index(expr=e):
+                found |= axes & e.variables
+            case ir.Load(access=access) | ir.Store(access=access):
+                guarded = [e for guard in access.guards for e in (guard.index, guard.size)]
+                for e in (*access.indices, *guarded):
+                    found |= axes & e.variables
+            case ir.For(start=start, stop=stop, step=step):
+                found |= axes & (start.variables | stop.variables | step.variables)
+    return found
+
+
+def _wants_groups(program: ir.Program, axes) -> bool:
+    """Whether a loop multiplies tiles of which one depends on the next to last axis alone, the other on the last."""
+    rows, columns = axes[-2][0], axes[-1][0]
+    for operation in ir.walk(program.body):
+        if isinstance(operation, ir.For) and any(_is_dot(inner) for inner in ir.walk(operation.body)):
+            depends = [_axes_of(inner.access) for inner in ir.walk(operation.body) if isinstance(inner, ir.Load)]
+            by_rows = any(rows in names and columns not in names for names in depends)
+            by_columns = any(columns in names and rows not in names for names in depends)
+            if by_rows and by_columns:
+                return True
+    return False
+
+
+def _is_dot(operation: ir.Operation) -> bool:
+    return isinstance(operation, ir.Apply) and operation.function == "dot"
+
+
+def _axes_of(access: ir.Access) -> frozenset[str]:
+    return frozenset().union(*(index.variables for index in access.indices))

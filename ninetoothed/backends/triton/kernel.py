@@ -1,0 +1,118 @@
+"""From a program to the text of a module with one Triton kernel."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from ninetoothed import dtypes, ir
+from ninetoothed.backends.triton import grid, statements, syntax
+from ninetoothed.backends.triton.analysis import ROOT, analyse
+from ninetoothed.backends.triton.context import Context, Options
+from ninetoothed.backends.triton.names import Names
+from ninetoothed.dtypes import DType
+from ninetoothed.expr import Expr, divisor, var
+
+
+@dataclass(frozen=True)
+class KernelArgument:
+    """One argument of the emitted kernel.
+
+    kind: "pointer" or "scalar", of the kernel parameter `source`, or "integer", the run-time size or stride `source`.
+    dtype: of the elements behind a pointer, or of the number itself.
+    multiple_of: a number known to divide an integer.
+    """
+
+    name: str
+    kind: str
+    source: str
+    dtype: DType
+    multiple_of: int = 1
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A module of text with one kernel, `name`, which takes `arguments` and is launched along one axis."""
+
+    name: str
+    source: str
+    arguments: tuple[KernelArgument, ...]
+    grid: tuple[Expr, ...]
+
+    def programs(self, integers: dict[str, int]) -> int:
+        """How many programs to launch for these values of the run-time sizes."""
+        count = 1
+        for extent in self.grid:
+            count *= max(extent.evaluate(integers), 0)
+        return count
+
+
+def emit(program: ir.Program, options: Options | None = None) -> Emitted:
+    """The Triton source of a program; equal programs give equal text.
+
+    Raises `UnsupportedError` for what runs on the CPU alone.
+    """
+    options = options or Options()
+    names = _argument_names(program)
+    title = syntax.identifier(program.name)
+    context = Context(program, analyse(program.body), options, facts=program.facts, argument_names=names)
+    context.names.take(title, *names.values())
+    grid.decompose(context)
+    statements.block(context, ROOT, program.body, statements.Targets())
+    arguments = tuple(_argument(program, name, names[name]) for name in names if name in context.used)
+    body = context.scopes[0].statements or [ast.Pass()]
+    kernel = syntax.function(title, [argument.name for argument in arguments], body)
+    imports = ["import triton", "import triton.language as tl"]
+    if context.libdevice:
+        imports.append("from triton.language.extra import libdevice")
+    source = "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
+    return Emitted(title, source, arguments, program.grid)
+
+
+def _argument_names(program: ir.Program) -> dict[str, str]:
+    """What each possible argument is called in the text: pointers and scalars, then sizes, then strides."""
+    names: dict[str, str] = {}
+    for parameter in program.parameters:
+        names[parameter.name] = f"{parameter.name}_ptr" if parameter.kind == "tensor" else parameter.name
+    for what in ("size", "stride"):
+        for parameter in program.parameters:
+            for d, e in enumerate(parameter.sizes if what == "size" else parameter.strides):
+                for name in sorted(e.variables):
+                    names.setdefault(name, f"{parameter.name}_{what}_{d}")
+    mentioned = set().union(*(e.variables for e in program.grid), *map(_integers_of, ir.walk(program.body)))
+    counters = {operation.variable for operation in ir.walk(program.body) if isinstance(operation, ir.For)}
+    for name in sorted(mentioned - names.keys() - counters - set(program.axes)):
+        names[name] = re.sub(r"^ninetoothed_tensor_\d+_", "", name)
+    return _distinct(names)
+
+
+def _distinct(names: dict[str, str]) -> dict[str, str]:
+    table = Names()
+    return {key: table.fresh(name) for key, name in names.items()}
+
+
+def _integers_of(operation: ir.Operation) -> frozenset[str]:
+    """The run-time integers that an operation mentions: what is no lane, counter or bound value."""
+    match operation:
+        case ir.Index(expr=e, lanes=lanes, bindings=bindings):
+            expressions, local = [e], {lane.name for lane in lanes} | {name for name, _ in bindings}
+        case ir.Load(access=access) | ir.Store(access=access):
+            guarded = [e for guard in access.guards for e in (guard.index, guard.size)]
+            expressions = [*access.indices, *guarded]
+            local = {lane.name for lane in access.lanes} | {name for name, _ in access.bindings}
+        case ir.For(start=start, stop=stop, step=step, bindings=bindings):
+            expressions, local = [start, stop, step], {name for name, _ in bindings}
+        case _:
+            return frozenset()
+    return frozenset().union(*(e.variables for e in expressions)) - local
+
+
+def _argument(program: ir.Program, name: str, text: str) -> KernelArgument:
+    for parameter in program.parameters:
+        if parameter.name == name:
+            kind = "pointer" if parameter.kind == "tensor" else "scalar"
+            return KernelArgument(text, kind, name, parameter.dtype)
+    wide = any(p.wide and any(name in e.variables for e in (*p.sizes, *p.strides)) for p in program.parameters)
+    dtype = dtypes.int64 if wide else dtypes.int32
+    return KernelArgument(text, "integer", name, dtype, divisor(var(name), program.facts))

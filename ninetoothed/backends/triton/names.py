@@ -1,0 +1,26 @@
+"""Names of the emitted text: the user's own where they are free, with a number where they are not."""
+
+from __future__ import annotations
+
+from ninetoothed.backends.triton import syntax
+
+
+class Names:
+    """Hands out each name once."""
+
+    def __init__(self, taken=()):
+        self._taken = {*syntax.RESERVED, *taken}
+
+    def fresh(self, wanted: str) -> str:
+        """`wanted`, or `wanted_1`, `wanted_2` ... where that is taken."""
+        wanted = syntax.identifier(wanted)
+        candidate, count = wanted, 0
+        while candidate in self._taken:
+            count += 1
+            candidate = f"{wanted}_{count}"
+        self._taken.add(candidate)
+        return candidate
+
+    def take(self, *names: str) -> None:
+        """Never hand these out."""
+        self._taken.update(names)

@@ -1,0 +1,212 @@
+"""Pieces of Python syntax: the emitted kernel is built as trees and printed once."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import keyword
+import math
+import re
+
+LINE_LENGTH = 120
+
+_OPERATORS = {
+    "+": ast.Add,
+    "-": ast.Sub,
+    "*": ast.Mult,
+    "/": ast.Div,
+    "//": ast.FloorDiv,
+    "%": ast.Mod,
+    "&": ast.BitAnd,
+    "|": ast.BitOr,
+    "^": ast.BitXor,
+    "<<": ast.LShift,
+    ">>": ast.RShift,
+}
+_COMPARISONS = {"==": ast.Eq, "!=": ast.NotEq, "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE}
+
+# Names that the emitted text itself uses, and builtins that a reader would not want shadowed.
+RESERVED = frozenset(
+    {*keyword.kwlist, "triton", "tl", "libdevice", "range", "float", "pid"}
+    | {"abs", "all", "any", "bool", "filter", "hash", "id", "int", "len", "map", "max", "min", "next", "pow", "print"}
+    | {"round", "slice", "sorted", "str", "sum", "tuple", "type", "zip"}
+)
+
+
+def name(identifier: str) -> ast.expr:
+    """A name, or a dotted path."""
+    head, *rest = identifier.split(".")
+    node: ast.expr = ast.Name(head)
+    for attribute in rest:
+        node = ast.Attribute(node, attribute)
+    return node
+
+
+def number(value: int | float | bool) -> ast.expr:
+    """A literal; what has none (`inf`) is `float("inf")`."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return call("float", str(value))
+    if not isinstance(value, bool) and (value < 0 or math.copysign(1, value) < 0):
+        return ast.UnaryOp(ast.USub(), ast.Constant(-value))
+    return ast.Constant(value)
+
+
+def literal(value) -> ast.expr:
+    """A number, string, None, or tuple of them."""
+    if isinstance(value, tuple | list):
+        return ast.Tuple([literal(item) for item in value])
+    if isinstance(value, str):
+        return ast.Name(json.dumps(value))  # in double quotes, which `unparse` does not give
+    if value is None:
+        return ast.Constant(value)
+    return number(value)
+
+
+def call(function: str | ast.expr, *arguments, **keywords) -> ast.expr:
+    """A call; keywords that are None are left out."""
+    function = name(function) if isinstance(function, str) else function
+    kept = [ast.keyword(key, _node(value)) for key, value in keywords.items() if value is not None]
+    return ast.Call(function, [_node(argument) for argument in arguments], kept)
+
+
+def method(owner: ast.expr, function: str, *arguments) -> ast.expr:
+    return call(ast.Attribute(owner, function), *arguments)
+
+
+def binary(operator: str, lhs: ast.expr, rhs: ast.expr) -> ast.expr:
+    if operator in _COMPARISONS:
+        return ast.Compare(lhs, [_COMPARISONS[operator]()], [rhs])
+    return ast.BinOp(lhs, _OPERATORS[operator](), rhs)
+
+
+def chain(operator: str, operands: list[ast.expr]) -> ast.expr:
+    """`a + b + c`; the operands must not be empty."""
+    result, *rest = operands
+    for operand in rest:
+        result = binary(operator, result, operand)
+    return result
+
+
+def negate(operand: ast.expr) -> ast.expr:
+    return ast.UnaryOp(ast.USub(), operand)
+
+
+def invert(operand: ast.expr) -> ast.expr:
+    return ast.UnaryOp(ast.Invert(), operand)
+
+
+def along(vector: ast.expr, axis: int, rank: int) -> ast.expr:
+    """A vector as axis `axis` of a tile of `rank` axes: `v[:, None]`."""
+    if rank == 1:
+        return vector
+    return new_axes(vector, [i == axis for i in range(rank)])
+
+
+def new_axes(operand: ast.expr, kept: list[bool]) -> ast.expr:
+    """`operand[:, None, ...]`: a colon for each axis kept, None for each new one."""
+    parts = [ast.Slice() if keep else ast.Constant(None) for keep in kept]
+    return ast.Subscript(operand, ast.Tuple(parts) if len(parts) > 1 else parts[0])
+
+
+def assign(target: str | tuple[str, ...], value: ast.expr) -> ast.stmt:
+    node = name(target) if isinstance(target, str) else ast.Tuple([name(item) for item in target])
+    return ast.Assign([node], value, lineno=0)
+
+
+def names_in(node: ast.AST) -> frozenset[str]:
+    return frozenset(child.id for child in ast.walk(node) if isinstance(child, ast.Name))
+
+
+def identifier(text: str) -> str:
+    """`text` as a Python identifier."""
+    cleaned = re.sub(r"\W", "_", text) or "value"
+    return f"_{cleaned}" if cleaned[0].isdigit() else cleaned
+
+
+def function(title: str, parameters: list[str], body: list[ast.stmt]) -> str:
+    """A `triton.jit` function; one parameter a line where they do not fit into one."""
+    header = f"def {title}({', '.join(parameters)}):"
+    if len(header) > LINE_LENGTH:
+        listed = "".join(f"    {parameter},\n" for parameter in parameters)
+        header = f"def {title}(\n{listed}):"
+    return "\n".join(["@triton.jit", header, *_lines(body, 1)]) + "\n"
+
+
+def _lines(statements: list[ast.stmt], depth: int) -> list[str]:
+    indent = "    " * depth
+    lines: list[str] = []
+    for statement in statements:
+        match statement:
+            case ast.For():
+                header = f"for {ast.unparse(statement.target)} in "
+                lines += _broken(header, statement.iter, ":", indent) + _lines(statement.body, depth + 1)
+            case ast.While():
+                lines += _broken("while ", statement.test, ":", indent) + _lines(statement.body, depth + 1)
+            case ast.If():
+                lines += _broken("if ", statement.test, ":", indent) + _lines(statement.body, depth + 1)
+                if statement.orelse:
+                    lines += [f"{indent}else:", *_lines(statement.orelse, depth + 1)]
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+                lines += _broken(", ".join(map(ast.unparse, targets)) + " = ", value, "", indent)
+            case ast.Assign(targets=[target], value=value):
+                lines += _broken(f"{ast.unparse(target)} = ", value, "", indent)
+            case ast.Return(value=value):
+                lines += _broken("return ", value, "", indent)
+            case ast.Expr(value=value):
+                lines += _broken("", value, "", indent)
+            case _:
+                lines.append(indent + ast.unparse(statement))
+    return lines
+
+
+def _broken(head: str, node: ast.expr, tail: str, indent: str) -> list[str]:
+    """`head node tail`, on lines of their own where it is too long for one: a call's arguments, a sum's operands."""
+    text = ", ".join(map(ast.unparse, node.elts)) if isinstance(node, ast.Tuple) else ast.unparse(node)
+    line = f"{indent}{head}{text}{tail}"
+    inner = indent + "    "
+    if len(line) <= LINE_LENGTH:
+        return [line]
+    if isinstance(node, ast.Call):
+        arguments = [_argument(argument, inner) for argument in node.args]
+        arguments += [_broken(f"{item.arg}=", item.value, ",", inner) for item in node.keywords]
+        return [f"{indent}{head}{ast.unparse(node.func)}(", *itertools.chain(*arguments), f"{indent}){tail}"]
+    if isinstance(node, ast.BinOp):
+        return [f"{indent}{head}(", *_chain_lines(node, inner), f"{indent}){tail}"]
+    return [line]
+
+
+def _argument(node: ast.expr, indent: str) -> list[str]:
+    """A positional argument, which needs no parentheses to be broken at its operators."""
+    lines = _broken("", node, ",", indent)
+    if len(lines) == 1 or not isinstance(node, ast.BinOp):
+        return lines
+    lines = _chain_lines(node, indent)
+    return [*lines[:-1], f"{lines[-1]},"]
+
+
+def _chain_lines(node: ast.BinOp, indent: str) -> list[str]:
+    first, *rest = _operands(node, type(node.op))
+    symbol = next(symbol for symbol, operator in _OPERATORS.items() if isinstance(node.op, operator))
+    return [
+        *_broken("", first, "", indent),
+        *(line for operand in rest for line in _broken(f"{symbol} ", operand, "", indent)),
+    ]
+
+
+def _operands(node: ast.expr, operator: type) -> list[ast.expr]:
+    """The operands of a chain of one operator, each as it reads in the chain."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, operator):
+        return [*_operands(node.left, operator), _grouped(node.right, operator)]
+    return [_grouped(node, operator)]
+
+
+def _grouped(node: ast.expr, operator: type) -> ast.expr:
+    """An operand with the parentheses that it has beside the operator."""
+    beside = ast.unparse(ast.BinOp(ast.Name("_"), operator(), node))
+    text = ast.unparse(node)
+    return ast.Name(f"({text})") if beside.endswith(f"({text})") and not text.startswith("(") else node
+
+
+def _node(value) -> ast.expr:
+    return value if isinstance(value, ast.expr) else literal(value)

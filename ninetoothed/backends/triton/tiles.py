@@ -1,0 +1,157 @@
+"""Integer expressions over lanes as tiles: each part is computed on just the axes on which it depends.
+
+`p * 128 + lane_0` along axis 0 becomes a vector with a name, `p * 128 + tl.arange(0, 128)`, which all accesses share.
+It stands in the outermost block that knows its variables, and enters a tile as `vector[:, None]`.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from ninetoothed import ir
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.integers import Printer, terms
+from ninetoothed.expr import Expr, Facts, const, var
+
+NONE: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A summand: a scalar (no axes), a vector along one axis, or (`lifted`) a tile over `axes`."""
+
+    node: ast.expr
+    axes: frozenset[int]
+    lifted: bool = False
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The lanes of one tile: how its expressions become text. `wide`: in 64 bits, from the program's number on."""
+
+    context: Context
+    lanes: tuple[ir.Lane, ...]
+    shape: tuple[int, ...]
+    bindings: dict[str, Text]
+    facts: Facts
+    wide: bool = False
+
+    @classmethod
+    def of(cls, context: Context, lanes, type: ir.TileType, bindings: ir.Bindings, wide: bool = False) -> Frame:
+        facts = context.facts
+        for lane in lanes:
+            facts = facts.bind(lane.name, 0, lane.count - 1)
+        texts = {name: context.texts[value] for name, value in bindings}
+        return cls(context, tuple(lanes), type.lanes, texts, facts, wide)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def lane_names(self) -> frozenset[str]:
+        """The lanes that vary."""
+        return frozenset(lane.name for lane in self.lanes if lane.count != 1)
+
+    def assuming(self, guards) -> Frame:
+        """The frame where what is out of bounds may be anything."""
+        facts = self.facts
+        for guard in guards:
+            facts = facts.assume(guard.index, 0 if guard.lower else None, guard.size - 1 if guard.upper else None)
+        return replace(self, facts=facts)
+
+    def settle(self, e: Expr) -> Expr:
+        """Lanes that are alone on their axis are 0, and so are the indices of axes of one program."""
+        return e.subs({lane.name: 0 for lane in self.lanes if lane.count == 1} | self.context.zeros)
+
+    def parts(self, e: Expr, wanted: str) -> list[Part]:
+        """The summands of an expression, one for each set of axes; a lone vector takes the scalars in."""
+        by_axes: dict[frozenset[int], Expr] = {}
+        for term in terms(self.settle(e)):
+            axes = self._axes_of(term)
+            by_axes[axes] = by_axes.get(axes, const(0)) + term
+        tiled = [axes for axes in by_axes if axes]
+        if len(tiled) == 1 and NONE in by_axes:
+            by_axes[tiled[0]] += by_axes.pop(NONE)
+        return [
+            self._part(axes, term, wanted) for axes, term in sorted(by_axes.items(), key=lambda item: sorted(item[0]))
+        ]
+
+    def _part(self, axes: frozenset[int], e: Expr, wanted: str) -> Part:
+        if not axes:
+            return Part(self.scalar(e), axes, lifted=True)
+        if len(axes) == 1 and not self._is_tiled(e):
+            return Part(self.vector(e, min(axes), wanted), axes)
+        return Part(self._print(e, self._lifted), axes, lifted=True)
+
+    def scalar(self, e: Expr) -> ast.expr:
+        return self._print(self.settle(e), {})
+
+    def vector(self, e: Expr, axis: int, wanted: str) -> ast.expr:
+        """An expression along one axis, as a vector: shared, and given a name unless it is an `arange` as it is."""
+        lane = next(lane for lane in self.lanes if lane.axis == axis)
+        arange = syntax.call("tl.arange", 0, lane.count)
+        if e == var(lane.name):
+            return arange
+        if e.variables & self.bindings.keys():
+            return self._print(e, {lane.name: arange})
+        depth = self.context.depth_of(e)
+        return self.context.shared(wanted, self._print(e, {lane.name: arange}, depth, wanted), depth)
+
+    def tile(self, parts: list[Part]) -> Text:
+        """The sum of parts as a tile."""
+        if not parts:
+            return Text(syntax.number(0), (), 0)
+        axes = frozenset().union(*(part.axes for part in parts))
+        shape = tuple(n if i in axes else 1 for i, n in enumerate(self.shape)) if axes else ()
+        scalars = [part for part in parts if not part.axes]
+        tiled = [part for part in parts if part.axes]
+        return Text(syntax.chain("+", [self.lift(part) for part in scalars + tiled]), shape)
+
+    def lift(self, part: Part) -> ast.expr:
+        return part.node if part.lifted else syntax.along(part.node, min(part.axes), self.rank)
+
+    def text(self, e: Expr, wanted: str) -> Text:
+        e = self.settle(e)
+        if e.is_constant:
+            return Text(syntax.number(e.constant), (), e.constant)
+        return self.tile(self.parts(e, wanted))
+
+    def _is_tiled(self, e: Expr) -> bool:
+        """Whether a bound value that is a tile occurs."""
+        return any(self.bindings[name].shape for name in e.variables & self.bindings.keys())
+
+    def _axes_of(self, e: Expr) -> frozenset[int]:
+        axes = {lane.axis for lane in self.lanes if lane.count != 1 and lane.name in e.variables}
+        for name in e.variables & self.bindings.keys():
+            axes.update(axis for axis, n in enumerate(self.bindings[name].shape) if n != 1)
+        return frozenset(axes)
+
+    @property
+    def _lifted(self) -> dict[str, ast.expr]:
+        aranges = {lane: syntax.call("tl.arange", 0, lane.count) for lane in self.lanes}
+        return {lane.name: syntax.along(node, lane.axis, self.rank) for lane, node in aranges.items()}
+
+    def _print(
+        self, e: Expr, lanes: dict[str, ast.expr], depth: int | None = None, wanted: str = "numerator"
+    ) -> ast.expr:
+        depth = self.context.depth if depth is None else depth
+
+        def variable(name: str) -> ast.expr:
+            if name in lanes:
+                return lanes[name]
+            if name in self.bindings:
+                return self.bindings[name].node
+            node = self.context.variable(name)
+            return syntax.method(node, "to", syntax.name("tl.int64")) if self._widens(name) else node
+
+        def keep(node: ast.expr) -> ast.expr:
+            is_simple = isinstance(node, ast.Name) or e.variables & self.bindings.keys()
+            return node if is_simple else self.context.shared(wanted, node, depth)
+
+        return Printer(variable, self.facts, keep, self.lane_names)(e)
+
+    def _widens(self, name: str) -> bool:
+        return self.wide and name in self.context.program.axes

@@ -1,0 +1,245 @@
+"""From emitted text to machine code, for GPUs that are present and for those that are not, and the launching of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+import threading
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ninetoothed.backends.triton import Emitted, KernelArgument
+from ninetoothed.errors import CompilationError
+from ninetoothed.runtime.device import GPU
+
+# Bytes that pointers are multiples of where they are known to be aligned.
+ALIGNMENT = 16
+
+
+def compile_kernel(
+    emitted: Emitted, gpu: GPU, num_warps: int, num_stages: int, aligned: frozenset[str] = frozenset()
+) -> Compiled:
+    """Compile a kernel for a GPU, which need not be there.
+
+    aligned: the parameters whose addresses are multiples of 16 bytes.
+    Raises `CompilationError` for what Triton rejects, and where the GPU lacks the shared memory or the threads.
+    """
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    path = write_module(emitted.name, emitted.source)
+    source = ASTSource(
+        _function(emitted, path),
+        {argument.name: _type(argument) for argument in emitted.arguments},
+        {},
+        _attributes(emitted, aligned),
+    )
+    # Said explicitly, since its default is about to become False.
+    options = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
+    try:
+        kernel = triton.compile(source, target=GPUTarget("cuda", gpu.capability, 32), options=options)
+    except Exception as error:
+        raise CompilationError(
+            f"Triton could not compile kernel `{emitted.name}` for {gpu} with {_show(options)}; its text is in "
+            f"{path}\n{error}"
+        ) from error
+    compiled = Compiled(emitted, gpu, path, kernel)
+    if compiled.shared > gpu.shared_memory:
+        raise CompilationError(
+            f"kernel `{emitted.name}` with {_show(options)} needs {compiled.shared} bytes of shared memory, and {gpu} "
+            f"gives a program {gpu.shared_memory}; use smaller blocks or fewer stages"
+        )
+    return compiled
+
+
+def _show(options: dict[str, Any]) -> str:
+    return f"num_warps={options['num_warps']}, num_stages={options['num_stages']}"
+
+
+# -- the module of text --
+
+
+def cache_directory() -> Path:
+    """Where emitted text is kept: `NINETOOTHED_CACHE_DIR`, or `~/.cache/ninetoothed`."""
+    return Path(os.environ.get("NINETOOTHED_CACHE_DIR") or Path.home() / ".cache" / "ninetoothed")
+
+
+def write_module(name: str, source: str) -> Path:
+    """Put the text into the cache, under a name made of its content; a damaged file of that name is replaced."""
+    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+    path = cache_directory() / "triton" / f"{name}_{digest}.py"
+    try:
+        if path.read_text() == source:
+            return path
+        warnings.warn(f"{path} is not what was written there; it is written anew", stacklevel=2)
+    except (OSError, UnicodeDecodeError):
+        pass
+    try:
+        return _write(path, source)
+    except OSError:  # a read-only home, a full disk: any other place will do
+        return _write(Path(tempfile.mkdtemp(prefix="ninetoothed-")) / path.name, source)
+
+
+def _write(path: Path, source: str) -> Path:
+    """Write atomically: other processes see all of the file or none of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(source)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _function(emitted: Emitted, path: Path):
+    """The kernel's `triton.jit` function, which finds its source in the file."""
+    namespace = {"__name__": path.stem, "__file__": str(path)}
+    exec(compile(emitted.source, str(path), "exec"), namespace)
+    return namespace[emitted.name]
+
+
+# -- signatures --
+
+_TYPES = {
+    "int1": "i1",
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    **{"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"},
+    **{"float8e4nv": "fp8e4nv", "float8e5": "fp8e5"},
+}
+
+
+def _type(argument: KernelArgument) -> str:
+    name = _TYPES[argument.dtype.name]
+    return f"*{name}" if argument.kind == "pointer" else name
+
+
+def _attributes(emitted: Emitted, aligned: frozenset[str]) -> dict[tuple[int, ...], list]:
+    """What Triton may assume: which arguments are multiples of 16."""
+    attributes = {}
+    for position, argument in enumerate(emitted.arguments):
+        known = argument.source in aligned if argument.kind == "pointer" else argument.multiple_of % ALIGNMENT == 0
+        if known:
+            attributes[(position,)] = [["tt.divisibility", ALIGNMENT]]
+    return attributes
+
+
+# -- the result --
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A compiled kernel. What it takes of a GPU can be read without one; launching loads it on the current device."""
+
+    emitted: Emitted
+    gpu: GPU
+    path: Path
+    kernel: Any
+    _loaded: dict[int, Loaded] = field(default_factory=dict)
+    _lock: Any = field(default_factory=threading.Lock)
+
+    @property
+    def asm(self) -> dict[str, Any]:
+        """The stages of compilation by name: "ttir", "ttgir", "llir", "ptx" as text, "cubin" as bytes."""
+        return self.kernel.asm
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory that a program takes."""
+        return self.kernel.metadata.shared
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers that a thread takes."""
+        return self._usage["REG"]
+
+    @property
+    def spills(self) -> int:
+        """Bytes of a thread's local memory, which is where registers are spilled to."""
+        return self._usage["STACK"] + self._usage["LOCAL"]
+
+    @cached_property
+    def _usage(self) -> dict[str, int]:
+        text = self._tool("cuobjdump", "--dump-resource-usage")
+        return {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL|SHARED):(\d+)", text)}
+
+    def sass(self) -> str:
+        """The machine code, disassembled."""
+        return self._tool("nvdisasm", "-c")
+
+    def _tool(self, tool: str, *options: str) -> str:
+        from triton import knobs
+
+        with tempfile.TemporaryDirectory() as directory:
+            file = Path(directory) / "kernel.cubin"
+            file.write_bytes(self.asm["cubin"])
+            command = [getattr(knobs.nvidia, tool).path, *options, str(file)]
+            return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def on(self, device: int) -> Loaded:
+        """The kernel loaded on a device, which must be the current one when this is called first."""
+        loaded = self._loaded.get(device)
+        if loaded is None:
+            with self._lock:
+                loaded = self._loaded.get(device)
+                if loaded is None:
+                    loaded = self._loaded[device] = Loaded.of(self)
+        return loaded
+
+    def launch(self, programs: int, arguments: tuple, stream: int) -> None:
+        """Run `programs` programs on the current device; `arguments` are those of `emitted.arguments`, in their order.
+
+        Pointers are given as addresses (or as tensors), `stream` as the address of the CUDA stream.
+        """
+        import torch
+
+        self.on(torch._C._cuda_getDevice())(programs, arguments, stream)
+
+
+class Loaded:
+    """A kernel on one device, behind Triton's own C launcher."""
+
+    __slots__ = ("_function", "_kernel", "_metadata", "_run", "_runtime")
+
+    def __init__(self, kernel: Any, runtime: Any):
+        self._kernel = kernel
+        self._run = kernel.run
+        self._function = kernel.function
+        self._metadata = kernel.packed_metadata
+        self._runtime = runtime
+
+    @classmethod
+    def of(cls, compiled: Compiled) -> Loaded:
+        from triton import knobs
+        from triton.compiler import CompiledKernel
+
+        # Triton binds a compiled kernel to the device on which it was first loaded: one for each device.
+        kernel = compiled.kernel
+        fresh = CompiledKernel(kernel.src, kernel.metadata_group, kernel.hash)
+        try:
+            fresh.run  # noqa: B018 - loads it
+        except Exception as error:
+            raise CompilationError(f"kernel `{compiled.emitted.name}` could not be loaded: {error}") from error
+        return cls(fresh, knobs.runtime)
+
+    def __call__(self, programs: int, arguments: tuple, stream: int) -> None:
+        enter, leave = _active(self._runtime.launch_enter_hook), _active(self._runtime.launch_exit_hook)
+        metadata = None
+        if enter is not None:
+            metadata = self._kernel.launch_metadata((programs, 1, 1), stream, *arguments)
+        self._run(programs, 1, 1, stream, self._function, self._metadata, metadata, enter, leave, *arguments)
+
+
+def _active(hook: Any) -> Any:
+    """A launch hook, or None where it is an empty chain, which costs time for nothing."""
+    return hook if getattr(hook, "calls", True) else None

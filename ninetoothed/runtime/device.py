@@ -1,0 +1,63 @@
+"""A GPU as a plain value: what choosing a configuration and compiling need to know of it."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class GPU:
+    """A description of a GPU. Equal descriptions compile the same kernels.
+
+    capability: 90 for compute capability 9.0. shared_memory: bytes that one program may have. registers: those of a
+    multiprocessor, of 32 bits. l2: bytes. bandwidth: bytes a second from memory.
+    """
+
+    name: str
+    capability: int
+    multiprocessors: int
+    shared_memory: int
+    registers: int = 65536
+    l2: int = 50 * 2**20
+    bandwidth: float = 3.0e12
+
+    def __str__(self) -> str:
+        return f"{self.name} (sm_{self.capability}, {self.multiprocessors} multiprocessors)"
+
+
+A100 = GPU("A100", 80, 108, 163 * 1024, l2=40 * 2**20, bandwidth=2.0e12)
+H100 = GPU("H100", 90, 132, 227 * 1024, l2=50 * 2**20, bandwidth=3.35e12)
+H200 = GPU("H200", 90, 132, 227 * 1024, l2=60 * 2**20, bandwidth=4.8e12)
+B200 = GPU("B200", 100, 148, 227 * 1024, l2=126 * 2**20, bandwidth=8.0e12)
+
+_PRESETS = (A100, H100, H200, B200)
+
+
+def current(device: Any = None) -> GPU | None:
+    """The GPU behind a CUDA device (the current one by default), or None where there is none."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    device = torch.device("cuda" if device is None else device)
+    return _describe(torch.cuda.current_device() if device.index is None else device.index)
+
+
+@functools.cache
+def _describe(index: int) -> GPU:
+    import torch
+
+    properties = torch.cuda.get_device_properties(index)
+    capability = properties.major * 10 + properties.minor
+    known = next((preset for preset in _PRESETS if preset.name in properties.name), None)
+    return GPU(
+        known.name if known else properties.name,
+        capability,
+        properties.multi_processor_count,
+        getattr(properties, "shared_memory_per_block_optin", 0) or (known or A100).shared_memory,
+        getattr(properties, "regs_per_multiprocessor", 65536),
+        getattr(properties, "L2_cache_size", 0) or (known or A100).l2,
+        known.bandwidth if known else 1.0e12,
+    )
