@@ -3,10 +3,11 @@
     python -m benchmarks.kernels [--op OP ...] [--case CASE] [--dtype TYPE] [--quick] [--cold] [--output STEM]
 
 Each operation is first compared with float64, then timed: the device's time (the median of do_bench; the peers take
-turns in one run), the host's time for one call of a small case, what ours achieves, and the fraction of the
-roofline that this is: the floor set by the fewest bytes and operations, over our time, with ceilings measured in
-the same run. `--cold` adds the time of the first call with empty and with warm caches. STEM.json and STEM.png are
-written.
+turns in one run), the host's time for one call of a small case, what ours achieves, and the fraction of the roofline
+that this is: the floor set by the fewest bytes and operations, over our time, with ceilings measured in the same run.
+`--cold` adds the time of the first call with empty and with warm caches, `--upstream PYTHON` upstream's operators, run
+by another environment's interpreter (see benchmarks/upstream.py). STEM.json and STEM.png are written. The exit status
+is 1 where an operator of ours fails or is wrong.
 """
 
 import argparse
@@ -19,8 +20,11 @@ from tqdm import tqdm
 from benchmarks import cold, measure, peers, tasks
 from benchmarks.figure import draw
 from benchmarks.report import RESULTS, save, slug, table
+from benchmarks.upstream import measured
 
 OURS = "ninetoothed"
+QUICKLY = {"rounds": 1, "warmup": 5, "rep": 20}
+TOLERANCES = {torch.float32: 2e-3, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 
 
 def check(task, calls, args, kwargs):
@@ -30,29 +34,27 @@ def check(task, calls, args, kwargs):
     for peer in tuple(calls):
         try:
             errors[peer] = tasks.relative_error(calls[peer](), expected)
-        except Exception as error:
-            # Another's failure is a result too; ours is a defect.
-            if peer == OURS:
-                raise
+        except Exception as error:  # Whatever stops a peer is a result to be shown, not the end of the run.
             errors[peer] = f"{type(error).__name__}: {error}".splitlines()[0]
             del calls[peer]
     return errors
 
 
-def compare(name, case, dtype, ceilings, quick):
+def compare(name, case, dtype, ceilings, quick, upstream=None):
     """One operation, one case: a plain dictionary of what was measured."""
     task = tasks.load(name)
     args, kwargs = tasks.arguments(task, case, dtype, "cuda")
     with torch.inference_mode():
         calls = peers.calls(task, args, kwargs)
         errors = check(task, calls, args, kwargs)
-        effort = {"rounds": 1, "warmup": 5, "rep": 20} if quick else {}
-        times = measure.device_times(calls, **effort)
-        work = tasks.work(task, args, kwargs, calls["eager"]())
-        small_args, small_kwargs = tasks.arguments(task, "quick", dtype, "cuda")
-        small = peers.calls(task, small_args, small_kwargs)
-        host = {peer: measure.host_time(warmed(small[peer])) for peer in calls if peer in small}
-    seconds = times[OURS] / 1e3
+        times = measure.device_times(calls, **(QUICKLY if quick else {}))
+        work = tasks.work(task, args, kwargs, task.eager(*args, **kwargs))
+        small = peers.calls(task, *tasks.arguments(task, "quick", dtype, "cuda"))
+        host = {peer: measure.host_time(warmed(small[peer])) for peer in calls}
+    if upstream:
+        milliseconds, errors["upstream"] = measured(upstream, name, case, str(dtype).removeprefix("torch."))
+        times |= {} if milliseconds is None else {"upstream": milliseconds}
+    seconds = times.get(OURS, float("nan")) / 1e3
     return {
         "op": name,
         "case": case,
@@ -72,36 +74,49 @@ def warmed(call):
     return call
 
 
-def rows(results):
-    """The printed table's rows; times of peers that cannot do a task are dashes."""
-    for result in results:
-        times = result["milliseconds"]
-        best = min(value for peer, value in times.items() if peer != OURS)
-        memory_bound = not result["operations"]
-        yield (
-            result["op"],
-            result["case"],
-            *(f"{times[peer]:.4f}" if peer in times else "-" for peer in peers.NAMES),
-            f"{times[OURS] / best:.3f}",
-            f"{result['GB/s']:.0f} GB/s" if memory_bound else f"{result['TFLOP/s']:.0f} TFLOP/s",
-            f"{result['roofline']:.0%}",
-            f"{result['host microseconds'][OURS]:.1f}",
-            f"{result['host microseconds']['eager']:.1f}",
-            f"{result['errors'][OURS]:.1e}",
-        )
+def print_results(results):
+    """One line for each result; a peer that can do none of the tasks has no column, and where it fails a dash."""
+    names = [peer for peer in peers.NAMES if any(peer in result["milliseconds"] for result in results)]
+    headings = (
+        "operation",
+        "case",
+        *(f"{peer}, ms" for peer in names),
+        "ours / best",
+        "ours achieves",
+        "of roofline",
+        "host, us",
+        "eager's host, us",
+        "relative error",
+    )
+    print(table(headings, [row(result, names) for result in results]))
 
 
-HEADINGS = (
-    "operation",
-    "case",
-    *(f"{peer}, ms" for peer in peers.NAMES),
-    "ours / best",
-    "ours achieves",
-    "of roofline",
-    "host, us",
-    "eager's host, us",
-    "relative error",
-)
+def row(result, names):
+    times, host = result["milliseconds"], result["host microseconds"]
+    ours = times.get(OURS, float("nan"))
+    best = min((value for peer, value in times.items() if peer != OURS), default=float("nan"))
+    rate = f"{result['TFLOP/s']:.0f} TFLOP/s" if result["operations"] else f"{result['GB/s']:.0f} GB/s"
+    error = result["errors"][OURS]
+    return (
+        result["op"],
+        result["case"],
+        *(f"{times[peer]:.4f}" if peer in times else "-" for peer in names),
+        f"{ours / best:.3f}",
+        rate,
+        f"{result['roofline']:.0%}",
+        f"{host.get(OURS, float('nan')):.1f}",
+        f"{host.get('eager', float('nan')):.1f}",
+        error if isinstance(error, str) else f"{error:.1e}",
+    )
+
+
+def defects(results, dtype):
+    """The (operation, case) pairs for which ours fails, or is farther from float64 than its type explains."""
+
+    def wrong(error):
+        return isinstance(error, str) or not error < TOLERANCES[dtype]
+
+    return [f"{result['op']} ({result['case']})" for result in results if wrong(result["errors"][OURS])]
 
 
 def print_first_calls(first):
@@ -121,6 +136,7 @@ def parse(arguments):
     parser.add_argument("--dtype", default="float16", choices=("float16", "bfloat16", "float32"))
     parser.add_argument("--quick", action="store_true", help="small shapes, few repetitions: does it run at all?")
     parser.add_argument("--cold", action="store_true", help="time first calls too (tuned twins take minutes)")
+    parser.add_argument("--upstream", metavar="PYTHON", help="an interpreter that has upstream's ntops")
     parser.add_argument("--output", help="stem of the files written; default: benchmarks/results/kernels-GPU-TYPE")
     return parser.parse_args(arguments)
 
@@ -148,11 +164,12 @@ def main(arguments=None):
     dtype = getattr(torch, options.dtype)
     ceilings = measure.ceilings(dtype)
     results = [
-        compare(name, case, dtype, ceilings, options.quick) for name, case in tqdm(pairs, disable=None, leave=False)
+        compare(name, case, dtype, ceilings, options.quick, options.upstream)
+        for name, case in tqdm(pairs, disable=None, leave=False)
     ]
     print(f"{torch.cuda.get_device_name()}, {options.dtype}, PyTorch {torch.__version__}; ", end="")
     print(f"copy {ceilings.bytes / 1e12:.2f} TB/s, product {ceilings.operations / 1e12:.0f} TFLOP/s\n")
-    print(table(HEADINGS, rows(results)))
+    print_results(results)
     record = {"dtype": options.dtype, "ceilings": vars(ceilings), "kernels": results}
     if options.cold:
         names = list(dict.fromkeys(name for name, _ in pairs))
@@ -164,7 +181,10 @@ def main(arguments=None):
     stem = options.output or str(RESULTS / f"kernels-{slug(torch.cuda.get_device_name())}-{options.dtype}")
     figure = draw(results, pathlib.Path(f"{stem}.png"), f"{torch.cuda.get_device_name()}, {options.dtype}")
     print(f"\nwritten to {save(f'{stem}.json', record)} and {figure}")
-    return 0
+    broken = defects(results, dtype)
+    if broken:
+        print(f"ours fails or is wrong: {', '.join(broken)}", file=sys.stderr)
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import importlib.util
 
 import torch
 
-NAMES = ("ninetoothed", "triton", "eager", "inductor", "liger")
+NAMES = ("ninetoothed", "triton", "eager", "inductor", "liger", "upstream")
 
 
 def functions(task, args):

@@ -1,12 +1,13 @@
 """`benchmarks.kernels` with the GPU replaced: what it selects, prints, writes and draws."""
 
 import json
+import sys
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from benchmarks import kernels, measure, peers, tasks
+from benchmarks import kernels, measure, peers, tasks, upstream
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
@@ -51,14 +52,42 @@ def test_table_json_and_picture(pretend, tmp_path, capsys):
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_defect_of_ours_is_not_swallowed():
-    def broken(*args):
-        raise RuntimeError("ours")
+@pytest.mark.parametrize("defect", (lambda a, b: a - b, lambda a, b: a.new_full(a.shape, float("nan")), lambda a: a))
+def test_a_defect_of_ours_is_shown_and_told(defect, pretend, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(
+        peers, "functions", lambda task, args: {"ninetoothed": defect, "triton": torch.add, "eager": torch.add}
+    )
+    assert kernels.main(["--quick", "--op", "add", "--output", str(tmp_path / "run")]) == 1
+    captured = capsys.readouterr()
+    assert "| add " in captured.out and "wrong: add (quick)" in captured.err and (tmp_path / "run.json").exists()
 
-    task = tasks.load("add")
-    args, kwargs = tasks.arguments(task, "quick", torch.float32, "cpu")
-    with pytest.raises(RuntimeError, match="ours"):
-        kernels.check(task, {"ninetoothed": broken}, args, kwargs)
+
+UPSTREAM = """
+import torch
+
+class torch_namespace:
+    rotary_position_embedding = staticmethod(lambda input, sin, cos: input * 0)
+
+    @staticmethod
+    def add(input, other):
+        raise ValueError("no such tile")
+"""
+
+
+def test_upstream_is_run_by_an_interpreter_of_its_own(monkeypatch, tmp_path):
+    (tmp_path / "ntops.py").write_text(UPSTREAM + "\ntorch_library, torch = torch, torch_namespace\n")
+    # Stands in for the clock and the GPU of the other interpreter.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        f"sys.path.append({str(upstream.__file__.rsplit('/', 2)[0])!r})\n"
+        "from benchmarks import measure, tasks\n"
+        "arguments = tasks.arguments\n"
+        "tasks.arguments = lambda task, case, dtype, device: arguments(task, case, dtype, 'cpu')\n"
+        "measure.device_times = lambda calls: {name: 2.5 for name in calls}\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert upstream.measured(sys.executable, "rope", "quick", "float32") == (2.5, 1.0)
+    assert upstream.measured(sys.executable, "add", "quick", "float32") == (None, "ValueError: no such tile")
 
 
 def test_cases():
