@@ -22,12 +22,15 @@ from ninetoothed.expr import Expr
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A box of a tile in memory: at `offset` with `strides` where they are known, else at the offsets of a tensor."""
+    """A box of a tile in memory: element (x, y, ...) at `offset + strides[0] * x + strides[1] * y ...`.
+
+    The offset is a tensor where the place is not affine in some dimensions, along which it extends.
+    """
 
     box: forms.Box
     sizes: tuple[int, ...]
-    strides: tuple[int, ...] | None
-    offset: int | torch.Tensor
+    strides: tuple[int, ...]
+    offset: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +58,7 @@ def load(frame: Frame, operation: ir.Load) -> None:
     first = located.parts[0]
     if not first.box:
         result = _fetch(memory, first)
-        if memory.aliased and first.strides is not None:
+        if memory.aliased and isinstance(first.offset, int):
             result = result.clone()
     else:
         result = torch.full(
@@ -81,10 +84,29 @@ def store(frame: Frame, operation: ir.Store) -> None:
 
 
 def _fetch(memory: Memory, part: Part) -> torch.Tensor:
-    if part.strides is None:
-        return memory.flat.take(part.offset)
+    if isinstance(part.offset, torch.Tensor):
+        return _gather(memory, part, part.offset)
     view, flipped = _view(memory.tensor, part.sizes, part.strides, part.offset)
     return view.flip(flipped) if flipped else view
+
+
+def _gather(memory: Memory, part: Part, offset: torch.Tensor) -> torch.Tensor:
+    """Copies of what lies at each offset: single elements, or whole strided blocks."""
+    block = [dim for dim, stride in enumerate(part.strides) if stride]
+    if not block or min(part.strides) < 0:
+        return memory.flat.take(_spelled_out(offset, part.sizes, part.strides, offset.device))
+    first = int(offset.min())
+    sizes, strides = [part.sizes[dim] for dim in block], [part.strides[dim] for dim in block]
+    span = int(offset.max()) - first + 1
+    places = memory.tensor.as_strided((span, *sizes), (1, *strides), memory.tensor.storage_offset() + first)
+    copies = places.index_select(0, (offset - first).flatten())
+    return copies.view(*(n for dim, n in enumerate(offset.shape) if dim not in block), *sizes).permute(
+        _positions([dim for dim in range(offset.dim()) if dim not in block] + block)
+    )
+
+
+def _positions(order: list[int]) -> list[int]:
+    return [order.index(dim) for dim in range(len(order))]
 
 
 def _put(memory: Memory, part: Part, value: torch.Tensor, mask: torch.Tensor | None) -> None:
@@ -92,20 +114,20 @@ def _put(memory: Memory, part: Part, value: torch.Tensor, mask: torch.Tensor | N
     for dim, extent in enumerate(value.shape):
         if extent > 1 and part.sizes[dim] == 1:
             value = value.narrow(dim, extent - 1, 1)
-    if part.strides is not None:
-        sizes = list(part.sizes)
-        for dim, stride in enumerate(part.strides):
-            if stride == 0 and sizes[dim] > 1:
-                value = narrow(value, dim, sizes[dim] - 1, 1)
-                sizes[dim] = 1
-        view, flipped = _view(memory.tensor, tuple(sizes), part.strides, part.offset)
-        view.copy_(value.flip([dim for dim in flipped if value.shape[dim] > 1]) if flipped else value)
+    if isinstance(part.offset, torch.Tensor):
+        offset = _spelled_out(part.offset, part.sizes, part.strides, value.device)
+        if mask is not None:
+            offset, value, mask = torch.broadcast_tensors(offset, value, mask)
+            offset, value = offset[mask], value[mask]
+        memory.flat[offset] = value
         return
-    if mask is None:
-        memory.flat[part.offset] = value
-        return
-    offset, value, mask = torch.broadcast_tensors(part.offset, value, mask)
-    memory.flat[offset[mask]] = value[mask]
+    sizes = list(part.sizes)
+    for dim, stride in enumerate(part.strides):
+        if stride == 0 and sizes[dim] > 1:
+            value = narrow(value, dim, sizes[dim] - 1, 1)
+            sizes[dim] = 1
+    view, flipped = _view(memory.tensor, tuple(sizes), part.strides, part.offset)
+    view.copy_(value.flip([dim for dim in flipped if value.shape[dim] > 1]) if flipped else value)
 
 
 def _view(tensor: torch.Tensor, sizes, strides, offset: int) -> tuple[torch.Tensor, tuple[int, ...]]:
@@ -181,31 +203,28 @@ class _Locator:
         if joint is None or masks:
             masks += [self.box_mask(group, counts) for group in boxes]
             joint = [()]
-        form = self.access.offset
-        rest = self.rest(form, counts, scalars)
-        cut = {dim for box in joint for dim, _, _ in box}
-        if isinstance(rest, int):
-            sizes = tuple(n if c or d in cut else 1 for d, (n, c) in enumerate(zip(counts, form.coefficients)))
-            start = rest + sum(c * s for c, s in zip(form.coefficients, self.frame.starts))
-            if not masks:
-                return Located(sizes, tuple(_strided(box, sizes, form.coefficients, start) for box in joint))
-        offset = self.evaluate(form.expr, counts)
-        if not isinstance(offset, torch.Tensor):
-            offset = torch.full((1,) * len(counts), offset, device=self.frame.call.device)
+        strides = self.access.offset.coefficients
+        start = self.start(self.access.offset, counts, scalars)
+        if self.search and isinstance(start, torch.Tensor) and (affine := _affine(start)):
+            start, steps = affine
+            strides = tuple(map(sum, zip(strides, steps)))
+        varying = {d for d, stride in enumerate(strides) if stride} | {d for box in joint for d, _, _ in box}
+        if isinstance(start, torch.Tensor):
+            varying |= {d for d, extent in enumerate(start.shape) if extent > 1}
+        sizes = tuple(n if d in varying else 1 for d, n in enumerate(counts))
+        if not masks:
+            return Located(sizes, tuple(_part(box, sizes, strides, start) for box in joint))
         mask = _all_of(masks)
-        if mask is not None:
-            offset = torch.where(mask, offset, 0)
-            return Located(tuple(offset.shape), (Part((), tuple(offset.shape), None, offset),), mask)
-        sizes = tuple(n if d in cut else offset.shape[d] for d, n in enumerate(counts))
-        return Located(sizes, tuple(self.indexed(box, sizes, _narrowed(offset, box)) for box in joint))
+        offset = torch.where(mask, _spelled_out(start, sizes, strides, self.frame.call.device), 0)
+        sizes = tuple(offset.shape)
+        return Located(sizes, (Part((), sizes, (0,) * len(sizes), offset),), mask)
 
     def bounds(self, counts, scalars) -> tuple[list[list[forms.Box]], list[torch.Tensor]]:
         """The constraints that may fail: as boxes where they are affine, else as masks."""
         boxes, masks = [], []
         for form, low, high in self.access.constraints:
-            rest = self.rest(form, counts, scalars)
-            if isinstance(rest, int):
-                start = rest + sum(c * s for c, s in zip(form.coefficients, self.frame.starts))
+            start = self.start(form, counts, scalars)
+            if isinstance(start, int):
                 steps = [c * (n - 1) for c, n in zip(form.coefficients, counts) if c]
                 least, most = start + sum(s for s in steps if s < 0), start + sum(s for s in steps if s > 0)
                 if (low is None or low <= least) and (high is None or most <= high):
@@ -221,11 +240,10 @@ class _Locator:
                 masks.append(mask)
         return boxes, masks
 
-    def rest(self, form: forms.Form, counts, scalars) -> Integers:
-        """The part of a form that is not affine; a number where, for these programs, it does not vary."""
-        if form.irregular:
-            return self.evaluate(form.rest, counts)
-        return form.rest_at(scalars)
+    def start(self, form: forms.Form, counts, scalars) -> Integers:
+        """A form at the first element: a number, or a tensor over the dimensions in which it is not affine."""
+        rest = self.evaluate(form.rest, counts) if form.irregular else form.rest_at(scalars)
+        return rest + sum(c * s for c, s in zip(form.coefficients, self.frame.starts))
 
     def evaluate(self, expr: Expr, counts) -> Integers:
         names = self.access.plan.names
@@ -244,24 +262,32 @@ class _Locator:
             _narrowed(mask, box).fill_(True)
         return mask
 
-    def indexed(self, box: forms.Box, sizes, offset: torch.Tensor) -> Part:
-        """A part at given offsets, as a strided one if they turn out to be affine."""
-        if self.search and (steps := _affine(offset)) is not None:
-            strides = tuple(steps)
-            return Part(box, tuple(offset.shape), strides, int(offset[(0,) * offset.dim()]))
-        return Part(box, tuple(offset.shape), None, offset)
 
-
-def _strided(box: forms.Box, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Part:
+def _part(box: forms.Box, sizes: tuple[int, ...], strides: tuple[int, ...], offset: Integers) -> Part:
     extents = list(sizes)
-    for dim, start, count in box:
+    for dim, first, count in box:
         extents[dim] = count
-        offset += strides[dim] * start
+        offset = offset + strides[dim] * first
+    if isinstance(offset, torch.Tensor):
+        offset = _narrowed(offset, box)
     return Part(box, tuple(extents), tuple(c if n > 1 else 0 for c, n in zip(strides, extents)), offset)
 
 
-def _affine(offset: torch.Tensor) -> list[int] | None:
-    """The steps of `offset` along its dimensions, where they are constant."""
+def _spelled_out(offset: Integers, sizes: tuple[int, ...], strides: tuple[int, ...], device) -> torch.Tensor:
+    """The offset of every element."""
+    result = torch.as_tensor(offset, dtype=torch.int64, device=device).reshape(
+        getattr(offset, "shape", (1,) * len(sizes))
+    )
+    for dim, stride in enumerate(strides):
+        if stride:
+            shape = [1] * len(sizes)
+            shape[dim] = sizes[dim]
+            result = result + stride * torch.arange(sizes[dim], device=device).view(shape)
+    return result
+
+
+def _affine(offset: torch.Tensor) -> tuple[int, list[int]] | None:
+    """The first of some offsets and their steps along each dimension, where those are constant."""
     first = offset[(0,) * offset.dim()]
     predicted, steps = first, []
     for dim, extent in enumerate(offset.shape):
@@ -274,7 +300,7 @@ def _affine(offset: torch.Tensor) -> list[int] | None:
             shape[dim] = extent
             predicted = predicted + step * torch.arange(extent, device=offset.device).view(shape)
         steps.append(step)
-    return steps if torch.equal(predicted.expand_as(offset), offset) else None
+    return (int(first), steps) if torch.equal(predicted.expand_as(offset), offset) else None
 
 
 def _between(value: Integers, low: int | None, high: int | None) -> torch.Tensor:

@@ -8,7 +8,7 @@ remain in the rest.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ninetoothed.backends.torch.algebra import Integers, evaluate
 from ninetoothed.expr import Expr, Var
@@ -26,6 +26,7 @@ class Symbolic:
     names: tuple[str | None, ...]
     coefficients: tuple[Expr | None, ...]
     rest: Expr
+    bound: bool = False
 
     def bind(self, integers: Mapping[str, int]) -> Form:
         coefficients = tuple(0 if c is None else int(evaluate(c, integers)) for c in self.coefficients)
@@ -33,6 +34,9 @@ class Symbolic:
         rest = self.rest.subs(integers)
         irregular = frozenset(d for d, name in enumerate(self.names) if name in rest.variables)
         linear = None if irregular else rest.linear(rest.variables)
+        if irregular and not self.bound:
+            # With numbers, what was a division may be none: by 1, say.
+            return replace(split(expr, self.names, ()), bound=True).bind({})
         if linear is None:
             return Form(expr, coefficients, irregular, rest)
         terms, constant = linear
@@ -46,9 +50,10 @@ class Symbolic:
 def split(expr: Expr, names: tuple[str | None, ...], integers: Collection[str]) -> Symbolic:
     """Split `expr` over the dimensions called `names`; `integers` are the names of which the value will be known."""
     dimensions = {name for name in names if name}
+    known = frozenset(integers)
     irregular: set[str] = set()
     for monomial, _ in expr.terms:
-        varying = [atom for atom in monomial if not _variables(atom) <= set(integers)]
+        varying = [atom for atom in monomial if not _variables(atom) <= known]
         if len(varying) > 1 or (varying and not isinstance(varying[0], Var)):
             irregular.update(*(_variables(atom) & dimensions for atom in varying))
     linear = expr.linear(dimensions - irregular)
