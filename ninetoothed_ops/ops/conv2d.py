@@ -98,7 +98,7 @@ def conv2d(
     if isinstance(padding, str):
         input, padding = _padded(input, weight, bias, stride, padding, dilation, groups)
 
-    return operator(input, weight, bias, stride, padding, dilation, groups)
+    return operator(input, weight, bias, _pair(stride), _pair(padding), _pair(dilation), groups)
 
 
 def _padded(input, weight, bias, stride, padding, dilation, groups):

@@ -20,24 +20,14 @@ def allocate(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, 
         raise UnsupportedError(f"ninetoothed::sdpa has no dropout yet, but got dropout_p={dropout_p}; pass 0.0")
     check_product("sdpa", query)
     batch = _batch(query, key, value, enable_gqa)
-    if batch is None or not _masks(attn_mask, query, is_causal):
-        refuse(
-            "sdpa",
-            functional.scaled_dot_product_attention,
-            query,
-            key,
-            value,
-            attn_mask=attn_mask,
-            is_causal=is_causal,
-            scale=scale,
-            enable_gqa=enable_gqa,
-        )
-    if attn_mask is not None:
-        attn_mask.expand(*batch, query.shape[-2], key.shape[-2])  # Raises where it cannot.
+    if batch is None or attn_mask is not None and not _masks(attn_mask, query, key, batch):
+        options = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+        refuse("sdpa", functional.scaled_dot_product_attention, query, key, value, attn_mask, **options)
 
     shape = (*batch, query.shape[-2], value.shape[-1])
-    if query.ndim != len(shape) or len(shape) > 4 or query.is_contiguous():
+    if query.ndim != len(shape) or len(shape) > 4 or query.is_contiguous() or 0 in query.stride():
         return query.new_empty(shape)
+    # As PyTorch: attention over a transposed view of (batch, length, heads, D) is one too.
     leading = sorted(range(len(shape) - 1), key=query.stride, reverse=True)
     return empty_in_order(shape, (*leading, len(shape) - 1), query.dtype, query.device)
 
@@ -63,12 +53,14 @@ def _batch(query, key, value, enable_gqa: bool) -> tuple[int, ...] | None:
         return None
 
 
-def _masks(attn_mask: torch.Tensor | None, query: torch.Tensor, is_causal: bool) -> bool:
-    if attn_mask is None:
-        return True
-    dtypes = (torch.bool, torch.float32, query.dtype)
-
-    return not is_causal and attn_mask.ndim >= 2 and attn_mask.dtype in dtypes and attn_mask.device == query.device
+def _masks(attn_mask, query, key, batch) -> bool:
+    if attn_mask.dtype not in (torch.bool, torch.float32, query.dtype) or attn_mask.device != query.device:
+        return False
+    try:
+        attn_mask.expand(*batch, query.shape[-2], key.shape[-2])
+    except RuntimeError:
+        return False
+    return attn_mask.ndim >= 2
 
 
 def launch(output, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):

@@ -1,0 +1,85 @@
+"""Every operator against PyTorch: values, and shapes, types, devices and strides, real and fake."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import ninetoothed_ops
+from tests.conftest import DEVICE
+from tests.ninetoothed_ops.samples import LABELS, NAMESAKES, Sample, operator, samples
+
+# Relative errors in the Frobenius norm: some roundings of one element.
+TOLERANCES = {torch.float64: 1e-13, torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
+PRODUCTS = {"addmm", "bmm", "conv2d", "mm", "sdpa"}
+
+
+@pytest.fixture(autouse=True)
+def outputs_start_as_nan():
+    """So that an element that no program writes is seen."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def reference(sample: Sample) -> torch.Tensor:
+    """PyTorch's answer, computed in float64."""
+    return sample.map(lambda tensor: tensor.double() if tensor.is_floating_point() else tensor).call(
+        NAMESAKES[sample.operator]
+    )
+
+
+def assert_close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
+    assert actual.shape == expected.shape
+    error = (actual.double() - expected).norm()
+    assert error <= tolerance * expected.norm(), f"relative error {error / expected.norm()}"
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("name, label", LABELS)
+def test_values(name, label, dtype):
+    if DEVICE == "cuda" and dtype is torch.float64 and name in PRODUCTS:
+        pytest.skip("products in float64 are for the CPU")
+    sample = samples(name, dtype)[label]
+
+    actual = sample.call(operator(name))
+
+    assert actual.device.type == DEVICE
+    assert_close(actual, reference(sample), TOLERANCES[actual.dtype if actual.dtype is not torch.float64 else dtype])
+
+
+@pytest.mark.parametrize("name, label", LABELS)
+def test_front_door_is_the_operator(name, label):
+    sample = samples(name)[label]
+
+    torch.testing.assert_close(
+        sample.call(getattr(ninetoothed_ops, name)), sample.call(operator(name)), rtol=0, atol=0, equal_nan=True
+    )
+
+
+@pytest.mark.parametrize("name, label", LABELS)
+def test_shape_type_and_strides_are_those_of_pytorch(name, label):
+    sample = samples(name, torch.float32)[label]
+    actual, expected = sample.call(operator(name)), sample.call(NAMESAKES[name])
+
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    if name != "rope" and "depth" not in label:
+        assert actual.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("name, label", LABELS)
+def test_fakes_tell_what_the_real_ones_are(name, label):
+    sample = samples(name)[label]
+    real = sample.call(operator(name))
+
+    with FakeTensorMode() as mode:
+        fake = sample.map(mode.from_tensor).call(operator(name))
+
+    assert (fake.shape, fake.dtype, fake.device, fake.stride()) == (real.shape, real.dtype, real.device, real.stride())
+
+
+@pytest.mark.parametrize("name, label", LABELS)
+def test_meta_tensors(name, label):
+    sample = samples(name)[label]
+    real, meta = sample.call(operator(name)), sample.map(lambda tensor: tensor.to("meta")).call(operator(name))
+
+    assert meta.is_meta and (meta.shape, meta.dtype) == (real.shape, real.dtype)
