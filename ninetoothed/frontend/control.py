@@ -161,13 +161,15 @@ def _fresh(context: Context, cell: Cell, type: Any) -> tuple[Any, list[Value]]:
 # -- loops -----------------------------------------------------------------------------------------
 
 
-def _carried_types(context: Context, body) -> dict[Cell, Any]:
+def _carried_types(context: Context, body, variable: str | None) -> dict[Cell, Any]:
     """Trace a body once: which variables it changes, and the types that hold them before and after."""
     with region(context) as (operations, journal):
         body()
         after = {cell: cell.value for cell in journal}
         new_types = {cell: _type_of(context, _in_block(context, cell, value)) for cell, value in after.items()}
     _forget_if_stored(context, operations)
+    if not _stores(operations):
+        _load_before(context, operations, variable)
     types = {}
     for cell, before in journal.items():
         if _is_carried(context, cell, before, after[cell]):
@@ -175,6 +177,23 @@ def _carried_types(context: Context, body) -> dict[Cell, Any]:
         elif not _same(before, after[cell]):
             cell.value = UNDEFINED if before is UNDEFINED else before
     return types
+
+
+def _load_before(context: Context, operations, variable: str | None) -> None:
+    """Read tiles that every round of a loop without stores would read again.
+
+    for k: q = load(Q); ...   ->   q = load(Q); for k: ...
+    """
+    nested = tuple(ir.walk(tuple(operations)))
+    inside = {operation.variable for operation in nested if isinstance(operation, ir.For)} | {variable}
+    made = {result for operation in nested for result in ir.results(operation)}
+    for operation in nested:
+        if isinstance(operation, ir.Load):
+            place = operation.access
+            guarded = (e for guard in place.guards for e in (guard.index, guard.size))
+            names = {name for e in (*place.indices, *guarded) for name in e.variables}
+            if not names & inside and not any(value in made for _, value in place.bindings):
+                memory.load_at(context, place, operation.result.hint)
 
 
 def _in_block(context: Context, cell: Cell, value: Any) -> Any:
@@ -188,9 +207,9 @@ def _entry_type(context: Context, cell: Cell, before: Any) -> Any:
     return _type_of(context, operand(context, before) if isinstance(before, TileRef) else before)
 
 
-def _loop(context: Context, body):
+def _loop(context: Context, body, variable: str | None = None):
     """Trace a loop body to a fixed point. Gives (cells, initial, arguments, operations, yields, results, extra)."""
-    types = _carried_types(context, body)
+    types = _carried_types(context, body, variable)
     while True:
         initial = [
             value
@@ -273,7 +292,7 @@ def for_(context: Context, frame: Frame, node: ast.For) -> Any:
         assign(context, frame, node.target, var(variable))
         run(context, frame, node.body)
 
-    types, initial, arguments, operations, yields, _, journal = _loop(context, body)
+    types, initial, arguments, operations, yields, _, journal = _loop(context, body, variable)
     results = _finish(context, types, journal, operations)
     bindings = context.builder.bindings(start, stop, step)
     context.builder.emit(

@@ -127,10 +127,14 @@ def load(context: Context, ref: TileRef, indices=None) -> Value:
     argument = context.argument(ref.parameter)
     if argument.kind == "scalar":
         return _scalar(context, ref.parameter, argument)
-    place = access(context, ref, indices)
+    return load_at(context, access(context, ref, indices), _name(context, ref) if indices is None else None)
+
+
+def load_at(context: Context, place: Access, hint: str | None) -> Value:
+    """Read a place, unless what is there is known already."""
     key = (place.parameter, place.indices, place.guards, place.type)
     if key not in context.loads:
-        result = Value(place.type, _name(context, ref) if indices is None else None)
+        result = Value(place.type, hint)
         context.builder.emit(ir.Load(result, place, location=context.builder.location))
         context.loads[key] = result
     return context.loads[key]
