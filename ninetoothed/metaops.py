@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ninetoothed.arrangement import Arrangement, Shape, Step
 from ninetoothed.errors import ArrangementError, user_line
-from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative
+from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, minimum
 from ninetoothed.symbol import Symbol, as_size, largest, smallest
 
 
@@ -41,11 +41,12 @@ def pull_back(
             )
             inner = inner[1:]
             guards = tuple(map(Guard, here, sizes))
-        case "expand":  # x[0] = y[i]; x[i] where the size turned out to be the wanted one
+        case "expand":  # x[0] = y[i]; x[i] where the size turns out to be the wanted one; x[-1] where it is 0
             dims, wanted = step.arguments
             dims = tuple(d for d in dims if sizes[d] != as_expr(wanted[d]))
-            here = tuple(const(0) if d in dims else i for d, i in enumerate(here))
-            guards = tuple(Guard(const(0), sizes[d]) for d in dims)
+            here = tuple(minimum(i, sizes[d] - 1) if d in dims else i for d, i in enumerate(here))
+            here = tuple(const(0) if d in dims and sizes[d] == 1 else i for d, i in enumerate(here))
+            guards = tuple(Guard(here[d], sizes[d]) for d in dims)
         case "unsqueeze":  # x[] = y[0]
             (dim,) = step.arguments
             here = here[:dim] + here[dim + 1 :]

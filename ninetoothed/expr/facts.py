@@ -7,7 +7,7 @@ is left. Bounds may be symbolic (a lane is at most `size - 1`), so variables bou
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 from types import MappingProxyType
@@ -30,7 +30,7 @@ from ninetoothed.expr.algebra import (
 )
 
 _BUDGET = 60  # steps of one proof: enough for every arrangement seen, and a bound on the time of a hopeless one
-_SAMPLES = 12  # draws that must not refute an inequality before a proof is tried
+_POOL, _SAMPLES = 64, 12  # draws that must not refute an inequality before a proof is tried
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,12 @@ class Range:
         object.__setattr__(self, "lo", None if self.lo is None else as_expr(self.lo))
         object.__setattr__(self, "hi", None if self.hi is None else as_expr(self.hi))
 
+    @property
+    def value(self) -> int | None:
+        """The only value in the range, where there is just one."""
+        one = self.lo is not None and self.lo.is_constant and self.lo == self.hi
+        return self.lo.constant if one else None
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -52,6 +58,7 @@ class Facts:
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
     assumptions: tuple[tuple[Expr, Expr | None, Expr | None], ...] = ()
+    parent: "Facts | None" = field(default=None, compare=False, repr=False)  # these facts, less the last assumption
 
     def __post_init__(self):
         object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))
@@ -64,11 +71,11 @@ class Facts:
 
     def bind(self, name: str, lo=None, hi=None, multiple_of: int = 1) -> "Facts":
         ranges = {key: value for key, value in self.ranges.items() if key != name}
-        return replace(self, ranges={**ranges, name: Range(lo, hi, multiple_of)})
+        return Facts({**ranges, name: Range(lo, hi, multiple_of)}, self.assumptions)
 
     def assume(self, expression, lo=None, hi=None) -> "Facts":
         lo, hi = (None if bound is None else as_expr(bound) for bound in (lo, hi))
-        return replace(self, assumptions=(*self.assumptions, (as_expr(expression), lo, hi)))
+        return Facts(self.ranges, (*self.assumptions, (as_expr(expression), lo, hi)), self)
 
     def range_of(self, name: str) -> Range:
         return self.ranges.get(name, _UNKNOWN)
@@ -84,32 +91,51 @@ class Facts:
         return found
 
     @cached_property
-    def samples(self) -> tuple[Mapping[str, int], ...]:
-        """Some values of the variables for which all the facts hold: where `e < 0` in one, no proof need be tried."""
+    def bare(self) -> "Facts":
+        """The ranges alone."""
+        return (self.parent.bare if self.parent else Facts(self.ranges)) if self.assumptions else self
+
+    @cached_property
+    def pool(self) -> tuple[Mapping[str, int], ...]:
+        """Some values of the variables for which all the facts hold."""
+        if self.assumptions:
+            known = self.assumptions[-1:] if self.parent else self.assumptions
+            return tuple(values for values in (self.parent or self.bare).pool if _allows(known, values))
         random = Random(0)
-        drawn = (_draw(self, random) for _ in range(16 * _SAMPLES))
-        return tuple(itertools.islice((values for values in drawn if values is not None), _SAMPLES))
+        drawn = (_draw(self, random) for _ in range(4 * _POOL))
+        return tuple(itertools.islice((values for values in drawn if values is not None), _POOL))
+
+    @cached_property
+    def samples(self) -> tuple[Mapping[str, int], ...]:
+        return self.pool[:_SAMPLES]
+
+    @cached_property
+    def scaled(self) -> "tuple[Mapping[str, Expr], Facts]":
+        """`m * x'` for each `x` that is a multiple of `m`, and the facts of `x'`."""
+        return _scaled(self)
 
 
 _UNKNOWN = Range()
 
 
 def _draw(facts: Facts, random: Random) -> dict[str, int] | None:
-    """Values within the ranges, the ends often, or None where the draw breaks a fact."""
+    """Values within the ranges, the ends often, or None where they leave nothing to choose."""
     values: dict[str, int] = {}
     typical = random.choice((1, 3, 8, 40))
 
-    def free(names):
-        values.update({name: random.randint(1, typical) for name in sorted(names) if name not in values})
+    def end(bound):
+        for name in bound.variables:
+            if name not in values:
+                values[name] = random.randint(1, typical)
+        return bound.positively(values)
 
     try:
         for name, known in facts.ranges.items():
-            free({n for bound in (known.lo, known.hi) if bound is not None for n in bound.variables} - {name})
             m = known.multiple_of
-            low = -typical if known.lo is None and known.hi is None else None
-            low = known.lo.positively(values) if known.lo is not None else low
-            high = known.hi.positively(values) if known.hi is not None else low + typical * m
-            low = high - typical * m if low is None else low
+            low, high = (None if bound is None else end(bound) for bound in (known.lo, known.hi))
+            if low is None:
+                low = (high if high is not None else 0) - typical * m
+            high = low + typical * m if high is None else high
             low, high = -(-low // m), high // m
             if low > high:
                 return None
@@ -118,20 +144,31 @@ def _draw(facts: Facts, random: Random) -> dict[str, int] | None:
             values[name] = m * (
                 random.choice((low, low, high)) if random.random() < ends else random.randint(low, high)
             )
-        for known, lo, hi in facts.assumptions:
-            free(set().union(*(e.variables for e in (known, lo, hi) if e is not None)))
-            value = known.positively(values)
-            if (lo is not None and value < lo.positively(values)) or (hi is not None and value > hi.positively(values)):
-                return None
     except ZeroDivisionError:
         return None
     return values
 
 
+def _allows(assumptions, values: Mapping[str, int]) -> bool:
+    try:
+        for known, lo, hi in assumptions:
+            value = _at(known, values)
+            if (lo is not None and value < _at(lo, values)) or (hi is not None and value > _at(hi, values)):
+                return False
+    except ZeroDivisionError:
+        return False
+    return True
+
+
+def _at(e: Expr, values: Mapping[str, int]) -> int:
+    """A name of which nothing is known may as well be 1."""
+    return e.positively(values if e.variables <= values.keys() else dict.fromkeys(e.variables, 1) | dict(values))
+
+
 def _refuted(e: Expr, facts: Facts) -> bool:
     for values in facts.samples:
         try:
-            if e.positively({name: values.get(name, 1) for name in e.variables}) < 0:
+            if _at(e, values) < 0:
                 return True
         except ZeroDivisionError:
             continue
@@ -239,19 +276,19 @@ def is_nonnegative(e: Expr, facts: Facts) -> bool:
         return True
     if e.is_constant or _refuted(e, facts):
         return False
-    scaled, scaled_facts = _scale(e, facts)
+    values, scaled = facts.scaled
     try:
-        return _Proof(scaled_facts).nonnegative(scaled)
+        return _Proof(scaled).nonnegative(e.subs(values))
     except _GaveUp:
         return False
 
 
-def _scale(e: Expr, facts: Facts) -> tuple[Expr, Facts]:
-    """Writes `m * x'` for each `x` that is a multiple of `m`, so that what divides shows in the canonical form."""
-    scaled = {name: known.multiple_of for name, known in facts.ranges.items() if known.multiple_of > 1}
-    if not scaled:
-        return e, facts
-    values = {name: var(f"{name}'") * m for name, m in scaled.items()}
+def _scaled(facts: Facts) -> tuple[Mapping[str, Expr], Facts]:
+    multiples = {name: known.multiple_of for name, known in facts.ranges.items() if known.multiple_of > 1}
+    if not multiples:
+        return {}, facts
+    # What divides then shows in the canonical form.
+    values = {name: var(f"{name}'") * m for name, m in multiples.items()}
 
     def convert(bound):
         return None if bound is None else bound.subs(values)
@@ -265,7 +302,12 @@ def _scale(e: Expr, facts: Facts) -> tuple[Expr, Facts]:
             lo, hi = None if lo is None else (lo + (m - 1)) // m, None if hi is None else hi // m
         ranges[name] = Range(lo, hi)
     assumptions = tuple((known.subs(values), convert(lo), convert(hi)) for known, lo, hi in facts.assumptions)
-    return e.subs(values), Facts(ranges, assumptions)
+    scaled = Facts(ranges, assumptions)
+    scaled.__dict__["pool"] = tuple(
+        {f"{name}'" if name in multiples else name: x // multiples.get(name, 1) for name, x in values.items()}
+        for values in facts.pool
+    )
+    return values, scaled
 
 
 class _GaveUp(Exception):
@@ -423,7 +465,7 @@ def _less_a_multiple(e: Expr, slack: Expr) -> Expr | None:
 def simplify(e: Expr, facts: Facts) -> Expr:
     """`e` without the `//`, `%`, `min` and `max` that the ranges decide."""
     e = as_expr(e)
-    if all(isinstance(atom, Var) for atom in e.atoms):
+    if all(isinstance(atom, Var) and facts.range_of(atom.name).value is None for atom in e.atoms):
         return e
     return e.fold(_Simplification(facts))
 
@@ -436,7 +478,8 @@ class _Simplification:
         return const(n)
 
     def var(self, name):
-        return var(name)
+        value = self.facts.range_of(name).value
+        return var(name) if value is None else const(value)
 
     def add(self, operands):
         return sum(operands, start=const(0))
@@ -445,6 +488,8 @@ class _Simplification:
         return math.prod(factors, start=const(coefficient))
 
     def floordiv(self, a, b):
+        if b == 0:  # an empty dimension: no element asks for its index
+            return a
         whole, rest = self.split_multiples(a, b)
         quotient = rest // b
         for atom in quotient.atoms:
@@ -455,6 +500,8 @@ class _Simplification:
         return whole // b + quotient
 
     def mod(self, a, b):
+        if b == 0:
+            return const(0)
         _, rest = self.split_multiples(a, b)
         remainder = rest % b
         atom = remainder.sole_atom
@@ -490,7 +537,7 @@ class _Simplification:
         return maximum(*self.undominated(operands, -1))
 
     def undominated(self, operands, sign):
-        kept, ranges = list(operands), Facts(self.facts.ranges)
+        kept, ranges = list(operands), self.facts.bare
         for operand in operands:
             others = [other for other in kept if other is not operand]
             if any(is_nonnegative((operand - other) * sign, ranges) for other in others):
