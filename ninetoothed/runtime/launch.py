@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._C._dynamo import eval_frame
 
 from ninetoothed import ir
 from ninetoothed.backends import triton
@@ -28,6 +29,19 @@ CAPACITY = 1024
 _TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
+def hidden_from_dynamo(function):
+    """Let `torch.compile` call a function as it is, between graphs, rather than trace it and all that it calls.
+
+    `torch.compiler.disable` does the same through a wrapper that costs half a microsecond a call, and imports Dynamo.
+    """
+    function._torchdynamo_disable = True
+    function._torchdynamo_disable_msg = "a NineToothed kernel: register it with `ninetoothed_ops.register`"
+    action = eval_frame._FrameAction.SKIP
+    eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(action, action))
+    return function
+
+
+@hidden_from_dynamo
 def launch(kernel, args: tuple, kwargs: dict[str, Any]) -> None:
     """Run a kernel (anything with a `definition`) on its arguments.
 
@@ -62,6 +76,7 @@ class KernelSource:
     __repr__ = __str__
 
 
+@hidden_from_dynamo
 def launcher_of(kernel) -> Launcher:
     """The kernel's launcher, made at its first call."""
     try:
@@ -94,6 +109,7 @@ class Launcher:
         """All variants compiled so far."""
         return self._variants.all
 
+    @hidden_from_dynamo
     def __call__(self, args: tuple, kwargs: dict[str, Any]) -> None:
         constants = ()
         if kwargs or len(args) != self._count:

@@ -16,6 +16,7 @@ import torch
 from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.runtime.arguments import Call, is_read_by_host
+from ninetoothed.runtime.compile import Compiled, Loaded, compile_kernel
 from ninetoothed.runtime.variants import Variant
 
 
@@ -55,14 +56,6 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class CompiledVariant:
-    """A compiled kernel with the text that it was compiled from."""
-
-    emitted: triton.Emitted
-    kernel: Any
-
-
-@dataclass(frozen=True)
 class Launch:
     """A launch on a GPU.
 
@@ -70,7 +63,7 @@ class Launch:
     are the positions of 0-d CPU tensors, whose values are read here.
     """
 
-    kernel: Any
+    kernel: Loaded
     programs: int
     pick: Callable[[list], tuple]
     integers: list[int]
@@ -79,37 +72,28 @@ class Launch:
     precision: str | None
 
     @staticmethod
-    def compile(definition: KernelDefinition, variant: Variant) -> CompiledVariant:
-        from ninetoothed.runtime.compile import compile_kernel
-
-        emitted = triton.emit(variant.program)
-        selection = variant.selection
+    def compile(definition: KernelDefinition, variant: Variant) -> Compiled:
+        arguments = zip(definition.parameters, variant.selection.specialisation.arguments, strict=True)
         aligned = frozenset(
-            parameter.name
-            for parameter, argument in zip(definition.parameters, selection.specialisation.arguments, strict=True)
-            if argument.kind == "tensor" and argument.aligned
+            parameter.name for parameter, argument in arguments if argument.kind == "tensor" and argument.aligned
         )
-        configuration = selection.configuration
-        kernel = compile_kernel(
-            emitted, selection.gpu, configuration.num_warps, configuration.num_stages, aligned=aligned
-        )
-        return CompiledVariant(emitted, kernel)
+        chosen = variant.selection.configuration
+        emitted = triton.emit(variant.program)
+        return compile_kernel(emitted, variant.selection.gpu, chosen.num_warps, chosen.num_stages, aligned)
 
     @classmethod
     def of(cls, definition: KernelDefinition, variant: Variant, call: Call, integers: Mapping[str, int], place):
         emitted = variant.compiled.emitted
         positions = {parameter.name: position for position, parameter in enumerate(definition.parameters)}
-        numbers = [integers[argument.source] for argument in emitted.arguments if argument.kind == "integer"]
-        following = iter(range(len(positions), len(positions) + len(numbers)))
-        order = [
-            next(following) if argument.kind == "integer" else positions[argument.source]
-            for argument in emitted.arguments
-        ]
+        numbers = [argument.source for argument in emitted.arguments if argument.kind == "integer"]
+        positions |= {name: len(definition.parameters) + position for position, name in enumerate(numbers)}
+        with torch.cuda.device(place):
+            kernel = variant.compiled.on(place.index)
         return cls(
-            variant.compiled.kernel,
+            kernel,
             emitted.programs(integers),
-            _picker(order),
-            numbers,
+            _picker([positions[argument.source] for argument in emitted.arguments]),
+            [integers[name] for name in numbers],
             tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, place)),
             place.index,
             variant.precision,
@@ -120,13 +104,14 @@ class Launch:
             raw[position] = args[position].item()
         values = self.pick(raw + self.integers)
         if torch._C._cuda_getDevice() == self.device:
-            self.kernel.launch(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
+            self.kernel(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
         else:
             with torch.cuda.device(self.device):
-                self.kernel.launch(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
+                self.kernel(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
 
 
 def _picker(order: list[int]) -> Callable[[list], Any]:
+    """Takes the items at some positions, as a tuple also where they are fewer than two."""
     if len(order) > 1:
         return itemgetter(*order)
     return lambda values: tuple(values[position] for position in order)

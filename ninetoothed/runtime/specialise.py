@@ -186,7 +186,7 @@ def _argument(kind: str, value: Any, double: bool, device: torch.device) -> Argu
     if is_read_by_host(value, device):
         return Argument("scalar", dtypes.from_torch(value.dtype))
     if isinstance(value, torch.Tensor):
-        aligned = value.data_ptr() % ALIGNMENT == 0
+        aligned = device.type != "cuda" or value.data_ptr() % ALIGNMENT == 0
         return Argument("tensor", dtypes.from_torch(value.dtype), _is_wide(value), aligned)
     return Argument("scalar", _number_type(value, double))
 
@@ -202,8 +202,10 @@ def _number_type(value, double: bool) -> DType:
 
 
 def _is_wide(tensor: torch.Tensor) -> bool:
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return max(last, tensor.numel()) >= WIDE
+    """Whether an offset, an index or a size may need more than 32 bits."""
+    extents = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size != 1]
+    last = sum((size - 1) * stride for size, stride in extents)
+    return max(last, tensor.numel(), *(max(pair) for pair in extents), 0) >= WIDE
 
 
 def next_power_of_two(n: int) -> int:

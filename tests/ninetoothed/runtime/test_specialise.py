@@ -17,12 +17,10 @@ from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 from tests.ninetoothed.runtime.definitions import BLOCK, define, elementwise
 
-CPU = torch.device("cpu")
 
-
-def classify(definition, *arguments, **constants):
+def classify(definition, *arguments, device="cuda:0", **constants):
     plan, call = Plan(definition), Call(arguments, tuple(sorted(constants.items())))
-    return specialise(plan, call, measure(plan, call), CPU)
+    return specialise(plan, call, measure(plan, call), torch.device(device))
 
 
 def rows(count=2, **options):
@@ -83,6 +81,8 @@ class TestClasses:
         spec = classify(elementwise(2), torch.zeros(8, dtype=torch.bool), torch.zeros(9)[1:], BLOCK=64)
         assert [argument.dtype for argument in spec.arguments] == [dtypes.int1, dtypes.float32]
         assert [argument.aligned for argument in spec.arguments] == [True, False]
+        spec = classify(elementwise(2), torch.zeros(8), torch.zeros(9)[1:], BLOCK=64, device="cpu")
+        assert all(argument.aligned for argument in spec.arguments), "it matters on GPUs alone"
         assert dict(spec.constants) == {"BLOCK": 64, "a_stride_0": 1, "b_stride_0": 1}
 
     def test_divisible_by_16(self):
@@ -145,6 +145,7 @@ class TestClasses:
         assert is_wide(strided((2, 1), (2**31, 1)))
         assert not is_wide(strided((1, 2), (2**31, 1)))
         assert is_wide(strided((2**16, 2**16), (0, 0))), "indices count too"
+        assert is_wide(strided((0, 2**31), (1, 1))), "sizes too"
 
     def test_untouched_parameters_leave_no_trace(self):
         definition = elementwise(touched="xz")
@@ -175,12 +176,12 @@ class TestScalars:
         assert classify(self.definition, torch.zeros(5).double(), 0.5).arguments[1].dtype == dtypes.float64
 
     def test_tensors_are_read_in_the_kernel(self):
-        argument = classify(self.definition, torch.zeros(5), torch.tensor(0.5, dtype=torch.float16)).arguments[1]
+        half = torch.tensor(0.5, dtype=torch.float16)
+        argument = classify(self.definition, torch.zeros(5), half, device="cpu").arguments[1]
         assert (argument.kind, argument.dtype) == ("tensor", dtypes.float16)
 
     def test_a_tensor_on_the_cpu_is_read_by_the_host(self):
-        plan, call = Plan(self.definition), Call((torch.zeros(5), torch.tensor(0.5, dtype=torch.float16)))
-        argument = specialise(plan, call, measure(plan, call), torch.device("cuda:0")).arguments[1]
+        argument = classify(self.definition, torch.zeros(5), torch.tensor(0.5, dtype=torch.float16)).arguments[1]
         assert (argument.kind, argument.dtype) == ("scalar", dtypes.float16)
 
     def test_compile_time_values_of_different_types_differ(self):

@@ -1,0 +1,343 @@
+import contextlib
+import copy
+import dataclasses
+import enum
+import threading
+
+import numpy
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import ninetoothed
+from ninetoothed import Symbol, Tensor, block_size, frontend
+from ninetoothed.errors import ArgumentError, ArgumentTypeError
+from ninetoothed.runtime import launch, prepared
+from ninetoothed.runtime.device import H200
+
+BLOCK = Symbol("BLOCK", constexpr=True)
+
+
+def tiles(*tensors):
+    return tuple(tensor.tile((BLOCK,)) for tensor in tensors)
+
+
+def add_application(x, y, z):
+    z = x + y
+
+
+def scale_application(x, factor, z):
+    z = x * factor
+
+
+def make_add():
+    return ninetoothed.make(tiles, add_application, tuple(Tensor(1) for _ in range(3)))
+
+
+def scaled(tensor):
+    """A kernel that multiplies by a scalar, arranged as `Tensor(0)` and its options say."""
+
+    def arrangement(x, factor, z):
+        return *tiles(x), factor, *tiles(z)
+
+    return ninetoothed.make(arrangement, scale_application, (Tensor(1), tensor, Tensor(1)))
+
+
+def nans(*shape, **options):
+    return torch.full(shape, float("nan"), **options)
+
+
+@pytest.fixture
+def traces(monkeypatch):
+    """A list that grows by one for each trace."""
+    seen = []
+    trace = frontend.trace
+    monkeypatch.setattr(frontend, "trace", lambda *args: seen.append(args) or trace(*args))
+    return seen
+
+
+class TestCalls:
+    def test_the_result(self):
+        add = make_add()
+        for size in (1, 63, 64, 65, 1000):
+            x, y, z = torch.randn(size), torch.randn(2 * size)[::2], nans(size)
+            assert add(x, y, z, BLOCK=64) is None
+            assert torch.equal(z, x + y)
+
+    def test_by_keyword_and_with_numpy(self):
+        x, y, z = torch.randn(9), torch.randn(9), nans(9)
+        make_add()(x, z=z, y=y, BLOCK=numpy.int64(4))
+        assert torch.equal(z, x + y)
+        scaled(Tensor(0))(x, numpy.float64(0.5), z, BLOCK=4)
+        assert torch.equal(z, x * 0.5)
+
+    def test_nothing_is_traced_or_run_for_no_element(self, traces):
+        make_add()(*(torch.empty(0) for _ in range(3)), BLOCK=64)
+        assert not traces
+
+    def test_no_element_is_checked_all_the_same(self):
+        with pytest.raises(ArgumentError, match="outermost shapes"):
+            make_add()(torch.empty(0), torch.empty(0), torch.empty(1), BLOCK=64)
+
+    def test_outermost_shapes_must_agree(self):
+        with pytest.raises(ArgumentError, match=r"parameters `x` \(3,\) and `y` \(4,\) differ"):
+            make_add()(torch.zeros(12), torch.zeros(13), torch.zeros(12), BLOCK=4)
+
+    def test_an_output_must_not_overlap(self):
+        add = make_add()
+        z = nans(1).expand(9)
+        for _ in range(2):
+            with pytest.raises(ArgumentError, match="`z` is written to"):
+                add(torch.zeros(9), torch.zeros(9), z, BLOCK=4)
+        assert torch.isnan(z).all()
+        add(z, z, result := torch.zeros(9), BLOCK=4)
+        assert torch.isnan(result).all()
+
+    def test_tensors_that_require_grad(self):
+        x, y = torch.randn(9, requires_grad=True), torch.nn.Parameter(torch.randn(9))
+        z = nans(9, requires_grad=True)
+        make_add()(x, y, z, BLOCK=4)
+        assert torch.equal(z, x + y) and z.requires_grad and z.is_leaf
+
+    def test_inference_tensors(self):
+        with torch.inference_mode():
+            z = nans(9)
+        x = torch.randn(9)
+        make_add()(x, x, z, BLOCK=4)
+        assert torch.equal(z, x + x)
+
+    @pytest.mark.parametrize("factor", (3, 0.5, True, -(2**40)))
+    def test_run_time_scalars(self, factor, traces):
+        kernel, x = scaled(Tensor(0)), torch.randn(9)
+        for value in (factor, type(factor)(factor / 2)):
+            z = nans(9)
+            kernel(x, value, z, BLOCK=4)
+            assert torch.allclose(z, x * value)
+        assert len(traces) == 1
+
+    def test_tensors_as_scalars(self):
+        kernel, x = scaled(Tensor(0)), torch.randn(9)
+        for factor in (torch.tensor(0.5), torch.tensor(3), torch.tensor(2.0).double()):
+            z = nans(9)
+            kernel(x, factor, z, BLOCK=4)
+            assert torch.allclose(z, (x * factor).float())
+
+    def test_compile_time_scalars(self, traces):
+        kernel, x, z = scaled(Tensor(0, constexpr=True)), torch.randn(9), nans(9)
+        for factor in (2, 2.0, 1, True, 2, 2.0, 1, True):
+            kernel(x, factor, z, BLOCK=4)
+            assert torch.equal(z, x * factor)
+        assert len(traces) == 4
+        with pytest.raises(ArgumentTypeError, match="`factor` is known when compiling"):
+            kernel(x, [1], z, BLOCK=4)
+
+    def test_values_that_are_given_when_making(self):
+        kernel, x, z = scaled(Tensor(0, constexpr=True, value=3)), torch.randn(9), nans(9)
+        kernel(x, z, BLOCK=4)
+        assert torch.equal(z, x * 3)
+        for _ in range(2):
+            with pytest.raises(ArgumentError, match="value=3"):
+                kernel(x, 4, z, BLOCK=4)
+        kernel(x, 3, z, BLOCK=8)
+
+    def test_parameters_that_are_never_touched(self):
+        def arrangement(x, unused, z):
+            return *tiles(x), unused.tile((1, 3)), *tiles(z)
+
+        def application(x, unused, z):
+            z = x + 1
+
+        kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(2), Tensor(1)))
+        x, z = torch.randn(9), nans(9)
+        for unused in (None, torch.zeros(7), torch.zeros(2, 2, device="meta"), "text"):
+            kernel(x, unused, z.fill_(0), BLOCK=4)
+            assert torch.equal(z, x + 1)
+
+    def test_enums(self):
+        def application(x, mode, z):
+            if mode is Mode.NEGATE:
+                z = -x
+            else:
+                z = x
+
+        def arrangement(x, mode, z):
+            return *tiles(x), mode, *tiles(z)
+
+        kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(0, constexpr=True), Tensor(1)))
+        x, z = torch.randn(9), nans(9)
+        for mode, expected in ((Mode.NEGATE, -x), (Mode.KEEP, x)):
+            kernel(x, mode, z, BLOCK=4)
+            assert torch.equal(z, expected)
+
+
+class Mode(enum.Enum):
+    KEEP = 1
+    NEGATE = 2
+
+
+class TestTracing:
+    def test_fakes_are_refused_on_hits_too(self):
+        add = make_add()
+        tensors = [torch.zeros(9) for _ in range(3)]
+        add(*tensors, BLOCK=4)
+        with FakeTensorMode() as mode, pytest.raises(ArgumentTypeError, match="`x` is given a `FakeTensor`"):
+            add(*(mode.from_tensor(tensor) for tensor in tensors), BLOCK=4)
+        with pytest.raises(ArgumentTypeError, match="`x` is given a tensor on the meta device"):
+            add(*(tensor.to("meta") for tensor in tensors), BLOCK=4)
+        with pytest.raises(ArgumentTypeError, match="vmap"):
+            torch.vmap(lambda row: add(row, row, row, BLOCK=4) or row)(torch.zeros(2, 9))
+
+    def test_torch_compile_leaves_kernels_between_its_graphs(self):
+        add = make_add()
+        graphs = []
+
+        def backend(graph, _):
+            graphs.append([node.target for node in graph.graph.nodes if node.op == "call_function"])
+            return graph
+
+        def function(x):
+            z = torch.full_like(x, float("nan"))
+            add(x * 2, x, z, BLOCK=4)
+            return z + 1
+
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend=backend, dynamic=True)
+        for size in (9, 10):
+            x = torch.randn(size)
+            assert torch.allclose(compiled(x), x * 3 + 1)
+        assert len(graphs) == 2, graphs
+        with pytest.raises(torch._dynamo.exc.Unsupported, match="ninetoothed_ops.register"):
+            torch.compile(function, backend=backend, fullgraph=True)(torch.zeros(9))
+
+
+class TestCaches:
+    def test_a_hit_is_bound_to_nothing(self):
+        add = make_add()
+        for _ in range(3):
+            x, y, z = torch.randn(9), torch.randn(9), nans(9)
+            add(x, y, z, BLOCK=4)
+            assert torch.equal(z, x + y)
+        assert len(launch.launcher_of(add).variants) == 1
+
+    def test_types_devices_and_strides_tell_calls_apart(self):
+        add = make_add()
+        x = torch.arange(20)
+        for y in (x, x.double(), x.flip(0), x.half(), x.expand(20), torch.tensor([3]).expand(20)):
+            z = torch.zeros(20, dtype=torch.float64)
+            add(x, y, z, BLOCK=4)
+            assert torch.equal(z, x + y.double())
+
+    def test_signatures_are_bounded(self, monkeypatch):
+        monkeypatch.setattr(launch, "CAPACITY", 8)
+        add = make_add()
+        for size in [*range(100, 130), *range(100, 110)]:
+            x, z = torch.randn(size), nans(size)
+            add(x, x, z, BLOCK=64)
+            assert torch.equal(z, x + x)
+            assert len(launch.launcher_of(add)._prepared) <= 8
+
+    def test_precision_counts_where_there_is_a_product_of_float32(self, traces):
+        def arrangement(x, y, z):
+            return x.tile((-1, -1)), y.tile((-1, -1)), z.tile((-1, -1))
+
+        def application(x, y, z):
+            z = ninetoothed.language.dot(x, y)
+
+        dot = ninetoothed.make(arrangement, application, tuple(Tensor(2) for _ in range(3)))
+        add = make_add()
+        before = torch.get_float32_matmul_precision()
+        try:
+            for precision in ("highest", "high", "highest", "high"):
+                torch.set_float32_matmul_precision(precision)
+                for dtype in (torch.float32, torch.float16):
+                    x, z = torch.eye(16, dtype=dtype), nans(16, 16, dtype=dtype)
+                    dot(x, x, z)
+                    assert torch.equal(z, x)
+                add(x[0], x[0], z[0], BLOCK=4)
+        finally:
+            torch.set_float32_matmul_precision(before)
+        assert len(traces) == 2 + 1 + 1
+        assert [specialisation.dot_precision for _, specialisation in traces][::3] == ["highest", "high"]
+
+    def test_copies_start_afresh(self):
+        add = make_add()
+        x = torch.randn(9)
+        add(x, x, nans(9), BLOCK=4)
+        for other in (copy.copy(add), copy.deepcopy(add)):
+            other(x, x, z := nans(9), BLOCK=4)
+            assert torch.equal(z, x + x)
+        assert launch.launcher_of(copy.deepcopy(add)).variants == ()
+
+    def test_threads(self, traces):
+        add, failures = make_add(), []
+
+        def work(seed):
+            generator = torch.Generator().manual_seed(seed)
+            for _ in range(20):
+                size = int(torch.randint(1, 50, (), generator=generator))
+                x, z = torch.randn(size), nans(size)
+                add(x, x, z, BLOCK=8)
+                if not torch.equal(z, x + x):
+                    failures.append(size)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        assert len(traces) == len(launch.launcher_of(add).variants)
+
+
+class TestSource:
+    def test_the_program_of_a_call(self):
+        program = launch.program(make_add(), (torch.zeros(9),) * 3, {"BLOCK": 4})
+        assert [parameter.name for parameter in program.parameters] == ["x", "y", "z"]
+
+    def test_the_text_and_the_configuration(self):
+        size = block_size()
+        kernel = ninetoothed.make(
+            lambda x, y, z: tuple(tensor.tile((size,)) for tensor in (x, y, z)),
+            add_application,
+            tuple(Tensor(1) for _ in range(3)),
+            num_warps=2,
+        )
+        source = launch.source(kernel, (torch.zeros(1000),) * 3, {}, gpu=H200)
+        assert source.configuration.num_warps == 2 and source.gpu == H200
+        assert "def " in source.text and source.text in str(source) and "num_warps=2" in repr(source)
+        assert launch.launcher_of(kernel).variants == ()
+
+
+class Recorder:
+    """Stands for a compiled kernel, loaded or not."""
+
+    def __init__(self, emitted):
+        self.emitted = emitted
+        self.calls = []
+
+    def on(self, device):
+        return self
+
+    def __call__(self, programs, arguments, stream):
+        self.calls.append((programs, arguments, stream))
+
+
+def test_a_launch_passes_pointers_scalars_and_integers_in_the_order_of_the_text(monkeypatch):
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7 + device, raising=False)
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
+    kernel, x, half, z = scaled(Tensor(0)), torch.zeros(1001), torch.tensor(0.5, dtype=torch.float16), torch.zeros(1001)
+    launcher = launch.launcher_of(kernel)
+    variant = launcher.trace((x, 2.0, z), {"BLOCK": 64}, gpu=H200)
+    recorder = Recorder(prepared.triton.emit(variant.program))
+    call = launch.Call((x, half, z), (("BLOCK", 64),))
+    ready = prepared.Launch.of(
+        launcher.definition,
+        dataclasses.replace(variant, compiled=recorder),
+        call,
+        variant.selection.values,
+        torch.device("cuda:0"),
+    )
+    ready.run(call.arguments, [x.data_ptr(), half.data_ptr(), z.data_ptr()])
+    expected = {"x": x.data_ptr(), "factor": 0.5, "z": z.data_ptr(), "x_size_0": 1001}
+    assert recorder.calls == [(16, tuple(expected[argument.source] for argument in recorder.emitted.arguments), 7)]
