@@ -176,7 +176,7 @@ def squeeze(arrangement: Arrangement, level: int, dims) -> Arrangement:
     """Takes dimensions of size 1 away."""
     fail = _failure("squeeze", arrangement, level)
     before = arrangement.levels[level]
-    dims = _dimensions(dims if isinstance(dims, tuple | list) else (dims,), before, fail)
+    dims = _dimensions(dims, before, fail)
     for dim in dims:
         if isinstance(before[dim], int) and before[dim] != 1:
             raise fail(f"dimension {dim} has size {before[dim]}", "only a dimension of size 1 can be squeezed")
@@ -218,7 +218,7 @@ def pad(arrangement: Arrangement, level: int, padding) -> Arrangement:
     """`padding` is `((before, after), ...)`, one pair a dimension; what is added is out of bounds."""
     fail = _failure("pad", arrangement, level)
     before = arrangement.levels[level]
-    pairs = tuple(padding)
+    pairs = tuple(padding) if isinstance(padding, tuple | list) else (padding,)
     if len(pairs) != len(before) or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
         raise fail(f"the padding is {padding}", f"give {len(before)} pairs (before, after), one a dimension")
     pairs = tuple(_sizes(pair, "padding", fail) for pair in pairs)
@@ -268,7 +268,7 @@ def _full_key(key, ndim, fail):
 def _position(item, size: int | Symbol, dim, fail):
     try:
         at = as_size(item)
-    except TypeError:
+    except (TypeError, ArrangementError):
         raise fail(f"dimension {dim} is indexed by {item!r}", "use ints, symbols, slices, None and ...") from None
     if isinstance(at, int) and isinstance(size, int) and not -size <= at < size:
         raise fail(f"index {at} is out of range for dimension {dim} of size {size}", f"use {-size} to {size - 1}")
@@ -280,7 +280,7 @@ def _slice(item: slice, size, dim, fail):
     try:
         start, stop = (None if bound is None else as_size(bound) for bound in (item.start, item.stop))
         step = 1 if item.step is None else as_size(item.step)
-    except TypeError:
+    except (TypeError, ArrangementError):
         raise fail(f"dimension {dim} is sliced by {item}", "the bounds of a slice are ints or symbols") from None
     if not isinstance(step, int) or step == 0:
         raise fail(f"dimension {dim} is sliced with step {step}", "a step is an int other than 0")
@@ -321,7 +321,7 @@ def _failure(operation, arrangement, level):
 def _sizes(values, name, fail) -> Shape:
     try:
         return tuple(map(as_size, values if isinstance(values, tuple | list) else (values,)))
-    except TypeError as error:
+    except (TypeError, ArrangementError) as error:
         raise fail(f"{name} is {values!r}: {error}", "sizes are ints or symbols") from None
 
 
@@ -340,7 +340,7 @@ def _dimension(dim, count, fail, wrap=None) -> int:
 
 
 def _dimensions(dims, shape, fail) -> tuple[int, ...]:
-    dims = tuple(_dimension(dim, len(shape), fail) for dim in dims)
+    dims = tuple(_dimension(dim, len(shape), fail) for dim in (dims if isinstance(dims, tuple | list) else (dims,)))
     if len(set(dims)) != len(dims):
         raise fail(f"{dims} names a dimension twice", "name each once")
     return dims
