@@ -372,7 +372,8 @@ def test_python_numbers_do_not_widen():
         y = x * 2.5 + 1
 
     x = randn(50, dtype=torch.float16)
-    torch.testing.assert_close(run(application, x), x * 2.5 + 1)
+    # A GPU may fuse the two into one rounding.
+    torch.testing.assert_close(run(application, x), x * 2.5 + 1, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16, torch.float32, torch.float64))
