@@ -1,4 +1,5 @@
-"""Integer expressions: canonical when built (`algebra`), and what can be proved of them (`facts`)."""
+"""Integer expressions: canonical when built (`algebra`), what is known of variables (`facts`),
+and what follows from it (`intervals`, `proof`, `simplification`)."""
 
 from ninetoothed.expr.algebra import (
     Expr,
@@ -14,7 +15,10 @@ from ninetoothed.expr.algebra import (
     minimum,
     var,
 )
-from ninetoothed.expr.facts import Facts, Range, bounds, divisor, is_nonnegative, simplify
+from ninetoothed.expr.facts import Facts, Range
+from ninetoothed.expr.intervals import bounds, divisor
+from ninetoothed.expr.proof import is_nonnegative
+from ninetoothed.expr.simplification import simplify
 
 __all__ = [
     "Expr",

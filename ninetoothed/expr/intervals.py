@@ -1,0 +1,99 @@
+"""Constant bounds and divisors of expressions, by interval arithmetic."""
+
+import math
+
+from ninetoothed.expr.algebra import Atom, Expr, FloorDiv, Max, Min, Mod, Monomial, Var, as_expr
+from ninetoothed.expr.facts import Facts
+
+
+def divisor(e: Expr, facts: Facts) -> int:
+    """The largest constant known to divide `e` (0 where `e` is 0)."""
+    return math.gcd(*(term_divisor(monomial, coefficient, facts) for monomial, coefficient in as_expr(e).terms), 0)
+
+
+def term_divisor(monomial: Monomial, coefficient: int, facts: Facts) -> int:
+    return math.prod((_atom_divisor(atom, facts) for atom in monomial), start=abs(coefficient))
+
+
+def _atom_divisor(atom: Atom, facts: Facts) -> int:
+    if isinstance(atom, Var):
+        return facts.range_of(atom.name).multiple_of
+    if isinstance(atom, Mod):
+        return math.gcd(divisor(atom.numerator, facts), divisor(atom.denominator, facts)) or 1
+    if isinstance(atom, FloorDiv):
+        d = atom.denominator.constant if atom.denominator.is_constant else 0
+        n = divisor(atom.numerator, facts)
+        return n // d if d and n % d == 0 and n else 1
+    return math.gcd(*(divisor(operand, facts) for operand in atom.operands)) or 1
+
+
+def bounds(e: Expr, facts: Facts) -> tuple[int | None, int | None]:
+    """Constants `(lo, hi)` with `lo <= e <= hi`; `None` where none is known."""
+    e = as_expr(e)
+    total = (0, 0)
+    for monomial, coefficient in e.terms:
+        product = (coefficient, coefficient)
+        for atom in monomial:
+            product = _times(product, _atom_bounds(atom, facts))
+        total = (_plus(total[0], product[0]), _plus(total[1], product[1]))
+    if facts.assumptions and not e.is_constant:
+        c = e.constant_term
+        for known in facts.assumed.get(e - c if c else e, ()):
+            lo, hi = (bound.constant + c if bound is not None and bound.is_constant else None for bound in known)
+            total = _tighter(total, (lo, hi))
+    return total
+
+
+def _plus(a, b):
+    return None if a is None or b is None else a + b
+
+
+def _tighter(a, b):
+    lows = [x for x in (a[0], b[0]) if x is not None]
+    highs = [x for x in (a[1], b[1]) if x is not None]
+    return max(lows, default=None), min(highs, default=None)
+
+
+def _times(a, b):
+    """The interval of products; an end is unknown where a factor that it needs is."""
+    corners = []
+    for x, x_sign in ((a[0], -1), (a[1], 1)):
+        for y, y_sign in ((b[0], -1), (b[1], 1)):
+            if x == 0 or y == 0:
+                corners.append(0)
+            elif x is not None and y is not None:
+                corners.append(x * y)
+            else:
+                sign = (x_sign if x is None else x) * (y_sign if y is None else y)
+                corners.append(math.copysign(math.inf, sign))
+    low, high = min(corners), max(corners)
+    return None if low == -math.inf else low, None if high == math.inf else high
+
+
+def _atom_bounds(atom: Atom, facts: Facts) -> tuple[int | None, int | None]:
+    if isinstance(atom, Var):
+        known = facts.range_of(atom.name)
+        low = None if known.lo is None else bounds(known.lo, facts)[0]
+        high = None if known.hi is None else bounds(known.hi, facts)[1]
+        m = known.multiple_of
+        return None if low is None else -(-low // m) * m, None if high is None else high // m * m
+    if isinstance(atom, Min | Max):
+        lows, highs = zip(*(bounds(operand, facts) for operand in atom.operands), strict=True)
+        pick, loose, tight = (max, lows, highs) if isinstance(atom, Max) else (min, highs, lows)
+        # A maximum is at least each operand that is known, and at most the largest only where all are known.
+        near = pick((x for x in loose if x is not None), default=None)
+        far = None if None in tight else pick(tight)
+        return (near, far) if isinstance(atom, Max) else (far, near)
+    low, high = bounds(atom.numerator, facts)
+    d_low, d_high = bounds(atom.denominator, facts)
+    d_low = max(d_low or 1, 1)
+    if isinstance(atom, Mod):
+        top = None if d_high is None else d_high - 1
+        if low is not None and low >= 0 and high is not None:
+            top = high if top is None else min(high, top)
+        return 0, top
+    if low is not None:
+        low = low // (d_low if low < 0 else d_high) if low < 0 or d_high else 0
+    if high is not None:
+        high = high // (d_low if high >= 0 else d_high) if high >= 0 or d_high else -1
+    return low, high

@@ -1,0 +1,180 @@
+"""Proofs that an expression is at least 0. One that is not found is never a proof of the contrary.
+
+A proof of `e >= 0` replaces one variable or atom of `e` at a time by a bound that makes `e` smaller, until a constant
+is left. Bounds may be symbolic (a lane is at most `size - 1`), so variables bound last are replaced first.
+"""
+
+from dataclasses import dataclass
+
+from ninetoothed.expr.algebra import Atom, Expr, FloorDiv, Max, Min, Mod, Var, as_expr, const, of_atom
+from ninetoothed.expr.facts import Facts, refuted
+from ninetoothed.expr.intervals import bounds
+
+_BUDGET = 60  # steps of one proof: enough for every arrangement seen, and a bound on the time of a hopeless one
+
+
+def is_nonnegative(e: Expr, facts: Facts) -> bool:
+    """Whether `e >= 0` is proved."""
+    e = as_expr(e)
+    low = bounds(e, facts)[0]
+    if low is not None and low >= 0:
+        return True
+    if e.is_constant or refuted(e, facts):
+        return False
+    values, scaled = facts.scaled
+    try:
+        return _Proof(scaled).nonnegative(e.subs(values))
+    except _GaveUp:
+        return False
+
+
+class _GaveUp(Exception):
+    """The budget of a proof is spent."""
+
+
+class _Proof:
+    """One search: what was tried is not tried again, and the number of steps is bounded."""
+
+    def __init__(self, facts: Facts):
+        self.facts = facts
+        self.order = {name: i for i, name in enumerate(facts.ranges)}
+        self.tried: set[Expr] = set()
+        self.proved: set[Expr] = set()
+        self.left = _BUDGET
+
+    def nonnegative(self, e: Expr) -> bool:
+        low = bounds(e, self.facts)[0]
+        if low is not None:
+            if low >= 0:
+                return True
+            if e.is_constant:
+                return False
+        if e in self.tried or refuted(e, self.facts):
+            return e in self.proved
+        if not self.left:
+            raise _GaveUp
+        self.tried.add(e)
+        self.left -= 1
+        found = any(self.nonnegative(smaller) for smaller in self.smaller(e))
+        if found:
+            self.proved.add(e)
+        return found
+
+    def smaller(self, e: Expr):
+        """Expressions that are at most `e`."""
+        for atom in sorted(e.atoms, key=self.rank, reverse=True):
+            coefficient, rest = split(e, atom)
+            sign = self.sign(coefficient)
+            if sign:
+                for bound in self.bounds_of(atom, coefficient, lower=sign > 0):
+                    if bound is not None:
+                        yield coefficient * bound + rest
+        for known, lo, hi in self.facts.assumptions:
+            for slack in (known - lo if lo is not None else None, hi - known if hi is not None else None):
+                if slack is not None and (rest := _less_a_multiple(e, slack)) is not None:
+                    yield rest
+
+    def rank(self, atom: Atom) -> tuple[int, int]:
+        """Atoms made of variables bound later, and of more variables, are replaced earlier."""
+        names = (atom.name,) if isinstance(atom, Var) else as_expr(of_atom(atom)).variables
+        return max((self.order.get(name, -1) for name in names), default=-1), len(of_atom(atom).text)
+
+    def sign(self, e: Expr) -> int:
+        if e.is_constant:
+            return (e.constant > 0) - (e.constant < 0)
+        if self.nonnegative(e):
+            return 1
+        return -1 if self.nonnegative(-e) else 0
+
+    def bounds_of(self, atom: Atom, coefficient: Expr, lower: bool):
+        if isinstance(atom, Var):
+            known = self.facts.range_of(atom.name)
+            yield known.lo if lower else known.hi
+        elif isinstance(atom, Mod):
+            yield from self.bounds_of_remainder(atom, lower)
+        elif isinstance(atom, FloorDiv):
+            yield from self.bounds_of_quotient(atom, coefficient, lower)
+        elif isinstance(atom, Max) == lower:
+            yield from atom.operands
+        else:
+            yield from (o for o in atom.operands if self.decides(o, atom))
+
+    def decides(self, operand: Expr, atom: Min | Max) -> bool:
+        sign = 1 if isinstance(atom, Max) else -1
+        return all(self.nonnegative((operand - other) * sign) for other in atom.operands if other != operand)
+
+    def bounds_of_remainder(self, atom: Mod, lower: bool):
+        if lower:
+            yield const(0)
+            return
+        yield atom.denominator - 1
+        if self.nonnegative(atom.numerator):
+            yield atom.numerator
+
+    def bounds_of_quotient(self, atom: FloorDiv, coefficient: Expr, lower: bool):
+        a, b = atom.numerator, atom.denominator
+        for bound in self.symbolic_bounds(a, lower):
+            yield bound // b
+        times, rest = _exactly(coefficient, b)
+        if rest == 0:
+            # b * (a // b) lies in [a - b + 1, a]; the caller multiplies by the coefficient, `times * b`.
+            yield _Quotient(times, a - b + 1 if lower else a)
+        if lower and self.nonnegative(a):
+            yield const(0)
+
+    def symbolic_bounds(self, a: Expr, lower: bool):
+        """Bounds of an expression that are themselves expressions in variables bound earlier."""
+        for lo, hi in self.facts.assumed.get(a - a.constant_term, ()):
+            bound = lo if lower else hi
+            if bound is not None:
+                yield bound + a.constant_term
+        eliminated = a
+        for atom in sorted(a.atoms, key=self.rank, reverse=True):
+            if not isinstance(atom, Var) or atom not in eliminated.atoms:
+                continue
+            coefficient, rest = split(eliminated, atom)
+            known = self.facts.range_of(atom.name)
+            sign = self.sign(coefficient)
+            bound = known.lo if (sign > 0) == lower else known.hi
+            if not sign or bound is None:
+                continue
+            eliminated = coefficient * bound + rest
+            yield eliminated
+
+
+@dataclass(frozen=True)
+class _Quotient:
+    """Stands for `a // b` bounded by `bound / b`: multiplied by `times * b` it is `times * bound`."""
+
+    times: Expr
+    bound: Expr
+
+    def __rmul__(self, coefficient):
+        return self.times * self.bound
+
+
+def _exactly(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    quotient = a // b
+    return quotient, a - quotient * b
+
+
+def split(e: Expr, atom: Atom) -> tuple[Expr, Expr]:
+    """`(c, r)` with `e == c * atom + r` and `r` free of the atom (as a factor)."""
+    coefficient, rest = {}, {}
+    for monomial, c in e.terms:
+        if atom in monomial:
+            i = monomial.index(atom)
+            coefficient[monomial[:i] + monomial[i + 1 :]] = c
+        else:
+            rest[monomial] = c
+    return Expr(tuple(coefficient.items())), Expr(tuple(rest.items()))
+
+
+def _less_a_multiple(e: Expr, slack: Expr) -> Expr | None:
+    """`e - k * slack` for the `k >= 1` that cancels a term, where that leaves no more terms than there were."""
+    terms = dict(e.terms)
+    for monomial, c in slack.terms:
+        k = terms.get(monomial, 0) // c if monomial and terms.get(monomial, 0) % c == 0 else 0
+        if k >= 1 and len((rest := e - slack * k).terms) <= len(e.terms):
+            return rest
+    return None
