@@ -17,7 +17,8 @@ from ninetoothed.specialisation import Argument, Specialisation
 class Context:
     """One specialisation of a kernel being traced.
 
-    `loads` remembers tiles that were read since the last store, so that naming a parameter twice loads it once.
+    `loads` remembers tiles that were read since the last store, so that naming a parameter twice loads it once;
+    `locations` where elements lie, so that each access is lowered once.
     """
 
     definition: KernelDefinition
@@ -25,6 +26,7 @@ class Context:
     builder: Builder
     bindings: dict[str, Expr]
     loads: dict = field(default_factory=dict)
+    locations: dict = field(default_factory=dict)
     depth: int = 0
     journals: list = field(default_factory=list)
 

@@ -103,7 +103,11 @@ def _located(context: Context, parameter: int, levels, extents, lanes) -> Access
             " choose smaller blocks or cut"
             " the dimension into tiles"
         )
-    location = lower(context.arrangement(parameter), levels, context.facts, context.bindings)
+    # A loop's body is traced several times; its variables keep their names and with them what is known of them.
+    key = (parameter, levels)
+    if key not in context.locations:
+        context.locations[key] = lower(context.arrangement(parameter), levels, context.facts, context.bindings)
+    location = context.locations[key]
     guards = location.guards
     bindings = context.builder.bindings(*location.indices, *(e for g in guards for e in (g.index, g.size)))
     return Access(
