@@ -14,7 +14,7 @@ from functools import lru_cache
 import torch
 
 from ninetoothed import ir
-from ninetoothed.backends.torch.execute import execute
+from ninetoothed.backends.torch.evaluator import execute, execute_common
 from ninetoothed.backends.torch.frame import Call, Frame, open_memory
 from ninetoothed.backends.torch.plan import Plan, bind, make_plan
 
@@ -38,8 +38,9 @@ class Prepared:
         scalars = {p.name: arguments[p.name] for p in program.parameters if p.kind == "scalar"}
         call = Call(bound, memory, scalars)
         with torch.no_grad():
+            common = execute_common(call).values
             for starts, counts in bound.slices():
-                execute(Frame(call, starts, counts), program.body)
+                execute(Frame(call, starts, counts, {}, dict(common)), program.body)
 
 
 def prepare(program: ir.Program) -> Prepared:

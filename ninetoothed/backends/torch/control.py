@@ -24,7 +24,7 @@ def run_for(frame: Frame, operation: ir.For, execute: Execute) -> None:
     bounds = [_scalar(frame, expr, operation.bindings) for expr in (operation.start, operation.stop, operation.step)]
     for bound in bounds:
         if not _is_uniform(bound):
-            live = frame.call.bound.plan.free[operation]
+            live = frame.call.bound.plan.schedule.free[operation]
             _each_group(frame, bound, operation, live, lambda part: run_for(part, operation, execute))
             return
     start, stop, step = (int(bound.flatten()[0]) if isinstance(bound, torch.Tensor) else bound for bound in bounds)
@@ -49,7 +49,7 @@ def _continue_while(frame: Frame, operation: ir.While, execute: Execute) -> None
         condition = frame.values[operation.condition]
         if not _is_uniform(condition):
             computed = (value for inner in operation.before for value in ir.results(inner))
-            live = (*frame.call.bound.plan.free[operation], *operation.arguments, *computed)
+            live = (*frame.call.bound.plan.schedule.free[operation], *operation.arguments, *computed)
             _each_group(frame, condition, operation, live, lambda part: _continue_while(part, operation, execute))
             return
         if not _truth(condition):
@@ -63,7 +63,7 @@ def _continue_while(frame: Frame, operation: ir.While, execute: Execute) -> None
 def run_if(frame: Frame, operation: ir.If, execute: Execute) -> None:
     condition = frame.values[operation.condition]
     if not _is_uniform(condition):
-        live = frame.call.bound.plan.free[operation]
+        live = frame.call.bound.plan.schedule.free[operation]
         _each_group(frame, condition, operation, live, lambda part: run_if(part, operation, execute))
     elif _truth(condition):
         execute(frame, operation.then_body)

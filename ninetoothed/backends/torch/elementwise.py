@@ -76,6 +76,13 @@ def _comparison(function) -> Function:
     return _by_sign(function, function, lambda x, y: function(x ^ SIGN, y ^ SIGN))
 
 
+def _mul(x: Held, y: Held) -> torch.Tensor:
+    """The product; a factor of 1, as default arguments are, costs nothing."""
+    if not isinstance(y, torch.Tensor):
+        x, y = y, x
+    return y if not isinstance(x, torch.Tensor) and x == 1 else x * y
+
+
 def _floordiv(x: Held, y: Held) -> torch.Tensor:
     return torch.div(*_safe_division(x, y), rounding_mode="floor")
 
@@ -236,7 +243,7 @@ ELEMENTWISE: dict[str, Function] = {
     "invert": _arithmetic(lambda x: ~x),
     "add": _arithmetic(lambda x, y: x + y),
     "sub": _arithmetic(lambda x, y: x - y),
-    "mul": _arithmetic(lambda x, y: x * y),
+    "mul": _arithmetic(_mul),
     "truediv": _plain(lambda x, y: x / y),
     "div_rn": _plain(lambda x, y: x / y),
     "pow": _arithmetic(lambda x, y: x**y),

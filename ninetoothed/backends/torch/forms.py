@@ -148,6 +148,20 @@ def intersect(many: list[list[Box]]) -> list[Box] | None:
     return result
 
 
+def complement(boxes: list[Box], sizes: tuple[int, ...]) -> list[Box] | None:
+    """Boxes that cover what lies in none of the given ones; None where they are more than `MOST_BOXES`."""
+    outside = []
+    for box in boxes:
+        pieces, inside = [], ()
+        for dim, first, count in box:
+            rest = sizes[dim] - first - count
+            pieces += [(*inside, (dim, 0, first))] if first else []
+            pieces += [(*inside, (dim, first + count, rest))] if rest else []
+            inside = (*inside, (dim, first, count))
+        outside.append(pieces)
+    return intersect(outside)
+
+
 def _meet(a: Box, b: Box) -> Box | None:
     intervals = {dim: (first, count) for dim, first, count in a}
     for dim, first, count in b:

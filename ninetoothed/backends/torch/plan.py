@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import torch
 from ninetoothed import ir
 from ninetoothed.backends.torch import forms
 from ninetoothed.backends.torch.algebra import evaluate
+from ninetoothed.backends.torch.schedule import Schedule, make_schedule
 from ninetoothed.expr import Expr
 
 # Elements of the largest tile value over a slice of programs: about what a core's own cache holds, or, where matrix
@@ -45,16 +47,13 @@ class AccessPlan:
 class Plan:
     """A program and what its text tells.
 
-    accesses: by load or store. free: for each control operation, the values that its blocks read from outside.
-    dead: for each operation, the values of its own block that nothing reads after it. stored: the parameters that are
-    written. alone: whether programs must run one after the other. elements: those of the largest tile. budget: how many
-    elements of such tiles a slice may have.
+    accesses: by load or store. stored: the parameters that are written. alone: whether programs must run one after the
+    other. elements: those of the largest tile. budget: how many elements of such tiles a slice may have.
     """
 
     program: ir.Program
+    schedule: Schedule
     accesses: Mapping[ir.Operation, AccessPlan]
-    free: Mapping[ir.Operation, tuple[ir.Value, ...]]
-    dead: Mapping[ir.Operation, tuple[ir.Value, ...]]
     stored: frozenset[str]
     alone: bool
     elements: int
@@ -101,7 +100,7 @@ class Bound:
         """Yield (first program, number of programs) of each slice, in row-major order."""
         counts = self._counts()
         steps = [range(0, extent, count) for extent, count in zip(self.grid, counts)]
-        for starts in _product(steps):
+        for starts in itertools.product(*steps):
             yield starts, tuple(min(c, g - s) for c, g, s in zip(counts, self.grid, starts))
 
     def _counts(self) -> tuple[int, ...]:
@@ -117,15 +116,6 @@ class Bound:
         return tuple(reversed(counts))
 
 
-def _product(ranges: list[range]) -> Iterator[tuple[int, ...]]:
-    if not ranges:
-        yield ()
-        return
-    for first in ranges[0]:
-        for rest in _product(ranges[1:]):
-            yield first, *rest
-
-
 def make_plan(program: ir.Program) -> Plan:
     operations = tuple(ir.walk(program.body))
     integers = {
@@ -139,16 +129,12 @@ def make_plan(program: ir.Program) -> Plan:
         for operation in operations
         if isinstance(operation, ir.Load | ir.Store)
     }
-    free: dict[ir.Operation, tuple[ir.Value, ...]] = {}
-    dead: dict[ir.Operation, tuple[ir.Value, ...]] = {}
-    _lifetimes(program.body, (), free, dead)
     applied = {operation.function for operation in operations if isinstance(operation, ir.Apply)}
     values = [value for operation in operations for value in ir.results(operation)]
     return Plan(
         program,
+        make_schedule(program.body, frozenset(integers)),
         accesses,
-        free,
-        dead,
         _stored(operations),
         _must_run_alone(operations, applied),
         max((math.prod(value.type.lanes) for value in values), default=1),
@@ -207,68 +193,6 @@ def _must_run_alone(operations, applied: set[str]) -> bool:
         and operation.operands[0].type.dtype.parameter in written
         for operation in polled
     )
-
-
-def _lifetimes(block: ir.Block, yields: tuple[ir.Value, ...], free: dict, dead: dict) -> set[ir.Value]:
-    """Fill `free` and `dead` for a block and those in it; returns the values that it reads from outside."""
-    defined = {value for operation in block for value in ir.results(operation)}
-    read = set(yields)
-    for operation in reversed(block):
-        used = set(_reads(operation))
-        if ir.blocks(operation):
-            inner = set().union(*(_lifetimes(b, y, free, dead) for b, y in _nested(operation)))
-            inner -= _arguments(operation)
-            free[operation] = tuple(inner | used)
-            used |= inner
-        unread = [value for value in ir.results(operation) if value not in read]
-        dead[operation] = (*((used - read) & defined), *unread)
-        read |= used
-    return read - defined
-
-
-def _reads(operation: ir.Operation) -> tuple[ir.Value, ...]:
-    match operation:
-        case ir.For():
-            return (*(value for _, value in operation.bindings), *operation.initial)
-        case ir.While():
-            return operation.initial
-        case ir.If():
-            return (operation.condition,)
-        case ir.Breakpoint(variables=variables):
-            return tuple(values_in(tuple(value for _, value in variables)))
-    return ir.operands(operation)
-
-
-def values_in(item) -> Iterator[ir.Value]:
-    """The values in a user's object: itself, or the items of a tuple."""
-    if isinstance(item, ir.Value):
-        yield item
-    elif isinstance(item, tuple | list):
-        for part in item:
-            yield from values_in(part)
-
-
-def _nested(operation: ir.Operation) -> tuple[tuple[ir.Block, tuple[ir.Value, ...]], ...]:
-    """The blocks of a control operation, each with the values that must outlive it."""
-    match operation:
-        case ir.For():
-            return ((operation.body, operation.yields),)
-        case ir.While():
-            # What `before` computes may be read in the body.
-            outlive = (operation.condition, *_defined(operation.before), *operation.arguments)
-            return ((operation.before, outlive), (operation.body, operation.yields))
-        case ir.If():
-            return (operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields)
-    return ()
-
-
-def _defined(block: ir.Block) -> tuple[ir.Value, ...]:
-    return tuple(value for operation in block for value in ir.results(operation))
-
-
-def _arguments(operation: ir.Operation) -> set[ir.Value]:
-    arguments = set(getattr(operation, "arguments", ()))
-    return arguments | set(_defined(operation.before)) if isinstance(operation, ir.While) else arguments
 
 
 @lru_cache(maxsize=128)

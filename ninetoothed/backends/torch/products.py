@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
 import torch
 
 from ninetoothed import ir
@@ -17,10 +21,15 @@ def dot(frame: Frame, operation: ir.Apply) -> torch.Tensor:
     lhs, rhs = (frame.tile(value) for value in operation.operands[:2])
     target = held_dtype(operation.result.type.dtype)
     compute = _compute_dtype(lhs.dtype, target)
-    result = multiply(lhs.to(compute), rhs.to(compute)).to(target)
+    result = multiply(_as(lhs, compute), _as(rhs, compute))
+    result = _as(result, target)
     if len(operation.operands) == 3:
         result = frame.values[operation.operands[2]] + result
     return result
+
+
+def _as(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return tensor if tensor.dtype == dtype else tensor.to(dtype)
 
 
 def _compute_dtype(given: torch.dtype, target: torch.dtype) -> torch.dtype:
@@ -30,26 +39,59 @@ def _compute_dtype(given: torch.dtype, target: torch.dtype) -> torch.dtype:
 
 
 def multiply(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
-    """Batched `lhs @ rhs` that neither copies nor repeats along dimensions in which one operand does not vary.
+    """Batched `lhs @ rhs` that neither copies nor repeats along dimensions in which one operand does not vary."""
+    layout = _layout(lhs.shape, rhs.shape)
+    lhs = _permuted(lhs, layout.lhs_order).reshape(layout.lhs_shape)
+    rhs = _permuted(rhs, layout.rhs_order).reshape(layout.rhs_shape)
+    product = torch.mm(lhs, rhs) if lhs.dim() == 2 else torch.bmm(lhs, rhs)
+    return _permuted(product.view(layout.result_shape), layout.result_order)
+
+
+def _permuted(tensor: torch.Tensor, order: tuple[int, ...] | None) -> torch.Tensor:
+    return tensor if order is None else tensor.permute(order)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How to permute and to join the dimensions of both factors, and to take apart those of the product.
+
+    An order is None where there is nothing to permute.
+    """
+
+    lhs_order: tuple[int, ...] | None
+    lhs_shape: tuple[int, ...]
+    rhs_order: tuple[int, ...] | None
+    rhs_shape: tuple[int, ...]
+    result_shape: tuple[int, ...]
+    result_order: tuple[int, ...] | None
+
+
+@lru_cache(maxsize=1024)
+def _layout(lhs: torch.Size, rhs: torch.Size) -> _Layout:
+    """The layout for two shapes.
 
     A dimension in which only `lhs` varies counts as more of its rows, one in which only `rhs` varies as more of its
-    columns: the tiles of a blocked matrix product become one large product.
+    columns: the tiles of a blocked matrix product become one large product. Others form the batch.
     """
     batch, left, right = [], [], []
-    for dim, (a, b) in enumerate(zip(lhs.shape[:-2], rhs.shape[:-2], strict=True)):
+    for dim, (a, b) in enumerate(zip(lhs[:-2], rhs[:-2], strict=True)):
         (batch if (a > 1) == (b > 1) else left if a > 1 else right).append(dim)
-    if not left and not right:
-        return torch.matmul(lhs, rhs)
-    m, k, n = lhs.dim() - 2, lhs.dim() - 1, rhs.dim() - 1
-    sizes = [lhs.shape[dim] for dim in batch]
-    rows, columns = [lhs.shape[dim] for dim in (*left, m)], [rhs.shape[dim] for dim in (*right, n)]
-    # Size-1 dimensions go anywhere: they are among the batch, or 1 on the side that does not vary.
-    lhs = lhs.permute(*batch, *right, *left, m, k).reshape(*sizes, -1, lhs.shape[k])
-    rhs = rhs.permute(*batch, *left, m, *right, n).reshape(*sizes, rhs.shape[m], -1)
-    if all(size == 1 for size in sizes):
-        product = torch.mm(lhs.reshape(lhs.shape[-2:]), rhs.reshape(rhs.shape[-2:]))
-    else:
-        product = torch.matmul(lhs, rhs)
-    product = product.view(*sizes, *rows, *columns)
+    m = k = len(lhs) - 2
+    n = len(lhs) - 1
+    count = math.prod(lhs[dim] for dim in batch)
+    sizes = () if count == 1 else (count,)
+    rows, columns = math.prod(lhs[dim] for dim in (*left, m)), math.prod(rhs[dim] for dim in (*right, n))
     order = [*batch, *left, m, *right, n]
-    return product.permute([order.index(dim) for dim in range(len(order))])
+    return _Layout(
+        # A dimension that does not vary has one element, and may stand anywhere.
+        _order(*batch, *right, *left, m, n),
+        (*sizes, rows, lhs[-1]),
+        _order(*batch, *left, k, *right, n),
+        (*sizes, lhs[-1], columns),
+        tuple((rhs if dim in right or dim == n else lhs)[dim] for dim in order),
+        _order(*(order.index(dim) for dim in range(len(order)))),
+    )
+
+
+def _order(*dims: int) -> tuple[int, ...] | None:
+    return None if dims == tuple(range(len(dims))) else dims

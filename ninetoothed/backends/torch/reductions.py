@@ -111,7 +111,7 @@ def _common(frame: Frame, operation: ir.Apply) -> Tensors:
 
 def _combiner(frame: Frame, function: ir.Lambda) -> Combine:
     """A combining function applied to whole tensors: its scalars are elements, so any shape will do."""
-    from ninetoothed.backends.torch.execute import execute
+    from ninetoothed.backends.torch.evaluator import execute
 
     def combine(left: Tensors, right: Tensors) -> Tensors:
         inner = Frame(frame.call, frame.starts, frame.counts, dict(frame.counters), dict(frame.values))

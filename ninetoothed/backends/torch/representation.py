@@ -8,6 +8,8 @@ of its parameter.
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy
 import torch
 
@@ -56,7 +58,11 @@ def number(value: Number, dtype: DType | PointerType) -> Number:
     if dtype.kind == "bool":
         return bool(value)
     if dtype.is_floating:
-        return float(value) if dtype.bits == 64 else torch.tensor(float(value), dtype=_MEMORY[dtype]).item()
+        if dtype.bits == 64:
+            return float(value)
+        if dtype.bits == 32:
+            return ctypes.c_float(value).value
+        return torch.tensor(float(value), dtype=_MEMORY[dtype]).item()
     value = int(value) & (2**dtype.bits - 1)
     signed = dtype.kind == "int" or dtype == dtypes.uint64
     return value - 2**dtype.bits if signed and value >> (dtype.bits - 1) else value

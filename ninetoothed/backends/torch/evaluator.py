@@ -11,7 +11,7 @@ from ninetoothed import ir
 from ninetoothed.backends.torch import control, debugging
 from ninetoothed.backends.torch.access import bound_value, dimension, load, store
 from ninetoothed.backends.torch.algebra import evaluate
-from ninetoothed.backends.torch.frame import Frame
+from ninetoothed.backends.torch.frame import Call, Frame
 from ninetoothed.backends.torch.functions import FUNCTIONS
 from ninetoothed.backends.torch.representation import held_dtype, number
 from ninetoothed.errors import ExecutionError, NineToothedError, UnsupportedError
@@ -19,16 +19,25 @@ from ninetoothed.errors import ExecutionError, NineToothedError, UnsupportedErro
 
 def execute(frame: Frame, block: ir.Block) -> None:
     """Run the operations of a block; their results are in `frame.values` afterwards."""
-    dead = frame.call.bound.plan.dead
-    for operation in block:
+    values = frame.values
+    for operation, dead in frame.call.bound.plan.schedule.steps[id(block)]:
         try:
             _EXECUTE[type(operation)](frame, operation)
         except (NineToothedError, BdbQuit):
             raise
         except Exception as error:
             raise _error(frame, operation, error) from error
-        for value in dead[operation]:
-            frame.values.pop(value, None)
+        for value in dead:
+            values.pop(value, None)
+
+
+def execute_common(call: Call) -> Frame:
+    """The frame of all programs, with the values that they have in common."""
+    grid = call.bound.grid
+    frame = Frame(call, (0,) * len(grid), grid)
+    for operation in call.bound.plan.schedule.common:
+        _EXECUTE[type(operation)](frame, operation)
+    return frame
 
 
 def _error(frame: Frame, operation: ir.Operation, error: Exception) -> ExecutionError:

@@ -1,0 +1,135 @@
+"""When the operations of a program run, and how long their values live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ninetoothed import ir
+
+Step = tuple[ir.Operation, tuple[ir.Value, ...]]
+
+_IMPURE = ("load_pointer", "store_pointer", "atomic_", "device_assert", "debug_barrier", "reduce", "associative_scan")
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The operations in the order in which they run.
+
+    common: those whose results are the same in all programs and iterations; they run once a call.
+    steps: for each block, by its `id`, the others, each with the values that nothing reads after it.
+    free: for each control operation, the values that its blocks read from outside.
+    """
+
+    common: ir.Block
+    steps: Mapping[int, tuple[Step, ...]]
+    free: Mapping[ir.Operation, tuple[ir.Value, ...]]
+
+
+def make_schedule(body: ir.Block, integers: frozenset[str]) -> Schedule:
+    """The schedule of a program; `integers` are the names of its sizes and strides."""
+    common = _common(body, integers)
+    builder = _Builder(frozenset(common))
+    builder.block(body, ())
+    return Schedule(common, builder.steps, builder.free)
+
+
+def _common(body: ir.Block, integers: frozenset[str]) -> ir.Block:
+    found: list[ir.Operation] = []
+    values: set[ir.Value] = set()
+    for operation in ir.walk(body):
+        if values.issuperset(ir.operands(operation)) and _is_common(operation, integers):
+            found.append(operation)
+            values.update(ir.results(operation))
+    return tuple(found)
+
+
+def _is_common(operation: ir.Operation, integers: frozenset[str]) -> bool:
+    """Whether an operation gives the same everywhere, once its operands do."""
+    match operation:
+        case ir.Constant() | ir.Argument():
+            return True
+        case ir.Index(expr=expr, lanes=lanes, bindings=bindings):
+            return expr.variables <= integers | {lane.name for lane in lanes} | {name for name, _ in bindings}
+        case ir.Apply(function=function):
+            return not function.startswith(_IMPURE)
+    return False
+
+
+@dataclass(eq=False)
+class _Builder:
+    common: frozenset[ir.Operation]
+    steps: dict[int, tuple[Step, ...]] = field(default_factory=dict)
+    free: dict[ir.Operation, tuple[ir.Value, ...]] = field(default_factory=dict)
+
+    def block(self, block: ir.Block, yields: tuple[ir.Value, ...]) -> set[ir.Value]:
+        """Schedule a block and those in it; `yields` outlive it. Returns the values that it reads from outside."""
+        operations = [operation for operation in block if operation not in self.common]
+        defined = set(_defined(operations))
+        read = set(yields)
+        steps: list[Step] = []
+        for operation in reversed(operations):
+            used = set(_reads(operation))
+            if nested := _nested(operation):
+                inner = set().union(*(self.block(*part) for part in nested)) - _arguments(operation)
+                self.free[operation] = tuple(inner | used)
+                used |= inner
+            unread = [value for value in ir.results(operation) if value not in read]
+            steps.append((operation, (*((used - read) & defined), *unread)))
+            read |= used
+        self.steps[id(block)] = tuple(reversed(steps))
+        return read - defined
+
+
+def _defined(operations) -> tuple[ir.Value, ...]:
+    return tuple(value for operation in operations for value in ir.results(operation))
+
+
+def _reads(operation: ir.Operation) -> tuple[ir.Value, ...]:
+    """The values that an operation reads when it is reached."""
+    match operation:
+        case ir.For():
+            return (*(value for _, value in operation.bindings), *operation.initial)
+        case ir.While():
+            return operation.initial
+        case ir.If():
+            return (operation.condition,)
+        case ir.Breakpoint(variables=variables):
+            return tuple(_values_in(tuple(item for _, item in variables)))
+    return ir.operands(operation)
+
+
+def _values_in(item) -> Iterator[ir.Value]:
+    """The values in what a user's name stands for: itself, or the items of a tuple."""
+    if isinstance(item, ir.Value):
+        yield item
+    elif isinstance(item, tuple | list):
+        for part in item:
+            yield from _values_in(part)
+
+
+def _nested(operation: ir.Operation) -> tuple[tuple[ir.Block, tuple[ir.Value, ...]], ...]:
+    """The blocks in an operation, each with the values that must outlive it."""
+    match operation:
+        case ir.For():
+            return ((operation.body, operation.yields),)
+        case ir.While():
+            # What `before` computes may be read in the body.
+            outlive = (operation.condition, *_defined(operation.before), *operation.arguments)
+            return (operation.before, outlive), (operation.body, operation.yields)
+        case ir.If():
+            return (operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields)
+        case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):
+            return ((combine.body, combine.yields),)
+    return ()
+
+
+def _arguments(operation: ir.Operation) -> set[ir.Value]:
+    match operation:
+        case ir.For():
+            return set(operation.arguments)
+        case ir.While():
+            return {*operation.arguments, *_defined(operation.before)}
+        case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):
+            return set(combine.arguments)
+    return set()
