@@ -1,9 +1,9 @@
 """A call of a kernel: from the arguments to a launch.
 
 Two dictionaries stand between them. `_prepared` maps the exact signature of a call (types, shapes, strides, alignment)
-to a launch that lacks nothing but the pointers: a hit costs a few microseconds. `_variants` maps the *class* of a call
-(its `Specialisation`) to a compiled program, so that a new batch size costs some arithmetic and no compilation. The
-first is bounded; the second is, by the nature of classes.
+to a launch that lacks nothing but the pointers: a hit costs a few microseconds (fewer still where `recent` knows the
+call). `_variants` maps the *class* of a call (its `Specialisation`) to a compiled program, so that a new batch size
+costs some arithmetic and no compilation. The first is bounded; the second is, by the nature of classes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from torch._C._dynamo import eval_frame
 from ninetoothed import ir
 from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.runtime import arguments, config, device, prepared, variants
+from ninetoothed.runtime import arguments, config, device, prepared, recent, variants
 from ninetoothed.runtime.arguments import Call
+from ninetoothed.runtime.recent import Recent
 from ninetoothed.runtime.specialise import ALIGNMENT, Plan
 from ninetoothed.runtime.variants import Variant
 
@@ -94,8 +95,10 @@ class Launcher:
         self._count = len(definition.parameters)
         self._names = frozenset(definition.constexpr_symbols)
         self._constants = tuple(index for index, kind in enumerate(self.plan.kinds) if kind == "constant")
+        self._recent: tuple[Recent, ...] = ()
+        self._misses = 0
         self._prepared: dict[tuple, Any] = {}
-        self._variants = variants.Cache(definition)
+        self._variants = variants.Cache(self.plan)
         self._lock = threading.RLock()
 
     def __reduce__(self):
@@ -114,6 +117,11 @@ class Launcher:
         constants = ()
         if kwargs or len(args) != self._count:
             args, constants = self._bind(args, kwargs)
+        for known in self._recent:
+            raw = known.raw(args, constants)
+            if raw is not None and not _is_outdated(known.found):
+                known.found.run(args, raw)
+                return
         try:
             signature, raw = _signature(args, constants, self._constants)
             found = self._prepared.get(signature)
@@ -121,7 +129,17 @@ class Launcher:
             found = None
         if found is None or _is_outdated(found):
             args, raw, found = self._prepare(Call(args, constants))
+        else:
+            self._remember(args, constants, found)
         found.run(args, raw)
+
+    def _remember(self, args: tuple, constants: tuple, found) -> None:
+        """Recognise this call faster next time, unless as many others are recognised already."""
+        self._misses += 1
+        if len(self._recent) < recent.CAPACITY or self._misses % recent.PATIENCE == 0:
+            new = recent.Recent.of(args, constants, self._constants, found)
+            if new is not None:
+                self._recent = (*self._recent[-recent.CAPACITY + 1 :], new)
 
     def _bind(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, tuple]:
         if len(args) == self._count and kwargs.keys() == self._names and all(type(v) is int for v in kwargs.values()):
@@ -137,7 +155,9 @@ class Launcher:
         call, place = self._checked(args, kwargs)
         if gpu is None and place.type == "cuda":
             gpu = device.current(place)
-        return variants.trace(self.definition, variants.select(self.plan, call, place, gpu))
+        with self._lock:
+            selection = self._variants.select(call, place, gpu)
+        return variants.trace(self.definition, selection)
 
     def _prepare(self, given: Call) -> tuple[tuple, list, Any]:
         """What a hit would have found: checked arguments, their raw values, and the launch."""
@@ -155,7 +175,7 @@ class Launcher:
 
     def _select(self, call: Call, place: torch.device):
         gpu = device.current(place) if place.type == "cuda" else None
-        selection = variants.select(self.plan, call, place, gpu)
+        selection = self._variants.select(call, place, gpu)
         if math.prod(selection.grid) == 0:
             return prepared.Nothing()
         kind = prepared.Evaluation if gpu is None else prepared.Launch
@@ -189,4 +209,4 @@ def _signature(args: tuple, constants: tuple, exact: tuple[int, ...]) -> tuple[t
 
 def _is_outdated(prepared) -> bool:
     """Whether a launch was prepared under another precision of float32 products, where that matters."""
-    return prepared.precision is not None and prepared.precision != torch.get_float32_matmul_precision()
+    return prepared.precision is not None and prepared.precision != torch._C._get_float32_matmul_precision()

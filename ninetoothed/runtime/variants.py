@@ -31,24 +31,6 @@ class Selection:
     gpu: Any = None
 
 
-def select(plan: Plan, call: Call, device: torch.device, gpu) -> Selection:
-    """The class of a checked call, and the configuration that the class gets.
-
-    The choice of a configuration sees sizes rounded up to powers of two (constexpr ones exactly), so that it cannot
-    tell apart calls of one class.
-    """
-    values = specialise.measure(plan, call)
-    specialisation = specialise.specialise(plan, call, values, device)
-    exact = dict(specialisation.constants)
-    sizes = {name: exact.get(name, specialise.next_power_of_two(values[name])) for name in plan.sizes & values.keys()}
-    configuration = config.choose(plan.definition, specialisation, sizes, gpu)
-    values = {**values, **dict(configuration.blocks)}
-    shapes = specialise.outermost_shapes(plan, values)
-    grid = specialise.grid_of(plan, shapes)
-    specialisation = specialise.with_blocks(specialisation, dict(configuration.blocks), shapes)
-    return Selection(specialisation, configuration, grid, values, gpu)
-
-
 @dataclass(frozen=True)
 class Variant:
     """A traced program and what launching it must know.
@@ -72,15 +54,41 @@ def trace(definition: KernelDefinition, selection: Selection) -> Variant:
 
 
 class Cache:
-    """The variants of one kernel. Not for several threads at once: its user holds a lock."""
+    """The variants of one kernel, and the configurations that its classes got.
 
-    def __init__(self, definition: KernelDefinition):
-        self._definition = definition
+    Not for several threads at once: its user holds a lock.
+    """
+
+    def __init__(self, plan: Plan):
+        self._plan = plan
+        self._configurations: dict[tuple, config.Configuration] = {}
         self._variants: dict[tuple, Variant] = {}
 
     @property
     def all(self) -> tuple[Variant, ...]:
         return tuple(self._variants.values())
+
+    def select(self, call: Call, device: torch.device, gpu) -> Selection:
+        """The class of a checked call, and the configuration that the class gets."""
+        values = specialise.measure(self._plan, call)
+        specialisation = specialise.specialise(self._plan, call, values, device)
+        configuration = self._configure(specialisation, values, gpu)
+        values = {**values, **configuration.blocks}
+        shapes = specialise.outermost_shapes(self._plan, values)
+        grid = specialise.grid_of(self._plan, shapes)
+        specialisation = specialise.with_blocks(specialisation, configuration.blocks, shapes)
+        return Selection(specialisation, configuration, grid, values, gpu)
+
+    def _configure(self, specialisation: Specialisation, values: Mapping[str, int], gpu) -> config.Configuration:
+        """The choice sees sizes rounded up to powers of two, so that it cannot tell apart calls of one class."""
+        exact = dict(specialisation.constants)
+        names = self._plan.sizes & values.keys()
+        sizes = {name: exact.get(name, specialise.next_power_of_two(values[name])) for name in names}
+        specialisation = replace(specialisation, dot_precision=torch.get_float32_matmul_precision())
+        key = (specialisation, tuple(sorted(sizes.items())), gpu)
+        if key not in self._configurations:
+            self._configurations[key] = config.choose(self._plan.definition, specialisation, sizes, gpu)
+        return self._configurations[key]
 
     def get(self, selection: Selection, compile: Callable[[KernelDefinition, Variant], Any]) -> Variant:
         """The variant for a selection; of a new one `compile` makes what launches it."""
@@ -88,8 +96,8 @@ class Cache:
         for precision in (None, torch.get_float32_matmul_precision()):
             if (key, precision) in self._variants:
                 return self._variants[key, precision]
-        variant = trace(self._definition, selection)
-        variant = replace(variant, compiled=compile(self._definition, variant))
+        variant = trace(self._plan.definition, selection)
+        variant = replace(variant, compiled=compile(self._plan.definition, variant))
         self._variants[key, variant.precision] = variant
         return variant
 

@@ -1,0 +1,153 @@
+"""How many variants a kernel has is a contract: within a class of sizes that was seen, nothing new is compiled."""
+
+import itertools
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor, block_size
+from ninetoothed.runtime import launch
+
+
+def variants(kernel):
+    return len(launch.launcher_of(kernel).variants)
+
+
+def make_elementwise(ndim):
+    size = block_size()
+
+    def application(x, y, z):
+        z = x + y
+
+    def arrangement(*tensors):
+        return tuple(tensor.flatten().tile((size,)) for tensor in tensors)
+
+    return ninetoothed.make(arrangement, application, tuple(Tensor(ndim) for _ in range(3)))
+
+
+def make_softmax():
+    def application(x, z):
+        numerator = ntl.exp(x - ntl.max(x))
+        z = numerator / ntl.sum(numerator)
+
+    def arrangement(x, z):
+        return x.tile((1, -1)), z.tile((1, -1))
+
+    return ninetoothed.make(arrangement, application, (Tensor(2, other=float("-inf")), Tensor(2)))
+
+
+def make_product():
+    m, n, k = block_size(), block_size(), block_size()
+
+    def arrangement(a, b, c):
+        c_tiled = c.tile((m, n))
+        a_tiled = a.tile((m, k)).tile((1, -1)).expand((-1, c_tiled.shape[1]))
+        a_tiled.dtype = a_tiled.dtype.squeeze(0)
+        b_tiled = b.tile((k, n)).tile((-1, 1)).expand((c_tiled.shape[0], -1))
+        b_tiled.dtype = b_tiled.dtype.squeeze(1)
+        return a_tiled, b_tiled, c_tiled
+
+    def application(a, b, c):
+        accumulator = ntl.zeros(c.shape, dtype=ntl.float32)
+        for i in range(a.shape[0]):
+            accumulator += ntl.dot(a[i], b[i])
+        c = accumulator
+
+    return ninetoothed.make(arrangement, application, tuple(Tensor(2) for _ in range(3)))
+
+
+def call_elementwise(kernel, *shape):
+    x, y, z = torch.randn(shape), torch.randn(shape), torch.full(shape, float("nan"))
+    kernel(x, y, z)
+    assert torch.equal(z, x + y)
+
+
+def call_softmax(kernel, rows, columns):
+    x, z = torch.randn(rows, columns), torch.full((rows, columns), float("nan"))
+    kernel(x, z)
+    assert torch.allclose(z, torch.softmax(x, -1), atol=1e-6)
+
+
+def call_product(kernel, m, n, k):
+    a, b, c = torch.randn(m, k), torch.randn(k, n), torch.full((m, n), float("nan"))
+    kernel(a, b, c)
+    assert torch.allclose(c, a @ b, atol=1e-4)
+
+
+def test_batch_sizes_and_lengths_of_one_class_share_a_variant():
+    kernel = make_softmax()
+    for rows, columns in itertools.product((2, 3, 7, 100), (129, 200, 255)):
+        call_softmax(kernel, rows, columns)
+    assert variants(kernel) == 1
+
+
+@pytest.mark.parametrize(
+    "rows, columns, reason",
+    (
+        (1, 200, "one row"),
+        (32, 200, "rows divisible by 16"),
+        (3, 208, "columns divisible by 16"),
+        (3, 300, "the next power of two"),
+        (3, 1, "one column"),
+    ),
+)
+def test_another_class_has_a_variant_of_its_own_once(rows, columns, reason):
+    kernel = make_softmax()
+    call_softmax(kernel, 3, 200)
+    for _ in range(2):
+        call_softmax(kernel, rows, columns)
+        call_softmax(kernel, 3, 200)
+        assert variants(kernel) == 2, reason
+
+
+def test_lengths_that_grow_one_by_one():
+    """As in decoding: at most two variants (divisible by 16 or not) a power of two, and those of length 1."""
+    kernel = make_softmax()
+    for length in range(1, 300):
+        call_softmax(kernel, 3, length)
+    # 1; 2, 3-4, 5-8, 9-15; 16; 17-31, 32; 33-63, 64; ... 257-299.
+    assert variants(kernel) <= 1 + 4 + 1 + 2 * 5
+
+
+def test_products_of_any_size_share_few_variants():
+    kernel = make_product()
+    for m, n, k in itertools.product((33, 50, 63), (34, 62), (35, 61)):
+        call_product(kernel, m, n, k)
+    assert variants(kernel) == 1
+
+
+def test_elementwise_kernels_share_their_variants_among_shapes():
+    kernel = make_elementwise(2)
+    for rows, columns in itertools.product((17, 25, 31), (65, 100, 127)):
+        call_elementwise(kernel, rows, columns)
+    assert variants(kernel) == 1
+
+
+def test_constexpr_sizes_have_variants_of_their_own():
+    def application(x, z):
+        z = x + 1
+
+    kernel = ninetoothed.make(
+        lambda x, z: (x.tile((1, -1)), z.tile((1, -1))),
+        application,
+        tuple(Tensor(2, shape_options=(None, {"constexpr": True})) for _ in range(2)),
+    )
+    for columns in (5, 6, 7, 5, 6, 7):
+        for rows in (2, 3):
+            kernel(x := torch.randn(rows, columns), z := torch.empty(rows, columns))
+            assert torch.equal(z, x + 1)
+    assert variants(kernel) == 3
+
+
+def test_other_types_and_layouts_have_variants_of_their_own():
+    kernel = make_softmax()
+    call_softmax(kernel, 3, 200)
+    for _ in range(2):
+        x, z = torch.randn(200, 3).t(), torch.empty(3, 200)
+        kernel(x, z)
+        assert torch.allclose(z, torch.softmax(x, -1), atol=1e-6)
+        kernel(x := torch.randn(3, 200).double(), z)
+        assert torch.allclose(z, torch.softmax(x, -1).float(), atol=1e-6)
+    assert variants(kernel) == 3
