@@ -146,7 +146,8 @@ def _mask(context: Context, access: ir.Access, frame: Frame) -> Text | None:
     if not access.guards:
         return None
     texts = []
-    for position, guard in enumerate(access.guards):
+    # What a loop changes comes last, so that the rest is computed once.
+    for position, guard in sorted(enumerate(access.guards), key=lambda item: bool(_counters(context, [item[1].index]))):
         texts += _conditions(context, access, frame.assuming(access.guards[:position]), guard)
     node = syntax.chain("&", [text.node for text in texts])
     shape = union(*(text.shape for text in texts))

@@ -32,11 +32,13 @@ class Scope:
 
     shared: variables that hold integer expressions for all nested blocks, by their text.
     variables: the variable that a name of the user's last stood for, and the value in it.
+    own: names that mean something in this block alone, so that the next one may use them for its own.
     """
 
     statements: list[ast.stmt] = field(default_factory=list)
     shared: dict[str, ast.expr] = field(default_factory=dict)
     variables: dict[str, tuple[str, ir.Value]] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,21 @@ class Context:
 
     def assign(self, wanted: str, node: ast.expr) -> ast.expr:
         """A new variable in the innermost block."""
-        name = self.names.fresh(wanted)
+        name = self.fresh(wanted)
         self.append(syntax.assign(name, node))
         return syntax.name(name)
+
+    def fresh(self, wanted: str, scope: Scope | None = None) -> str:
+        """A new name, of the innermost block unless another is given."""
+        name = self.names.fresh(wanted)
+        (scope or self.scopes[-1]).own.add(name)
+        return name
+
+    def leave(self) -> list[ast.stmt]:
+        """End the innermost block; its statements."""
+        scope = self.scopes.pop()
+        self.names.release(scope.own)
+        return scope.statements
 
     def argument(self, program_name: str) -> ast.expr:
         """A kernel argument, which from now on the kernel takes."""
@@ -116,8 +130,8 @@ class Context:
         for scope in self.scopes:
             if key in scope.shared:
                 return scope.shared[key]
-        name = self.names.fresh(wanted)
         scope = self.scopes[depth]
+        name = self.fresh(wanted, scope)
         scope.statements.append(syntax.assign(name, node))
         scope.shared[key] = syntax.name(name)
         return scope.shared[key]

@@ -139,6 +139,8 @@ def _floordiv(context: Context, operation: ir.Apply, operands: list[Text]) -> Te
         return Text(syntax.call("tl.floor", syntax.binary("/", lhs, rhs)), shape)
     if operation.attribute("nonnegative"):
         return Text(syntax.binary("//", lhs, rhs), shape)
+    if _is_power_of_two(operands[1]):
+        return Text(syntax.binary(">>", lhs, syntax.number(operands[1].constant.bit_length() - 1)), shape)
     lhs, rhs = _named(context, "numerator", lhs), _named(context, "divisor", rhs)
     return Text(syntax.binary("//", syntax.binary("-", lhs, _floor_mod(lhs, rhs)), rhs), shape)
 
@@ -149,12 +151,18 @@ def _mod(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
     lhs, rhs = _weakly(operation, operands)
     if operation.attribute("nonnegative"):
         return Text(syntax.binary("%", lhs, rhs), shape)
+    if _is_power_of_two(operands[1]):
+        return Text(syntax.binary("&", lhs, syntax.number(operands[1].constant - 1)), shape)
     rhs = _named(context, "divisor", rhs)
     if not operation.result.type.dtype.is_floating:
         return Text(_floor_mod(lhs, rhs), shape)
     remainder = context.assign("remainder", syntax.binary("%", lhs, rhs))
     signs_differ = syntax.binary("<", syntax.binary("*", remainder, rhs), syntax.number(0.0))
     return Text(syntax.call("tl.where", signs_differ, syntax.binary("+", remainder, rhs), remainder), shape)
+
+
+def _is_power_of_two(text: Text) -> bool:
+    return isinstance(text.constant, int) and text.constant > 0 and text.constant & (text.constant - 1) == 0
 
 
 def _floor_mod(lhs: ast.expr, rhs: ast.expr) -> ast.expr:

@@ -24,3 +24,7 @@ class Names:
     def take(self, *names: str) -> None:
         """Never hand these out."""
         self._taken.update(names)
+
+    def release(self, names: set[str]) -> None:
+        """Names whose block has ended may be handed out again."""
+        self._taken -= names

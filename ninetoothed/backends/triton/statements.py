@@ -121,7 +121,7 @@ def _target(context: Context, value: ir.Value, place: Place, wanted: str) -> str
     if held is not None and context.analysis.last_read(held[1], place.key) <= place.position:
         name = held[0]
     else:
-        name = context.names.fresh(wanted)
+        name = context.fresh(wanted)
     if context.analysis.block_of(value) == place.key:
         scope.variables[wanted] = (name, value)
     return name
@@ -142,7 +142,7 @@ def _enter_loop(context: Context, operation: ir.For | ir.While, place: Place) ->
         elif isinstance(node, ast.Name) and _is_last_use(context, initial, operation, place):
             name = node.id
         else:
-            name = context.names.fresh(hint)
+            name = context.fresh(hint)
         names.append(name)
         values.append(node)
         context.texts[argument] = context.texts[result] = Text(syntax.name(name), argument.type.lanes)
@@ -206,16 +206,16 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
     frame = Frame.of(context, (), ir.TileType(dtypes.int32), operation.bindings)
     bounds = _range_arguments(frame, operation)
     names = _enter_loop(context, operation, place)
-    counter = context.names.fresh(re.sub(r"_\d+$", "", operation.variable))
     key = key_of(operation)
     outer_facts = context.facts
     context.facts = _with_counter(context, operation)
     _mark_written(context, operation)
     context.scopes.append(Scope())
+    counter = context.fresh(re.sub(r"_\d+$", "", operation.variable))
     context.variables[operation.variable] = (syntax.name(counter), context.depth)
     block(context, key, operation.body, _body_targets(context, operation, key, names))
     _yield_all(context, names, operation.yields)
-    body = context.scopes.pop().statements
+    body = context.leave()
     context.facts = outer_facts
     function = "tl.range" if operation.hints else "range"
     iterator = syntax.call(function, *bounds, **dict(operation.hints))
@@ -256,21 +256,21 @@ def _while(context: Context, operation: ir.While, place: Place) -> None:
     before_key, key = key_of(operation, 0), key_of(operation, 1)
     _mark_written(context, operation)
     first, condition = _condition(context, operation, before_key)
-    for statement in first:
-        context.append(statement)
+    context.scopes[-1].own |= first.own
+    context.scopes[-1].statements += first.statements
     context.scopes.append(Scope())
     block(context, key, operation.body, _body_targets(context, operation, key, names))
     _yield_all(context, names, operation.yields)
-    body = context.scopes.pop().statements
-    context.append(ast.While(condition, [*body, *first] or [ast.Pass()], []))
+    body = context.leave()
+    context.append(ast.While(condition, [*body, *first.statements] or [ast.Pass()], []))
 
 
-def _condition(context: Context, operation: ir.While, key: BlockKey) -> tuple[list[ast.stmt], ast.expr]:
+def _condition(context: Context, operation: ir.While, key: BlockKey) -> tuple[Scope, ast.expr]:
     """The statements that prepare the condition, to be run before the loop and after each round, and the condition."""
     context.scopes.append(Scope())
     block(context, key, operation.before, Targets())
     condition = functions.typed(context.texts[operation.condition], dtypes.int1)
-    return context.scopes.pop().statements, condition
+    return context.scopes.pop(), condition
 
 
 def _if(context: Context, operation: ir.If, place: Place) -> None:
@@ -287,7 +287,7 @@ def _if(context: Context, operation: ir.If, place: Place) -> None:
         context.scopes.append(Scope())
         block(context, key_of(operation, index), body, Targets())
         _yield_all(context, names, yields)
-        branches.append(context.scopes.pop().statements)
+        branches.append(context.leave())
         written |= context.written
         for name, keys in context.read.items():
             read.setdefault(name, set()).update(keys)
