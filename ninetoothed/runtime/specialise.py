@@ -151,7 +151,8 @@ def specialise(plan: Plan, call: Call, values: Mapping[str, int], device: torch.
     sizes = {name: values[name] for name in plan.sizes & values.keys() if name not in constants}
     constants |= {name: 1 for name, size in sizes.items() if size == 1}
     constants |= {name: stride for name, stride in strides.items() if stride in (0, 1)}
-    aliases = _aliases(plan, values, constants)
+    constants |= _dense_constants(plan, {**values, **strides}, constants)
+    aliases = _aliases(plan, {**values, **strides}, constants)
     classes = {name: n for name, n in {**sizes, **strides}.items() if name not in constants and name not in aliases}
     return Specialisation(
         arguments=_arguments(plan, call, device),
@@ -167,7 +168,35 @@ def _aliases(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]
     for name, other in plan.twins:
         if name != other and not {name, other} & constants.keys() and values[name] == values[other]:
             aliases.setdefault(name, aliases.get(other, other))
+    for stride, coefficient, names in _dense(plan, constants):
+        if len(names) == 1 and coefficient == 1 and stride not in constants and values[stride] == values[names[0]]:
+            aliases[stride] = aliases.get(names[0], names[0])
     return aliases
+
+
+def _dense_constants(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) -> dict[str, int]:
+    return {
+        stride: coefficient
+        for stride, coefficient, names in _dense(plan, constants)
+        if not names and stride not in constants and values[stride] == coefficient
+    }
+
+
+def _dense(plan: Plan, constants: Mapping[str, int]) -> Iterator[tuple[str, int, list[str]]]:
+    """What strides would be without gaps in memory, as a number and the names of sizes that multiply it.
+
+    Where they are so, a flattened index is an offset and need not be taken apart. Only strides of flattened parameters
+    are of interest, and those that follow from sizes that are known exactly.
+    """
+    for parameter, kind in zip(plan.definition.parameters, plan.kinds, strict=True):
+        if kind == "tensor":
+            is_flattened = any(step.operation in ("flatten", "ravel") for step in parameter.arrangement.steps)
+            coefficient, names = 1, []
+            for size, stride in zip(parameter.source.sizes[:0:-1], parameter.source.strides[-2::-1], strict=True):
+                number = size if isinstance(size, int) else constants.get(size.name)
+                coefficient, names = coefficient * (number or 1), names if number is not None else [*names, size.name]
+                if None not in names and (is_flattened or not names):
+                    yield stride.name, coefficient, names
 
 
 def _arguments(plan: Plan, call: Call, device: torch.device) -> tuple[Argument, ...]:

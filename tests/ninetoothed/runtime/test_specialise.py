@@ -111,7 +111,7 @@ class TestClasses:
 
     def test_constexpr_sizes_are_exact(self):
         definition = rows(1, shape_options={"constexpr": True})
-        spec = classify(definition, torch.zeros(6, 781))
+        spec = classify(definition, torch.zeros(6, 800)[:, :781])
         assert dict(spec.constants) == {"a_size_0": 6, "a_size_1": 781, "a_stride_1": 1} and not spec.buckets
 
     def test_sizes_that_agree_share_a_name(self):
@@ -131,8 +131,27 @@ class TestClasses:
 
     def test_flattened_sizes_share_names_too(self):
         definition = define(*(Tensor(2, name=name).flatten().tile((BLOCK,)) for name in "ab"))
-        spec = classify(definition, torch.zeros(5, 30), torch.zeros(5, 30), BLOCK=64)
+        spec = classify(definition, torch.zeros(5, 60)[:, ::2], torch.zeros(5, 60)[:, ::2], BLOCK=64)
         assert dict(spec.aliases) == {"b_size_0": "a_size_0", "b_size_1": "a_size_1"}
+
+    def test_strides_without_gaps_follow_from_sizes(self):
+        definition = define(*(Tensor(2, name=name).flatten().tile((BLOCK,)) for name in "ab"))
+        spec = classify(definition, torch.zeros(5, 30), torch.zeros(5, 60)[:, ::2], BLOCK=64)
+        assert dict(spec.aliases)["a_stride_0"] == "a_size_1" and "b_stride_0" not in dict(spec.aliases)
+        spec = classify(definition, torch.zeros(5, 30), torch.zeros(5, 30), BLOCK=64)
+        assert dict(spec.aliases)["b_stride_0"] == "a_size_1"
+        assert "a_stride_0" not in dict(classify(rows(1), torch.zeros(5, 30)).aliases), "no use without flattening"
+
+    def test_strides_follow_from_exact_sizes(self):
+        definition = define(Tensor(shape=(None, 4, None), shape_options=({}, {}, {"constexpr": True}), name="a"))
+        assert dict(classify(definition, torch.zeros(3, 4, 5)).constants) == {
+            "a_size_2": 5,
+            **{"a_stride_0": 20, "a_stride_1": 5, "a_stride_2": 1},
+        }
+        gaps = dict(classify(definition, torch.zeros(3, 6, 5)[:, :4]).constants)
+        assert "a_stride_0" not in gaps and gaps["a_stride_1"] == 5
+        whole = classify(define(Tensor(2, name="a").flatten()), torch.zeros(3, 1))
+        assert dict(whole.constants) == {"a_size_1": 1, "a_stride_0": 1, "a_stride_1": 0}
 
     def test_wide(self):
         def is_wide(tensor):
