@@ -2,6 +2,7 @@ import contextlib
 import copy
 import dataclasses
 import enum
+import re
 import threading
 
 import numpy
@@ -12,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
-from ninetoothed.runtime import launch, prepared
+from ninetoothed.runtime import launch, prepared, variants
 from ninetoothed.runtime.device import H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
@@ -121,6 +122,20 @@ class TestCalls:
             z = nans(9)
             kernel(x, factor, z, BLOCK=4)
             assert torch.allclose(z, (x * factor).float())
+
+    def test_scalars_before_and_after_everything_else(self):
+        def arrangement(first, x, last):
+            return first, *tiles(x), last
+
+        def application(first, x, last):
+            last = first * ninetoothed.language.sum(x)
+
+        kernel = ninetoothed.make(arrangement, application, (Tensor(0), Tensor(1), Tensor(0)))
+        x = torch.randn(9)
+        for first in (2.0, torch.tensor(2.0)):
+            last = torch.tensor(float("nan"))
+            kernel(first, x, last, BLOCK=16)
+            assert torch.allclose(last, 2 * x.sum())
 
     def test_compile_time_scalars(self, traces):
         kernel, x, z = scaled(Tensor(0, constexpr=True)), torch.randn(9), nans(9)
@@ -308,6 +323,19 @@ class TestSource:
         assert launch.launcher_of(kernel).variants == ()
 
 
+@pytest.mark.parametrize("offset, vectors", ((0, True), (1, False)))
+def test_aligned_tensors_are_compiled_as_such(offset, vectors):
+    pytest.importorskip("triton")
+    add = make_add()
+    definition = launch.launcher_of(add).definition
+    x, y, z = (torch.zeros(1024 + offset)[offset:] for _ in range(3))
+    call = launch.Call((x, y, z), (("BLOCK", 512),))
+    cache = variants.Cache(launch.launcher_of(add).plan)
+    variant = variants.trace(definition, cache.select(call, torch.device("cuda:0"), H200))
+    compiled = prepared.Launch.compile(definition, variant)
+    assert (re.search(r"ld\.global(\.\w+)*\.v[24]\.", compiled.asm["ptx"]) is not None) == vectors
+
+
 class Recorder:
     """Stands for a compiled kernel, loaded or not."""
 
@@ -341,3 +369,62 @@ def test_a_launch_passes_pointers_scalars_and_integers_in_the_order_of_the_text(
     ready.run(call.arguments, [x.data_ptr(), half.data_ptr(), z.data_ptr()])
     expected = {"x": x.data_ptr(), "factor": 0.5, "z": z.data_ptr(), "x_size_0": 1001}
     assert recorder.calls == [(16, tuple(expected[argument.source] for argument in recorder.emitted.arguments), 7)]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+class TestOnGPU:
+    def test_results(self):
+        add = make_add()
+        for size, offset in ((1, 0), (1000, 0), (1000, 1), (1024, 1), (0, 0), (1000, 0)):
+            x, y, z = (torch.randn(size + offset, device="cuda")[offset:] for _ in range(3))
+            add(x, y, z, BLOCK=64)
+            assert torch.equal(z, x + y)
+
+    def test_scalars_need_no_synchronisation(self):
+        kernel, x, z = scaled(Tensor(0)), torch.randn(1000, device="cuda"), nans(1000, device="cuda")
+        factors = (2, 0.5, torch.tensor(3.0), torch.tensor(0.25, device="cuda"), torch.tensor(2, dtype=torch.float16))
+        try:
+            torch.cuda.set_sync_debug_mode("error")
+            results = []
+            for factor in (*factors, *factors):
+                kernel(x, factor, z, BLOCK=64)
+                results.append(z.clone())
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        for factor, result in zip((*factors, *factors), results, strict=True):
+            assert torch.equal(result, x * float(factor))
+
+    def test_capture(self):
+        add = make_add()
+        x, y, z = (torch.randn(1000, device="cuda") for _ in range(3))
+        add(x, y, z, BLOCK=64)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            add(x, y, z, BLOCK=64)
+            add(z, y, z, BLOCK=64)
+        x.copy_(torch.randn(1000))
+        graph.replay()
+        assert torch.equal(z, x + y + y)
+
+    def test_the_current_stream(self):
+        add, stream = make_add(), torch.cuda.Stream()
+        x, y, z = (torch.randn(1000, device="cuda") for _ in range(3))
+        add(x, y, z, BLOCK=64)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(20_000_000)
+            x.fill_(1)
+            add(x, y, z, BLOCK=64)
+        stream.synchronize()
+        assert torch.equal(z, 1 + y)
+
+    @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+    def test_the_device_of_the_tensors(self):
+        add = make_add()
+        for device in ("cuda:1", "cuda:0", "cuda:1"):
+            x, z = torch.randn(1000, device=device), nans(1000, device=device)
+            add(x, x, z, BLOCK=64)
+            assert torch.equal(z, x + x) and torch.cuda.current_device() == 0
+        with pytest.raises(ArgumentError, match="`z` is on cuda:0, and `x` is on cuda:1"):
+            add(x, x, x.to("cuda:0"), BLOCK=64)
