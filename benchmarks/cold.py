@@ -1,6 +1,6 @@
 """How long the first call takes: in a new process, imports and the CUDA context apart.
 
-`first_calls` starts `python -m benchmarks.cold` twice over one set of empty caches, so the second run finds them warm.
+`first_calls` starts `python -m benchmarks.cold` twice over one set of caches: empty for the first, warm for the second.
 """
 
 import argparse
@@ -38,10 +38,11 @@ def measure(peer, name, case, dtype, device):
     task = tasks.load(name)
     args, kwargs = tasks.arguments(task, case, dtype, device)
     call = peers.calls(task, args, kwargs)[peer]
-    torch.cuda.synchronize()
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    wait()
     start = time.perf_counter()
     call()
-    torch.cuda.synchronize()
+    wait()
     return time.perf_counter() - start
 
 
@@ -53,7 +54,9 @@ def main():
     parser.add_argument("names", nargs="+", choices=tasks.NAMES)
     options = parser.parse_args()
     dtype = getattr(torch, options.dtype)
-    seconds = {name: measure(options.peer, name, options.case, dtype, "cuda") for name in options.names}
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with torch.inference_mode():
+        seconds = {name: measure(options.peer, name, options.case, dtype, device) for name in options.names}
     print(json.dumps(seconds))
 
 

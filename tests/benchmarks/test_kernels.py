@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks import kernels, measure, peers, tasks, upstream
+from benchmarks import cold, kernels, measure, peers, tasks, upstream
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
@@ -88,6 +88,25 @@ def test_upstream_is_run_by_an_interpreter_of_its_own(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert upstream.measured(sys.executable, "rope", "quick", "float32") == (2.5, 1.0)
     assert upstream.measured(sys.executable, "add", "quick", "float32") == (None, "ValueError: no such tile")
+
+
+def test_first_calls_start_from_empty_caches(monkeypatch, tmp_path):
+    # Counts the caches' files before and after each process: the first must find none, the second what the first left.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, pathlib\n"
+        f"log = pathlib.Path({str(tmp_path / 'log')!r})\n"
+        "found = pathlib.Path(os.environ['TRITON_CACHE_DIR'])\n"
+        "log.open('a').write(f'{found.exists()} ')\n"
+        "found.mkdir(exist_ok=True)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{cold.__file__.rsplit('/', 2)[0]}")
+    seconds = cold.first_calls("ninetoothed", ("add", "silu"), "quick", "float32")
+    assert {temperature: list(times) for temperature, times in seconds.items()} == {
+        "cold": ["add", "silu"],
+        "warm": ["add", "silu"],
+    }
+    assert all(0 < time < 60 for times in seconds.values() for time in times.values())
+    assert (tmp_path / "log").read_text().split()[:2] == ["False", "True"]
 
 
 def test_cases():
