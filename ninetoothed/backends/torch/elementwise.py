@@ -51,7 +51,10 @@ def _arithmetic(function) -> Function:
 
     def apply(frame: Frame, operation: ir.Apply) -> torch.Tensor:
         dtype = operation.results[0].type.dtype
-        result = function(*operands(frame, operation))
+        held = operands(frame, operation)
+        if dtype.kind == "pointer":
+            return function(*(x.to(torch.int64) if isinstance(x, torch.Tensor) else x for x in held))
+        result = function(*held)
         if dtype.is_integer:
             return wrap(result, dtype)
         return result.to(held_dtype(dtype)) if dtype.bits == 8 else result

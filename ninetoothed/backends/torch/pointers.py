@@ -66,11 +66,11 @@ def _load(frame: Frame, operation: ir.Apply) -> torch.Tensor:
     dtype = operation.result.type.dtype
     other: Held = frame.values[operation.operands[2]] if len(operation.operands) > 2 else number(0, dtype)
     if target.mask is None:
-        return from_memory(target.memory.flat.take(target.offset), dtype)
+        return from_memory(target.memory.flat[target.offset], dtype)
     if target.memory.flat.numel() == 0:
         value = torch.full((1,) * target.mask.dim(), number(0, dtype), device=target.offset.device)
     else:
-        value = from_memory(target.memory.flat.take(torch.where(target.mask, target.offset, 0)), dtype)
+        value = from_memory(target.memory.flat[torch.where(target.mask, target.offset, 0)], dtype)
     return torch.where(target.mask, value, other)
 
 

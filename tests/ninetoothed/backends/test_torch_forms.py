@@ -1,0 +1,68 @@
+"""Boxes against counting: every element within the limits lies in exactly one box."""
+
+import itertools
+import random
+
+import pytest
+
+from ninetoothed.backends.torch import forms
+from ninetoothed.expr import const, var
+
+
+def members(boxes, counts):
+    found = []
+    for box in boxes:
+        ranges = [range(count) for count in counts]
+        for dim, first, count in box:
+            ranges[dim] = range(first, first + count)
+        found += list(itertools.product(*ranges))
+    return found
+
+
+def random_terms(generator):
+    counts = [generator.choice((1, 2, 3, 4, 7)) for _ in range(3)]
+    coefficients = [generator.choice((-5, -1, 0, 1, 2, 4, 16)) for _ in counts]
+    return counts, coefficients, generator.choice((None, generator.randint(-20, 5))), generator.randint(-5, 40)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_boxes_hold_what_is_within_limits(seed):
+    counts, coefficients, low, high = random_terms(random.Random(seed))
+    expected = [
+        point
+        for point in itertools.product(*map(range, counts))
+        if (low is None or low <= (total := sum(c * x for c, x in zip(coefficients, point))))
+        and sum(c * x for c, x in zip(coefficients, point)) <= high
+    ]
+    boxes = forms.within(tuple(zip(range(3), coefficients, counts)), low, high)
+    assert boxes is not None
+    assert sorted(members(boxes, counts)) == expected
+    holes = forms.complement(boxes, tuple(counts))
+    assert set(members(holes, counts)) == set(itertools.product(*map(range, counts))) - set(expected)
+
+
+def test_many_boxes_are_given_up():
+    assert forms.within(((0, 1, 1000), (1, 1, 1000)), 0, 1000) is None
+
+
+def test_an_edge_tile_is_one_box_more():
+    boxes = forms.within(((0, 64, 10), (1, 1, 64)), 0, 600 - 1)
+    assert sorted(boxes) == [((0, 0, 9),), ((0, 9, 1), (1, 0, 24))]
+
+
+def test_intersection_of_boxes():
+    rows, columns = [((0, 0, 3),), ((0, 3, 1), (1, 0, 2))], [((1, 1, 3),)]
+    assert forms.intersect([rows, columns]) == [((0, 0, 3), (1, 1, 3)), ((0, 3, 1), (1, 1, 1))]
+
+
+def test_only_what_is_divided_is_irregular():
+    p, i, k = map(var, ("p", "i", "k"))
+    split = forms.split(p * 8 * var("s") + i // var("w") + k * 3, ("p", "i"), {"s", "w"})
+    form = split.bind({"s": 5, "w": 4})
+    assert form.coefficients == (40, 0) and form.irregular == {1}
+    assert form.rest_at({"i": 9, "k": 2}) == 2 + 6
+
+
+def test_a_division_by_one_is_none():
+    form = forms.split(var("p") // var("g") + const(7), ("p",), {"g"}).bind({"g": 1})
+    assert form.coefficients == (1,) and not form.irregular and form.rest_at({}) == 7
