@@ -216,7 +216,10 @@ def _cast(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
             return Text(syntax.number(kind(operand.constant)), (), kind(operand.constant))
     if dtype == dtypes.int1:
         return Text(syntax.binary("!=", typed(operand, dtypes.float32), syntax.number(0)), operand.shape)
-    return Text(syntax.method(typed(operand, dtypes.float32), "to", dtype_node(dtype)), operand.shape)
+    (value,) = operation.operands
+    if value.type.is_scalar and value.type.dtype.is_integer:  # in Triton's interpreter a loop counter is an int
+        return Text(syntax.call("tl.cast", operand.node, dtype_node(dtype)))
+    return Text(syntax.method(typed(operand, value.type.dtype), "to", dtype_node(dtype)), operand.shape)
 
 
 def _bitcast(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
@@ -463,7 +466,7 @@ def _atomic(context: Context, operation: ir.Apply, operands: list[Text]) -> Text
     pointer_type = operation.operands[0].type
     barriers.before_write(context, pointer_type.dtype.parameter, object())
     pointer = materialise(operands[0], pointer_type)
-    values = [materialise(t, v.type) for t, v in zip(operands[1:], operation.operands[1:], strict=True)]
+    values = [text.node for text in operands[1:]]
     keywords = {name: operation.attribute(name) for name in ("sem", "scope")}
     if operation.function != "atomic_cas" and len(values) == 2:
         keywords = {"mask": values.pop(), **keywords}

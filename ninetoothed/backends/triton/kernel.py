@@ -112,7 +112,8 @@ def _argument(program: ir.Program, name: str, text: str) -> KernelArgument:
     for parameter in program.parameters:
         if parameter.name == name:
             kind = "pointer" if parameter.kind == "tensor" else "scalar"
-            return KernelArgument(text, kind, name, parameter.dtype)
+            is_flag = kind == "scalar" and parameter.dtype == dtypes.int1
+            return KernelArgument(text, kind, name, dtypes.int32 if is_flag else parameter.dtype)
     wide = any(p.wide and any(name in e.variables for e in (*p.sizes, *p.strides)) for p in program.parameters)
     dtype = dtypes.int64 if wide else dtypes.int32
     return KernelArgument(text, "integer", name, dtype, divisor(var(name), program.facts))

@@ -38,7 +38,10 @@ def _operation(context: Context, operation: ir.Operation, place: Place) -> None:
         case ir.Constant(result=result, value=value):
             context.texts[result] = Text(syntax.number(value), (), value)
         case ir.Argument(result=result, parameter=parameter):
-            context.texts[result] = Text(context.argument(parameter))
+            text = Text(context.argument(parameter))
+            if result.type.dtype == dtypes.int1:  # passed as an int32: a flag has no type of its own in an argument
+                text = Text(syntax.binary("!=", text.node, syntax.number(0)))
+            context.texts[result] = text
         case ir.Index(result=result):
             _give(context, result, _index(context, operation), place)
         case ir.Load(result=result, access=access):
@@ -97,7 +100,9 @@ def _give(context: Context, value: ir.Value, text: Text, place: Place, wanted: s
         if context.analysis.is_inlined(value) or (isinstance(text.node, ast.Name) and value.hint is None):
             context.texts[value] = text
             return
-        if not context.analysis.uses.get(value) and not _has_effect(context, value):
+        if not context.analysis.uses.get(value):
+            if _has_effect(context, value):
+                context.run(text.node)
             return
     else:
         text = Text(functions.materialise(text, value.type), value.type.lanes)
