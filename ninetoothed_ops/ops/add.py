@@ -14,8 +14,8 @@ def allocate(self, other, *, alpha=1):
     if not (self.dtype in NUMBERS and other.dtype in NUMBERS and _may_meet(self, other) and _may_scale(alpha, dtype)):
         refuse("add", torch.add, self, other, alpha=alpha, dtypes=NUMBERS)
 
-    operands = (self, other) if same else torch.broadcast_tensors(self, other)
-    return empty_elementwise(operands, dtype, other.device if _is_number(self) else self.device)
+    shape = self.shape if same else torch.broadcast_tensors(self, other)[0].shape
+    return empty_elementwise((self, other), shape, dtype, other.device if _is_number(self) else self.device)
 
 
 def _is_number(tensor: torch.Tensor) -> bool:

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 import torch
 
 
-def empty_elementwise(operands: Sequence[torch.Tensor], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """An empty tensor with the strides that PyTorch gives an elementwise result of `operands`, all of one shape."""
+def empty_elementwise(
+    operands: Sequence[torch.Tensor], shape, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """An empty tensor of `shape`, to which `operands` broadcast, with the strides that PyTorch gives such a result."""
     first = operands[0]
-    if all(operand.is_contiguous() for operand in operands):
-        return torch.empty(first.shape, dtype=dtype, device=device)
-    if all(operand.stride() == first.stride() for operand in operands[1:]):
-        return torch.empty_like(first, dtype=dtype, device=device)
+    if all(operand.shape == shape for operand in operands):
+        for memory_format in (torch.contiguous_format, torch.channels_last):
+            if all(operand.is_contiguous(memory_format=memory_format) for operand in operands):
+                return torch.empty(shape, dtype=dtype, device=device, memory_format=memory_format)
+        if all(operand.stride() == first.stride() for operand in operands[1:]):
+            return torch.empty_like(first, dtype=dtype, device=device)
 
-    return empty_in_order(first.shape, _order([operand.stride() for operand in operands], first.shape), dtype, device)
+    return empty_in_order(shape, _order([_strides(operand, shape) for operand in operands], shape), dtype, device)
 
 
 def empty_in_order(shape, order: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -22,6 +26,13 @@ def empty_in_order(shape, order: Sequence[int], dtype: torch.dtype, device: torc
     inverse = sorted(range(len(order)), key=order.__getitem__)
 
     return torch.empty([shape[dim] for dim in order], dtype=dtype, device=device).permute(inverse)
+
+
+def _strides(operand: torch.Tensor, shape) -> list[int]:
+    """Those of the operand broadcast to `shape`: 0 where it repeats itself, and in dimensions that it lacks."""
+    own = zip(operand.shape, operand.stride(), shape[len(shape) - operand.ndim :])
+
+    return [0] * (len(shape) - operand.ndim) + [0 if size != target else stride for size, stride, target in own]
 
 
 def _order(strides: Sequence[Sequence[int]], shape) -> list[int]:

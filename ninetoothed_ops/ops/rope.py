@@ -27,7 +27,7 @@ def allocate(input, sin, cos, interleaved=True):
                 f"{input.device} and {tensor.device} ({name} of ninetoothed::rope)"
             )
 
-    return empty_elementwise((input,), input.dtype, input.device)
+    return empty_elementwise((input,), input.shape, input.dtype, input.device)
 
 
 def launch(output, input, sin, cos, interleaved=True):

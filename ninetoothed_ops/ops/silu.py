@@ -13,7 +13,7 @@ def allocate(self):
     if self.dtype not in FLOATS:
         refuse("silu", functional.silu, self)
 
-    return empty_elementwise((self,), self.dtype, self.device)
+    return empty_elementwise((self,), self.shape, self.dtype, self.device)
 
 
 def launch(output, self):
