@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ninetoothed.arrangement import Arrangement
-from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, is_nonnegative, simplify
+from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, is_nonnegative, simplify
 from ninetoothed.metaops import Guard, pull_back
 
 __all__ = ["Guard", "Location", "bind_indices", "extents", "lower", "source_indices"]
@@ -104,7 +104,8 @@ class _Checked:
 
 def _with_positive(facts: Facts, size: Expr) -> Facts:
     """A dimension that has an element is not empty, nor is any factor `max(n, 0)` of its size."""
-    if size.is_constant:
+    low = bounds(size, facts)[0]
+    if low is not None and low > 0:
         return facts
     facts = facts.assume(size, 1)
     for atom in size.atoms:

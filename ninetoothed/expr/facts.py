@@ -1,15 +1,14 @@
-"""What is known of variables: ranges that may be symbolic, and values that they allow."""
+"""What is known of variables: ranges that may be symbolic, and expressions known to lie in a range."""
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from random import Random
 from types import MappingProxyType
 
-from ninetoothed.expr.algebra import Expr, as_expr, var
+from ninetoothed.expr.algebra import Expr, Var, as_expr, var
+from ninetoothed.expr.samples import DRAWS, Samples
 
-_POOL, _SAMPLES = 64, 12  # draws that must not refute an inequality before a proof is tried
+_ENOUGH = 12  # draws that must not refute an inequality before a proof is tried
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,19 @@ class Range:
 
 @dataclass(frozen=True)
 class Facts:
-    """Ranges of variables, in the order in which they were bound, and expressions known to lie in a range."""
+    """Ranges of variables, in the order in which they were bound, and expressions known to lie in a range.
+
+    The same step from the same facts leads to the same object, so that what was proved is remembered with it. `parent`
+    are facts all of which hold here too.
+    """
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
     assumptions: tuple[tuple[Expr, Expr | None, Expr | None], ...] = ()
-    parent: "Facts | None" = field(default=None, compare=False, repr=False)  # these facts, less the last assumption
+    parent: "Facts | None" = field(default=None, compare=False, repr=False)
 
     def __post_init__(self):
-        object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))
+        if not isinstance(self.ranges, MappingProxyType):
+            object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))
 
     def __hash__(self):
         return hash((tuple(self.ranges.items()), self.assumptions))
@@ -49,21 +53,53 @@ class Facts:
         return Facts, (dict(self.ranges), self.assumptions)
 
     def bind(self, name: str, lo=None, hi=None, multiple_of: int = 1) -> "Facts":
-        ranges = {key: value for key, value in self.ranges.items() if key != name}
-        return Facts({**ranges, name: Range(lo, hi, multiple_of)}, self.assumptions)
+        known = Range(lo, hi, multiple_of)
+        if self.ranges.get(name) == known:
+            return self
+        if (name, known) not in self._next:
+            ranges = {key: value for key, value in self.ranges.items() if key != name}
+            parent = None if name in self.ranges else self
+            self._next[name, known] = Facts({**ranges, name: known}, self.assumptions, parent)
+        return self._next[name, known]
 
     def assume(self, expression, lo=None, hi=None) -> "Facts":
-        lo, hi = (None if bound is None else as_expr(bound) for bound in (lo, hi))
-        return Facts(self.ranges, (*self.assumptions, (as_expr(expression), lo, hi)), self)
+        known = (as_expr(expression), *(None if bound is None else as_expr(bound) for bound in (lo, hi)))
+        if self._knows(*known):
+            return self
+        if known not in self._next:
+            self._next[known] = Facts(self.ranges, (*self.assumptions, known), self)
+        return self._next[known]
+
+    def _knows(self, e: Expr, lo: Expr | None, hi: Expr | None) -> bool:
+        atom = e.sole_atom
+        known = self.ranges.get(atom.name) if isinstance(atom, Var) else None
+        as_bound = known is not None and lo in (None, known.lo) and hi in (None, known.hi)
+        return as_bound or (e, lo, hi) in self.assumptions
 
     def range_of(self, name: str) -> Range:
         return self.ranges.get(name, _UNKNOWN)
 
     @cached_property
+    def _next(self) -> dict[tuple, "Facts"]:
+        return {}
+
+    @cached_property
+    def proofs(self) -> dict[Expr, bool]:
+        """Whether inequalities were proved; for `is_nonnegative` alone."""
+        return {}
+
+    @cached_property
+    def simplified(self) -> dict[Expr, Expr]:
+        """For `simplify` alone."""
+        return {}
+
+    @cached_property
     def assumed(self) -> Mapping[Expr, tuple[tuple[Expr | None, Expr | None], ...]]:
         """`{e: ((lo, hi), ...)}` of the assumptions, constants moved from `e` to the bounds."""
-        found: dict[Expr, tuple[tuple[Expr | None, Expr | None], ...]] = {}
-        for known, lo, hi in self.assumptions:
+        earlier = self.parent.assumed if self.parent else {}
+        new = self.assumptions[len(self.parent.assumptions) if self.parent else 0 :]
+        found = dict(earlier) if new else earlier
+        for known, lo, hi in new:
             c = known.constant_term
             bound = (None if lo is None else lo - c, None if hi is None else hi - c)
             found[known - c] = (*found.get(known - c, ()), bound)
@@ -72,86 +108,51 @@ class Facts:
     @cached_property
     def bare(self) -> "Facts":
         """The ranges alone."""
-        return (self.parent.bare if self.parent else Facts(self.ranges)) if self.assumptions else self
+        if not self.assumptions:
+            return self
+        return self.parent.bare if self._is_assumed else Facts(self.ranges)
+
+    @property
+    def _is_assumed(self) -> bool:
+        """Whether the parent lacks just the last assumption."""
+        return self.parent is not None and self.parent.ranges is self.ranges
 
     @cached_property
-    def pool(self) -> tuple[Mapping[str, int], ...]:
-        """Some values of the variables for which all the facts hold."""
-        if self.assumptions:
-            known = self.assumptions[-1:] if self.parent else self.assumptions
-            return tuple(values for values in (self.parent or self.bare).pool if _allows(known, values))
-        random = Random(0)
-        drawn = (_draw(self, random) for _ in range(4 * _POOL))
-        return tuple(itertools.islice((values for values in drawn if values is not None), _POOL))
+    def samples(self) -> Samples:
+        """Values of the variables within their ranges."""
+        if self.parent is None:
+            return Samples(self.ranges)
+        return (
+            self.parent.samples if self._is_assumed else self.parent.samples.extended(self.ranges, [*self.ranges][-1])
+        )
 
     @cached_property
-    def samples(self) -> tuple[Mapping[str, int], ...]:
-        return self.pool[:_SAMPLES]
+    def draws(self) -> tuple[int, ...]:
+        """Which of the samples the assumptions allow."""
+        allowed = tuple(range(DRAWS)) if self.parent is None else self.parent.draws
+        for known, lo, hi in self.assumptions[len(self.parent.assumptions) if self.parent else 0 :]:
+            for slack in (None if lo is None else known - lo, None if hi is None else hi - known):
+                if slack is not None:
+                    values = self.samples.values(slack, allowed)
+                    allowed = tuple(i for i, value in zip(allowed, values, strict=True) if value >= 0)
+        return allowed
 
     @cached_property
     def scaled(self) -> "tuple[Mapping[str, Expr], Facts]":
         """`m * x'` for each `x` that is a multiple of `m`, and the facts of `x'`."""
+        if self._is_assumed:
+            values, facts = self.parent.scaled
+            known, lo, hi = (None if e is None else e.subs(values) for e in self.assumptions[-1])
+            return values, facts.assume(known, lo, hi) if values else self
         return _scaled(self)
 
 
 _UNKNOWN = Range()
 
 
-def _draw(facts: Facts, random: Random) -> dict[str, int] | None:
-    """Values within the ranges, the ends often, or None where they leave nothing to choose."""
-    values: dict[str, int] = {}
-    typical = random.choice((1, 3, 8, 40))
-
-    def end(bound):
-        for name in bound.variables:
-            if name not in values:
-                values[name] = random.randint(1, typical)
-        return bound.positively(values)
-
-    try:
-        for name, known in facts.ranges.items():
-            m = known.multiple_of
-            low, high = (None if bound is None else end(bound) for bound in (known.lo, known.hi))
-            if low is None:
-                low = (high if high is not None else 0) - typical * m
-            high = low + typical * m if high is None else high
-            low, high = -(-low // m), high // m
-            if low > high:
-                return None
-            # Ends refute most, but a size of 0, the end of an open range, leaves no index to draw.
-            ends = 0.1 if known.lo is None or known.hi is None else 0.6
-            values[name] = m * (
-                random.choice((low, low, high)) if random.random() < ends else random.randint(low, high)
-            )
-    except ZeroDivisionError:
-        return None
-    return values
-
-
-def _allows(assumptions, values: Mapping[str, int]) -> bool:
-    try:
-        for known, lo, hi in assumptions:
-            value = _at(known, values)
-            if (lo is not None and value < _at(lo, values)) or (hi is not None and value > _at(hi, values)):
-                return False
-    except ZeroDivisionError:
-        return False
-    return True
-
-
-def _at(e: Expr, values: Mapping[str, int]) -> int:
-    """A name of which nothing is known may as well be 1."""
-    return e.positively(values if e.variables <= values.keys() else dict.fromkeys(e.variables, 1) | dict(values))
-
-
 def refuted(e: Expr, facts: Facts) -> bool:
-    for values in facts.samples:
-        try:
-            if _at(e, values) < 0:
-                return True
-        except ZeroDivisionError:
-            continue
-    return False
+    """Whether a draw that the facts allow makes `e` negative."""
+    return any(value < 0 for value in facts.samples.values(e, facts.draws[:_ENOUGH]))
 
 
 def _scaled(facts: Facts) -> tuple[Mapping[str, Expr], Facts]:
@@ -173,9 +174,4 @@ def _scaled(facts: Facts) -> tuple[Mapping[str, Expr], Facts]:
             lo, hi = None if lo is None else (lo + (m - 1)) // m, None if hi is None else hi // m
         ranges[name] = Range(lo, hi)
     assumptions = tuple((known.subs(values), convert(lo), convert(hi)) for known, lo, hi in facts.assumptions)
-    scaled = Facts(ranges, assumptions)
-    scaled.__dict__["pool"] = tuple(
-        {f"{name}'" if name in multiples else name: x // multiples.get(name, 1) for name, x in values.items()}
-        for values in facts.pool
-    )
-    return values, scaled
+    return values, Facts(ranges, assumptions)

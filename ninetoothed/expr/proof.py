@@ -16,11 +16,28 @@ _BUDGET = 60  # steps of one proof: enough for every arrangement seen, and a bou
 def is_nonnegative(e: Expr, facts: Facts) -> bool:
     """Whether `e >= 0` is proved."""
     e = as_expr(e)
+    if e.is_constant:
+        return e.constant >= 0
+    if _was_proved(e, facts):
+        return True
+    if e not in facts.proofs:
+        facts.proofs[e] = _proves(e, facts)
+    return facts.proofs[e]
+
+
+def _was_proved(e: Expr, facts: Facts | None) -> bool:
+    """What fewer facts prove holds."""
+    while facts is not None:
+        if facts.proofs.get(e):
+            return True
+        facts = facts.parent
+    return False
+
+
+def _proves(e: Expr, facts: Facts) -> bool:
     low = bounds(e, facts)[0]
     if low is not None and low >= 0:
         return True
-    if e.is_constant or refuted(e, facts):
-        return False
     values, scaled = facts.scaled
     try:
         return _Proof(scaled).nonnegative(e.subs(values))

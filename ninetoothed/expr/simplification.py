@@ -14,7 +14,9 @@ def simplify(e: Expr, facts: Facts) -> Expr:
     e = as_expr(e)
     if all(isinstance(atom, Var) and facts.range_of(atom.name).value is None for atom in e.atoms):
         return e
-    return e.fold(_Simplification(facts))
+    if e not in facts.simplified:
+        facts.simplified[e] = e.fold(_Simplification(facts))
+    return facts.simplified[e]
 
 
 @dataclass(frozen=True)
