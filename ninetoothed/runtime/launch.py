@@ -37,8 +37,11 @@ def hidden_from_dynamo(function):
     """
     function._torchdynamo_disable = True
     function._torchdynamo_disable_msg = "a NineToothed kernel: register it with `ninetoothed_ops.register`"
-    action = eval_frame._FrameAction.SKIP
-    eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(action, action))
+    try:
+        action = eval_frame._FrameAction.SKIP
+        eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(action, action))
+    except AttributeError:  # no public part of PyTorch, so it may change
+        return torch.compiler.disable(function)
     return function
 
 
@@ -57,9 +60,14 @@ def program(kernel, args: tuple, kwargs: dict[str, Any]) -> ir.Program:
     return launcher_of(kernel).trace(args, kwargs).program
 
 
-def source(kernel, args: tuple, kwargs: dict[str, Any], gpu=None) -> KernelSource:
-    """The Triton text and the configuration of a call: for the GPU given, else the present one, else an H200."""
-    variant = launcher_of(kernel).trace(args, kwargs, gpu or device.current() or device.H200)
+def source(kernel, args: tuple, kwargs: dict[str, Any], gpu: device.GPU | None = None) -> KernelSource:
+    """The Triton text and the configuration of a call: for the GPU given, else the present one, else an H200.
+
+    `gpu` may stand among the keywords of the call too.
+    """
+    kwargs = dict(kwargs)
+    gpu = gpu or kwargs.pop("gpu", None) or device.current() or device.H200
+    variant = launcher_of(kernel).trace(args, kwargs, gpu)
     return KernelSource(triton.emit(variant.program).source, variant.selection.configuration, variant.selection.gpu)
 
 

@@ -151,3 +151,47 @@ def test_other_types_and_layouts_have_variants_of_their_own():
         kernel(x := torch.randn(3, 200).double(), z)
         assert torch.allclose(z, torch.softmax(x, -1).float(), atol=1e-6)
     assert variants(kernel) == 3
+
+
+def strided(generator, *shape):
+    """A random tensor of a shape: whole, transposed, sliced, expanded or off its alignment."""
+
+    def pick(*choices):
+        return choices[int(torch.randint(len(choices), (), generator=generator))]
+
+    kind = pick("whole", "transposed", "sliced", "expanded", "shifted")
+    if kind == "transposed":
+        return torch.randn(shape[::-1], generator=generator).permute(*range(len(shape))[::-1])
+    if kind == "sliced":
+        inside = tuple(slice(3, 3 + size) for size in shape)
+        return torch.randn([2 * size + 16 for size in shape], generator=generator)[inside]
+    if kind == "expanded":
+        dim = pick(*range(len(shape)))
+        return torch.randn([1 if d == dim else size for d, size in enumerate(shape)], generator=generator).expand(shape)
+    if kind == "shifted":
+        return torch.randn(1 + torch.Size(shape).numel(), generator=generator)[1:].view(shape)
+    return torch.randn(shape, generator=generator)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_came_before_a_call_gives_its_own_result(seed):
+    """Classes that were too wide would show here: one variant would serve a call that breaks what it relies on."""
+    generator = torch.Generator().manual_seed(seed)
+    elementwise, softmax, product = make_elementwise(3), make_softmax(), make_product()
+
+    def size():
+        choices = (0, 1, 1, 2, 15, 16, 16, 17, 32, 33)
+        return choices[int(torch.randint(len(choices), (), generator=generator))]
+
+    for _ in range(20):
+        a, b, c = size(), size(), size()
+        x, y = strided(generator, a, b, c), strided(generator, a, b, c)
+        for z in (torch.full((a, b, c), float("nan")), torch.full((c, b, a), float("nan")).permute(2, 1, 0)):
+            elementwise(x, y, z)
+            assert torch.equal(z, x + y)
+        x, z = strided(generator, a, b), torch.full((a, b), float("nan"))
+        softmax(x, z)
+        assert torch.allclose(z, torch.softmax(x, -1), atol=1e-6)
+        x, y, z = strided(generator, a, b), strided(generator, b, c), torch.full((a, c), float("nan"))
+        product(x, y, z)
+        assert torch.allclose(z, x @ y, atol=1e-4)

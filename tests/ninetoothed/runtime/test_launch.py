@@ -14,7 +14,7 @@ import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
 from ninetoothed.runtime import launch, prepared, variants
-from ninetoothed.runtime.device import H200
+from ninetoothed.runtime.device import A100, H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
 
@@ -321,6 +321,7 @@ class TestSource:
         assert source.configuration.num_warps == 2 and source.gpu == H200
         assert "def " in source.text and source.text in str(source) and "num_warps=2" in repr(source)
         assert launch.launcher_of(kernel).variants == ()
+        assert kernel.source(*(torch.zeros(1000),) * 3, gpu=A100).gpu == A100
 
 
 @pytest.mark.parametrize("offset, vectors", ((0, True), (1, False)))
