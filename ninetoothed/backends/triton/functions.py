@@ -140,6 +140,7 @@ def _floordiv(context: Context, operation: ir.Apply, operands: list[Text]) -> Te
     if operation.attribute("nonnegative"):
         return Text(syntax.binary("//", lhs, rhs), shape)
     if _is_power_of_two(operands[1]):
+        lhs = _named(context, "numerator", lhs)
         return Text(syntax.binary(">>", lhs, syntax.number(operands[1].constant.bit_length() - 1)), shape)
     lhs, rhs = _named(context, "numerator", lhs), _named(context, "divisor", rhs)
     return Text(syntax.binary("//", syntax.binary("-", lhs, _floor_mod(lhs, rhs)), rhs), shape)
@@ -152,6 +153,7 @@ def _mod(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
     if operation.attribute("nonnegative"):
         return Text(syntax.binary("%", lhs, rhs), shape)
     if _is_power_of_two(operands[1]):
+        lhs = _named(context, "numerator", lhs)
         return Text(syntax.binary("&", lhs, syntax.number(operands[1].constant - 1)), shape)
     rhs = _named(context, "divisor", rhs)
     if not operation.result.type.dtype.is_floating:
@@ -170,6 +172,7 @@ def _floor_mod(lhs: ast.expr, rhs: ast.expr) -> ast.expr:
 
 
 def _named(context: Context, wanted: str, node: ast.expr) -> ast.expr:
+    """A text that may be repeated."""
     return node if isinstance(node, ast.Name | ast.Constant) else context.assign(wanted, node)
 
 
@@ -417,15 +420,19 @@ def _is_small(operation: ir.Apply) -> bool:
 
 
 def _small_product(a: ast.expr, b: ast.expr, operation: ir.Apply, accumulator: ast.expr | None) -> ast.expr:
-    """`sum(a[:, :, None] * b[None, :, :], axis=1)`, exactly."""
+    """`sum(a[:, None, :] * trans(b)[None, :, :], axis=2)`, exactly.
+
+    Triton takes a sum over the middle axis of such a product for a matrix product, and multiplies in tf32.
+    """
     lhs, rhs = operation.operands[:2]
     rank = len(lhs.type.lanes)
     dtype = dtype_node(_product_type(operation))
     if lhs.type.dtype != _product_type(operation):
         a, b = (syntax.method(node, "to", dtype) for node in (a, b))
-    a = syntax.new_axes(a, [True] * rank + [False])
-    b = syntax.new_axes(b, [True] * (rank - 2) + [False, True, True])
-    node = syntax.call("tl.sum", syntax.binary("*", a, b), axis=rank - 1)
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    a = syntax.new_axes(a, [True] * (rank - 1) + [False, True])
+    b = syntax.new_axes(syntax.call("tl.permute", b, *swapped), [True] * (rank - 2) + [False, True, True])
+    node = syntax.call("tl.sum", syntax.binary("*", a, b), axis=rank)
     return node if accumulator is None else syntax.binary("+", accumulator, node)
 
 
