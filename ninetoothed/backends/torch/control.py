@@ -62,15 +62,24 @@ def _continue_while(frame: Frame, operation: ir.While, execute: Execute) -> None
 
 def run_if(frame: Frame, operation: ir.If, execute: Execute) -> None:
     condition = frame.values[operation.condition]
-    if not _is_uniform(condition):
+    if _is_uniform(condition):
+        taken = _truth(condition)
+        execute(frame, operation.then_body if taken else operation.else_body)
+        _rebind(frame, operation.results, operation.then_yields if taken else operation.else_yields)
+    elif frame.elementwise:
+        _select(frame, condition, operation, execute)
+    else:
         live = frame.call.bound.plan.schedule.free[operation]
         _each_group(frame, condition, operation, live, lambda part: run_if(part, operation, execute))
-    elif _truth(condition):
-        execute(frame, operation.then_body)
-        _rebind(frame, operation.results, operation.then_yields)
-    else:
-        execute(frame, operation.else_body)
-        _rebind(frame, operation.results, operation.else_yields)
+
+
+def _select(frame: Frame, condition: torch.Tensor, operation: ir.If, execute: Execute) -> None:
+    """Both branches of a combining function, which has no side effects, and for each element the one that counts."""
+    execute(frame, operation.then_body)
+    execute(frame, operation.else_body)
+    for result, *yields in zip(operation.results, operation.then_yields, operation.else_yields):
+        then, otherwise = (frame.make_tensor(frame.values[value], result.type) for value in yields)
+        frame.values[result] = torch.where(condition, then, otherwise)
 
 
 def _scalar(frame: Frame, expr, bindings: ir.Bindings) -> Integers:

@@ -13,7 +13,7 @@ from ninetoothed.backends.torch.frame import Frame
 
 def run_print(frame: Frame, operation: ir.Print) -> None:
     pieces = [_shown(frame, piece) for piece in operation.pieces]
-    print(*(piece.item() if _is_number(piece) else piece for piece in pieces), end=operation.end)
+    print(*(piece.item() if _is_number(piece) else piece for piece in pieces), sep="", end=operation.end)
 
 
 def _is_number(piece) -> bool:

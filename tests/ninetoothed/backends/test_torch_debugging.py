@@ -26,7 +26,7 @@ def test_print_shows_the_tile_of_one_program_after_the_other(capsys):
     body = [
         ir.Load(loaded, rows("x", x)),
         ir.Index(index, var("program_0")),
-        ir.Print(("program", index, "has", loaded), location=LOCATION),
+        ir.Print(("program ", index, " has ", loaded), location=LOCATION),
     ]
     execute(body, {"x": x}, (2,))
     assert capsys.readouterr().out == ("program 0 has tensor([0., 1., 2.])\nprogram 1 has tensor([4., 5., 6.])\n")
