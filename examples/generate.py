@@ -17,6 +17,8 @@ from pathlib import Path
 
 import torch
 
+from ninetoothed_ops import swap_modules
+
 BACKENDS = ("ninetoothed", "torch")
 # How far, in units of the type's precision and of the largest logit, the logit of a token that the two backends do not
 # agree on may lie below the best one. Llamas in halves lose a few digits on the way to their logits.
@@ -133,8 +135,6 @@ def run(model, inputs: dict[str, torch.Tensor], backend: str, options: argparse.
     if backend == "torch":
         return timed(model, inputs, options)
 
-    from ninetoothed_ops import swap_modules
-
     report = swap_modules(model)
     if options.report:
         print(report)
@@ -145,7 +145,7 @@ def run(model, inputs: dict[str, torch.Tensor], backend: str, options: argparse.
 
 
 def timed(model, inputs: dict[str, torch.Tensor], options: argparse.Namespace) -> tuple[torch.Tensor, float]:
-    generate(model, inputs, min(4, options.tokens))
+    generate(model, inputs, options.tokens)
     synchronise(options.device)
     start = time.perf_counter()
     tokens = generate(model, inputs, options.tokens)

@@ -51,14 +51,14 @@ def test_halves_are_judged_by_the_logits(generate, capsys):
 
 def test_disagreement_is_told(generate, capsys, monkeypatch):
     """A swap that changes what the model computes is not explained by rounding."""
-    import ninetoothed_ops
+    swap_modules = generate.swap_modules
 
     def broken(model):
-        report = ninetoothed_ops.modules.swap_modules(model)
+        report = swap_modules(model)
         model.lm_head.weight.data.neg_()
         return type("Report", (), {"undo": lambda _: (report.undo(), model.lm_head.weight.data.neg_())})()
 
-    monkeypatch.setattr(ninetoothed_ops, "swap_modules", broken)
+    monkeypatch.setattr(generate, "swap_modules", broken)
     assert generate.main(["--tokens", "6"]) == 1
     assert "of 6 tokens; given ninetoothed's tokens" in capsys.readouterr().out
 

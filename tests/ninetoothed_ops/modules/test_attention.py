@@ -59,13 +59,15 @@ def test_no_mask_means_what_the_implementation_says(attention, inputs):
     assert same == (attention.config._attn_implementation == "sdpa")
 
 
-@pytest.mark.parametrize("shape", ((), (1, 1), (ROWS, 1), (ROWS, HEADS)))
+@pytest.mark.parametrize("shape", ((1, 1), (ROWS, HEADS)))
 @pytest.mark.parametrize("additive", (False, True))
 def test_masks(attention, inputs, shape, additive):
+    if not additive and attention.config._attn_implementation == "eager":
+        pytest.skip("eager adds its masks")
     mask = triangle(*shape)
-    if additive or attention.config._attn_implementation == "eager":
-        mask = torch.where(mask, 0.5, torch.finfo(torch.float32).min)
-    compare(attention, inputs, mask.expand(*(1,) * (4 - mask.ndim), *mask.shape))
+    if additive:
+        mask = torch.where(mask, torch.randn(mask.shape, device=DEVICE), torch.finfo(torch.float32).min)
+    compare(attention, inputs, mask)
 
 
 def test_is_causal_as_the_caller_says(attention, inputs):
