@@ -30,9 +30,13 @@ class Kernel:
         return self.definition.name
 
     def __call__(self, *args, **kwargs) -> None:
-        from ninetoothed.runtime.launch import launch
+        try:
+            launcher = self._launcher
+        except AttributeError:  # the first call; later ones do without the import, which costs more than a launch
+            from ninetoothed.runtime.launch import launcher_of
 
-        launch(self, args, kwargs)
+            launcher = launcher_of(self)
+        launcher(args, kwargs)
 
     def source(self, *args, **kwargs):
         """The Triton text and the configuration that a call with these arguments runs on a GPU (`gpu=` names one)."""

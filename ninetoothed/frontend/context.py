@@ -40,7 +40,20 @@ class Context:
         context = cls(definition, specialisation, builder, bindings)
         for axis, size in zip(context.axes, context.grid, strict=True):
             builder.facts = builder.facts.bind(axis, 0, size - 1)
+        builder.facts = context._within_all_outermost()
         return context
+
+    def _within_all_outermost(self) -> Facts:
+        """Outermost shapes were compared before the launch: a program's indices are within those of all tensors."""
+        facts = self.facts
+        if not self.specialisation.shared_grid:
+            return facts
+        for parameter, argument in enumerate(self.specialisation.arguments):
+            shape = self.levels(parameter)[0] if argument.kind == "tensor" else ()
+            for axis, size in zip(self.axes, shape, strict=False):
+                facts = facts.assume(var(axis), 0, size - 1)
+                facts = facts if size.is_constant else facts.assume(size, 1)
+        return facts
 
     @property
     def facts(self) -> Facts:

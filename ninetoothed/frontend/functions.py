@@ -146,30 +146,16 @@ def reshape(context, input, shape):
             total *= lanes
         shape[shape.index(-1)] = total // known
     extents = shape_of(context, tuple(shape))
-    old, new = extents_of(input.type), extents
-    if [e.lanes for e in old if not e.is_one] != [e.lanes for e in new if not e.is_one]:
-        for e in (*old, *new):
-            if not e.size.is_constant or e.size.constant != e.lanes:
-                raise context.error(
-                    f"cannot reshape {shapes.text(old)} to {shapes.text(new)}: extents must be powers"
-                    " of two (or only sizes of 1 change)"
-                )
-        if _lanes(old) != _lanes(new):
-            raise context.error(
-                f"cannot reshape {shapes.text(old)} to {shapes.text(new)}: they have different numbers of elements"
-            )
+    if not shapes.reshapes(extents_of(input.type), extents):
+        raise context.error(
+            f"cannot reshape {shapes.text(extents_of(input.type))} to {shapes.text(extents)}: dimensions that are split"
+            " or joined must be powers of two, but for the first of each group"
+        )
     if not extents:
         return context.builder.apply("reshape", (input,), TileType(input.type.dtype))
     if input.type.is_scalar:
         return context.builder.apply("full", (input,), tile_type(input.type.dtype, extents))
     return context.builder.apply("reshape", (input,), tile_type(input.type.dtype, extents))
-
-
-def _lanes(extents) -> int:
-    count = 1
-    for e in extents:
-        count *= e.lanes
-    return count
 
 
 def permute(context, input, dims):
@@ -226,7 +212,7 @@ def cat(context, input, other, can_reorder=False):
 
 def _exact(context, name: str, value: Value) -> None:
     for e in extents_of(value.type):
-        if not e.size.is_constant or e.size.constant != e.lanes:
+        if not e.is_full:
             raise context.error(
                 f"`{name}` needs extents that are powers of two, not shape {shapes.text(extents_of(value.type))}"
             )
@@ -289,7 +275,7 @@ def _accumulator(dtype: DType) -> DType:
 def _clean(context: Context, value: Value, axis: int) -> Value:
     """Zero in lanes beyond the extent along `axis`, unless a load has put zeros there already."""
     extent = extents_of(value.type)[axis]
-    if extent.size.is_constant and extent.size.constant == extent.lanes:
+    if extent.is_full:
         return value
     producer = context.builder.producer(value)
     while isinstance(producer, Apply) and producer.function in ("cast", "permute"):
@@ -363,7 +349,7 @@ def fill_padding(context: Context, input: Value, axis: int | None, identity) -> 
     if comes_from_memory(context, input):
         return input
     for d, e in enumerate(extents_of(input.type)):
-        if (axis is None or d == axis) and not (e.size.is_constant and e.size.constant == e.lanes):
+        if (axis is None or d == axis) and not e.is_full:
             input = where(context, inside(context, input.type, d), input, identity)
     return input
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ninetoothed.dtypes import DType
@@ -25,6 +26,11 @@ class Extent:
     @property
     def is_one(self) -> bool:
         return self.lanes == 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every lane is an element."""
+        return self.size.is_constant and self.size.constant == self.lanes
 
 
 def next_power_of_two(n: int) -> int:
@@ -76,6 +82,36 @@ def _meet(a: Extent, b: Extent, lhs, rhs, facts: Facts) -> Extent:
     if known_to_differ or a.lanes != b.lanes:
         raise ShapeMismatch(f"shapes {text(lhs)} and {text(rhs)} do not broadcast together")
     return a
+
+
+def reshapes(old: tuple[Extent, ...], new: tuple[Extent, ...]) -> bool:
+    """Whether a row-major reshape of the lanes is one of the logical shape, too.
+
+    Dimensions are matched in groups of equally many lanes. A group of one stays as it is; where one is split or joined,
+    all but its first dimension must fill their lanes, so that no padding comes between elements.
+    """
+    left, right = ([e for e in extents if not e.is_one] for extents in (old, new))
+    while left and right:
+        groups = [left.pop(0)], [right.pop(0)]
+        while (a := math.prod(e.lanes for e in groups[0])) != (b := math.prod(e.lanes for e in groups[1])):
+            group, rest = (groups[0], left) if a < b else (groups[1], right)
+            if not rest:
+                return False
+            group.append(rest.pop(0))
+        if len(groups[0]) == len(groups[1]) == 1:
+            if not _may_equal(groups[0][0].size, groups[1][0].size):
+                return False
+        elif any(not e.is_full for group in groups for e in group[1:]) or not _may_equal(*map(_total, groups)):
+            return False
+    return not left and not right
+
+
+def _total(group: list[Extent]) -> Expr:
+    return math.prod((e.size for e in group), start=const(1))
+
+
+def _may_equal(a: Expr, b: Expr) -> bool:
+    return not (a - b).is_constant or (a - b).constant == 0
 
 
 def text(extents) -> str:

@@ -457,6 +457,28 @@ def test_join_split_permute_reshape_and_indexing():
     torch.testing.assert_close(run(application, x, block=32), swapped * 2 + swapped.view(4, 8)[1, 2])
 
 
+@pytest.mark.parametrize("heads, depth", ((3, 8), (5, 10), (4, 4)))
+def test_reshape_splits_dimensions_that_are_rounded_up(heads, depth):
+    def application(x, y):
+        even, odd = ntl.split(ntl.reshape(x, (x.shape[0], x.shape[1] // 2, 2)))
+        y = ntl.reshape(ntl.join(-odd, even), x.shape)
+
+    constant = {"constexpr": True}
+    tensors = (Tensor(2, shape_options=constant), Tensor(2, shape_options=constant))
+    x, y = randn(heads, depth), nans(heads, depth)
+    ninetoothed.make(lambda x, y: (x.tile((-1, -1)), y.tile((-1, -1))), application, tensors)(x, y)
+    torch.testing.assert_close(y, torch.stack((-x[:, 1::2], x[:, ::2]), -1).flatten(1))
+
+
+def test_reshape_across_padding_is_an_error():
+    def application(x, y):
+        y = ntl.ravel(ntl.reshape(x, (3, 4)))
+
+    x = randn(12)
+    with pytest.raises(ninetoothed.ApplicationError, match="must be powers of two"):
+        run(application, x, block=12)
+
+
 def test_reduce_and_scan_with_combining_functions():
     def maximum(a, b):
         return ntl.maximum(a, b)

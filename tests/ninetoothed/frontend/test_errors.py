@@ -26,7 +26,7 @@ def returns_early(x, y):
 
 
 def breaks(x, y):
-    for i in range(3):
+    for _ in range(3):
         break
     y = x
 
@@ -86,7 +86,7 @@ def undefined_after_a_loop(x, y):
 
 def changes_shape(x, y):
     total = ntl.zeros((16,), dtype=ntl.float32)
-    for i in range(3):
+    for _ in range(3):
         total = x
     y = total
 
@@ -129,7 +129,7 @@ def needs_a_constant(x, y):
         (stores_too_much, "cannot store to 'y'", "y = ntl.zeros"),
         (floats_as_index, "an index must be an integer", "x.source[x]"),
         (undefined_after_a_loop, "'last' may not have a value here", "y = last"),
-        (changes_shape, "'total' changes its shape", "for i in range(3)"),
+        (changes_shape, "'total' changes its shape", "for _ in range(3)"),
         (recurses, "cannot recurse", "return recursive(x)"),
         (fails_statically, "only doubles", "static_assert"),
         (bitwise_on_floats, "works on integers and bools, not on float32", "x & 1"),
@@ -208,7 +208,7 @@ def test_language_functions_outside_an_application():
     with pytest.raises(ApplicationError, match="`ninetoothed.language.exp` works on tiles"):
         ntl.exp(1.0)
     with pytest.raises(AttributeError, match="has no 'no_such_function'"):
-        ntl.no_such_function  # noqa: B018
+        ntl.no_such_function
 
 
 def test_source_that_python_did_not_keep():
