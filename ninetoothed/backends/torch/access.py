@@ -214,25 +214,34 @@ class _Locator:
         if joint is None or masks:
             masks += [self.box_mask(group, counts) for group in boxes]
             joint = [()]
-        strides = self.access.offset.coefficients
-        start = self.start(self.access.offset, counts, scalars)
-        if self.search and isinstance(start, torch.Tensor) and (affine := _affine(start)):
-            start, steps = affine
-            strides = tuple(map(sum, zip(strides, steps)))
+        start, strides = self.place(counts, scalars)
         varying = {d for d, stride in enumerate(strides) if stride} | {d for box in joint for d, _, _ in box}
         if isinstance(start, torch.Tensor):
             varying |= {d for d, extent in enumerate(start.shape) if extent > 1}
         sizes = tuple(n if d in varying else 1 for d, n in enumerate(counts))
         if not masks:
-            if self.search and isinstance(start, torch.Tensor) and joint and joint[0]:
+            if self.search and isinstance(start, torch.Tensor) and not any(strides) and joint and joint[0]:
                 holes = forms.complement(joint, sizes)
                 if holes is not None:
-                    return self.with_holes(joint, holes, sizes, _spelled_out(start, sizes, strides, start.device))
+                    return self.with_holes(joint, holes, sizes, start)
             return Located(sizes, tuple(_part(box, sizes, strides, start) for box in joint))
         mask = _all_of(masks)
         offset = torch.where(mask, _spelled_out(start, sizes, strides, self.frame.call.device), 0)
         sizes = tuple(offset.shape)
         return Located(sizes, (Part((), sizes, (0,) * len(sizes), offset),), mask)
+
+    def place(self, counts, scalars) -> tuple[Integers, tuple[int, ...]]:
+        """The first offset, or a tensor of them, and the strides of the other dimensions."""
+        strides = self.access.offset.coefficients
+        start = self.start(self.access.offset, counts, scalars)
+        if not isinstance(start, torch.Tensor):
+            return start, strides
+        if self.search and (affine := _affine(start)):
+            start, steps = affine
+            return start, tuple(map(sum, zip(strides, steps)))
+        # A dimension belongs to the offsets or to the strides, not to both.
+        both = tuple(c if n > 1 else 0 for c, n in zip(strides, start.shape))
+        return _spelled_out(start, counts, both, start.device), tuple(c - b for c, b in zip(strides, both))
 
     def with_holes(self, boxes, holes, sizes, offset: torch.Tensor) -> Located:
         """One gather of everything, then the holes filled, is faster than a gather for each box."""

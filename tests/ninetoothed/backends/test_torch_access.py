@@ -244,6 +244,24 @@ def test_a_page_chosen_by_each_program_is_read_as_a_block():
     assert torch.equal(out, pages[table.long()])
 
 
+def test_an_element_chosen_within_a_tile():
+    """out[p] = x[p * 3 + choice[p]], row by row: the program enters twice."""
+    x, choice = torch.randn(12, 8), torch.tensor([2, 0, 0, 1], dtype=torch.int32)
+    out = torch.zeros(4, 8)
+    chosen, loaded = value(dtypes.int32), value(F32, 8)
+    indices = [var("program_0") * 3 + var("choice"), var("lane_0")]
+    execute(
+        [
+            ir.Load(chosen, access("choice", dtypes.int32, (), [var("program_0")])),
+            ir.Load(loaded, access("x", F32, (8,), indices, bindings=(("choice", chosen),))),
+            ir.Store(rows("out", out), loaded),
+        ],
+        {"x": x, "choice": choice, "out": out},
+        (4,),
+    )
+    assert torch.equal(out, x[torch.arange(0, 12, 3) + choice])
+
+
 def test_grouped_heads_are_read_by_index():
     """out[h] = x[h // 3], cut off at the last rows."""
     x, out = torch.randn(2, 5, 8), torch.full((6, 8, 8), math.nan)
