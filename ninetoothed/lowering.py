@@ -46,7 +46,7 @@ def lower(
         indices = _simplified(indices, checked.facts)
         for guard in guards:
             checked = checked.check(guard)
-    return Location(_simplified(indices, checked.facts)[0], checked.guards)
+    return Location(_simplified(indices, checked.facts)[0], _not_implied(checked.guards, facts))
 
 
 def source_indices(
@@ -100,6 +100,25 @@ class _Checked:
         # Proved or kept, from here on it holds.
         facts = self.facts if index.is_constant else self.facts.assume(index, 0, size - 1)
         return _Checked(_with_positive(facts, size), kept)
+
+
+def _not_implied(guards: tuple[Guard, ...], facts: Facts) -> tuple[Guard, ...]:
+    """The guards less those that the others imply: the number of a tile often follows from the index of an element."""
+    kept = guards
+    for guard in guards if len(guards) > 1 else ():
+        known = facts
+        for other in kept:
+            if other is not guard:
+                known = _assuming(other, known)
+        below = not guard.lower or is_nonnegative(guard.index, known)
+        if below and (not guard.upper or is_nonnegative(guard.size - 1 - guard.index, known)):
+            kept = tuple(other for other in kept if other is not guard)
+    return kept
+
+
+def _assuming(guard: Guard, facts: Facts) -> Facts:
+    """What a guard says by itself: it may have been proved in part with others."""
+    return facts.assume(guard.index, 0 if guard.lower else None, guard.size - 1 if guard.upper else None)
 
 
 def _with_positive(facts: Facts, size: Expr) -> Facts:

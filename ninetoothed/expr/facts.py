@@ -97,13 +97,26 @@ class Facts:
     def assumed(self) -> Mapping[Expr, tuple[tuple[Expr | None, Expr | None], ...]]:
         """`{e: ((lo, hi), ...)}` of the assumptions, constants moved from `e` to the bounds."""
         earlier = self.parent.assumed if self.parent else {}
-        new = self.assumptions[len(self.parent.assumptions) if self.parent else 0 :]
+        new = self._new_assumptions
         found = dict(earlier) if new else earlier
         for known, lo, hi in new:
             c = known.constant_term
             bound = (None if lo is None else lo - c, None if hi is None else hi - c)
             found[known - c] = (*found.get(known - c, ()), bound)
         return found
+
+    @property
+    def _new_assumptions(self):
+        return self.assumptions[len(self.parent.assumptions) if self.parent else 0 :]
+
+    @cached_property
+    def slacks(self) -> tuple[Expr, ...]:
+        """What the assumptions say, as expressions that are at least 0."""
+        earlier = self.parent.slacks if self.parent else ()
+        pairs = (
+            (None if lo is None else e - lo, None if hi is None else hi - e) for e, lo, hi in self._new_assumptions
+        )
+        return (*earlier, *(slack for pair in pairs for slack in pair if slack is not None))
 
     @cached_property
     def bare(self) -> "Facts":
@@ -130,11 +143,9 @@ class Facts:
     def draws(self) -> tuple[int, ...]:
         """Which of the samples the assumptions allow."""
         allowed = tuple(range(DRAWS)) if self.parent is None else self.parent.draws
-        for known, lo, hi in self.assumptions[len(self.parent.assumptions) if self.parent else 0 :]:
-            for slack in (None if lo is None else known - lo, None if hi is None else hi - known):
-                if slack is not None:
-                    values = self.samples.values(slack, allowed)
-                    allowed = tuple(i for i, value in zip(allowed, values, strict=True) if value >= 0)
+        for slack in self.slacks[len(self.parent.slacks) if self.parent else 0 :]:
+            values = self.samples.values(slack, allowed)
+            allowed = tuple(i for i, value in zip(allowed, values, strict=True) if value >= 0)
         return allowed
 
     @cached_property

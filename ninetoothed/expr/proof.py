@@ -86,10 +86,10 @@ class _Proof:
                 for bound in self.bounds_of(atom, coefficient, lower=sign > 0):
                     if bound is not None:
                         yield coefficient * bound + rest
-        for known, lo, hi in self.facts.assumptions:
-            for slack in (known - lo if lo is not None else None, hi - known if hi is not None else None):
-                if slack is not None and (rest := _less_a_multiple(e, slack)) is not None:
-                    yield rest
+        for slack in self.facts.slacks:
+            if (rest := _less_a_multiple(e, slack)) is not None:
+                yield rest
+        yield from _with_joined_quotients(e)
 
     def rank(self, atom: Atom) -> tuple[int, int]:
         """Atoms made of variables bound later, and of more variables, are replaced earlier."""
@@ -145,6 +145,13 @@ class _Proof:
             bound = lo if lower else hi
             if bound is not None:
                 yield bound + a.constant_term
+        yield from self.eliminated(a, lower)
+        for slack in self.facts.slacks if lower else ():
+            if (rest := _less_a_multiple(a, slack, more=len(slack.terms))) is not None:
+                yield from self.eliminated(rest, lower)
+
+    def eliminated(self, a: Expr, lower: bool):
+        """Bounds of `a` with one variable fewer each time."""
         eliminated = a
         for atom in sorted(a.atoms, key=self.rank, reverse=True):
             if not isinstance(atom, Var) or atom not in eliminated.atoms:
@@ -187,11 +194,21 @@ def split(e: Expr, atom: Atom) -> tuple[Expr, Expr]:
     return Expr(tuple(coefficient.items())), Expr(tuple(rest.items()))
 
 
-def _less_a_multiple(e: Expr, slack: Expr) -> Expr | None:
-    """`e - k * slack` for the `k >= 1` that cancels a term, where that leaves no more terms than there were."""
+def _less_a_multiple(e: Expr, slack: Expr, more: int = 0) -> Expr | None:
+    """`e - k * slack` for the `k >= 1` that cancels a term, where that leaves at most `more` terms more than before."""
     terms = dict(e.terms)
     for monomial, c in slack.terms:
         k = terms.get(monomial, 0) // c if monomial and terms.get(monomial, 0) % c == 0 else 0
-        if k >= 1 and len((rest := e - slack * k).terms) <= len(e.terms):
+        if k >= 1 and len((rest := e - slack * k).terms) <= len(e.terms) + more:
             return rest
     return None
+
+
+def _with_joined_quotients(e: Expr):
+    """`(a - c) // b` in the place of `a // b - c // b`, which is at least that."""
+    quotients = [(m[0], c) for m, c in e.terms if len(m) == 1 and isinstance(m[0], FloorDiv)]
+    for first, coefficient in quotients:
+        for second, other in quotients:
+            if coefficient > 0 and other == -coefficient and first.denominator == second.denominator:
+                joined = (first.numerator - second.numerator) // first.denominator
+                yield e + (joined - of_atom(first) + of_atom(second)) * coefficient

@@ -32,12 +32,12 @@ class Samples:
                 totals = [total + coefficient for total in totals]
             elif len(monomial) == 1:
                 column = self._column(monomial[0])
-                totals = [total + coefficient * column[i] for total, i in zip(totals, draws)]  # noqa: B905
+                totals = [total + coefficient * column[i] for total, i in zip(totals, draws)]
             else:
                 columns = [self._column(atom) for atom in monomial]
                 totals = [
                     total + math.prod((column[i] for column in columns), start=coefficient)
-                    for total, i in zip(totals, draws)  # noqa: B905
+                    for total, i in zip(totals, draws)
                 ]
         return totals
 

@@ -182,6 +182,22 @@ def test_what_must_be_proved_is_proved():
     assert simplify((b * o + n) % b, floored) == n
 
 
+def test_quotients_by_the_same_number_are_compared():
+    s, j = map(var, "sj")
+    facts = Facts().bind("s", 0).bind("j", 0, s // 64 - 1)
+    assert is_nonnegative((s + 63) // 64 - 1 - j, facts)
+    assert not is_nonnegative((s - 1) // 64 - 1 - j, facts)
+
+
+def test_facts_remember_what_they_led_to():
+    facts = Facts().bind("x", 0, y - 1).bind("y", 1)
+    assert facts.bind("x", 0, y - 1) is facts and facts.assume(x, 0, y - 1) is facts
+    assumed = facts.assume(x * 2, 0, y - 1)
+    assert facts.assume(x * 2, 0, y - 1) is assumed and assumed.assume(x * 2, 0, y - 1) is assumed
+    assert is_nonnegative(y - 1 - x * 2, assumed) and not is_nonnegative(y - 1 - x * 2, facts)
+    assert not is_nonnegative(y - 1 - x * 2, assumed.bind("x", 0, 99).bare)
+
+
 def test_linear():
     i, j, s = map(var, "ijs")
     assert (i * s * 2 + j + 3).linear(["i", "j"]) == ({"i": 2 * s, "j": const(1)}, const(3))

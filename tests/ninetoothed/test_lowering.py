@@ -227,3 +227,23 @@ def test_a_kept_guard_may_prove_a_later_one():
     x = Tensor(shape=(12,), name="x").tile((6,))
     facts = Facts().bind("o", 0, 1).bind("n", 0, 7)
     assert lower(x.arrangement, [[var("o")], [var("n")]], facts).guards == (Guard(var("n"), const(6), False, True),)
+
+
+def test_the_number_of_a_tile_follows_from_the_index_of_its_element():
+    """A loop over the tiles of another tensor: `k < cdiv(size, B)` and `B * k + n < size` are one guard."""
+    x = Tensor(1, name="x").tile((32,)).tile((-1,))
+    facts = sizes("x", 1).bind("k", 0).bind("n", 0, 31)
+    element = var("k") * 32 + var("n")
+    assert lower(x.arrangement, [[const(0)], [var("k")], [var("n")]], facts).guards == (
+        Guard(element, var("x_size_0"), lower=False, upper=True),
+    )
+    # The last tile of a ragged dimension is not whole: here both sides are needed.
+    shifted = lower(x.arrangement, [[const(0)], [var("k")], [var("n") - 5]], facts)
+    assert any(guard.index == var("n") - 5 and guard.lower for guard in shifted.guards)
+    assert any(guard.index == element - 5 and guard.upper for guard in shifted.guards)
+
+
+def test_whole_tiles_are_among_those_of_a_dimension():
+    x = Tensor(1, name="x").tile((32,)).tile((-1,))
+    facts = sizes("x", 1).bind("k", 0, var("x_size_0") // 32 - 1).bind("n", 0, 31)
+    assert lower(x.arrangement, [[const(0)], [var("k")], [var("n")]], facts).guards == ()
