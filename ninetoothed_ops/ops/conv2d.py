@@ -66,10 +66,13 @@ def _output_size(size, kernel, stride, padding, dilation):
 def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
     if input.ndim == 3:
         input, output = input.unsqueeze(0), output.unsqueeze(0)
+    if weight.shape[1] == 0:
+        output.copy_(output.new_zeros(()) if bias is None else bias[:, None, None])
+        return
     filters = -1 if groups == 1 else weight.shape[0] // groups
     kernel = kernels.make(_pair(stride), _pair(padding), _pair(dilation), filters)
 
-    kernel(input, weight, weight[:, 0, 0, 0] if bias is None else bias, output, bias is not None)
+    kernel(input, weight, weight.new_empty(weight.shape[0]) if bias is None else bias, output, bias is not None)
 
 
 operator = register(

@@ -13,9 +13,9 @@ def empty_elementwise(
     first = operands[0]
     if all(operand.shape == shape for operand in operands):
         for memory_format in (torch.contiguous_format, torch.channels_last):
-            if all(operand.is_contiguous(memory_format=memory_format) for operand in operands):
+            if all(is_contiguous(operand, memory_format) for operand in operands):
                 return torch.empty(shape, dtype=dtype, device=device, memory_format=memory_format)
-        if all(operand.stride() == first.stride() for operand in operands[1:]):
+        if all(_same(operand.stride(), first.stride()) for operand in operands[1:]):
             return torch.empty_like(first, dtype=dtype, device=device)
 
     return empty_in_order(shape, _order([_strides(operand, shape) for operand in operands], shape), dtype, device)
@@ -28,11 +28,47 @@ def empty_in_order(shape, order: Sequence[int], dtype: torch.dtype, device: torc
     return torch.empty([shape[dim] for dim in order], dtype=dtype, device=device).permute(inverse)
 
 
+def is_contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> bool:
+    """As the method; false where sizes that depend on data leave it open, which the method cannot say."""
+    if all(isinstance(size, int) for size in tensor.shape):
+        return tensor.is_contiguous(memory_format=memory_format)
+    if memory_format is torch.channels_last:
+        return tensor.ndim == 4 and is_contiguous(tensor.permute(0, 2, 3, 1))
+
+    expected = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
+        if not (_surely(size == 1) or _surely(stride == expected)):
+            return False
+        expected = expected * size
+    return True
+
+
+def _surely(condition: bool | torch.SymBool) -> bool:
+    """Whether a condition on sizes and strides holds; false where sizes that depend on data leave it open."""
+    if isinstance(condition, bool):
+        return condition
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return guard_or_false(condition)
+
+
+def _same(sizes, others) -> bool:
+    return all(_surely(size == other) for size, other in zip(sizes, others))
+
+
+def _at_least(stride, other) -> bool:
+    if isinstance(stride, int) and isinstance(other, int):
+        return stride >= other
+
+    return _surely(stride >= other) or _surely(stride % other == 0)
+
+
 def _strides(operand: torch.Tensor, shape) -> list[int]:
     """Those of the operand broadcast to `shape`: 0 where it repeats itself, and in dimensions that it lacks."""
     own = zip(operand.shape, operand.stride(), shape[len(shape) - operand.ndim :])
 
-    return [0] * (len(shape) - operand.ndim) + [0 if size != target else stride for size, stride, target in own]
+    repeated = [0 if _surely(size != target) else stride for size, stride, target in own]
+    return [0] * (len(shape) - operand.ndim) + repeated
 
 
 def _order(strides: Sequence[Sequence[int]], shape) -> list[int]:
@@ -56,11 +92,14 @@ def _order(strides: Sequence[Sequence[int]], shape) -> list[int]:
 def _is_inner(dim: int, other: int, strides, shape) -> bool | None:
     """Whether `dim` moves faster than `other`; None where nothing tells. A stride of 0 (broadcast) tells nothing."""
     for stride in strides:
-        if stride[dim] == 0 or stride[other] == 0:
+        if _surely(stride[dim] == 0) or _surely(stride[other] == 0):
             continue
-        if stride[dim] != stride[other]:
-            return stride[dim] < stride[other]
-        if shape[dim] > shape[other]:
+        if _surely(stride[dim] == stride[other]):
+            if _surely(shape[dim] > shape[other]):
+                return False
+        elif _at_least(stride[other], stride[dim]):
+            return True
+        elif _at_least(stride[dim], stride[other]):
             return False
 
     return None

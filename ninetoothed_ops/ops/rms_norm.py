@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn import functional
 
-from ..kernels import rms_norm as kernels
+from ..kernels import long_rows, rms_norm as kernels
 from ..registration import register
 from .checks import FLOATS, refuse
 from .layout import coalesce
@@ -34,7 +34,9 @@ def launch(output, input, normalized_shape, weight=None, eps=None):
 
     input, output = coalesce((input, output), kept=1)
     weighted = weight is not None
-    kernels.make(output.ndim)(input, weight if weighted else output.new_empty(output.shape[-1]), eps, output, weighted)
+    weight = weight if weighted else output.new_empty(output.shape[-1])
+    make = kernels.make if output.shape[-1] <= long_rows.LONGEST else long_rows.make_rms_norm
+    make(output.ndim)(input, weight, eps, output, weighted)
 
 
 operator = register(

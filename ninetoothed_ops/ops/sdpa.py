@@ -11,7 +11,7 @@ from ninetoothed.errors import UnsupportedError
 from ..kernels import sdpa as kernels
 from ..registration import register
 from .checks import alike, check_product, check_supported, refuse
-from .layout import empty_in_order
+from .layout import empty_in_order, is_contiguous
 
 
 def allocate(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
@@ -25,7 +25,7 @@ def allocate(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, 
         refuse("sdpa", functional.scaled_dot_product_attention, query, key, value, attn_mask, **options)
 
     shape = (*batch, query.shape[-2], value.shape[-1])
-    if query.ndim != len(shape) or len(shape) > 4 or query.is_contiguous() or 0 in query.stride():
+    if query.ndim != len(shape) or len(shape) > 4 or is_contiguous(query) or 0 in query.stride():
         return query.new_empty(shape)
     # As PyTorch: attention over a transposed view of (batch, length, heads, D) is one too.
     leading = sorted(range(len(shape) - 1), key=query.stride, reverse=True)

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..kernels import softmax as kernels
+from ..kernels import long_rows, softmax as kernels
 from ..registration import register
 from .checks import FLOATS, NUMBERS, refuse
 from .layout import coalesce
@@ -25,7 +25,8 @@ def launch(output, self, dim, dtype=None):
         self, output = self.unsqueeze(0), output.unsqueeze(0)
 
     self, output = coalesce((self.movedim(dim, -1), output.movedim(dim, -1)), kept=1)
-    kernels.make(output.ndim)(self, output)
+    make = kernels.make if output.shape[-1] <= long_rows.LONGEST else long_rows.make_softmax
+    make(output.ndim)(self, output)
 
 
 operator = register("ninetoothed::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", allocate, launch)

@@ -183,6 +183,8 @@ def _rms_norm(r) -> Iterator:
         yield layout, (r(4, 6, 10, layout=layout), [10], r(10))
     yield "sliced weight", (r(4, 10), [10], r(10, layout="sliced"))
     yield "sequence sliced", (r(3, 8, 16)[:, 1:6], [16], r(16))
+    yield "long rows", (r(2, 40001), [40001])
+    yield "long rows, weight", (r(2, 40001), [40001], r(40001))
     yield "empty", (r(0, 5), [5], r(5))
     yield "empty rows", (r(5, 0), [0])
 
@@ -246,6 +248,8 @@ def _softmax(r) -> Iterator:
         yield layout, (r(4, 6, 10, layout=layout), -1)
         yield f"{layout}, first dimension", (r(4, 6, 10, layout=layout), 0)
     yield "vector", (r(100), 0)
+    yield "long rows", (r(2, 40001) * 10, 1)
+    yield "long rows that start masked", (torch.cat((r(2, 10000) - float("inf"), r(2, 25000)), 1), 1)
     yield "number", (r(), 0)
     yield "large", (r(4, 33) * 100, 1)
     yield "in float32", (r(4, 33), 1, torch.float32)

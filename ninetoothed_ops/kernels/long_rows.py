@@ -1,0 +1,79 @@
+"""`softmax` and `rms_norm` for rows too long for one tile: chunk by chunk, once to sum up and once to write."""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+from .numeric import computed, widen
+
+# Rows of more elements than this are read in chunks.
+LONGEST = 32768
+CHUNK = 8192
+
+
+def chunks(tensor):
+    """(..., columns) as a sequence of chunks a row."""
+    tiled = tensor.flatten(end_dim=-1).tile((1, CHUNK)).tile((1, -1))
+    tiled.dtype = tiled.dtype.squeeze(0)
+    tiled.dtype.dtype = tiled.dtype.dtype.squeeze(0)
+
+    return tiled
+
+
+def softmax_arrangement(input, output):
+    return chunks(input), chunks(output)
+
+
+def softmax_application(input, output):
+    dtype = computed(input.dtype.dtype)
+    peak = ntl.full((), float("-inf"), dtype=dtype)
+    total = ntl.zeros((), dtype=dtype)
+
+    for i in range(input.shape[0]):
+        wide = widen(input[i])
+        new_peak = ntl.maximum(peak, ntl.max(wide))
+        shift = ntl.where(new_peak == float("-inf"), 0.0, new_peak)
+        total = total * ntl.exp(peak - shift) + ntl.sum(ntl.exp(wide - shift))
+        peak = new_peak
+
+    for i in range(input.shape[0]):
+        output[i] = ntl.exp(widen(input[i]) - peak) / total
+
+
+def rms_norm_arrangement(input, weight, eps, output, weighted):
+    input_arranged = chunks(input)
+    weight_arranged = weight.tile((CHUNK,)).tile((-1,)).expand((input_arranged.shape[0],))
+
+    return input_arranged, weight_arranged, eps, chunks(output), weighted
+
+
+def rms_norm_application(input, weight, eps, output, weighted):
+    total = ntl.zeros((), dtype=computed(input.dtype.dtype))
+
+    for i in range(input.shape[0]):
+        wide = widen(input[i])
+        total += ntl.sum(wide * wide)
+
+    scale = ntl.rsqrt(total / input.source.shape[-1] + eps)
+
+    for i in range(input.shape[0]):
+        normalized = widen(input[i]) * scale
+        output[i] = normalized * weight[i] if weighted else normalized
+
+
+@functools.cache
+def make_softmax(ndim=2):
+    """The kernel of `softmax.make` for long rows."""
+    tensors = (Tensor(ndim, other=float("-inf")), Tensor(ndim))
+
+    return ninetoothed.make(softmax_arrangement, softmax_application, tensors, kernel_name="softmax_of_long_rows")
+
+
+@functools.cache
+def make_rms_norm(ndim=2):
+    """The kernel of `rms_norm.make` for long rows."""
+    tensors = (Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), Tensor(0, constexpr=True))
+
+    return ninetoothed.make(rms_norm_arrangement, rms_norm_application, tensors, kernel_name="rms_norm_of_long_rows")

@@ -1,0 +1,85 @@
+"""Operators inside `torch.compile`: one node each, sizes symbolic or dependent on data, and no silent detachment."""
+
+import pytest
+import torch
+
+from ninetoothed.errors import UnsupportedError
+from tests.conftest import DEVICE
+from tests.ninetoothed_ops.samples import OPERATORS, operator, random, samples
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("dynamic", (False, True))
+@pytest.mark.parametrize("name", OPERATORS)
+def test_one_node_of_a_graph(name, dynamic):
+    sample = next(iter(samples(name).values()))
+    targets = []
+
+    def backend(graph, _):
+        targets.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
+        return graph
+
+    compiled = torch.compile(operator(name), backend=backend, fullgraph=True, dynamic=dynamic)
+    assert torch.equal(sample.call(compiled), sample.call(operator(name)))
+    assert [target for target in targets if "ninetoothed" in target] == [f"ninetoothed.{name}.default"] or targets == [
+        f"ninetoothed.{name}"
+    ]
+
+
+def test_new_sizes_compile_nothing_new():
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph
+
+    compiled = torch.compile(lambda a, b: operator("silu")(operator("mm")(a, b)), backend=backend, dynamic=True)
+    for rows in (5, 9, 33):
+        a, b = random(rows, 8), random(8, 6)
+        assert torch.equal(compiled(a, b), operator("silu")(operator("mm")(a, b)))
+    assert len(graphs) == 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    (
+        lambda x, w: operator("mm")(x, w),
+        lambda x, w: operator("addmm")(w[0], x, w),
+        lambda x, w: operator("add")(x.t(), x.t()),
+        lambda x, w: operator("silu")(x),
+        lambda x, w: operator("softmax")(x, -1),
+        lambda x, w: operator("rms_norm")(x, [8], w[0]),
+    ),
+)
+def test_sizes_that_depend_on_data(function):
+    x, w, chosen = random(6, 8), random(8, 8), torch.tensor([True, False, True, True, False, False], device=DEVICE)
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(lambda x, w, chosen: function(x[chosen], w), backend="aot_eager", fullgraph=True)
+        assert torch.equal(compiled(x, w, chosen), function(x[chosen], w))
+
+
+@pytest.mark.parametrize("backend", (None, "eager", "aot_eager"))
+@pytest.mark.parametrize("name", OPERATORS)
+def test_backward_raises_by_name(name, backend):
+    sample = next(iter(samples(name).values())).map(lambda tensor: tensor.clone().requires_grad_())
+    function = torch.compile(operator(name), backend=backend, fullgraph=True) if backend else operator(name)
+    output = sample.call(function)
+
+    assert output.requires_grad
+    with pytest.raises(UnsupportedError, match=f"ninetoothed::{name} has no backward"):
+        output.sum().backward()
+
+
+@pytest.mark.parametrize("mode", (torch.no_grad, torch.inference_mode))
+def test_without_grad_nothing_is_recorded(mode):
+    weight = random(8, 8).requires_grad_()
+
+    with mode():
+        assert not operator("mm")(weight, weight).requires_grad

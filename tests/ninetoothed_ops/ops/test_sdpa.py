@@ -1,0 +1,81 @@
+"""Masks: rows that see nothing, the lowest numbers, and the diagonal."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import ninetoothed_ops
+from tests.conftest import DEVICE
+from tests.ninetoothed_ops.samples import random
+
+
+def attention(query, key, value, visible):
+    """In float64; `visible` is a boolean mask."""
+    scores = query.double() @ key.double().mT * query.shape[-1] ** -0.5
+    weights = torch.softmax(scores.masked_fill(~visible, float("-inf")), -1).nan_to_num(0)
+    return weights @ value.double()
+
+
+def assert_close(actual, expected, tolerance=1e-5):
+    assert (actual.double() - expected).norm() <= tolerance * expected.norm()
+
+
+def test_a_row_that_is_masked_everywhere_gives_zeros():
+    query, key, value = random(2, 3, 40, 16), random(2, 3, 70, 16), random(2, 3, 70, 16)
+    visible = torch.rand(40, 70, device=DEVICE) > 0.3
+    visible[5] = visible[39] = False
+    additive = torch.zeros(40, 70, device=DEVICE).masked_fill(~visible, float("-inf"))
+
+    for mask in (visible, additive):
+        output = ninetoothed_ops.sdpa(query, key, value, mask)
+        assert torch.equal(output[:, :, [5, 39]], torch.zeros_like(output[:, :, [5, 39]]))
+        assert_close(output, attention(query, key, value, visible))
+
+
+def test_keys_that_are_masked_for_many_blocks_first():
+    query, key, value = random(1, 2, 20, 16), random(1, 2, 600, 16), random(1, 2, 600, 16)
+    visible = torch.zeros(20, 600, dtype=torch.bool, device=DEVICE)
+    visible[:, 590:] = True
+
+    assert_close(ninetoothed_ops.sdpa(query, key, value, visible), attention(query, key, value, visible))
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16))
+def test_the_lowest_number_is_no_infinity(dtype):
+    """A row of lowest numbers, which padding makes in transformers, is a row of equals."""
+    query, key, value = (random(2, 2, 33, 16, dtype=dtype) for _ in range(3))
+    mask = torch.zeros(33, 33, dtype=dtype, device=DEVICE)
+    mask[4], mask[7, 10:] = torch.finfo(dtype).min, torch.finfo(dtype).min
+
+    expected = F.scaled_dot_product_attention(*(t.double() for t in (query, key, value)), mask.double())
+    if dtype is not torch.float16:  # Whose lowest number is not low enough to swallow the scores.
+        expected[:, :, 4] = value.double().mean(2)
+    assert_close(ninetoothed_ops.sdpa(query, key, value, mask), expected, 1e-5 if dtype is torch.float32 else 8e-3)
+
+
+@pytest.mark.parametrize("queries, keys", ((1, 1), (1, 100), (65, 64), (64, 65), (300, 300), (31, 257), (257, 31)))
+def test_causal_masks_start_at_the_first_key(queries, keys):
+    query, key, value = random(1, 2, queries, 16), random(1, 2, keys, 16), random(1, 2, keys, 16)
+    visible = torch.ones(queries, keys, dtype=torch.bool, device=DEVICE).tril()
+
+    assert_close(ninetoothed_ops.sdpa(query, key, value, is_causal=True), attention(query, key, value, visible))
+
+
+def test_large_scores_do_not_overflow():
+    query, key, value = random(1, 1, 200, 64) * 60, random(1, 1, 200, 64) * 60, random(1, 1, 200, 64)
+    visible = torch.ones(200, 200, dtype=torch.bool, device=DEVICE)
+
+    assert_close(ninetoothed_ops.sdpa(query, key, value), attention(query, key, value, visible), 1e-3)
+
+
+def test_no_keys_give_zeros():
+    query, nothing = random(2, 2, 5, 8), random(2, 2, 0, 8)
+
+    assert torch.equal(ninetoothed_ops.sdpa(query, nothing, nothing), torch.zeros_like(query))
+
+
+def test_no_depth_gives_the_mean():
+    query, value = random(2, 2, 5, 0), random(2, 2, 7, 8)
+    output = ninetoothed_ops.sdpa(query, random(2, 2, 7, 0), value)
+
+    assert_close(output, value.double().mean(2, keepdim=True).expand(2, 2, 5, 8))

@@ -1,0 +1,130 @@
+"""Kernels of one's own as operators."""
+
+import doctest
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import ninetoothed
+from ninetoothed import Tensor, block_size
+from ninetoothed.errors import ArgumentError, UnsupportedError
+from ninetoothed_ops import register, registration
+from tests.conftest import DEVICE
+
+
+def arrangement(x, factor, y, size=block_size()):
+    return x.tile((size,)), factor, y.tile((size,))
+
+
+def application(x, factor, y):
+    y = x * factor
+
+
+def allocate(x, factor=2.0):
+    return torch.empty_like(x)
+
+
+kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(0), Tensor(1)))
+
+
+def launch(output, x, factor=2.0):
+    kernel(x, factor, output)
+
+
+SCHEMA = "ninetoothed_test::scale(Tensor x, float factor=2.0) -> Tensor"
+
+
+@pytest.fixture
+def scale():
+    return register(SCHEMA, allocate, launch)
+
+
+def test_it_runs_and_is_checked_by_pytorch(scale):
+    x = torch.randn(100, device=DEVICE)
+
+    assert torch.equal(scale(x), 2 * x)
+    assert torch.equal(torch.ops.ninetoothed_test.scale(x, 3.0), 3 * x)
+    torch.library.opcheck(scale, (x, 3.0))
+
+
+def test_it_is_never_launched_on_a_fake():
+    launched = []
+    operator = register(
+        "ninetoothed_test::silent(Tensor x) -> Tensor",
+        lambda x: x.new_empty(x.shape),
+        lambda output, x: launched.append(x),
+    )
+
+    with FakeTensorMode():
+        operator(torch.empty(3))
+    operator(torch.empty(3, device="meta"))
+    assert not launched
+    operator(torch.empty(3))
+    assert len(launched) == 1
+
+
+def test_several_outputs():
+    def launch(outputs, x):
+        kernel(x, 2.0, outputs[0])
+        kernel(x, 3.0, outputs[1])
+
+    operator = register(
+        "ninetoothed_test::two(Tensor x) -> (Tensor, Tensor)",
+        lambda x: (torch.empty_like(x), torch.empty_like(x)),
+        launch,
+    )
+    x = torch.randn(100, device=DEVICE)
+
+    assert [torch.equal(y, n * x) for y, n in zip(operator(x), (2, 3))] == [True, True]
+    torch.library.opcheck(operator, (x,))
+
+
+def test_registering_again_replaces(scale):
+    again = register(SCHEMA, allocate, lambda output, x, factor=2.0: output.fill_(7.0))
+
+    assert torch.equal(again(torch.ones(3)), torch.full((3,), 7.0))
+    assert torch.equal(torch.ops.ninetoothed_test.scale(torch.ones(3)), torch.full((3,), 7.0))
+
+
+def test_a_missing_backward_raises_by_name(scale):
+    output = scale(torch.ones(3, device=DEVICE, requires_grad=True))
+
+    with pytest.raises(UnsupportedError, match="ninetoothed_test::scale has no backward"):
+        output.sum().backward()
+
+
+def test_a_backward_of_ones_own():
+    operator = register(
+        SCHEMA,
+        allocate,
+        launch,
+        backward=lambda ctx, grad: (grad * ctx.factor, None),
+        setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]),
+    )
+    x = torch.ones(3, device=DEVICE, requires_grad=True)
+    operator(x, 5.0).sum().backward()
+
+    assert torch.equal(x.grad, torch.full_like(x, 5.0))
+
+
+def test_a_schema_without_a_namespace():
+    with pytest.raises(ArgumentError, match="has no namespace"):
+        register("scale(Tensor x) -> Tensor", allocate, launch)
+
+
+@pytest.mark.parametrize(
+    "functions, role",
+    (
+        ((lambda x: x, launch), "allocate"),
+        ((lambda x, factor: x, launch), "allocate"),
+        ((allocate, lambda x, factor=2.0: None), "launch"),
+    ),
+)
+def test_functions_that_do_not_fit_the_schema(functions, role):
+    with pytest.raises(ArgumentError, match=f"{role} of ninetoothed_test.scale.default takes"):
+        register(SCHEMA, *functions)
+
+
+def test_the_example():
+    assert doctest.testmod(registration).failed == 0
