@@ -141,7 +141,9 @@ def _enter_loop(context: Context, operation: ir.For | ir.While, place: Place) ->
     carried = zip(operation.initial, operation.arguments, operation.yields, operation.results, strict=True)
     for initial, argument, yielded, result in carried:
         hint = result.hint or argument.hint or yielded.hint or initial.hint or "carried"
-        node = functions.materialise(context.texts[initial], initial.type)
+        text = context.texts[initial]
+        is_counter = text.constant is not None and initial.type == ir.TileType(dtypes.int32)
+        node = text.node if is_counter else functions.materialise(text, initial.type)
         if result in place.targets.names:
             name = place.targets.names[result]
         elif isinstance(node, ast.Name) and _is_last_use(context, initial, operation, place):
@@ -290,7 +292,8 @@ def _if(context: Context, operation: ir.If, place: Place) -> None:
     ):
         context.written, context.read = set(before[0]), {name: set(keys) for name, keys in before[1].items()}
         context.scopes.append(Scope())
-        block(context, key_of(operation, index), body, Targets())
+        key = key_of(operation, index)
+        block(context, key, body, _branch_targets(context, key, names, yields))
         _yield_all(context, names, yields)
         branches.append(context.leave())
         written |= context.written
@@ -305,6 +308,19 @@ def _if(context: Context, operation: ir.If, place: Place) -> None:
     if not then:
         condition, then, other = syntax.invert(condition), other, []
     context.append(ast.If(condition, then, other))
+
+
+def _branch_targets(context: Context, key: BlockKey, names: list[str], yields: tuple[ir.Value, ...]) -> Targets:
+    """Yields that may take their variable as soon as they are computed: nothing reads it later in the branch."""
+    chosen: dict[ir.Value, str] = {}
+    for name, yielded in zip(names, yields, strict=True):
+        defined_in, position = context.analysis.definitions.get(yielded, (None, -1))
+        if defined_in != key or yielded in chosen or _is_literal(context, yielded):
+            continue
+        held = [value for value, text in context.texts.items() if name in syntax.names_in(text.node)]
+        if all(context.analysis.last_read(value, key) <= position for value in held):
+            chosen[yielded] = name
+    return Targets(chosen)
 
 
 def _print(context: Context, operation: ir.Print) -> None:

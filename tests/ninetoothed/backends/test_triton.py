@@ -1,0 +1,442 @@
+"""The emitted text: golden, deterministic, and as a person would write it. `EXPECTTEST_ACCEPT=1` rewrites the texts."""
+
+import subprocess
+import sys
+
+import expecttest
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Symbol, Tensor
+from ninetoothed.errors import UnsupportedError
+from ninetoothed.runtime import device
+
+BLOCK_SIZE = Symbol("BLOCK_SIZE", constexpr=True)
+
+
+def elementwise(*tensors):
+    return tuple(tensor.tile((BLOCK_SIZE,)) if tensor.ndim else tensor for tensor in tensors)
+
+
+def rows(*tensors):
+    return tuple(tensor.tile((1, -1)).squeeze(1) for tensor in tensors)
+
+
+def squeezed_rows(*tensors):
+    arranged = rows(*tensors)
+    for tensor in arranged:
+        tensor.dtype = tensor.dtype.squeeze(0)
+    return arranged
+
+
+def text(application, *arguments, arrangement=elementwise, other=None, **constants):
+    """What a kernel of an application compiles to for an H200, without its imports."""
+    tensors = tuple(
+        Tensor(argument.ndim if isinstance(argument, torch.Tensor) else 0, other=other) for argument in arguments
+    )
+    kernel = ninetoothed.make(arrangement, application, tensors)
+    return kernel.source(*arguments, gpu=device.H200, **constants).text
+
+
+def body(source):
+    """The kernel alone."""
+    return source[source.index("@triton.jit") :]
+
+
+def vector(size=1000, dtype=torch.float32):
+    return torch.empty(size, dtype=dtype)
+
+
+def blocks_to_ones(x, y):
+    return x.tile((BLOCK_SIZE,)), y.tile((1,))
+
+
+def add(x, y, z):
+    z = x + y
+
+
+def scale(x, factor, y):
+    y = x * factor + 1
+
+
+def total(x, y):
+    y = ntl.sum(x)
+
+
+def softmax(x, y):
+    shifted = x - ntl.max(x)
+    y = ntl.exp(shifted) / ntl.sum(ntl.exp(shifted))
+
+
+def product(a, b):
+    return a * b
+
+
+def products(x, y):
+    y = ntl.reduce(x, 0, product)
+
+
+def halve(x, y):
+    count = 0
+    current = x
+
+    while ntl.max(current) > 1:
+        current = current / 2
+        count += 1
+
+    y = current + count
+
+
+def flip(x, sign, y):
+    if sign > 0:
+        scaled = x * 2
+    else:
+        scaled = -x
+
+    y = scaled
+
+
+def fibonacci(x, n, y):
+    a, b = x + 0, x + 1
+
+    for _ in range(n):
+        a, b = b, a + b
+
+    y = a
+
+
+def permute(index, x, y):
+    y.source[index] = x.source[index + 1]
+
+
+def blocks_of_indices(index, x, y):
+    return index.tile((BLOCK_SIZE,)), x.tile((-1,)), y.tile((-1,))
+
+
+def shift(x, y):
+    y = x
+
+
+def padded(x, y):
+    return x.flatten().pad(((3, 3),)).tile((BLOCK_SIZE,)), y.tile((BLOCK_SIZE,))
+
+
+class GoldenTest(expecttest.TestCase):
+    maxDiff = None
+
+    def test_add(self):
+        self.assertExpectedInline(text(add, vector(), vector(), vector(), BLOCK_SIZE=128), """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(x_ptr, y_ptr, z_ptr, x_size_0):
+    pid = tl.program_id(0)
+    x_index = pid * 128 + tl.arange(0, 128)
+    mask = x_index < x_size_0
+    x = tl.load(x_ptr + x_index, mask=mask)
+    y = tl.load(y_ptr + x_index, mask=mask)
+    z = x + y
+    tl.store(z_ptr + x_index, z, mask=mask)
+""")
+
+    def test_a_scalar_takes_the_type_of_halves(self):
+        half = vector(dtype=torch.float16)
+        self.assertExpectedInline(body(text(scale, half, 2.0, half, BLOCK_SIZE=128)), """\
+@triton.jit
+def scale(x_ptr, factor, y_ptr, x_size_0):
+    pid = tl.program_id(0)
+    x_index = pid * 128 + tl.arange(0, 128)
+    mask = x_index < x_size_0
+    x = tl.load(x_ptr + x_index, mask=mask)
+    y = x.to(tl.float32) * factor + 1.0
+    tl.store(y_ptr + x_index, y.to(tl.float16), mask=mask)
+""")
+
+    def test_masked_lanes_that_a_reduction_sees_are_filled(self):
+        source = text(total, vector(), vector(8), arrangement=blocks_to_ones, BLOCK_SIZE=128)
+        self.assertExpectedInline(body(source), """\
+@triton.jit
+def total(x_ptr, y_ptr, x_size_0):
+    pid = tl.program_id(0)
+    x_index = pid * 128 + tl.arange(0, 128)
+    x = tl.load(x_ptr + x_index, mask=x_index < x_size_0, other=0.0)
+    y = tl.sum(x)
+    tl.store(y_ptr + pid, y)
+""")
+
+    def test_softmax(self):
+        matrix = torch.empty(64, 1000)
+        source = text(softmax, matrix, matrix, arrangement=squeezed_rows, other=float("-inf"))
+        self.assertExpectedInline(body(source), """\
+@triton.jit
+def softmax(x_ptr, y_ptr, x_size_1, x_stride_0, y_stride_0):
+    pid = tl.program_id(0)
+    mask = tl.arange(0, 1024) < x_size_1
+    x = tl.load(x_ptr + pid * x_stride_0 + tl.arange(0, 1024), mask=mask, other=float("-inf"))
+    shifted = x - tl.max(x)
+    y = tl.exp(shifted) / tl.sum(tl.exp(shifted))
+    tl.store(y_ptr + pid * y_stride_0 + tl.arange(0, 1024), y, mask=mask)
+""")
+
+    def test_reduction_with_a_function(self):
+        source = text(products, vector(), vector(8), arrangement=blocks_to_ones, other=1, BLOCK_SIZE=128)
+        self.assertExpectedInline(body(source), """\
+@triton.jit
+def product(value_0, value_1):
+    return value_0 * value_1
+
+
+@triton.jit
+def products(x_ptr, y_ptr, x_size_0):
+    pid = tl.program_id(0)
+    x_index = pid * 128 + tl.arange(0, 128)
+    x = tl.load(x_ptr + x_index, mask=x_index < x_size_0, other=1.0)
+    y = tl.reduce(x, 0, product)
+    tl.store(y_ptr + pid, y)
+""")
+
+    def test_while(self):
+        self.assertExpectedInline(body(text(halve, vector(), vector(), BLOCK_SIZE=128)), """\
+@triton.jit
+def halve(x_ptr, y_ptr, x_size_0):
+    pid = tl.program_id(0)
+    x_index = pid * 128 + tl.arange(0, 128)
+    mask = x_index < x_size_0
+    x = tl.load(x_ptr + x_index, mask=mask, other=0.0)
+    count = 0
+    while tl.max(x) > 1.0:
+        x = x / 2.0
+        count = count + 1
+    y = x + tl.cast(count, tl.float32)
+    tl.store(y_ptr + x_index, y, mask=mask)
+""")
+
+    def test_if(self):
+        self.assertExpectedInline(body(text(flip, vector(), 1, vector(), BLOCK_SIZE=128)), """\
+@triton.jit
+def flip(x_ptr, sign, y_ptr, x_size_0):
+    pid = tl.program_id(0)
+    x_index = pid * 128 + tl.arange(0, 128)
+    mask = x_index < x_size_0
+    if sign > 0:
+        x = tl.load(x_ptr + x_index, mask=mask, other=0.0)
+        scaled = x * 2.0
+    else:
+        x = tl.load(x_ptr + x_index, mask=mask, other=0.0)
+        scaled = -x
+    tl.store(y_ptr + x_index, scaled, mask=mask)
+""")
+
+    def test_loop_with_two_carried_values_that_swap(self):
+        self.assertExpectedInline(body(text(fibonacci, vector(), 5, vector(), BLOCK_SIZE=128)), """\
+@triton.jit
+def fibonacci(x_ptr, n, y_ptr, x_size_0):
+    pid = tl.program_id(0)
+    x_index = pid * 128 + tl.arange(0, 128)
+    mask = x_index < x_size_0
+    x = tl.load(x_ptr + x_index, mask=mask, other=0.0)
+    a = x + 0.0
+    b = x + 1.0
+    for _ in range(n):
+        b_1 = a + b
+        a = b
+        b = b_1
+    tl.store(y_ptr + x_index, a, mask=mask)
+""")
+
+    def test_gather_and_scatter(self):
+        values = vector(64)
+        source = text(permute, values.long(), values, values, arrangement=blocks_of_indices, BLOCK_SIZE=64)
+        self.assertExpectedInline(body(source), """\
+@triton.jit
+def permute(index_ptr, x_ptr, y_ptr, index_size_0, x_size_0):
+    pid = tl.program_id(0)
+    index_index = pid * 64 + tl.arange(0, 64)
+    index = tl.load(index_ptr + index_index, mask=index_index < index_size_0, other=0)
+    x = tl.load(x_ptr + index + 1, mask=(index + 1 >= 0) & (index + 1 < x_size_0), other=0.0)
+    tl.store(y_ptr + index, x, mask=(index >= 0) & (index < x_size_0))
+""")
+
+    def test_padding_is_guarded_before_it_is_divided(self):
+        source = text(shift, torch.empty(8, 7)[:, :6], vector(54), arrangement=padded, BLOCK_SIZE=16)
+        self.assertExpectedInline(body(source), """\
+@triton.jit
+def shift(x_ptr, y_ptr, x_size_0, x_size_1, y_size_0, x_stride_0):
+    pid = tl.program_id(0)
+    x_index = pid * 16 + tl.arange(0, 16) - 3
+    x_index_0 = x_index // x_size_1
+    x_index_1 = x_index % x_size_1
+    x = tl.load(
+        x_ptr + x_index_0 * x_stride_0 + x_index_1,
+        mask=(x_index >= 0) & (x_index < x_size_0 * x_size_1),
+        other=0.0,
+    )
+    y_index = pid * 16 + tl.arange(0, 16)
+    tl.store(y_ptr + y_index, x, mask=y_index < y_size_0)
+""")
+
+    def test_products_are_ordered_for_the_cache_and_loops_move_scalars(self):
+        from ninetoothed_ops.kernels import mm
+
+        half = torch.empty(4096, 4096, dtype=torch.float16)
+        self.assertExpectedInline(body(mm.make().source(half, half, half, gpu=device.H200).text), """\
+@triton.jit
+def mm(
+    input_ptr,
+    other_ptr,
+    output_ptr,
+    input_size_0,
+    input_size_1,
+    other_size_1,
+    input_stride_0,
+    other_stride_0,
+    output_stride_0,
+):
+    pid = tl.program_id(0)
+    rows = tl.cdiv(input_size_0, 128)
+    columns = tl.cdiv(other_size_1, 256)
+    group_size = 8 * columns
+    first_row = pid // group_size * 8
+    group_rows = tl.minimum(rows - first_row, 8)
+    pid_0 = first_row + pid % group_size % group_rows
+    pid_1 = pid % group_size // group_rows
+    accumulator = tl.zeros((128, 256), tl.float32)
+    input_index_0 = pid_0 * 128 + tl.arange(0, 128)
+    input_offsets = input_index_0[:, None] * input_stride_0 + tl.arange(0, 64)[None, :]
+    other_index_1 = pid_1 * 256 + tl.arange(0, 256)
+    other_offsets = tl.arange(0, 64)[:, None] * other_stride_0 + other_index_1[None, :]
+    for k in range(tl.cdiv(input_size_1, 64)):
+        input = tl.load(
+            input_ptr + k * 64 + input_offsets,
+            mask=(input_index_0[:, None] < input_size_0) & (tl.arange(0, 64)[None, :] < input_size_1 - k * 64),
+            other=0.0,
+        )
+        other = tl.load(
+            other_ptr + k * 64 * other_stride_0 + other_offsets,
+            mask=(other_index_1[None, :] < other_size_1) & (tl.arange(0, 64)[:, None] < input_size_1 - k * 64),
+            other=0.0,
+        )
+        accumulator = tl.dot(input, other, accumulator)
+    tl.store(
+        output_ptr + input_index_0[:, None] * output_stride_0 + other_index_1[None, :],
+        accumulator.to(tl.float16),
+        mask=(input_index_0[:, None] < input_size_0) & (other_index_1[None, :] < other_size_1),
+    )
+""")
+
+
+def test_text_does_not_depend_on_the_process():
+    program = (
+        "import torch; from ninetoothed_ops.kernels import sdpa; from ninetoothed.runtime import device;"
+        "q, m = torch.empty(2, 4, 128, 64), torch.empty(2, 4, 128, 128);"
+        "print(sdpa.make().source(q, q, q, m, 0.1, q, 2, True, gpu=device.H200))"
+    )
+    command = [sys.executable, "-c", program]
+    texts = {
+        subprocess.run(command, env={**_environment(), "PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1 and b"tl.dot" in texts.pop()
+
+
+def _environment():
+    import os
+
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def test_only_arguments_that_the_text_uses_are_taken():
+    source = text(add, vector(), vector(), vector(), BLOCK_SIZE=128)
+    assert "def add(x_ptr, y_ptr, z_ptr, x_size_0):" in source
+
+
+def test_no_guard_and_no_size_where_none_can_fail():
+    def increment(x, y):
+        y = x + 1
+
+    def arrangement(x, y):
+        return x.tile((BLOCK_SIZE, -1)), y.tile((BLOCK_SIZE, -1))
+
+    tensors = (Tensor(shape=(64, 32)), Tensor(shape=(64, 32)))
+    matrix = torch.empty(64, 32)
+    kernel = ninetoothed.make(arrangement, increment, tensors)
+    source = kernel.source(matrix, matrix, gpu=device.H200, BLOCK_SIZE=16).text
+    assert "mask" not in source and "def increment(x_ptr, y_ptr" in source
+
+
+def test_wide_tensors_are_indexed_in_64_bits():
+    def copy(x, y):
+        y = x + 0
+
+    narrow, wide = vector(1000), torch.empty(1).expand(2**31 + 5)
+    assert "int64" not in text(copy, narrow, narrow, BLOCK_SIZE=128)
+    assert "pid.to(tl.int64) * 128" in text(copy, wide, wide, BLOCK_SIZE=128)
+
+
+def test_a_loads_waits_for_a_store_to_the_same_memory():
+    def shift(x):
+        x[0] = x[1] + 1
+        x[1] = x[0] * 2
+        x[2] = x[1] + x[3]
+
+    def arrangement(x):
+        return (x.tile((BLOCK_SIZE,)).tile((4,)),)
+
+    assert "tl.debug_barrier()" in text(shift, vector(512), arrangement=arrangement, BLOCK_SIZE=128)
+
+
+def test_products_of_float64_are_for_the_cpu():
+    from ninetoothed_ops.kernels import mm
+
+    matrix = torch.empty(64, 64, dtype=torch.float64)
+    with pytest.raises(UnsupportedError, match="float64 run on the CPU"):
+        mm.make().source(matrix, matrix, matrix, gpu=device.H200)
+
+
+@pytest.mark.parametrize("precision, expected", (("highest", "ieee"), ("high", "tf32")))
+def test_float32_products_state_their_precision(precision, expected):
+    from ninetoothed_ops.kernels import mm
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        matrix = torch.empty(64, 64)
+        assert f'input_precision="{expected}"' in mm.make().source(matrix, matrix, matrix, gpu=device.H200).text
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_short_inner_dimensions_are_multiplied_and_summed():
+    def product(x, y, z):
+        z = ntl.dot(x, y)
+
+    def whole(*tensors):
+        return tuple(tensor.tile((-1, -1)) for tensor in tensors)
+
+    source = text(product, torch.empty(16, 4), torch.empty(4, 16), torch.empty(16, 16), arrangement=whole)
+    assert "tl.sum(x[:, None, :] * tl.permute(y, 1, 0)[None, :, :], axis=2)" in source
+
+
+def test_users_names_survive():
+    def normalise(x, y):
+        mean = ntl.sum(x) / x.shape[0]
+        centred = x - mean
+        variance = ntl.sum(centred * centred) / x.shape[0]
+        y = centred / ntl.sqrt(variance)
+
+    source = text(normalise, torch.empty(8, 64), torch.empty(8, 64), arrangement=squeezed_rows)
+    for name in ("mean", "centred", "variance"):
+        assert f"    {name} = " in source
+
+
+def test_a_breakpoint_is_for_the_cpu():
+    def stop(x, y):
+        breakpoint()
+        y = x + 1
+
+    with pytest.raises(UnsupportedError, match="CPU"):
+        text(stop, vector(), vector(), BLOCK_SIZE=128)
