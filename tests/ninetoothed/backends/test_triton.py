@@ -127,7 +127,9 @@ class GoldenTest(expecttest.TestCase):
     maxDiff = None
 
     def test_add(self):
-        self.assertExpectedInline(text(add, vector(), vector(), vector(), BLOCK_SIZE=128), """\
+        self.assertExpectedInline(
+            text(add, vector(), vector(), vector(), BLOCK_SIZE=128),
+            """\
 import triton
 import triton.language as tl
 
@@ -141,11 +143,14 @@ def add(x_ptr, y_ptr, z_ptr, x_size_0):
     y = tl.load(y_ptr + x_index, mask=mask)
     z = x + y
     tl.store(z_ptr + x_index, z, mask=mask)
-""")
+""",
+        )
 
     def test_a_scalar_takes_the_type_of_halves(self):
         half = vector(dtype=torch.float16)
-        self.assertExpectedInline(body(text(scale, half, 2.0, half, BLOCK_SIZE=128)), """\
+        self.assertExpectedInline(
+            body(text(scale, half, 2.0, half, BLOCK_SIZE=128)),
+            """\
 @triton.jit
 def scale(x_ptr, factor, y_ptr, x_size_0):
     pid = tl.program_id(0)
@@ -154,11 +159,14 @@ def scale(x_ptr, factor, y_ptr, x_size_0):
     x = tl.load(x_ptr + x_index, mask=mask)
     y = x.to(tl.float32) * factor + 1.0
     tl.store(y_ptr + x_index, y.to(tl.float16), mask=mask)
-""")
+""",
+        )
 
     def test_masked_lanes_that_a_reduction_sees_are_filled(self):
         source = text(total, vector(), vector(8), arrangement=blocks_to_ones, BLOCK_SIZE=128)
-        self.assertExpectedInline(body(source), """\
+        self.assertExpectedInline(
+            body(source),
+            """\
 @triton.jit
 def total(x_ptr, y_ptr, x_size_0):
     pid = tl.program_id(0)
@@ -166,12 +174,15 @@ def total(x_ptr, y_ptr, x_size_0):
     x = tl.load(x_ptr + x_index, mask=x_index < x_size_0, other=0.0)
     y = tl.sum(x)
     tl.store(y_ptr + pid, y)
-""")
+""",
+        )
 
     def test_softmax(self):
         matrix = torch.empty(64, 1000)
         source = text(softmax, matrix, matrix, arrangement=squeezed_rows, other=float("-inf"))
-        self.assertExpectedInline(body(source), """\
+        self.assertExpectedInline(
+            body(source),
+            """\
 @triton.jit
 def softmax(x_ptr, y_ptr, x_size_1, x_stride_0, y_stride_0):
     pid = tl.program_id(0)
@@ -180,11 +191,14 @@ def softmax(x_ptr, y_ptr, x_size_1, x_stride_0, y_stride_0):
     shifted = x - tl.max(x)
     y = tl.exp(shifted) / tl.sum(tl.exp(shifted))
     tl.store(y_ptr + pid * y_stride_0 + tl.arange(0, 1024), y, mask=mask)
-""")
+""",
+        )
 
     def test_reduction_with_a_function(self):
         source = text(products, vector(), vector(8), arrangement=blocks_to_ones, other=1, BLOCK_SIZE=128)
-        self.assertExpectedInline(body(source), """\
+        self.assertExpectedInline(
+            body(source),
+            """\
 @triton.jit
 def product(value_0, value_1):
     return value_0 * value_1
@@ -197,10 +211,13 @@ def products(x_ptr, y_ptr, x_size_0):
     x = tl.load(x_ptr + x_index, mask=x_index < x_size_0, other=1.0)
     y = tl.reduce(x, 0, product)
     tl.store(y_ptr + pid, y)
-""")
+""",
+        )
 
     def test_while(self):
-        self.assertExpectedInline(body(text(halve, vector(), vector(), BLOCK_SIZE=128)), """\
+        self.assertExpectedInline(
+            body(text(halve, vector(), vector(), BLOCK_SIZE=128)),
+            """\
 @triton.jit
 def halve(x_ptr, y_ptr, x_size_0):
     pid = tl.program_id(0)
@@ -213,10 +230,13 @@ def halve(x_ptr, y_ptr, x_size_0):
         count = count + 1
     y = x + tl.cast(count, tl.float32)
     tl.store(y_ptr + x_index, y, mask=mask)
-""")
+""",
+        )
 
     def test_if(self):
-        self.assertExpectedInline(body(text(flip, vector(), 1, vector(), BLOCK_SIZE=128)), """\
+        self.assertExpectedInline(
+            body(text(flip, vector(), 1, vector(), BLOCK_SIZE=128)),
+            """\
 @triton.jit
 def flip(x_ptr, sign, y_ptr, x_size_0):
     pid = tl.program_id(0)
@@ -229,10 +249,13 @@ def flip(x_ptr, sign, y_ptr, x_size_0):
         x = tl.load(x_ptr + x_index, mask=mask, other=0.0)
         scaled = -x
     tl.store(y_ptr + x_index, scaled, mask=mask)
-""")
+""",
+        )
 
     def test_loop_with_two_carried_values_that_swap(self):
-        self.assertExpectedInline(body(text(fibonacci, vector(), 5, vector(), BLOCK_SIZE=128)), """\
+        self.assertExpectedInline(
+            body(text(fibonacci, vector(), 5, vector(), BLOCK_SIZE=128)),
+            """\
 @triton.jit
 def fibonacci(x_ptr, n, y_ptr, x_size_0):
     pid = tl.program_id(0)
@@ -246,12 +269,15 @@ def fibonacci(x_ptr, n, y_ptr, x_size_0):
         a = b
         b = b_1
     tl.store(y_ptr + x_index, a, mask=mask)
-""")
+""",
+        )
 
     def test_gather_and_scatter(self):
         values = vector(64)
         source = text(permute, values.long(), values, values, arrangement=blocks_of_indices, BLOCK_SIZE=64)
-        self.assertExpectedInline(body(source), """\
+        self.assertExpectedInline(
+            body(source),
+            """\
 @triton.jit
 def permute(index_ptr, x_ptr, y_ptr, index_size_0, x_size_0):
     pid = tl.program_id(0)
@@ -259,11 +285,14 @@ def permute(index_ptr, x_ptr, y_ptr, index_size_0, x_size_0):
     index = tl.load(index_ptr + index_index, mask=index_index < index_size_0, other=0)
     x = tl.load(x_ptr + index + 1, mask=(index + 1 >= 0) & (index + 1 < x_size_0), other=0.0)
     tl.store(y_ptr + index, x, mask=(index >= 0) & (index < x_size_0))
-""")
+""",
+        )
 
     def test_padding_is_guarded_before_it_is_divided(self):
         source = text(shift, torch.empty(8, 7)[:, :6], vector(54), arrangement=padded, BLOCK_SIZE=16)
-        self.assertExpectedInline(body(source), """\
+        self.assertExpectedInline(
+            body(source),
+            """\
 @triton.jit
 def shift(x_ptr, y_ptr, x_size_0, x_size_1, y_size_0, x_stride_0):
     pid = tl.program_id(0)
@@ -277,13 +306,16 @@ def shift(x_ptr, y_ptr, x_size_0, x_size_1, y_size_0, x_stride_0):
     )
     y_index = pid * 16 + tl.arange(0, 16)
     tl.store(y_ptr + y_index, x, mask=y_index < y_size_0)
-""")
+""",
+        )
 
     def test_products_are_ordered_for_the_cache_and_loops_move_scalars(self):
         from ninetoothed_ops.kernels import mm
 
         half = torch.empty(4096, 4096, dtype=torch.float16)
-        self.assertExpectedInline(body(mm.make().source(half, half, half, gpu=device.H200).text), """\
+        self.assertExpectedInline(
+            body(mm.make().source(half, half, half, gpu=device.H200).text),
+            """\
 @triton.jit
 def mm(
     input_ptr,
@@ -326,7 +358,8 @@ def mm(
         accumulator.to(tl.float16),
         mask=(input_index_0[:, None] < input_size_0) & (other_index_1[None, :] < other_size_1),
     )
-""")
+""",
+        )
 
 
 def test_text_does_not_depend_on_the_process():

@@ -1,0 +1,74 @@
+"""Calls of the ten kernels: arguments for given sizes, shared by the tests of the emitted text."""
+
+import torch
+
+from ninetoothed_ops.kernels import add, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, softmax
+from ninetoothed_ops.kernels.sdpa import NO_MASK
+
+
+def large(name, dtype=torch.float16):
+    """A kernel and arguments of the size of the paper's tasks (or of as many elements as tell the same)."""
+    return _call(name, lambda *shape: torch.empty(shape, dtype=dtype), LARGE)
+
+
+def small(name, dtype):
+    """A kernel and random arguments of odd sizes; the output, the last tensor, is filled with NaN."""
+    return _call(name, lambda *shape: torch.randn(shape, dtype=dtype), SMALL)
+
+
+LARGE = {
+    "vector": 1 << 24,
+    "rows": (4096, 4096),
+    "mm": (4096, 4096, 4096),
+    "bmm": (4, 2048, 2048, 2048),
+    "conv2d": (4, 512, 14, 14, 512),
+    "rope": (4, 1024, 48, 64),
+    "sdpa": (4, 48, 1024, 64),
+}
+SMALL = {
+    "vector": 1000,
+    "rows": (7, 300),
+    "mm": (70, 90, 50),
+    "bmm": (3, 70, 90, 50),
+    "conv2d": (2, 5, 9, 11, 7),
+    "rope": (2, 3, 5, 12),
+    "sdpa": (1, 4, 70, 24),
+}
+NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
+
+
+def _call(name, make, sizes):
+    match name:
+        case "add" | "silu":
+            n = sizes["vector"]
+            if name == "add":
+                return add.make(1), (make(n), make(n), 2.0, make(n))
+            return silu.make(1), (make(n), make(n))
+        case "softmax" | "rms_norm":
+            rows, columns = sizes["rows"]
+            if name == "softmax":
+                return softmax.make(2), (make(rows, columns), make(rows, columns))
+            return rms_norm.make(2), (make(rows, columns), make(columns), 1e-6, make(rows, columns), True)
+        case "mm" | "addmm":
+            m, n, k = sizes["mm"]
+            if name == "mm":
+                return mm.make(), (make(m, k), make(k, n), make(m, n))
+            return addmm.make(), (make(m, n), make(m, k), make(k, n), 2.0, 0.5, make(m, n))
+        case "bmm":
+            b, m, n, k = sizes["bmm"]
+            return bmm.make(), (make(b, m, k), make(b, k, n), make(b, m, n))
+        case "conv2d":
+            batch, channels, height, width, filters = sizes["conv2d"]
+            image = make(batch, channels, height, width)
+            output = make(batch, filters, height - 2, width - 2)
+            return conv2d.make(), (image, make(filters, channels, 3, 3), make(filters), output, True)
+        case "rope":
+            batch, length, heads, width = sizes["rope"]
+            tables = (make(batch, length, width // 2), make(batch, length, width // 2))
+            return rope.make(), (make(batch, length, heads, width), *tables, make(batch, length, heads, width))
+        case "sdpa":
+            batch, heads, length, width = sizes["sdpa"]
+            q, k, v, output = (make(batch, heads, length, width) for _ in range(4))
+            mask = make(1).expand(batch, heads, length, length)
+            return sdpa.make(), (q, k, v, mask, width**-0.5, output, NO_MASK, True)
+    raise AssertionError(name)

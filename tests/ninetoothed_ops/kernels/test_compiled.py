@@ -1,0 +1,34 @@
+"""The ten kernels compiled for GPUs that need not be there: they compile, fit, and spill nothing as configured."""
+
+import pytest
+import torch
+
+from ninetoothed.backends.triton import emit
+from ninetoothed.runtime import device, launch
+from ninetoothed.runtime.compile import compile_kernel
+from tests.ninetoothed_ops.kernels import calls
+
+pytest.importorskip("triton")
+
+PRODUCTS = ("addmm", "bmm", "conv2d", "mm", "sdpa")
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16), ids=lambda dtype: str(dtype).removeprefix("torch."))
+@pytest.mark.parametrize("gpu", (device.A100, device.H200, device.B200), ids=lambda gpu: f"sm_{gpu.capability}")
+@pytest.mark.parametrize("name", calls.NAMES)
+def test_compiled_without_spills(name, gpu, dtype, tmp_path, monkeypatch):
+    if dtype == torch.bfloat16 and gpu != device.H200:
+        pytest.skip("bfloat16 differs from float16 in conversions alone")
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    kernel, arguments = calls.large(name, dtype)
+    variant = launch.launcher_of(kernel).trace(arguments, {}, gpu)
+    configuration = variant.selection.configuration
+    aligned = frozenset(parameter.name for parameter in variant.program.parameters)
+    compiled = compile_kernel(emit(variant.program), gpu, configuration.num_warps, configuration.num_stages, aligned)
+    assert compiled.spills == 0, f"{compiled.registers} registers and {compiled.spills} bytes spilled: {configuration}"
+    assert compiled.shared <= gpu.shared_memory
+    if name in PRODUCTS:
+        instruction = {80: "mma.sync", 90: "wgmma", 100: "tcgen05.mma"}[gpu.capability]
+        assert instruction in compiled.asm["ptx"] or (gpu == device.B200 and "mma.sync" in compiled.asm["ptx"])
+    elif name != "rope":  # interleaved pairs are two loads of every other element
+        assert "ld.global.v4" in compiled.asm["ptx"] or "ld.global.v8" in compiled.asm["ptx"]
