@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 import torch
 
 from ninetoothed import ir
-from ninetoothed.backends.torch.access import bound_value, dimension
 from ninetoothed.backends.torch.algebra import Integers, evaluate
 from ninetoothed.backends.torch.frame import Frame, concatenate
+from ninetoothed.backends.torch.location import bound_value, dimension
 from ninetoothed.backends.torch.representation import Held
 
 Execute = Callable[[Frame, ir.Block], None]

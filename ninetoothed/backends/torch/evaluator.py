@@ -9,11 +9,14 @@ import torch
 
 from ninetoothed import ir
 from ninetoothed.backends.torch import control, debugging
-from ninetoothed.backends.torch.access import bound_value, dimension, load, store
+from ninetoothed.backends.torch.access import destination, load, store
 from ninetoothed.backends.torch.algebra import evaluate
+from ninetoothed.backends.torch.elementwise import compute_into
 from ninetoothed.backends.torch.frame import Call, Frame
 from ninetoothed.backends.torch.functions import FUNCTIONS
+from ninetoothed.backends.torch.location import bound_value, dimension
 from ninetoothed.backends.torch.representation import held_dtype, number
+from ninetoothed.backends.torch.schedule import Assignment
 from ninetoothed.errors import ExecutionError, NineToothedError, UnsupportedError
 
 
@@ -42,6 +45,7 @@ def execute_common(call: Call) -> Frame:
 
 def _error(frame: Frame, operation: ir.Operation, error: Exception) -> ExecutionError:
     plan = frame.call.bound.plan
+    operation = operation.apply if isinstance(operation, Assignment) else operation
     what = operation.function if isinstance(operation, ir.Apply) else type(operation).__name__.lower()
     place = operation.location
     line = f"\n  {place}: {place.text.strip()}" if place else ""
@@ -97,6 +101,14 @@ def _apply(frame: Frame, operation: ir.Apply) -> None:
         frame.values.update(zip(operation.results, result, strict=True))
 
 
+def _assign(frame: Frame, operation: Assignment) -> None:
+    """Compute a result where it is to be stored, if that is a plain view; else compute it, then store it."""
+    place = destination(frame, operation.store)
+    if place is None or not compute_into(frame, operation.apply, place):
+        _apply(frame, operation.apply)
+        store(frame, operation.store)
+
+
 def _at(operation: ir.Operation) -> str:
     return f" ({operation.location})" if operation.location else ""
 
@@ -106,6 +118,7 @@ _EXECUTE: dict[type, Callable] = {
     ir.Argument: _argument,
     ir.Index: _index,
     ir.Apply: _apply,
+    Assignment: _assign,
     ir.Load: load,
     ir.Store: store,
     ir.For: lambda frame, operation: control.run_for(frame, operation, execute),

@@ -13,6 +13,14 @@ _IMPURE = ("load_pointer", "store_pointer", "atomic_", "device_assert", "debug_b
 
 
 @dataclass(frozen=True, eq=False)
+class Assignment(ir.Operation):
+    """An operation whose one result is stored and read by nothing else, so that it may be computed in its place."""
+
+    apply: ir.Apply
+    store: ir.Store
+
+
+@dataclass(frozen=True, eq=False)
 class Schedule:
     """The operations in the order in which they run.
 
@@ -77,8 +85,24 @@ class _Builder:
             unread = [value for value in ir.results(operation) if value not in read]
             steps.append((operation, (*((used - read) & defined), *unread)))
             read |= used
-        self.steps[id(block)] = tuple(reversed(steps))
+        self.steps[id(block)] = tuple(_assignments(steps[::-1]))
         return read - defined
+
+
+def _assignments(steps: list[Step]) -> Iterator[Step]:
+    """The steps, with a store joined to the operation before it where that makes nothing else."""
+    following = iter(zip(steps, [*steps[1:], (None, ())]))
+    for (operation, dead), (store, after) in following:
+        if (
+            isinstance(operation, ir.Apply)
+            and isinstance(store, ir.Store)
+            and operation.results == (store.value,)
+            and store.value in after
+        ):
+            yield Assignment(operation, store, location=operation.location), dead + after
+            next(following)
+        else:
+            yield operation, dead
 
 
 def _defined(operations) -> tuple[ir.Value, ...]:
