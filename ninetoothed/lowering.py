@@ -10,7 +10,7 @@ from ninetoothed.arrangement import Arrangement
 from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, is_nonnegative, simplify
 from ninetoothed.metaops import Guard, pull_back
 
-__all__ = ["Guard", "Location", "bind_indices", "extents", "lower", "source_indices"]
+__all__ = ["Guard", "Location", "bind_indices", "bind_sizes", "extents", "lower", "source_indices"]
 
 Indices = tuple[tuple[Expr, ...], ...]
 
@@ -63,11 +63,25 @@ def source_indices(
     return indices[0]
 
 
+def bind_sizes(arrangement: Arrangement, bindings: Mapping[str, Expr | int] | None) -> Arrangement:
+    """Sizes as expressions in which names that have values are replaced; ints (dimensions among them) stay ints.
+
+    Whoever lowers often into the same arrangement does this once, and gives no bindings later.
+    """
+    if not bindings:
+        return arrangement
+
+    def bind(size):
+        return size if isinstance(size, int) else as_expr(size).subs(bindings)
+
+    return arrangement.map_sizes(bind)
+
+
 def extents(
     arrangement: Arrangement, level: int, facts: Facts | None = None, bindings: Mapping[str, Expr | int] | None = None
 ) -> tuple[Expr, ...]:
     """The shape of one level as expressions."""
-    bound = _bound(arrangement, bindings)
+    bound = bind_sizes(arrangement, bindings)
     facts = _with_sizes(bound, facts or Facts())
     return tuple(simplify(as_expr(size), facts) for size in bound.levels[level])
 
@@ -136,22 +150,12 @@ def _with_positive(facts: Facts, size: Expr) -> Facts:
 
 
 def _prepared(arrangement, indices, facts, bindings) -> tuple[Arrangement, Indices, Facts]:
-    bound = _bound(arrangement, bindings)
+    bound = bind_sizes(arrangement, bindings)
     facts = _with_sizes(bound, facts)
     indices = tuple(tuple(simplify(as_expr(i), facts) for i in level) for level in indices)
     given, wanted = tuple(map(len, indices)), tuple(map(len, bound.levels))
     assert given == wanted, f"indices of ranks {given} for levels of ranks {wanted}"
     return bound, indices, facts
-
-
-def _bound(arrangement: Arrangement, bindings) -> Arrangement:
-    """Symbols as expressions, names with values as their values; ints (dimensions among them) stay ints."""
-    bindings = bindings or {}
-
-    def bind(size):
-        return size if isinstance(size, int) else as_expr(size).subs(bindings)
-
-    return arrangement.map_sizes(bind)
 
 
 def _with_sizes(bound: Arrangement, facts: Facts) -> Facts:

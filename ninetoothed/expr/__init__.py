@@ -1,20 +1,8 @@
 """Integer expressions: canonical when built (`algebra`), what is known of variables (`facts`),
 and what follows from it (`intervals`, `proof`, `simplification`)."""
 
-from ninetoothed.expr.algebra import (
-    Expr,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Var,
-    as_expr,
-    cdiv,
-    const,
-    maximum,
-    minimum,
-    var,
-)
+from ninetoothed.expr.algebra import Expr, as_expr, cdiv, const, maximum, minimum, var
+from ninetoothed.expr.atoms import FloorDiv, Max, Min, Mod, Var
 from ninetoothed.expr.facts import Facts, Range
 from ninetoothed.expr.intervals import bounds, divisor
 from ninetoothed.expr.proof import is_nonnegative

@@ -8,106 +8,31 @@ a symbolic divisor is a size or a block, so it is taken to be at least 1.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
-
-class _Canonical:
-    """Compared by its printed form, which is unique because the form is canonical."""
-
-    @cached_property
-    def text(self) -> str:
-        return self._print()
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.text)
-
-    def __hash__(self):
-        return self._hash
-
-    def __repr__(self):
-        return self.text
-
-    def __getstate__(self):
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}  # cached hashes differ by process
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-
-
-class _Atom(_Canonical):
-    def __eq__(self, other):
-        return type(self) is type(other) and self.text == other.text
-
-    __hash__ = _Canonical.__hash__
+from ninetoothed.expr.atoms import (
+    Atom,
+    Canonical,
+    FloorDiv,
+    Max,
+    Min,
+    Mod,
+    Monomial,
+    Terms,
+    Var,
+    common_factor,
+    print_sum,
+    product,
+    variables_of,
+    without,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Var(_Atom):
-    name: str
-
-    def _print(self):
-        return self.name
-
-    def _fold(self, algebra):
-        return algebra.var(self.name)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FloorDiv(_Atom):
-    numerator: "Expr"
-    denominator: "Expr"
-
-    def _print(self):
-        return f"{_operand(self.numerator)} // {_operand(self.denominator)}"
-
-    def _fold(self, algebra):
-        return algebra.floordiv(self.numerator.fold(algebra), self.denominator.fold(algebra))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Mod(_Atom):
-    numerator: "Expr"
-    denominator: "Expr"
-
-    def _print(self):
-        return f"{_operand(self.numerator)} % {_operand(self.denominator)}"
-
-    def _fold(self, algebra):
-        return algebra.mod(self.numerator.fold(algebra), self.denominator.fold(algebra))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Min(_Atom):
-    operands: tuple["Expr", ...]
-
-    def _print(self):
-        return f"min({', '.join(operand.text for operand in self.operands)})"
-
-    def _fold(self, algebra):
-        return algebra.minimum([operand.fold(algebra) for operand in self.operands])
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Max(_Atom):
-    operands: tuple["Expr", ...]
-
-    def _print(self):
-        return f"max({', '.join(operand.text for operand in self.operands)})"
-
-    def _fold(self, algebra):
-        return algebra.maximum([operand.fold(algebra) for operand in self.operands])
-
-
-Atom = Var | FloorDiv | Mod | Min | Max
-Monomial = tuple[Atom, ...]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Expr(_Canonical):
+class Expr(Canonical):
     """A sum of `coefficient * atom * atom ...`; `terms` is sorted, without zero coefficients."""
 
-    terms: tuple[tuple[Monomial, int], ...]
+    terms: Terms
 
     def __eq__(self, other):
         if isinstance(other, int):
@@ -134,7 +59,7 @@ class Expr(_Canonical):
 
     @cached_property
     def variables(self) -> frozenset[str]:
-        return frozenset(name for atom in self.atoms for name in _variables_of(atom))
+        return frozenset(name for atom in self.atoms for name in variables_of(atom))
 
     @cached_property
     def atoms(self) -> tuple[Atom, ...]:
@@ -163,7 +88,7 @@ class Expr(_Canonical):
         terms: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in other.terms:
-                monomial = _product(left, right)
+                monomial = product(left, right)
                 terms[monomial] = terms.get(monomial, 0) + a * b
         return _build(terms)
 
@@ -194,14 +119,10 @@ class Expr(_Canonical):
         """This expression with variables replaced, canonical again."""
         if not self.variables & values.keys():
             return self
-        return self.fold(_Substitution({name: as_expr(value) for name, value in values.items()}))
+        return self.fold(_Substitution(values))
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         return self.fold(_Evaluation(values))
-
-    def positively(self, values: Mapping[str, int]) -> int:
-        """As `evaluate`, but a divisor below 1, which no size is, is a `ZeroDivisionError`."""
-        return self.fold(_PositiveDivisors(values))
 
     def fold(self, algebra):
         """One walk, bottom up: `algebra` has `const(int)`, `var(str)`, `add(list)`, `mul(coefficient, factors)`,
@@ -231,9 +152,7 @@ class Expr(_Canonical):
         coefficients: dict[str, dict[Monomial, int]] = {name: {} for name in names}
         rest: dict[Monomial, int] = {}
         for monomial, coefficient in self.terms:
-            dependent = [
-                i for i, atom in enumerate(monomial) if not coefficients.keys().isdisjoint(_variables_of(atom))
-            ]
+            dependent = [i for i, atom in enumerate(monomial) if not coefficients.keys().isdisjoint(variables_of(atom))]
             if not dependent:
                 rest[monomial] = coefficient
             elif len(dependent) == 1 and isinstance(monomial[dependent[0]], Var):
@@ -244,52 +163,14 @@ class Expr(_Canonical):
         return {name: _build(terms) for name, terms in coefficients.items()}, _build(rest)
 
     def _print(self):
-        if not self.terms:
-            return "0"
-        # A positive term first, so that `b - a` is not printed as `-a + b`.
-        first = next((i for i, (monomial, c) in enumerate(self.terms) if c > 0 and monomial), 0)
-        ordered = (self.terms[first], *self.terms[:first], *self.terms[first + 1 :])
-        text = ""
-        for monomial, coefficient in ordered:
-            term = _print_term(monomial, abs(coefficient))
-            if text:
-                text += f" - {term}" if coefficient < 0 else f" + {term}"
-            elif coefficient < 0:
-                # `-a // b` would be `(-a) // b`.
-                text = f"-({term})" if " // " in term or " % " in term else f"-{term}"
-            else:
-                text = term
-        return text
-
-
-def _print_term(monomial: Monomial, coefficient: int) -> str:
-    if not monomial:
-        return str(coefficient)
-    if coefficient == 1 and len(monomial) == 1:
-        return monomial[0].text
-    factors = [f"({a.text})" if isinstance(a, FloorDiv | Mod) else a.text for a in monomial]
-    return " * ".join(([str(coefficient)] if coefficient != 1 else []) + factors)
-
-
-def _operand(e: Expr) -> str:
-    simple = e.is_constant and e.constant >= 0
-    if not simple and len(e.terms) == 1:
-        monomial, coefficient = e.terms[0]
-        simple = coefficient == 1 and len(monomial) == 1 and not isinstance(monomial[0], FloorDiv | Mod)
-    return e.text if simple else f"({e.text})"
-
-
-def _variables_of(atom: Atom) -> frozenset[str]:
-    if isinstance(atom, Var):
-        return frozenset((atom.name,))
-    operands = atom.operands if isinstance(atom, Min | Max) else (atom.numerator, atom.denominator)
-    return frozenset().union(*(operand.variables for operand in operands))
+        return print_sum(self.terms)
 
 
 def const(n: int) -> Expr:
     return Expr((((), int(n)),) if n else ())
 
 
+@lru_cache(maxsize=1024)
 def var(name: str) -> Expr:
     return Expr((((Var(name),), 1),))
 
@@ -355,10 +236,6 @@ def _merge(a: Expr, b: Expr, sign: int) -> dict[Monomial, int]:
     return terms
 
 
-def _product(a: Monomial, b: Monomial) -> Monomial:
-    return tuple(sorted(a + b, key=lambda atom: atom.text)) if a and b else a or b
-
-
 def _build(terms: dict[Monomial, int]) -> Expr:
     terms = {monomial: coefficient for monomial, coefficient in terms.items() if coefficient}
     if any(isinstance(atom, Mod) for monomial in terms for atom in monomial):
@@ -379,7 +256,7 @@ def _rejoin(terms: dict[Monomial, int]) -> Expr | None:
                 continue
             rest = monomial[:i] + monomial[i + 1 :]
             divisor, scale = atom.denominator.terms[0]
-            partner = _product(_product(rest, divisor), quotient.terms[0][0])
+            partner = product(product(rest, divisor), quotient.terms[0][0])
             wanted = coefficient * scale * quotient.terms[0][1]
             if terms.get(partner) == wanted and partner != monomial:
                 remaining = {m: c for m, c in terms.items() if m not in (monomial, partner)}
@@ -393,7 +270,7 @@ def _divide(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     rest = a
     lead, scale = b.terms[0]
     for monomial, coefficient in a.terms:
-        factor = _without(monomial, lead)
+        factor = without(monomial, lead)
         if factor is None:
             continue
         # Only exact multiples leave; but a constant over a constant floors, so that `cdiv` has one form.
@@ -408,15 +285,6 @@ def _divide(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     return _build(quotient), rest
 
 
-def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
-    remaining = list(monomial)
-    for atom in part:
-        if atom not in remaining:
-            return None
-        remaining.remove(atom)
-    return tuple(remaining)
-
-
 def _reduce(r: Expr, b: Expr) -> tuple[Expr, Expr, Expr, Expr] | None:
     """`(r', b', g, low)` with `r // b == r' // b'`, `r % b == g * (r' % b') + low`; None if nothing cancels."""
     coefficients = [c for monomial, c in r.terms if monomial] + [c for _, c in b.terms]
@@ -424,28 +292,15 @@ def _reduce(r: Expr, b: Expr) -> tuple[Expr, Expr, Expr, Expr] | None:
     if g > 1:
         low = r.constant_term % g
         return _scale_down(r - low, g), _scale_down(b, g), const(g), const(low)
-    common = _common_factor([monomial for monomial, _ in r.terms + b.terms])
+    common = common_factor([monomial for monomial, _ in r.terms + b.terms])
     if not common:
         return None
-    strip = lambda e: Expr(tuple((_without(monomial, common), c) for monomial, c in e.terms))  # noqa: E731
+    strip = lambda e: Expr(tuple((without(monomial, common), c) for monomial, c in e.terms))  # noqa: E731
     return _build(dict(strip(r).terms)), _build(dict(strip(b).terms)), Expr(((common, 1),)), const(0)
 
 
 def _scale_down(e: Expr, g: int) -> Expr:
     return Expr(tuple((monomial, c // g) for monomial, c in e.terms))
-
-
-def _common_factor(monomials: list[Monomial]) -> Monomial:
-    common = list(monomials[0])
-    for monomial in monomials[1:]:
-        remaining = list(monomial)
-        kept = []
-        for atom in common:
-            if atom in remaining:
-                remaining.remove(atom)
-                kept.append(atom)
-        common = kept
-    return tuple(common)
 
 
 def _floordiv(a: Expr, b: Expr) -> Expr:
@@ -523,23 +378,14 @@ class _Evaluation:
 
 
 @dataclass(frozen=True)
-class _PositiveDivisors(_Evaluation):
-    def floordiv(self, a, b):
-        return a // max(b, 0)
-
-    def mod(self, a, b):
-        return a % max(b, 0)
-
-
-@dataclass(frozen=True)
 class _Substitution(_Evaluation):
-    values: Mapping[str, Expr]
+    values: Mapping[str, Expr | int]
 
     def const(self, n):
         return const(n)
 
     def var(self, name):
-        return self.values[name] if name in self.values else var(name)
+        return as_expr(self.values[name]) if name in self.values else var(name)
 
     def add(self, operands):
         return sum(operands, start=const(0))

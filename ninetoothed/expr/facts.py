@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from ninetoothed.expr.algebra import Expr, Var, as_expr, var
+from ninetoothed.expr.algebra import Expr, as_expr, var
+from ninetoothed.expr.atoms import Var
 from ninetoothed.expr.samples import DRAWS, Samples
 
 _ENOUGH = 12  # draws that must not refute an inequality before a proof is tried

@@ -2,7 +2,8 @@
 
 import math
 
-from ninetoothed.expr.algebra import Atom, Expr, FloorDiv, Max, Min, Mod, Monomial, Var, as_expr
+from ninetoothed.expr.algebra import Expr, as_expr
+from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Monomial, Var
 from ninetoothed.expr.facts import Facts
 
 

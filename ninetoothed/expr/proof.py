@@ -6,7 +6,8 @@ is left. Bounds may be symbolic (a lane is at most `size - 1`), so variables bou
 
 from dataclasses import dataclass
 
-from ninetoothed.expr.algebra import Atom, Expr, FloorDiv, Max, Min, Mod, Var, as_expr, const, of_atom
+from ninetoothed.expr.algebra import Expr, as_expr, const, of_atom
+from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Var
 from ninetoothed.expr.facts import Facts, refuted
 from ninetoothed.expr.intervals import bounds
 

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from ninetoothed.expr.algebra import Atom, Expr, FloorDiv, Min, Mod, Var
+from ninetoothed.expr.algebra import Expr
+from ninetoothed.expr.atoms import Atom, FloorDiv, Min, Mod, Var
 
 Column = Sequence[int | float]
 

@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from ninetoothed.expr.algebra import Expr, FloorDiv, Mod, Var, as_expr, const, maximum, minimum, of_atom, var
+from ninetoothed.expr.algebra import Expr, as_expr, const, maximum, minimum, of_atom, var
+from ninetoothed.expr.atoms import FloorDiv, Mod, Var
 from ninetoothed.expr.facts import Facts
 from ninetoothed.expr.intervals import bounds, term_divisor
 from ninetoothed.expr.proof import is_nonnegative, split

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ninetoothed import dtypes, ir
+from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, as_expr, const, simplify, var
 from ninetoothed.frontend.builder import Builder
+from ninetoothed.lowering import bind_sizes
 from ninetoothed.specialisation import Argument, Specialisation
 
 
@@ -66,8 +68,13 @@ class Context:
     def argument(self, parameter: int) -> Argument:
         return self.specialisation.arguments[parameter]
 
-    def arrangement(self, parameter: int):
-        return self.definition.parameters[parameter].arrangement
+    def arrangement(self, parameter: int) -> Arrangement:
+        """How a parameter is arranged, with the numbers that the specialisation knows."""
+        return self._arrangements[parameter]
+
+    @cached_property
+    def _arrangements(self):
+        return tuple(bind_sizes(parameter.arrangement, self.bindings) for parameter in self.definition.parameters)
 
     def levels(self, parameter: int) -> tuple[tuple[Expr, ...], ...]:
         return self._levels[parameter]

@@ -106,7 +106,7 @@ def _located(context: Context, parameter: int, levels, extents, lanes) -> Access
     # A loop's body is traced several times; its variables keep their names and with them what is known of them.
     key = (parameter, levels)
     if key not in context.locations:
-        context.locations[key] = lower(context.arrangement(parameter), levels, context.facts, context.bindings)
+        context.locations[key] = lower(context.arrangement(parameter), levels, context.facts)
     location = context.locations[key]
     guards = location.guards
     bindings = context.builder.bindings(*location.indices, *(e for g in guards for e in (g.index, g.size)))
@@ -252,7 +252,7 @@ def unclamped(context: Context, ref: TileRef, innermost: tuple[Expr, ...]) -> tu
     """The source indices of an element of a tile, right out of bounds too."""
     has_level = ref.level < len(context.levels(ref.parameter))
     levels = (*ref.indices, innermost) if has_level else ref.indices
-    return source_indices(context.arrangement(ref.parameter), levels, context.facts, context.bindings)
+    return source_indices(context.arrangement(ref.parameter), levels, context.facts)
 
 
 def _element_offsets(context: Context, ref: TileRef) -> Value:
