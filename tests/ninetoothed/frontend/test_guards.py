@@ -12,7 +12,7 @@ def pairs(x, y):
 
 
 def total(x, y):
-    y = ninetoothed.language.sum(x)  # noqa: F841
+    y = ninetoothed.language.sum(x)
 
 
 @pytest.fixture
