@@ -83,8 +83,9 @@ def _unready(module: nn.Module) -> str | None:
         return (
             f"the model's attention implementation is {implementation!r}: model.set_attn_implementation('sdpa') first"
         )
-    weight = getattr(module.q_proj, "weight", None)
-    return None if weight is None else unsupported(weight, "q_proj's weight")
+    # Of other projections (quantised, LoRA) the weight does not tell in which type they compute.
+    plain = isinstance(module.q_proj, nn.Linear) and type(module.q_proj.weight) is nn.Parameter
+    return unsupported(module.q_proj.weight, "q_proj's weight") if plain else None
 
 
 def _more_than_forward(cls: type[nn.Module]) -> str | None:
@@ -111,7 +112,7 @@ def _reference(path: str) -> tuple | None:
         return None
     function = vars(found).get("forward") if isinstance(found, type) else found
     function = _undecorated(function)
-    if function.__code__.co_filename != sys.modules[f"{MODELS}.{file}"].__file__:
+    if function is None or function.__code__.co_filename != sys.modules[f"{MODELS}.{file}"].__file__:
         return None
     if path in (*PLAIN, *NORMED) and not set(PARAMETERS) <= set(function.__code__.co_varnames):
         return None

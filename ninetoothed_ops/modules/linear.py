@@ -30,6 +30,6 @@ def replacement(module: nn.Module) -> type[nn.Module] | str | None:
         return unsuitable(module, "weight", "bias") or NTLinear
     if isinstance(module, nn.Linear):
         return unsuitable(module) or "a subclass of torch.nn.Linear, which may compute something else"
-    if "Linear" in type(module).__name__:
+    if type(module).__name__.startswith("Linear") or type(module).__name__.endswith("Linear"):
         return "not a torch.nn.Linear"
     return None

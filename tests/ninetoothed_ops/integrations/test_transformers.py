@@ -101,8 +101,7 @@ def test_everything_is_swapped_and_the_operators_run(make, batch, name):
     assert {f"ninetoothed::{op}" for op in (product, "rms_norm", "rope", "sdpa", "silu")} <= recorder.names
     replaced = {"mm", "addmm", "linear", "silu", "rsqrt", "pow", "scaled_dot_product_attention", "_softmax"}
     # The rotary embedding's own table is a product of two vectors: it comes as a bmm.
-    if DEVICE == "cuda":
-        assert not {f"aten::{op}" for op in replaced} & recorder.names
+    assert not {f"aten::{op}" for op in replaced} & recorder.names
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -343,6 +342,33 @@ def test_subclasses_patches_and_parts_that_are_left_alone(make):
     assert type(first.self_attn.q_proj) is NTLinear and type(third.self_attn) is Follower
 
 
+def test_quantised_projections_stay_and_the_attention_is_swapped(make, batch):
+    class Linear8bit(nn.Module):
+        def __init__(self, layer):
+            super().__init__()
+            self.scale = layer.weight.detach().abs().max() / 127
+            self.weight = nn.Buffer((layer.weight.detach() / self.scale).round().to(torch.int8))
+
+        def forward(self, input):
+            return input @ (self.weight.to(input.dtype) * self.scale).t()
+
+    model, (tokens, mask) = make("Mistral"), batch(2, 7)
+    for layer in model.model.layers:
+        layer.self_attn.q_proj = Linear8bit(layer.self_attn.q_proj)
+    expected = logits(model, tokens, mask)
+    why = reasons(swap_modules(model))
+    assert why == {f"model.layers.{index}.self_attn.q_proj": "not a torch.nn.Linear" for index in range(2)}
+    assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
+
+
+def test_float64_is_for_the_cpu(make, batch):
+    model, (tokens, mask) = make("Qwen3", dtype=torch.float64), batch(2, 7)
+    expected = logits(model, tokens, mask)
+    report = swap_modules(model)
+    assert ("model.layers.0.self_attn" in reasons(report)) is (DEVICE == "cuda")
+    assert error(logits(model, tokens, mask), expected) < 1e-6
+
+
 def test_a_class_that_something_has_patched(make, monkeypatch):
     from transformers.models.llama import modeling_llama
 
@@ -362,16 +388,17 @@ def test_a_class_that_something_has_patched(make, monkeypatch):
 
 def test_masks_of_another_implementation(make, batch):
     model, (tokens, mask) = make("Llama"), batch(2, 7)
-    model.config._attn_implementation = "flex_attention"
+    model.config._attn_implementation = "flash_attention_2"
     why = reasons(swap_modules(model))["model.layers.0.self_attn"]
     assert (
-        why == "the model's attention implementation is 'flex_attention': model.set_attn_implementation('sdpa') first"
+        why
+        == "the model's attention implementation is 'flash_attention_2': model.set_attn_implementation('sdpa') first"
     )
 
     model = make("Llama")
     report = swap_modules(model)
-    model.config._attn_implementation = "flex_attention"
-    with pytest.raises(UnsupportedError, match=r"NTAttention \(layer 0\).*'flex_attention' now"):
+    model.config._attn_implementation = "flash_attention_2"
+    with pytest.raises(UnsupportedError, match=r"NTAttention \(layer 0\).*'flash_attention_2' now"):
         logits(model, tokens)
     model.config._attn_implementation = "eager"
     with pytest.raises(UnsupportedError, match="output_attentions=True asks for attention weights"):
@@ -389,7 +416,7 @@ def test_one_layer_of_a_model(make, batch):
     assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", (pytest.param("Llama", marks=pytest.mark.slow), *NAMES[1:]))
 def test_compiled_whole_with_dynamic_sizes(make, batch, name):
     """Inductor compiles the Llama; the others stop at the graph."""
     model = make(name)
