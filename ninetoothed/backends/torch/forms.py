@@ -8,7 +8,8 @@ remain in the rest.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 from ninetoothed.backends.torch.algebra import Integers, evaluate
 from ninetoothed.expr import Expr, Var
@@ -20,37 +21,42 @@ MOST_BOXES = 32
 
 @dataclass(frozen=True)
 class Symbolic:
-    """An expression split before any size is known; `names` are the dimensions' (None: no lane runs over it)."""
+    """An expression split before any size is known; `names` are the dimensions' (None: no lane runs over it).
+
+    known: the names of sizes and strides. linear: the rest, where it has no irregular dimension, as
+    ((loop counter or bound name, coefficient), ...) and a constant, of known names only.
+    """
 
     expr: Expr
     names: tuple[str | None, ...]
-    coefficients: tuple[Expr | None, ...]
+    coefficients: tuple[Expr, ...]
+    irregular: frozenset[int]
+    known: frozenset[str]
     rest: Expr
-    bound: bool = False
+    linear: tuple[tuple[tuple[str, Expr], ...], Expr] | None
 
     def bind(self, integers: Mapping[str, int]) -> Form:
-        coefficients = tuple(0 if c is None else int(evaluate(c, integers)) for c in self.coefficients)
-        expr = self.expr.subs(integers)
-        rest = self.rest.subs(integers)
-        irregular = frozenset(d for d, name in enumerate(self.names) if name in rest.variables)
-        linear = None if irregular else rest.linear(rest.variables)
-        if irregular and not self.bound:
+        """The form for values of all sizes and strides."""
+        form = self
+        if self.irregular:
             # With numbers, what was a division may be none: by 1, say.
-            return replace(split(expr, self.names, ()), bound=True).bind({})
-        if linear is None:
-            return Form(expr, coefficients, irregular, rest)
-        terms, constant = linear
-        # A coefficient that is not a number is a product of two run-time values, which no longer is linear.
-        if not all(c.is_constant for c in terms.values()):
-            return Form(expr, coefficients, irregular, rest)
-        numbers = tuple((name, c.constant) for name, c in terms.items())
-        return Form(expr, coefficients, irregular, None, numbers, constant.constant)
+            divided = {name for atom in self.expr.atoms if not isinstance(atom, Var) for name in _variables(atom)}
+            form = _split_again(self, tuple((name, integers[name]) for name in sorted(divided & self.known)))
+        coefficients = tuple(int(evaluate(c, integers)) for c in form.coefficients)
+        if form.linear is None:
+            return Form(form.expr, coefficients, form.irregular, form.rest)
+        terms = tuple((name, int(evaluate(c, integers))) for name, c in form.linear[0])
+        return Form(form.expr, coefficients, form.irregular, None, terms, int(evaluate(form.linear[1], integers)))
+
+
+@lru_cache(maxsize=1024)
+def _split_again(form: Symbolic, numbers: tuple[tuple[str, int], ...]) -> Symbolic:
+    return split(form.expr.subs(dict(numbers)), form.names, form.known)
 
 
 def split(expr: Expr, names: tuple[str | None, ...], integers: Collection[str]) -> Symbolic:
     """Split `expr` over the dimensions called `names`; `integers` are the names of which the value will be known."""
-    dimensions = {name for name in names if name}
-    known = frozenset(integers)
+    known, dimensions = frozenset(integers), frozenset(name for name in names if name)
     irregular: set[str] = set()
     for monomial, _ in expr.terms:
         varying = [atom for atom in monomial if not _variables(atom) <= known]
@@ -59,7 +65,25 @@ def split(expr: Expr, names: tuple[str | None, ...], integers: Collection[str]) 
     linear = expr.linear(dimensions - irregular)
     assert linear is not None, f"{expr} is linear in what is left"
     coefficients, rest = linear
-    return Symbolic(expr, names, tuple(coefficients.get(name) if name else None for name in names), rest)
+    return Symbolic(
+        expr,
+        names,
+        tuple(coefficients.get(name, _ZERO) for name in names),
+        frozenset(d for d, name in enumerate(names) if name in irregular),
+        known,
+        rest,
+        None if irregular else _linear(rest, known),
+    )
+
+
+_ZERO = Expr(())
+
+
+def _linear(rest: Expr, known: frozenset[str]) -> tuple[tuple[tuple[str, Expr], ...], Expr] | None:
+    split = rest.linear(sorted(rest.variables - known))
+    if split is None or any(not coefficient.variables <= known for coefficient in split[0].values()):
+        return None
+    return tuple(split[0].items()), split[1]
 
 
 def _variables(atom) -> frozenset[str]:
@@ -78,7 +102,7 @@ class Form:
     constant: int = 0
 
     def rest_at(self, values: Mapping[str, Integers]) -> Integers:
-        """The rest, for values of the loop counters and bound names (and of the irregular dimensions)."""
+        """The rest, for values of all that it mentions."""
         if self.rest is not None:
             return evaluate(self.rest, values)
         total = self.constant

@@ -101,7 +101,7 @@ class _Locator:
 
     def locate(self) -> Located:
         counts = (*self.frame.counts, *self.access.plan.lanes)
-        scalars = {**self.frame.counters, **self.bindings}
+        scalars = {**self.frame.call.bound.integers, **self.frame.counters, **self.bindings}
         boxes, masks = self.bounds(counts, scalars)
         joint = forms.intersect(boxes)
         if joint is None or masks:
@@ -174,7 +174,7 @@ class _Locator:
             for d, name in enumerate(names)
             if name in expr.variables
         }
-        return evaluate(expr, {**self.frame.counters, **self.bindings, **used})
+        return evaluate(expr, {**self.frame.call.bound.integers, **self.frame.counters, **self.bindings, **used})
 
     def box_mask(self, boxes: list[forms.Box], counts) -> torch.Tensor:
         dims = {dim for box in boxes for dim, _, _ in box}
