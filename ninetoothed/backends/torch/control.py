@@ -13,7 +13,7 @@ import torch
 
 from ninetoothed import ir
 from ninetoothed.backends.torch.algebra import Integers, evaluate
-from ninetoothed.backends.torch.frame import Frame, concatenate
+from ninetoothed.backends.torch.frame import Frame, join, narrow
 from ninetoothed.backends.torch.location import bound_value, dimension
 from ninetoothed.backends.torch.representation import Held
 
@@ -24,8 +24,10 @@ def run_for(frame: Frame, operation: ir.For, execute: Execute) -> None:
     bounds = [_scalar(frame, expr, operation.bindings) for expr in (operation.start, operation.stop, operation.step)]
     for bound in bounds:
         if not _is_uniform(bound):
-            live = frame.call.bound.plan.schedule.free[operation]
-            _each_group(frame, bound, operation, live, lambda part: run_for(part, operation, execute))
+            parts = _agreeing(frame, bound, frame.call.bound.plan.schedule.free[operation])
+            for part in parts:
+                run_for(part, operation, execute)
+            _join(frame, operation, parts)
             return
     start, stop, step = (int(bound.flatten()[0]) if isinstance(bound, torch.Tensor) else bound for bound in bounds)
     _rebind(frame, operation.arguments, operation.initial)
@@ -38,26 +40,25 @@ def run_for(frame: Frame, operation: ir.For, execute: Execute) -> None:
 
 
 def run_while(frame: Frame, operation: ir.While, execute: Execute) -> None:
+    computed = (value for inner in operation.before for value in ir.results(inner))
+    live = (*frame.call.bound.plan.schedule.free[operation], *operation.arguments, *computed)
     _rebind(frame, operation.arguments, operation.initial)
     execute(frame, operation.before)
-    _continue_while(frame, operation, execute)
-
-
-def _continue_while(frame: Frame, operation: ir.While, execute: Execute) -> None:
-    """The loop from where the condition has been computed."""
-    while True:
-        condition = frame.values[operation.condition]
-        if not _is_uniform(condition):
-            computed = (value for inner in operation.before for value in ir.results(inner))
-            live = (*frame.call.bound.plan.schedule.free[operation], *operation.arguments, *computed)
-            _each_group(frame, condition, operation, live, lambda part: _continue_while(part, operation, execute))
-            return
-        if not _truth(condition):
-            _rebind(frame, operation.results, operation.arguments)
-            return
-        execute(frame, operation.body)
-        _rebind(frame, operation.arguments, operation.yields)
-        execute(frame, operation.before)
+    waiting, done = [frame], []
+    while waiting:
+        part = waiting.pop()
+        while _is_uniform(condition := part.values[operation.condition]):
+            if not _truth(condition):
+                _rebind(part, operation.results, operation.arguments)
+                done.append(part)
+                break
+            execute(part, operation.body)
+            _rebind(part, operation.arguments, operation.yields)
+            execute(part, operation.before)
+        else:
+            waiting += reversed(_agreeing(part, condition, live))
+    if done != [frame]:
+        _join(frame, operation, done)
 
 
 def run_if(frame: Frame, operation: ir.If, execute: Execute) -> None:
@@ -69,8 +70,10 @@ def run_if(frame: Frame, operation: ir.If, execute: Execute) -> None:
     elif frame.elementwise:
         _select(frame, condition, operation, execute)
     else:
-        live = frame.call.bound.plan.schedule.free[operation]
-        _each_group(frame, condition, operation, live, lambda part: run_if(part, operation, execute))
+        parts = _agreeing(frame, condition, frame.call.bound.plan.schedule.free[operation])
+        for part in parts:
+            run_if(part, operation, execute)
+        _join(frame, operation, parts)
 
 
 def _select(frame: Frame, condition: torch.Tensor, operation: ir.If, execute: Execute) -> None:
@@ -105,23 +108,25 @@ def _is_uniform(value: Held) -> bool:
     return bool((value == value[(0,) * value.dim()]).all())
 
 
-def _each_group(
-    frame: Frame, key: torch.Tensor, operation: ir.Operation, live: Iterable[ir.Value], run: Callable[[Frame], None]
-) -> None:
-    """Run the groups of programs that agree on `key` along one dimension in which it differs, and join their results.
-
-    A group may still differ along other dimensions; `run` sees that and splits it further.
-    """
+def _agreeing(frame: Frame, key: torch.Tensor, live: Iterable[ir.Value]) -> list[Frame]:
+    """The parts of a frame in each of which all programs have the same `key`, in order."""
     live = tuple(live)
-    dim, runs = next((dim, runs) for dim in range(key.dim()) if len(runs := _runs(key, dim)) > 1)
-    parts = []
-    for start, count in runs:
-        part = frame.narrow(dim, start, count, live)
-        run(part)
-        parts.append(part)
+    parts = [(frame, key)]
+    for dim in range(key.dim()):
+        parts = [
+            (part.narrow(dim, start, count, live), narrow(key, dim, start, count))
+            if count < part.counts[dim]
+            else (part, key)
+            for part, key in parts
+            for start, count in (_runs(key, dim) if key.shape[dim] > 1 else ((0, part.counts[dim]),))
+        ]
+    return [part for part, _ in parts]
+
+
+def _join(frame: Frame, operation: ir.Operation, parts: list[Frame]) -> None:
+    """Give a frame the results of an operation from those of its parts."""
     for result in ir.results(operation):
-        values = [(part, part.values[result]) for part in parts]
-        frame.values[result] = concatenate(values, dim, result.type)
+        frame.values[result] = join(frame, [(part, part.values[result]) for part in parts], result.type)
 
 
 def _runs(key: torch.Tensor, dim: int) -> list[tuple[int, int]]:

@@ -132,15 +132,20 @@ def narrow(held: Held, dim: int, start: int, count: int) -> Held:
     return held.narrow(dim, start, count)
 
 
-def concatenate(parts: list[tuple[Frame, Held]], dim: int, type: ir.TileType) -> Held:
-    """The value of a frame from those of its parts along a grid dimension."""
+def join(frame: Frame, parts: list[tuple[Frame, Held]], type: ir.TileType) -> Held:
+    """The value of a frame from those of its parts, which cover it."""
     held = [value for _, value in parts]
     if not any(isinstance(value, torch.Tensor) for value in held) and all(value == held[0] for value in held):
         return held[0]
-    tensors = [frame.make_tensor(value, type) for frame, value in parts]
+    tensors = [part.make_tensor(value, type) for part, value in parts]
     shape = [max(extents) for extents in zip(*(tensor.shape for tensor in tensors))]
-    expanded = []
-    for (frame, _), tensor in zip(parts, tensors):
-        shape[dim] = frame.counts[dim]
-        expanded.append(tensor.expand(shape))
-    return torch.cat(expanded, dim)
+    for dim, count in enumerate(frame.counts):
+        if any(part.counts[dim] < count for part, _ in parts):
+            shape[dim] = count
+    whole = tensors[0].new_empty(shape)
+    for (part, _), tensor in zip(parts, tensors):
+        place = whole
+        for dim, (start, count) in enumerate(zip(part.starts, part.counts)):
+            place = narrow(place, dim, start - frame.starts[dim], count)
+        place.copy_(tensor)
+    return whole

@@ -177,3 +177,28 @@ def test_carried_values_are_exchanged_at_once():
     stores = [ir.Store(access("out", F32, (), [const(i), var("program_0")]), v) for i, v in enumerate((left, right))]
     execute([*loads, swap, *stores], {"x": x, "out": out}, (4,))
     assert torch.equal(out, x.flip(0))
+
+
+def test_many_programs_may_leave_a_loop_one_after_the_other():
+    """`while i < p: i = i + 1`: every round one program of thousands is done, and no stack is deep enough for that."""
+    out = torch.zeros(3000, dtype=torch.int32)
+    program, zero, one, i, going, following, result = (value(I32) for _ in range(7))
+    going = value(I1)
+    loop = ir.While(
+        (zero,),
+        (i,),
+        (ir.Apply((going,), "lt", (i, program)),),
+        going,
+        (ir.Apply((following,), "add", (i, one)),),
+        (following,),
+        (result,),
+    )
+    body = [
+        ir.Index(program, var("program_0")),
+        ir.Constant(zero, 0),
+        ir.Constant(one, 1),
+        loop,
+        ir.Store(access("out", I32, (), [var("program_0")]), result),
+    ]
+    execute(body, {"out": out}, (3000,))
+    assert torch.equal(out, torch.arange(3000, dtype=torch.int32))
