@@ -14,6 +14,11 @@ from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileTyp
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
+# Their results are not negative where their operands are not.
+_NEVER_BELOW_OPERANDS = frozenset(
+    "broadcast expand_dims full reshape permute cast add mul min max sum minimum maximum floordiv mod".split()
+)
+
 
 def number_type(number) -> DType:
     """The type that a Python number takes on its own."""
@@ -111,6 +116,8 @@ class Builder:
                 return var(name)
         name = self.fresh("value")
         self._names[name] = value
+        if self.is_nonnegative(value):
+            self.facts = self.facts.bind(name, 0)
         return var(name)
 
     # -- conversions -------------------------------------------------------------------------------
@@ -246,14 +253,8 @@ class Builder:
             if operand.type.dtype.kind == "uint":
                 return True
             producer = self.producer(operand)
-            if isinstance(producer, Apply) and producer.function in (
-                "broadcast",
-                "expand_dims",
-                "full",
-                "cast",
-                "reshape",
-            ):
-                return self.is_nonnegative(producer.operands[0])
+            if isinstance(producer, Apply) and producer.function in _NEVER_BELOW_OPERANDS:
+                return all(map(self.is_nonnegative, producer.operands))
             if isinstance(producer, Constant):
                 return producer.value >= 0
             return isinstance(producer, Index) and self.is_nonnegative(producer.expr)

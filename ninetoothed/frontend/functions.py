@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ninetoothed import dtypes, ir
@@ -139,12 +140,9 @@ def reshape(context, input, shape):
     shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     shape = [_known(context, size, "a shape") for size in shape]
     if -1 in shape:
-        known, total = 1, 1
-        for size in shape:
-            known *= size if size != -1 else 1
-        for lanes in input.type.lanes:
-            total *= lanes
-        shape[shape.index(-1)] = total // known
+        known = math.prod(size for size in shape if size != -1)
+        sizes = [e.size.constant if e.size.is_constant else e.lanes for e in extents_of(input.type)]
+        shape[shape.index(-1)] = math.prod(sizes) // known
     extents = shape_of(context, tuple(shape))
     if not shapes.reshapes(extents_of(input.type), extents):
         raise context.error(

@@ -66,7 +66,7 @@ def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking,
         scores = ntl.where(visible, scores, float("-inf"))
 
     new_peak = ntl.maximum(peak, ntl.max(scores, axis=1))
-    shift = ntl.where(new_peak == float("-inf"), 0.0, new_peak)
+    shift = new_peak if masking == NO_MASK else ntl.where(new_peak == float("-inf"), 0.0, new_peak)
 
     if masking == ADDITIVE_MASK:
         # The difference first: the lowest finite number, which many masks hold, has no multiple.
@@ -94,7 +94,7 @@ def application(query, key, value, mask, scale, output, masking, is_causal):
 
     if is_causal:
         first = ntl.min(query.offsets(-2))
-        whole = min(first + 1, stop) // size
+        whole = min((first + 1) // size, whole)
         stop = min(first + query.shape[0], stop)
 
     for j in range(whole):
@@ -113,7 +113,9 @@ def make():
     (batch, heads, length, D); the heads of key and value are equal in number to the query's, or divide it. `mask`:
     (batch, heads, queries, keys), of any strides; it is not read where `masking` is `NO_MASK`.
     """
-    flag = {"constexpr": True}
-    tensors = (Tensor(4), Tensor(4), Tensor(4), Tensor(4), Tensor(0), Tensor(4), Tensor(0, **flag), Tensor(0, **flag))
+    constant = {"constexpr": True}
+    query, key, value, output = (Tensor(4, shape_options=(None, constant, None, constant)) for _ in range(4))
+    mask, scale, masking, is_causal = Tensor(4), Tensor(0), Tensor(0, constexpr=True), Tensor(0, constexpr=True)
+    tensors = (query, key, value, mask, scale, output, masking, is_causal)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa")

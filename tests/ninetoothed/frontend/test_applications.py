@@ -472,7 +472,7 @@ def test_reshape_splits_dimensions_that_are_rounded_up(heads, depth):
 
 def test_reshape_across_padding_is_an_error():
     def application(x, y):
-        y = ntl.ravel(ntl.reshape(x, (3, 4)))
+        y = ntl.ravel(ntl.reshape(x, (4, 3)))
 
     x = randn(12)
     with pytest.raises(ninetoothed.ApplicationError, match="must be powers of two"):
