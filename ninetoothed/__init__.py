@@ -61,3 +61,19 @@ __all__ = [
     "uint64",
     "uint8",
 ]
+
+_LATER = {
+    "build": "compiling ahead of time",
+    "debugging": "simulating arrangements",
+    "visualization": "drawing arrangements",
+}
+
+
+class _NotOfferedYet(UnsupportedError, AttributeError):
+    """A name of the language that this version lacks; an AttributeError too, so that `hasattr` tells."""
+
+
+def __getattr__(name):
+    if name in _LATER:
+        raise _NotOfferedYet(f"ninetoothed.{name} ({_LATER[name]}) is not offered by this version yet")
+    raise AttributeError(f"module 'ninetoothed' has no attribute {name!r}")

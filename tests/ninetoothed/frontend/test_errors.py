@@ -204,6 +204,13 @@ def test_what_comes_later_says_so():
         ninetoothed.make(lambda x: x.tile((1,)), application, (Tensor(1),), output_dir="somewhere")
 
 
+@pytest.mark.parametrize("name", ("build", "debugging", "visualization"))
+def test_names_of_later_versions(name):
+    with pytest.raises(UnsupportedError, match=f"ninetoothed.{name} .* is not offered by this version yet"):
+        getattr(ninetoothed, name)
+    assert not hasattr(ninetoothed, name)
+
+
 def test_language_functions_outside_an_application():
     with pytest.raises(ApplicationError, match="`ninetoothed.language.exp` works on tiles"):
         ntl.exp(1.0)
