@@ -10,7 +10,8 @@ def autocast(*tensors: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
     PyTorch casts for its own operators only, so a module that calls another operator has to do it.
     """
     kind = tensors[0].device.type
-    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+    # PyTorch 2.11 cannot compile `torch.amp.is_autocast_available`, so the one device that has no autocast is named.
+    if kind == "meta" or not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)
     return tuple(tensor.to(dtype) if _casts(tensor) else tensor for tensor in tensors)
