@@ -15,9 +15,24 @@ from ninetoothed.runtime import device, launch, prepared, specialise
 from ninetoothed.runtime.compile import write_module
 
 
+class _WholeNumber(type):
+    def __instancecheck__(cls, value):
+        return isinstance(value, int)
+
+
+class WholeNumber(metaclass=_WholeNumber):
+    """`int`, of an array of one element too: Triton before 3.7 asks for that, and NumPy from 2.4 on refuses it."""
+
+    def __new__(cls, value):
+        return int(value.item() if isinstance(value, numpy.ndarray) else value)
+
+
 def load(emitted):
     """The kernel of an emitted module, for Triton's interpreter."""
+    from triton.runtime import interpreter
+
     assert os.environ.get("TRITON_INTERPRET") == "1"
+    interpreter.int = WholeNumber
     path = write_module(emitted.name, emitted.source)
     namespace = {"__name__": path.stem}
     exec(compile(emitted.source, str(path), "exec"), namespace)
