@@ -55,7 +55,9 @@ def _on(operand: torch.Tensor, device: torch.device) -> torch.Tensor:
     return torch.full((), operand.flatten()[0].item(), dtype=operand.dtype, device=device).expand(operand.shape)
 
 
-operator = register("ninetoothed::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", allocate, launch)
+operator = register(
+    "ninetoothed::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", allocate, launch, replay=True
+)
 
 
 def add(input, other, *, alpha=1) -> torch.Tensor:

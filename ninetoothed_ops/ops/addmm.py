@@ -13,7 +13,8 @@ def allocate(self, mat1, mat2, *, beta=1, alpha=1):
         refuse("addmm", torch.addmm, self, mat1, mat2, beta=beta, alpha=alpha)
     check_product("addmm", mat1)
     shape = (mat1.shape[0], mat2.shape[1])
-    self.expand(shape)  # Raises where it cannot.
+    if self.shape != shape:
+        self.expand(shape)  # Raises where it cannot.
 
     return mat1.new_empty(shape)
 
@@ -22,14 +23,17 @@ def launch(output, self, mat1, mat2, *, beta=1, alpha=1):
     if beta == 0:
         # What is multiplied by 0 is ignored, NaN and infinity too.
         self = self.new_zeros(())
+    if self.shape != output.shape:
+        self = self.expand(output.shape)
 
-    kernels.make()(self.expand(output.shape), mat1, mat2, float(beta), float(alpha), output)
+    kernels.make()(self, mat1, mat2, float(beta), float(alpha), output)
 
 
 operator = register(
     "ninetoothed::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
     allocate,
     launch,
+    replay=True,
 )
 
 

@@ -20,7 +20,7 @@ def launch(output, self, mat2):
     kernels.make()(self, mat2, output)
 
 
-operator = register("ninetoothed::bmm(Tensor self, Tensor mat2) -> Tensor", allocate, launch)
+operator = register("ninetoothed::bmm(Tensor self, Tensor mat2) -> Tensor", allocate, launch, replay=True)
 
 
 def bmm(input: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """Bad arguments raise what PyTorch raises for them; what PyTorch has and we have not is an error that says so."""
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
@@ -12,11 +13,27 @@ INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.i
 NUMBERS = FLOATS | INTEGERS | {torch.bool}
 
 
+def of_shapes(function: Callable) -> Callable:
+    """A function of shapes and numbers, remembered for those that are ints: symbols of fakes cannot be hashed."""
+    remembered = functools.lru_cache(maxsize=4096)(function)
+
+    @functools.wraps(function)
+    def call(*args):
+        try:
+            return remembered(*args)
+        except TypeError:
+            return function(*args)
+
+    return call
+
+
 def alike(first: torch.Tensor, *others: torch.Tensor) -> bool:
     """Whether tensors have one floating type, and one device."""
     dtype, device = first.dtype, first.device
-
-    return dtype in FLOATS and all(other.dtype is dtype and other.device == device for other in others)
+    for other in others:
+        if other.dtype is not dtype or other.device != device:
+            return False
+    return dtype in FLOATS
 
 
 def check_product(name: str, tensor: torch.Tensor) -> None:

@@ -10,26 +10,36 @@ from torch.nn import functional
 
 from ..kernels import conv2d as kernels
 from ..registration import register
-from .checks import alike, check_product, refuse
+from .checks import alike, check_product, of_shapes, refuse
 
 
 def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
-    options = [_pair(value) for value in (stride, padding, dilation)]
     tensors = (input, weight) if bias is None else (input, weight, bias)
-    if not (_fits(input, weight, bias, *options, groups) and alike(*tensors)):
+    options = _pair(stride), _pair(padding), _pair(dilation)
+    image = _image(input.shape, weight.shape, *options, groups) if alike(*tensors) else None
+    if image is None or (bias is not None and bias.shape != weight.shape[:1]):
         refuse("conv2d", functional.conv2d, input, weight, bias, stride, padding, dilation, groups)
     check_product("conv2d", input)
 
-    image = [_output_size(*sizes) for sizes in zip(input.shape[-2:], weight.shape[-2:], *options)]
-    if input.ndim == 3:
-        return input.new_empty((weight.shape[0], *image))
-    last = _is_channels_last(input) or _is_channels_last(weight)
-    return torch.empty(
-        (input.shape[0], weight.shape[0], *image),
-        dtype=input.dtype,
-        device=input.device,
-        memory_format=torch.channels_last if last else torch.contiguous_format,
-    )
+    shape = (*input.shape[:-3], weight.shape[0], *image)
+    if input.ndim == 4 and (_is_channels_last(input) or _is_channels_last(weight)):
+        return torch.empty(shape, dtype=input.dtype, device=input.device, memory_format=torch.channels_last)
+    return input.new_empty(shape)
+
+
+@of_shapes
+def _image(input, weight, stride, padding, dilation, groups) -> tuple[int, int] | None:
+    """The height and width of the output; None where shapes and options do not fit together."""
+    if len(input) not in (3, 4) or len(weight) != 4 or not len(stride) == len(padding) == len(dilation) == 2:
+        return None
+    if min(stride) < 1 or min(padding) < 0 or min(dilation) < 1 or groups < 1:
+        return None
+    filters, channels, *kernel = weight
+    if input[-3] != channels * groups or filters < groups or filters % groups or min(kernel) < 1:
+        return None
+    sizes = zip(input[-2:], kernel, stride, padding, dilation)
+    image = tuple((size + 2 * pad - d * (k - 1) - 1) // step + 1 for size, k, step, pad, d in sizes)
+    return image if min(image) > 0 else None
 
 
 def _is_channels_last(tensor) -> bool:
@@ -37,30 +47,9 @@ def _is_channels_last(tensor) -> bool:
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, ...]:
-    values = tuple(value) if isinstance(value, Sequence) else (value,)
+    values = tuple(value) if isinstance(value, list | tuple) else (value,)
 
     return values * 2 if len(values) == 1 else values
-
-
-def _fits(input, weight, bias, stride, padding, dilation, groups) -> bool:
-    if input.ndim not in (3, 4) or weight.ndim != 4 or not len(stride) == len(padding) == len(dilation) == 2:
-        return False
-    if min(stride) < 1 or min(padding) < 0 or min(dilation) < 1 or groups < 1:
-        return False
-    filters, channels, *kernel = weight.shape
-    image = [_output_size(*sizes) for sizes in zip(input.shape[-2:], kernel, stride, padding, dilation)]
-    return (
-        input.shape[-3] == channels * groups
-        and filters >= groups
-        and filters % groups == 0
-        and min(kernel) > 0
-        and min(image) > 0
-        and (bias is None or bias.shape == (filters,))
-    )
-
-
-def _output_size(size, kernel, stride, padding, dilation):
-    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
 def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
@@ -80,6 +69,7 @@ operator = register(
     "SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
     allocate,
     launch,
+    replay=True,
 )
 
 

@@ -5,16 +5,20 @@ from collections.abc import Sequence
 
 import torch
 
+# Types of tensors whose sizes are ints: those of fakes may be symbols.
+_REAL = frozenset({torch.Tensor, torch.nn.Parameter})
+
 
 def empty_elementwise(
     operands: Sequence[torch.Tensor], shape, dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
     """An empty tensor of `shape`, to which `operands` broadcast, with the strides that PyTorch gives such a result."""
     first = operands[0]
+    if all_contiguous(operands, shape):
+        return torch.empty_like(first, dtype=dtype, device=device, memory_format=torch.contiguous_format)
     if all(operand.shape == shape for operand in operands):
-        for memory_format in (torch.contiguous_format, torch.channels_last):
-            if all(is_contiguous(operand, memory_format) for operand in operands):
-                return torch.empty(shape, dtype=dtype, device=device, memory_format=memory_format)
+        if all(is_contiguous(operand, torch.channels_last) for operand in operands):
+            return torch.empty_like(first, dtype=dtype, device=device, memory_format=torch.channels_last)
         if all(_same(operand.stride(), first.stride()) for operand in operands[1:]):
             return torch.empty_like(first, dtype=dtype, device=device)
 
@@ -28,9 +32,19 @@ def empty_in_order(shape, order: Sequence[int], dtype: torch.dtype, device: torc
     return torch.empty([shape[dim] for dim in order], dtype=dtype, device=device).permute(inverse)
 
 
+def all_contiguous(tensors: Sequence[torch.Tensor], shape) -> bool:
+    """Whether tensors have this shape and are contiguous: the common case, to be told quickly."""
+    for tensor in tensors:
+        if tensor.shape != shape:
+            return False
+        if not (tensor.is_contiguous() if type(tensor) in _REAL else is_contiguous(tensor)):
+            return False
+    return True
+
+
 def is_contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> bool:
     """As the method; false where sizes that depend on data leave it open, which the method cannot say."""
-    if all(isinstance(size, int) for size in tensor.shape):
+    if type(tensor) in _REAL or all(isinstance(size, int) for size in tensor.shape):
         return tensor.is_contiguous(memory_format=memory_format)
     if memory_format is torch.channels_last:
         return tensor.ndim == 4 and is_contiguous(tensor.permute(0, 2, 3, 1))
@@ -105,7 +119,7 @@ def _is_inner(dim: int, other: int, strides, shape) -> bool | None:
     return None
 
 
-def coalesce(tensors: Sequence[torch.Tensor], kept: int = 0) -> list[torch.Tensor]:
+def coalesce(tensors: Sequence[torch.Tensor], kept: int = 0) -> Sequence[torch.Tensor]:
     """Views of tensors of one shape with the fewest dimensions, whose elements still correspond.
 
     The last `kept` dimensions stay as they are. Of the others, those of size 1 go, those that lie one in another in
@@ -113,23 +127,29 @@ def coalesce(tensors: Sequence[torch.Tensor], kept: int = 0) -> list[torch.Tenso
     """
     shape = tensors[0].shape
     leading = len(shape) - kept
-    if all(tensor.is_contiguous() for tensor in tensors):
+    if all_contiguous(tensors, shape):
         if leading == 1:
-            return list(tensors)
-        return [tensor.view(math.prod(shape[:leading]), *shape[leading:]) for tensor in tensors]
+            return tensors
+        merged = (math.prod(shape[:leading]), *shape[leading:])
+        return [tensor.view(merged) for tensor in tensors]
 
+    sizes, strides = _groups(tensors, leading)
+    return [
+        tensor.as_strided((*sizes, *shape[leading:]), (*stride, *tensor.stride()[leading:]))
+        for tensor, stride in zip(tensors, strides)
+    ]
+
+
+def _groups(tensors: Sequence[torch.Tensor], leading: int) -> tuple[list[int], list[list[int]]]:
+    """The sizes of groups of dimensions that lie one in another in every tensor, and for each tensor their strides."""
     groups: list[tuple[int, tuple[int, ...]]] = []
     for dim in sorted(range(leading), key=tensors[-1].stride, reverse=True):
-        size, strides = shape[dim], tuple(tensor.stride(dim) for tensor in tensors)
+        size, strides = tensors[0].shape[dim], tuple(tensor.stride(dim) for tensor in tensors)
         if size == 1:
             continue
         if groups and groups[-1][1] == tuple(stride * size for stride in strides):
             size *= groups.pop()[0]
         groups.append((size, strides))
-    sizes = [size for size, _ in groups] or [1]
-    return [
-        tensor.as_strided(
-            (*sizes, *shape[leading:]), ([strides[i] for _, strides in groups] or [1]) + list(tensor.stride()[leading:])
-        )
-        for i, tensor in enumerate(tensors)
-    ]
+    groups = groups or [(1, (1,) * len(tensors))]
+
+    return [size for size, _ in groups], [[strides[i] for _, strides in groups] for i in range(len(tensors))]

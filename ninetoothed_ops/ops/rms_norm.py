@@ -16,13 +16,13 @@ from .layout import coalesce
 
 def allocate(input, normalized_shape, weight=None, eps=None):
     shape = tuple(normalized_shape)
-    fits = 0 < len(shape) <= input.ndim and input.shape[input.ndim - len(shape) :] == shape
+    fits = 0 < len(shape) <= input.ndim and input.shape[-len(shape) :] == shape
     if fits and weight is not None:
         fits = weight.shape == shape and weight.dtype in FLOATS and weight.device == input.device
     if not fits or input.dtype not in FLOATS:
         refuse("rms_norm", functional.rms_norm, input, shape, weight, eps)
 
-    return input.new_empty(input.shape)
+    return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 
 def launch(output, input, normalized_shape, weight=None, eps=None):
@@ -43,6 +43,7 @@ operator = register(
     "ninetoothed::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
     allocate,
     launch,
+    replay=True,
 )
 
 

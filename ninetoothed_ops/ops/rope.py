@@ -31,12 +31,17 @@ def allocate(input, sin, cos, interleaved=True):
 
 
 def launch(output, input, sin, cos, interleaved=True):
-    tables = (table.expand(input.shape[0], -1, -1) for table in (sin, cos))
-    kernels.make(interleaved)(input, *tables, output)
+    batch = input.shape[0]
+    sin, cos = (table if table.ndim == 3 else table.expand(batch, -1, -1) for table in (sin, cos))
+
+    kernels.make(interleaved)(input, sin, cos, output)
 
 
 operator = register(
-    "ninetoothed::rope(Tensor input, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor", allocate, launch
+    "ninetoothed::rope(Tensor input, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor",
+    allocate,
+    launch,
+    replay=True,
 )
 
 

@@ -10,7 +10,7 @@ from ninetoothed.errors import UnsupportedError
 
 from ..kernels import sdpa as kernels
 from ..registration import register
-from .checks import alike, check_product, check_supported, refuse
+from .checks import alike, check_product, check_supported, of_shapes, refuse
 from .layout import empty_in_order, is_contiguous
 
 
@@ -19,27 +19,25 @@ def allocate(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, 
     if dropout_p != 0.0:
         raise UnsupportedError(f"ninetoothed::sdpa has no dropout yet, but got dropout_p={dropout_p}; pass 0.0")
     check_product("sdpa", query)
-    batch = _batch(query, key, value, enable_gqa)
+    batch = _batch(query.shape, key.shape, value.shape, enable_gqa) if alike(query, key, value) else None
     if batch is None or attn_mask is not None and not _masks(attn_mask, query, key, batch):
         options = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
         refuse("sdpa", functional.scaled_dot_product_attention, query, key, value, attn_mask, **options)
 
     shape = (*batch, query.shape[-2], value.shape[-1])
-    if query.ndim != len(shape) or len(shape) > 4 or is_contiguous(query) or 0 in query.stride():
+    if is_contiguous(query) or query.ndim != len(shape) or len(shape) > 4 or 0 in query.stride():
         return query.new_empty(shape)
     # As PyTorch: attention over a transposed view of (batch, length, heads, D) is one too.
     leading = sorted(range(len(shape) - 1), key=query.stride, reverse=True)
     return empty_in_order(shape, (*leading, len(shape) - 1), query.dtype, query.device)
 
 
+@of_shapes
 def _batch(query, key, value, enable_gqa: bool) -> tuple[int, ...] | None:
-    """The dimensions before the last two, broadcast; None where the tensors do not fit together."""
-    tensors = (query, key, value)
-    if min(tensor.ndim for tensor in tensors) < 2 or not alike(*tensors):
+    """The dimensions before the last two, broadcast; None where the shapes do not fit together."""
+    if min(map(len, (query, key, value))) < 2 or query[-1] != key[-1] or key[-2] != value[-2]:
         return None
-    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
-        return None
-    leading = [tuple(tensor.shape[:-2]) for tensor in tensors]
+    leading = [tuple(shape[:-2]) for shape in (query, key, value)]
     if leading[0] == leading[1] == leading[2]:
         return leading[0]
     if enable_gqa:
@@ -71,22 +69,21 @@ def launch(output, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=F
         # The kernel takes the largest score before it scales.
         query, scale = (query.neg(), -scale) if scale < 0 else (torch.zeros_like(query), 1.0)
     batch = output.shape[:-2]
-    query, key, value = query.expand(*batch, -1, -1), _expanded(key, batch), _expanded(value, batch)
+    if query.ndim != 4 or not query.shape[:2] == key.shape[:2] == value.shape[:2] == batch:
+        query, key, value = query.expand(*batch, -1, -1), _expanded(key, batch), _expanded(value, batch)
     if attn_mask is None:
-        masking, mask = kernels.NO_MASK, query.new_empty(()).expand(*output.shape[:-1], key.shape[-2])
+        masking, mask = kernels.NO_MASK, query  # It is not read; any tensor of as many rows will do.
     else:
         masking = kernels.BOOLEAN_MASK if attn_mask.dtype is torch.bool else kernels.ADDITIVE_MASK
         mask = attn_mask.expand(*output.shape[:-1], key.shape[-2])
+    if output.ndim != 4:
+        query, key, value, mask, output = map(_four_dimensions, (query, key, value, mask, output))
 
-    query, key, value, mask, output = map(_four_dimensions, (query, key, value, mask, output))
     kernels.make()(query, key, value, mask, scale, output, masking, is_causal)
 
 
 def _expanded(tensor: torch.Tensor, batch) -> torch.Tensor:
     """Keys or values for every batch entry, with their own number of heads."""
-    if tensor.shape[:-3] == batch[:-1]:
-        return tensor
-
     return tensor.expand(*batch[:-1], *tensor.shape[-3:])
 
 
@@ -103,6 +100,7 @@ operator = register(
     "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
     allocate,
     launch,
+    replay=True,
 )
 
 

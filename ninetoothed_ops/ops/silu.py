@@ -21,7 +21,7 @@ def launch(output, self):
     kernels.make(output.ndim)(self, output)
 
 
-operator = register("ninetoothed::silu(Tensor self) -> Tensor", allocate, launch)
+operator = register("ninetoothed::silu(Tensor self) -> Tensor", allocate, launch, replay=True)
 
 
 def silu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:

@@ -14,7 +14,7 @@ def allocate(self, dim, dtype=None):
     if not (-ndim <= dim < ndim and self.dtype in NUMBERS and result in FLOATS):
         refuse("softmax", torch.softmax, self, dim, dtype=dtype, dtypes=NUMBERS)
 
-    return self.new_empty(self.shape, dtype=result)
+    return torch.empty_like(self, dtype=result, memory_format=torch.contiguous_format)
 
 
 def launch(output, self, dim, dtype=None):
@@ -24,12 +24,17 @@ def launch(output, self, dim, dtype=None):
     if output.ndim == 0:
         self, output = self.unsqueeze(0), output.unsqueeze(0)
 
-    self, output = coalesce((self.movedim(dim, -1), output.movedim(dim, -1)), kept=1)
+    if dim not in (-1, output.ndim - 1):
+        self, output = self.movedim(dim, -1), output.movedim(dim, -1)
+
+    self, output = coalesce((self, output), kept=1)
     make = kernels.make if output.shape[-1] <= long_rows.LONGEST else long_rows.make_softmax
     make(output.ndim)(self, output)
 
 
-operator = register("ninetoothed::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", allocate, launch)
+operator = register(
+    "ninetoothed::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", allocate, launch, replay=True
+)
 
 
 def softmax(input: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:

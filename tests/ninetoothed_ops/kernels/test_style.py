@@ -1,0 +1,57 @@
+"""What the kernels are held to: the language alone, and brevity."""
+
+import ast
+import pathlib
+
+import pytest
+
+from ninetoothed_ops import kernels
+
+FOLDER = pathlib.Path(kernels.__file__).parent
+FILES = sorted(FOLDER.glob("*.py"))
+# Logical lines at most: those of the paper's Table 2, and what options cost.
+LINES = {
+    "add": 16,
+    "addmm": 22,
+    "bmm": 27,
+    "conv2d": 40,
+    "mm": 29,
+    "rms_norm": 22,
+    "rope": 32,
+    "sdpa": 78,
+    "silu": 14,
+    "softmax": 18,
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_only_the_language_is_imported(path):
+    imported = {
+        node.module or "" if isinstance(node, ast.ImportFrom) else node.names[0].name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0)
+    }
+
+    assert imported <= {"functools", "ninetoothed", "ninetoothed.language"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_pointers_and_no_guards(path):
+    attributes = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+
+    assert not attributes & {"load", "store", "data_ptr", "arange", "program_id", "num_programs", "stride"}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_brevity(name):
+    tree = ast.parse((FOLDER / f"{name}.py").read_text())
+
+    assert sum(isinstance(node, ast.stmt) for node in ast.walk(tree)) <= LINES[name]
+
+
+@pytest.mark.parametrize("name", kernels.__all__)
+def test_a_kernel_is_made_once(name):
+    module = getattr(kernels, name)
+
+    assert module.make() is module.make()
+    assert module.make().__name__ == name and module.__doc__
