@@ -1,7 +1,8 @@
 """output[n, k, p, q] = bias[k] + sum over c, r, s of weight[k, c, r, s] * input[n, c, h, w].
 
-With h = p * stride + r * dilation - padding, and w likewise. It is the product of a (N * P * Q, C * R * S) and a
-(C * R * S, K) matrix for each group of channels; no matrix is ever built.
+With h = p * stride + r * dilation - padding, and w likewise. It is the product of a (N * P * Q, R * S * C) and a
+(R * S * C, K) matrix for each group of channels; no matrix is ever built. Channels come last, so that a block of the
+inner dimension is one run of memory where the images' and filters' channels are.
 """
 
 import functools
@@ -14,7 +15,10 @@ from . import addmm, bmm, mm
 
 def matrices(tensor, tile_shape, **options):
     """(N, channels, P, Q), tiled by groups of channels, as (groups, N * P * Q, elements of a tile)."""
-    return tensor.tile(tile_shape, **options).permute((1, 0, 2, 3)).ravel().flatten(4).flatten(1, 4)
+    tiled = tensor.tile(tile_shape, **options)
+    tiled.dtype = tiled.dtype.permute((0, 2, 3, 1))
+
+    return tiled.permute((1, 0, 2, 3)).ravel().flatten(4).flatten(1, 4)
 
 
 def arrangement(input, weight, bias, output, biased, stride, padding, dilation, filters):
@@ -22,7 +26,7 @@ def arrangement(input, weight, bias, output, biased, stride, padding, dilation, 
     strides, dilation = (1, weight.shape[1], *stride), (1, 1, *dilation)
     input = matrices(input, (1, *weight.shape[1:]), strides=strides, dilation=dilation, floor_mode=True)
 
-    weight = weight.flatten(1)
+    weight = weight.permute((0, 2, 3, 1)).flatten(1)
     weight = weight.tile((filters, weight.shape[1])).ravel().squeeze(1).permute((0, 2, 1))
 
     bias = bias[None, :, None, None].expand((output.shape[0], -1, *output.shape[2:]))
