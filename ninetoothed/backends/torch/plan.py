@@ -16,9 +16,9 @@ from ninetoothed.backends.torch.algebra import evaluate
 from ninetoothed.backends.torch.schedule import Schedule, make_schedule
 from ninetoothed.expr import Expr
 
-# Elements of the largest tile value over a slice of programs: about what a core's own cache holds, or, where matrix
-# products are worth more than the cache, some tens of MB.
-SLICE = 2**18
+# Elements of the largest tile value over a slice of programs: a few of them fit a CPU's cache, and a pass over
+# one takes longer than starting it. Matrix products are worth larger ones.
+SLICE = 2**19
 PRODUCT_SLICE = 2**22
 
 

@@ -9,6 +9,7 @@ of its parameter.
 from __future__ import annotations
 
 import ctypes
+import math
 
 import numpy
 import torch
@@ -63,9 +64,19 @@ def number(value: Number, dtype: DType | PointerType) -> Number:
         if dtype.bits == 32:
             return ctypes.c_float(value).value
         return torch.tensor(float(value), dtype=_MEMORY[dtype]).item()
-    value = int(value) & (2**dtype.bits - 1)
     signed = dtype.kind == "int" or dtype == dtypes.uint64
+    if value != value or value in (math.inf, -math.inf):
+        value = _nearest_integer(value, dtype)
+    value = int(value) & (2**dtype.bits - 1)
     return value - 2**dtype.bits if signed and value >> (dtype.bits - 1) else value
+
+
+def _nearest_integer(value: float, dtype: DType) -> int:
+    """What stands for an infinity or NaN, as a value out of bounds may be, among integers."""
+    if value != value:
+        return 0
+    low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1)) if dtype.kind == "int" else (0, 2**dtype.bits)
+    return high - 1 if value > 0 else low
 
 
 def cast(value: Held, source: DType | PointerType, target: DType | PointerType) -> Held:

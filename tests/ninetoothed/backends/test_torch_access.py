@@ -289,6 +289,17 @@ def test_types_that_are_only_moved(dtype):
     assert torch.equal(x.view(torch.uint8), y.view(torch.uint8))
 
 
+@pytest.mark.parametrize("dtype", ("int32", "uint8"))
+def test_integers_out_of_bounds_are_the_least_where_floats_would_be_infinite(dtype):
+    x, out = torch.arange(5).to(getattr(torch, dtype)), torch.zeros(1, 8, dtype=getattr(torch, dtype))
+    type = dtypes.BY_NAME[dtype]
+    loaded, lane = value(type, 8), var("lane_0")
+    given = access("x", type, (8,), [lane], [(lane, const(5))], other=-math.inf)
+    execute([ir.Load(loaded, given), ir.Store(rows("out", out), loaded)], {"x": x, "out": out}, (1,))
+    assert out[0, :5].tolist() == [0, 1, 2, 3, 4]
+    assert (out[0, 5:] == torch.iinfo(x.dtype).min).all()
+
+
 def test_no_programs_and_no_elements():
     x, y = torch.randn(0, 8), torch.full((3, 8), math.nan)
     run_copy(x, y, rows("x", x), (0,), (8,))
