@@ -23,13 +23,9 @@ def assembled(blocks: numpy.ndarray, shape) -> torch.Tensor:
     return inside
 
 
-def shapes(**tensors):
-    return {tensor: {"shape": shape} for tensor, shape in tensors.values()}
-
-
 def test_elementwise_blocks_are_the_flat_tensor():
     x, y = Tensor(3), Tensor(3)
-    (block,) = (symbol for symbol in (elementwise.arrangement.__kwdefaults__["BLOCK_SIZE"],))
+    block = elementwise.arrangement.__kwdefaults__["BLOCK_SIZE"]
     first, second = (
         eval(arranged, {x: {"shape": (3, 4, 5)}, y: {"shape": (3, 4, 5)}, block: 16})
         for arranged in elementwise.arrangement(x, y)
@@ -99,13 +95,13 @@ def test_conv2d_unfolds_images(stride, padding, dilation, groups):
 
     # `unfold` pads with 0, so that 1 more than the index is unfolded.
     unfolded = F.unfold(arange(n, c, h, w).double() + 1, (r, s), dilation, padding, stride).long() - 1
-    unfolded = unfolded.view(n, groups, depth, p * q).permute(1, 0, 3, 2).reshape(groups, rows, depth)
+    unfolded = unfolded.view(n, groups, c // groups, r * s, p * q).permute(1, 0, 4, 3, 2).reshape(groups, rows, depth)
     matrix = torch.from_numpy(images[:, :, 0]).transpose(-3, -2).flatten(-2).flatten(-3, -2)
     assert torch.equal(matrix[:, :rows, :depth], unfolded)
     assert (matrix[:, rows:] == -1).all() and (matrix[:, :, depth:] == -1).all()
 
-    flat = arange(groups, k // groups, depth).mT
-    assert torch.equal(assembled(kernels[:, 0].swapaxes(1, 2), (depth, k // groups)), flat)
+    channels_last = arange(groups, k // groups, c // groups, r * s).mT.reshape(groups, k // groups, depth)
+    assert torch.equal(assembled(kernels[:, 0].swapaxes(1, 2), (depth, k // groups)), channels_last.mT)
     pixels = arange(n, groups, k // groups, p * q).permute(1, 0, 3, 2).reshape(groups, rows, k // groups)
     assert torch.equal(assembled(results, (rows, k // groups)), pixels)
     assert torch.equal(
@@ -114,14 +110,17 @@ def test_conv2d_unfolds_images(stride, padding, dilation, groups):
 
 
 @pytest.mark.parametrize("interleaved", (True, False))
-def test_rope_pairs(interleaved):
-    input, sin, cos, output = Tensor(4), Tensor(3), Tensor(3), Tensor(4)
+def test_rope_gives_a_token_all_its_heads(interleaved):
+    input, sin, cos, output, flag = Tensor(4), Tensor(3), Tensor(3), Tensor(4), Tensor(0, constexpr=True)
     subs = {tensor: {"shape": (2, 3, 4, 10)} for tensor in (input, output)}
     subs |= {table: {"shape": (2, 3, 5)} for table in (sin, cos)}
-    pairs, angles, *_ = (eval(tensor, subs) for tensor in rope.arrangement(input, sin, cos, output, interleaved))
+    heads, angles, *_ = (
+        eval(tensor, subs) for tensor in rope.arrangement(input, sin, cos, output, flag, interleaved)[:-1]
+    )
 
-    expected = arange(2, 3, 4, 5, 2).movedim(-1, 2) if interleaved else arange(2, 3, 4, 2, 5).movedim(-2, 2)
-    assert torch.equal(torch.from_numpy(pairs[:, :, 0, 0]), expected)
+    parts = 1 if interleaved else 2
+    expected = arange(2, 3, 4, parts, 10 // parts).movedim(-2, 2)
+    assert torch.equal(torch.from_numpy(heads[:, :, 0, 0]), expected)
     assert torch.equal(torch.from_numpy(angles[:, :, 0, 0]), arange(2, 3, 5))
 
 
