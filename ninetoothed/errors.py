@@ -45,6 +45,10 @@ class CompilationError(NineToothedError, RuntimeError):
     """A backend could not compile a program."""
 
 
+class ResourceError(CompilationError):
+    """A configuration needs more of a GPU than it has: shared memory, threads or registers of one program."""
+
+
 class ExecutionError(NineToothedError, RuntimeError):
     """An operation of a program failed while it ran on PyTorch tensors; the message names the programs and the line."""
 

@@ -37,6 +37,7 @@ class Specialisation:
         strides that are 1, strides that are 0.
     aliases: (name, other name) for sizes that must agree and did, so that one run-time argument serves both.
     divisible: sizes and strides that are multiples of 16.
+    half_divisible: strides of products' operands that are multiples of 8, and not of 16.
     buckets: (name, upper bound) for sizes loaded as tiles; the bound is a power of two (0 or 1 for such sizes).
     shared_grid: whether all parameters have the same outermost shape, dimension by dimension, so that one set of
         program indices serves all.
@@ -50,6 +51,7 @@ class Specialisation:
     buckets: tuple[tuple[str, int], ...] = ()
     shared_grid: bool = True
     dot_precision: str = "highest"
+    half_divisible: frozenset[str] = frozenset()
 
     def bindings(self) -> dict[str, Expr]:
         """What to put for symbols: numbers that are known, and one name for sizes that agree."""
@@ -61,7 +63,8 @@ class Specialisation:
         upper = dict(self.buckets)
         facts = Facts()
         for name in names:
-            facts = facts.bind(name, 0, upper.get(name), 16 if name in self.divisible else 1)
+            multiple_of = 16 if name in self.divisible else 8 if name in self.half_divisible else 1
+            facts = facts.bind(name, 0, upper.get(name), multiple_of)
         return facts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import subprocess
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ninetoothed.backends.triton import Emitted, KernelArgument
-from ninetoothed.errors import CompilationError
+from ninetoothed.errors import CompilationError, ResourceError
+from ninetoothed.runtime import descriptors
 from ninetoothed.runtime.device import GPU
 
 # Bytes that pointers are multiples of where they are known to be aligned.
@@ -28,7 +30,7 @@ def compile_kernel(
     """Compile a kernel for a GPU, which need not be there.
 
     aligned: the parameters whose addresses are multiples of 16 bytes.
-    Raises `CompilationError` for what Triton rejects, and where the GPU lacks the shared memory or the threads.
+    Raises `CompilationError` for what Triton rejects, and `ResourceError` where the GPU lacks the shared memory.
     """
     import triton
     from triton.backends.compiler import GPUTarget
@@ -52,7 +54,7 @@ def compile_kernel(
         ) from error
     compiled = Compiled(emitted, gpu, path, kernel)
     if compiled.shared > gpu.shared_memory:
-        raise CompilationError(
+        raise ResourceError(
             f"kernel `{emitted.name}` with {_show(options)} needs {compiled.shared} bytes of shared memory, and {gpu} "
             f"gives a program {gpu.shared_memory}; use smaller blocks or fewer stages"
         )
@@ -121,16 +123,21 @@ _TYPES = {
 
 def _type(argument: KernelArgument) -> str:
     name = _TYPES[argument.dtype.name]
+    if argument.kind == "descriptor":
+        return f"tensordesc<{name}[{', '.join(map(str, argument.block))}]>"
     return f"*{name}" if argument.kind == "pointer" else name
 
 
 def _attributes(emitted: Emitted, aligned: frozenset[str]) -> dict[tuple[int, ...], list]:
-    """What Triton may assume: which arguments are multiples of 16."""
+    """What Triton may assume: which arguments are multiples of 16, or of 8."""
     attributes = {}
     for position, argument in enumerate(emitted.arguments):
-        known = argument.source in aligned if argument.kind == "pointer" else argument.multiple_of % ALIGNMENT == 0
-        if known:
-            attributes[(position,)] = [["tt.divisibility", ALIGNMENT]]
+        known = argument.multiple_of if argument.kind == "integer" else 1
+        if argument.kind == "pointer" and argument.source in aligned:
+            known = ALIGNMENT
+        divisor = math.gcd(known, ALIGNMENT)
+        if divisor >= ALIGNMENT // 2:
+            attributes[(position,)] = [["tt.divisibility", divisor]]
     return attributes
 
 
@@ -209,11 +216,13 @@ class Compiled:
 class Loaded:
     """A kernel on one device, behind Triton's own C launcher."""
 
-    __slots__ = ("_function", "_kernel", "_metadata", "_run", "_runtime")
+    __slots__ = ("_function", "_kernel", "_metadata", "_run", "_runtime", "ready")
 
-    def __init__(self, kernel: Any, runtime: Any):
+    def __init__(self, kernel: Any, runtime: Any, described: bool):
         self._kernel = kernel
         self._run = kernel.run
+        # What makes a descriptor ready to be passed.
+        self.ready = descriptors.unwrap(kernel.run) if described else None
         self._function = kernel.function
         self._metadata = kernel.packed_metadata
         self._runtime = runtime
@@ -230,7 +239,7 @@ class Loaded:
             fresh.run  # noqa: B018 - loads it
         except Exception as error:
             raise CompilationError(f"kernel `{compiled.emitted.name}` could not be loaded: {error}") from error
-        return cls(fresh, knobs.runtime)
+        return cls(fresh, knobs.runtime, bool(compiled.emitted.descriptors))
 
     def __call__(self, programs: int, arguments: tuple, stream: int) -> None:
         enter, leave = _active(self._runtime.launch_enter_hook), _active(self._runtime.launch_exit_hook)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import CompilationError
@@ -46,11 +46,17 @@ _RESERVED = 2048
 
 @dataclass(frozen=True)
 class Configuration:
-    """A choice: (name, number) for each meta symbol, the warps of a program, the stages of its pipelined loops."""
+    """A choice: (name, number) for each meta symbol, the warps of a program, the stages of its pipelined loops.
+
+    described: whether tiles may go through tensor descriptors. programs: how many programs take the tiles of a product
+    one after another; 0 for a program a tile.
+    """
 
     meta: tuple[tuple[str, int], ...] = ()
     num_warps: int = 4
     num_stages: int = 3
+    described: bool = False
+    programs: int = 0
 
     @property
     def blocks(self) -> dict[str, int]:
@@ -58,7 +64,8 @@ class Configuration:
 
     def __str__(self) -> str:
         parts = [f"{name}={value}" for name, value in self.meta]
-        return ", ".join([*parts, f"num_warps={self.num_warps}", f"num_stages={self.num_stages}"])
+        parts += [f"num_warps={self.num_warps}", f"num_stages={self.num_stages}"]
+        return ", ".join([*parts, *([f"programs={self.programs}"] if self.programs else [])])
 
 
 def choose(
@@ -86,7 +93,29 @@ def candidates(
         found = _attentions(task, gpu)
     else:
         found = iter([_lanewise(task, gpu)])
-    return tuple(dict.fromkeys(found)) or (_lanewise(task, gpu),)
+    found = tuple(dict.fromkeys(found)) or (_lanewise(task, gpu),)
+    return found if gpu.capability < 90 or 0 in sizes.values() else tuple(_described(task, found, gpu))
+
+
+def _described(task: Task, found: tuple[Configuration, ...], gpu: GPU) -> Iterator[Configuration]:
+    """Each with descriptors; with many tiles of a product first persistent, which takes more shared memory."""
+    kind = task.structure.kind
+    for configuration in found:
+        configuration = replace(configuration, described=kind is not None)
+        if isinstance(kind, Product) and max(task.bits(kind.lhs), task.bits(kind.rhs)) <= 16:
+            tiles, shape = task.programs(configuration.blocks), _shape(task, configuration)
+            resident = max(1, min(gpu.shared_memory // shape.shared_persistent(configuration.num_stages), 2))
+            programs = gpu.multiprocessors * resident
+            if tiles > programs:
+                yield replace(configuration, programs=programs)
+        yield configuration
+
+
+def _shape(task: Task, configuration: Configuration) -> _Shape:
+    kind, blocks = task.structure.kind, {**task.values, **configuration.blocks}
+    bits = max(task.bits(kind.lhs), task.bits(kind.rhs))
+    sides = (blocks[name] for name in (kind.rows, kind.columns, kind.depth))
+    return _Shape(*sides, bits, configuration.num_warps, False)
 
 
 def _check(definition: KernelDefinition) -> None:
@@ -256,6 +285,10 @@ class _Shape:
 
     def shared(self, stages: int) -> int:
         return stages * self.step_bytes + _RESERVED
+
+    def shared_persistent(self, stages: int) -> int:
+        """With half a tile to be stored beside the stages of the next."""
+        return self.shared(stages) + self.rows * self.columns * self.bits // 16
 
     @property
     def efficiency(self) -> float:

@@ -21,6 +21,7 @@ from ninetoothed.dtypes import DType
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import as_expr, var
 from ninetoothed.runtime.arguments import Call, is_read_by_host, kind_of, problem
+from ninetoothed.runtime.structure import structure
 from ninetoothed.specialisation import Argument, Specialisation
 from ninetoothed.symbol import leaves_of
 
@@ -160,7 +161,16 @@ def specialise(plan: Plan, call: Call, values: Mapping[str, int], device: torch.
         aliases=tuple(sorted(aliases.items())),
         divisible=frozenset(name for name, number in classes.items() if number % ALIGNMENT == 0),
         buckets=tuple(sorted((name, next_power_of_two(classes[name])) for name in plan.tiled & classes.keys())),
+        half_divisible=_half_divisible(plan, strides, aliases, classes),
     )
+
+
+def _half_divisible(plan: Plan, strides, aliases: Mapping[str, str], classes: Mapping[str, int]) -> frozenset[str]:
+    """Strides of products' operands that are whole 16 bytes of halves: such tiles may be copied whole."""
+    if structure(plan.definition).kind is None:
+        return frozenset()
+    names = {aliases.get(name, name) for name in strides} & classes.keys()
+    return frozenset(name for name in names if classes[name] % ALIGNMENT == ALIGNMENT // 2)
 
 
 def _aliases(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) -> dict[str, str]:

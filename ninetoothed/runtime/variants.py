@@ -21,7 +21,8 @@ from ninetoothed.specialisation import Specialisation
 class Selection:
     """What decides which variant a call runs, and over how many programs.
 
-    `gpu` describes the GPU to compile for (None: the PyTorch backend); `values` has every size and stride by name.
+    `gpu` describes the GPU to compile for (None: the PyTorch backend); `values` has every size and stride by name;
+    `family` tells which calls get the same configuration.
     """
 
     specialisation: Specialisation
@@ -29,6 +30,7 @@ class Selection:
     grid: tuple[int, ...]
     values: Mapping[str, int]
     gpu: Any = None
+    family: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Cache:
 
     def __init__(self, plan: Plan):
         self._plan = plan
-        self._configurations: dict[tuple, config.Configuration] = {}
+        self._configurations: dict[tuple, tuple[config.Configuration, ...]] = {}
         self._variants: dict[tuple, Variant] = {}
 
     @property
@@ -72,14 +74,25 @@ class Cache:
         """The class of a checked call, and the configuration that the class gets."""
         values = specialise.measure(self._plan, call)
         specialisation = specialise.specialise(self._plan, call, values, device)
-        configuration = self._configure(specialisation, values, gpu)
+        family, configuration = self._configure(specialisation, values, gpu)
         values = {**values, **configuration.blocks}
         shapes = specialise.outermost_shapes(self._plan, values)
         grid = specialise.grid_of(self._plan, shapes)
         specialisation = specialise.with_blocks(specialisation, configuration.blocks, shapes)
-        return Selection(specialisation, configuration, grid, values, gpu)
+        return Selection(specialisation, configuration, grid, values, gpu, family)
 
-    def _configure(self, specialisation: Specialisation, values: Mapping[str, int], gpu) -> config.Configuration:
+    def reject(self, selection: Selection) -> bool:
+        """Choose the next best configuration for calls like this, whose own does not fit; whether there is one."""
+        rest = self._configurations[selection.family]
+        if selection.configuration == rest[0]:
+            rest = rest[1:]
+        if rest:
+            self._configurations[selection.family] = rest
+        return bool(rest)
+
+    def _configure(
+        self, specialisation: Specialisation, values: Mapping[str, int], gpu
+    ) -> tuple[tuple, config.Configuration]:
         """The choice sees sizes rounded up to powers of two, so that it cannot tell apart calls of one class."""
         exact = dict(specialisation.constants)
         names = self._plan.sizes & values.keys()
@@ -87,8 +100,8 @@ class Cache:
         specialisation = replace(specialisation, dot_precision=torch.get_float32_matmul_precision())
         key = (specialisation, tuple(sorted(sizes.items())), gpu)
         if key not in self._configurations:
-            self._configurations[key] = config.choose(self._plan.definition, specialisation, sizes, gpu)
-        return self._configurations[key]
+            self._configurations[key] = config.candidates(self._plan.definition, specialisation, sizes, gpu)
+        return key, self._configurations[key][0]
 
     def get(self, selection: Selection, compile: Callable[[KernelDefinition, Variant], Any]) -> Variant:
         """The variant for a selection; of a new one `compile` makes what launches it."""

@@ -6,10 +6,10 @@ import ast
 from dataclasses import replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton import barriers, syntax
+from ninetoothed.backends.triton import barriers, descriptors, syntax
 from ninetoothed.backends.triton.analysis import guard_key
 from ninetoothed.backends.triton.context import Context, Text
-from ninetoothed.backends.triton.functions import ELEMENTWISE
+from ninetoothed.backends.triton.functions import ELEMENTWISE, materialise
 from ninetoothed.backends.triton.tiles import Frame, Part
 from ninetoothed.expr import Expr, FloorDiv, cdiv, is_nonnegative
 from ninetoothed.lowering import Guard
@@ -17,6 +17,8 @@ from ninetoothed.lowering import Guard
 
 def load(context: Context, operation: ir.Load) -> Text:
     access = operation.access
+    if operation in context.boxes:
+        return descriptors.load(context, operation, context.boxes[operation])
     barriers.before_read(context, access.parameter, barriers.access_key(access))
     pointer, mask = _place(context, access, ())
     other = None
@@ -28,8 +30,11 @@ def load(context: Context, operation: ir.Load) -> Text:
 
 def store(context: Context, operation: ir.Store) -> None:
     access = operation.access
-    barriers.before_write(context, access.parameter, barriers.access_key(access))
     value = context.texts[operation.value]
+    if operation in context.boxes:
+        node = materialise(value, access.type)
+        return descriptors.store(context, operation, context.boxes[operation], node)
+    barriers.before_write(context, access.parameter, barriers.access_key(access))
     pointer, mask = _place(context, access, value.shape)
     context.run(syntax.call("tl.store", pointer.node, value.node, mask=mask.node if mask else None))
 
@@ -95,7 +100,7 @@ def _append(base: ast.expr, offsets: ast.expr) -> ast.expr:
 
 def _counters(context: Context, indices: list[Expr]) -> frozenset[str]:
     """The loop counters on which indices depend."""
-    names = frozenset().union(*(index.variables for index in indices))
+    names = frozenset().union(*(index.variables for index in indices)) - frozenset(context.program.axes)
     return frozenset(name for name in names if context.depth_of_name(name) > 0)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
@@ -43,9 +45,16 @@ class Scope:
 
 @dataclass(frozen=True)
 class Options:
-    """What the text may depend on beside the program. `groups`: rows of programs that share an L2-sized band."""
+    """What the text may depend on beside the program.
+
+    group_rows: rows of programs that share an L2-sized band. described: the parameters that may be accessed through
+    tensor descriptors, whose addresses are multiples of 16. persistent: whether programs may take one tile of a product
+    after another.
+    """
 
     group_rows: int = 8
+    described: frozenset[str] = frozenset()
+    persistent: bool = False
 
 
 @dataclass
@@ -55,6 +64,7 @@ class Context:
     variables: the texts of integers, with the depth of the block in which each is known.
     zeros: program indices that are always 0.
     used: the kernel arguments that the text mentions, by their names in the program.
+    boxes: the accesses that go through descriptors; descriptors: the arguments that these are, and what they describe.
     """
 
     program: ir.Program
@@ -67,6 +77,8 @@ class Context:
     zeros: dict[str, int] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
     used: dict[str, None] = field(default_factory=dict)
+    boxes: Mapping[ir.Operation, Any] = field(default_factory=dict)
+    descriptors: dict[tuple, tuple[str, Any]] = field(default_factory=dict)
     argument_names: dict[str, str] = field(default_factory=dict)
     helpers: list[str] = field(default_factory=list)
     libdevice: bool = False

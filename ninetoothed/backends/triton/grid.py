@@ -26,9 +26,10 @@ def decompose(context: Context) -> None:
     if not used:
         return
     pid = syntax.name("pid")
-    context.append(syntax.assign("pid", syntax.call("tl.program_id", 0)))
+    if not context.depth:
+        context.append(syntax.assign("pid", syntax.call("tl.program_id", 0)))
     if len(axes) == 1:
-        context.variables[axes[0][0]] = (pid, 0)
+        context.variables[axes[0][0]] = (pid, context.depth)
         return
     if context.options.group_rows > 1 and _wants_groups(program, axes):
         *outer, rows, columns = axes
@@ -36,6 +37,12 @@ def decompose(context: Context) -> None:
         _row_major(context, pid, outer, used)
     else:
         _row_major(context, pid, axes, used)
+
+
+def count(context: Context) -> ast.expr:
+    """The number of tiles, known before the loop over them."""
+    factors = [_extent(context, extent, "extent") for extent in context.program.grid if extent != 1]
+    return _product(*factors)
 
 
 def _row_major(context: Context, pid: ast.expr, axes, used: set[str]) -> None:
@@ -53,7 +60,7 @@ def _row_major(context: Context, pid: ast.expr, axes, used: set[str]) -> None:
         if needed:
             inner = [_extent(context, extent), *inner]
     for axis, node in reversed(nodes):
-        context.variables[axis] = (context.assign(_short(axis), node), 0)
+        context.variables[axis] = (context.assign(_short(axis), node), context.depth)
 
 
 def _grouped(context: Context, pid: ast.expr, outer, rows, columns) -> ast.expr:
@@ -70,8 +77,8 @@ def _grouped(context: Context, pid: ast.expr, outer, rows, columns) -> ast.expr:
     within = syntax.binary("%", rest, whole)
     row = context.assign(_short(rows[0]), syntax.binary("+", first, syntax.binary("%", within, here)))
     column = context.assign(_short(columns[0]), syntax.binary("//", within, here))
-    context.variables[rows[0]] = (row, 0)
-    context.variables[columns[0]] = (column, 0)
+    context.variables[rows[0]] = (row, context.depth)
+    context.variables[columns[0]] = (column, context.depth)
     if not outer:
         return pid
     return syntax.binary("//", pid, _product(height, width))

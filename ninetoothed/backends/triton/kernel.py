@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.triton import grid, statements, syntax
+from ninetoothed.backends.triton import descriptors, grid, halves, persistent, statements, syntax
 from ninetoothed.backends.triton.analysis import ROOT, analyse
 from ninetoothed.backends.triton.context import Context, Options
 from ninetoothed.backends.triton.names import Names
@@ -19,9 +19,11 @@ from ninetoothed.expr import Expr, divisor, var
 class KernelArgument:
     """One argument of the emitted kernel.
 
-    kind: "pointer" or "scalar", of the kernel parameter `source`, or "integer", the run-time size or stride `source`.
-    dtype: of the elements behind a pointer, or of the number itself.
+    kind: "pointer", "descriptor" or "scalar", of the kernel parameter `source`, or "integer", the run-time size or
+        stride `source`.
+    dtype: of the elements behind a pointer or a descriptor, or of the number itself.
     multiple_of: a number known to divide an integer.
+    sizes, strides, block: what a descriptor describes, a dimension each; in terms of run-time sizes and strides.
     """
 
     name: str
@@ -29,23 +31,34 @@ class KernelArgument:
     source: str
     dtype: DType
     multiple_of: int = 1
+    sizes: tuple[Expr, ...] = ()
+    strides: tuple[Expr, ...] = ()
+    block: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """A module of text with one kernel, `name`, which takes `arguments` and is launched along one axis."""
+    """A module of text with one kernel, `name`, which takes `arguments` and is launched along one axis.
+
+    Descriptors come first among the arguments. persistent: whether fewer programs than tiles do.
+    """
 
     name: str
     source: str
     arguments: tuple[KernelArgument, ...]
     grid: tuple[Expr, ...]
+    persistent: bool = False
 
-    def programs(self, integers: dict[str, int]) -> int:
-        """How many programs to launch for these values of the run-time sizes."""
+    @property
+    def descriptors(self) -> tuple[KernelArgument, ...]:
+        return tuple(argument for argument in self.arguments if argument.kind == "descriptor")
+
+    def programs(self, integers: dict[str, int], at_once: int | None = None) -> int:
+        """How many programs to launch for these values of the run-time sizes, `at_once` where fewer will do."""
         count = 1
         for extent in self.grid:
             count *= max(extent.evaluate(integers), 0)
-        return count
+        return min(count, at_once) if self.persistent and at_once else count
 
 
 def emit(program: ir.Program, options: Options | None = None) -> Emitted:
@@ -54,20 +67,41 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     Raises `UnsupportedError` for what runs on the CPU alone.
     """
     options = options or Options()
+    program, loop = _passed(program, options)
     names = _argument_names(program)
     title = syntax.identifier(program.name)
-    context = Context(program, analyse(program.body), options, facts=program.facts, argument_names=names)
+    analysis = analyse(program.body)
+    boxes = descriptors.boxes(program, analysis, options.described)
+    context = Context(program, analysis, options, facts=program.facts, argument_names=names, boxes=boxes)
     context.names.take(title, *names.values())
+    if loop is not None:
+        persistent.enter(context)
     grid.decompose(context)
     statements.block(context, ROOT, program.body, statements.Targets())
+    if loop is not None:
+        persistent.leave(context, grid.count(context))
     arguments = tuple(_argument(program, name, names[name]) for name in names if name in context.used)
+    arguments = (*(_described(program, name, box) for name, box in context.descriptors.values()), *arguments)
     body = context.scopes[0].statements or [ast.Pass()]
     kernel = syntax.function(title, [argument.name for argument in arguments], body)
     imports = ["import triton", "import triton.language as tl"]
     if context.libdevice:
         imports.append("from triton.language.extra import libdevice")
     source = "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
-    return Emitted(title, source, arguments, program.grid)
+    return Emitted(title, source, arguments, program.grid, loop is not None)
+
+
+def _passed(program: ir.Program, options: Options) -> tuple[ir.Program, ir.For | None]:
+    """The program after the passes that rewrite it, and the loop that a persistent program's tiles share."""
+    if not options.persistent:
+        return program, None
+    loop = persistent.loop_of(program, descriptors.boxes(program, analyse(program.body), options.described))
+    return (halves.halved(program, loop), loop) if loop is not None else (program, None)
+
+
+def _described(program: ir.Program, name: str, box: descriptors.Box) -> KernelArgument:
+    dtype = program.parameter(box.parameter).dtype
+    return KernelArgument(name, "descriptor", box.parameter, dtype, 1, box.sizes, box.strides, box.block)
 
 
 def _argument_names(program: ir.Program) -> dict[str, str]:

@@ -1,0 +1,55 @@
+"""Pass: as many programs as the GPU runs at once, each taking one tile of a product after another.
+
+    pid = tl.program_id(0)
+    ...one tile...
+->  for pid in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=True):
+        ...one tile...
+
+Flattened, the loop over tiles and the loop within each become one, in which the loads for the next tile are under way
+while the last is stored.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from ninetoothed import ir
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.context import Context, Scope
+
+
+def loop_of(program: ir.Program, boxes: Mapping[ir.Operation, object]) -> ir.For | None:
+    """The loop over a product's depth, where all else is straight-line code; None where tiles are not worth looping.
+
+    All its loads must be the copy engine's: others would not be under way across tiles. No tile may depend on another,
+    so nothing is both read and written.
+    """
+    loops = [operation for operation in program.body if ir.blocks(operation)]
+    if len(loops) != 1 or not isinstance(loops[0], ir.For) or any(ir.blocks(inner) for inner in loops[0].body):
+        return None
+    everything = tuple(ir.walk(program.body))
+    if any(isinstance(operation, ir.Print | ir.Breakpoint) or _has_effect(operation) for operation in everything):
+        return None
+    loads = {operation.access.parameter for operation in everything if isinstance(operation, ir.Load)}
+    stores = {operation.access.parameter for operation in everything if isinstance(operation, ir.Store)}
+    inner = [operation for operation in loops[0].body if isinstance(operation, ir.Load | ir.Store)]
+    is_fed = inner and all(isinstance(operation, ir.Load) and operation in boxes for operation in inner)
+    return loops[0] if is_fed and not loads & stores and any(extent != 1 for extent in program.grid) else None
+
+
+def _has_effect(operation: ir.Operation) -> bool:
+    return isinstance(operation, ir.Apply) and (not operation.results or "pointer" in operation.function)
+
+
+def enter(context: Context) -> None:
+    """Start the block that one tile is."""
+    context.scopes.append(Scope())
+
+
+def leave(context: Context, tiles: ast.expr) -> None:
+    """End that block: put the loop around it."""
+    body = context.leave()
+    bounds = (syntax.call("tl.program_id", 0), tiles, syntax.call("tl.num_programs", 0))
+    iterator = syntax.call("tl.range", *bounds, flatten=True)
+    context.append(ast.For(syntax.name("pid"), iterator, body, [], lineno=0))

@@ -1,0 +1,100 @@
+"""Tensor descriptors: what a launch passes for them, made on the host once for each address and kept.
+
+Triton's launcher would encode every descriptor anew at each launch, in Python. What it would make is made here, by
+Triton's own function, and handed to the launcher underneath.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ninetoothed.backends.triton import Emitted
+
+# How many sets of addresses a launch remembers; the older half goes when there are more.
+CAPACITY = 256
+
+
+@functools.cache
+def are_supported() -> bool:
+    """Whether Triton has descriptors made on the host; without Triton there is only text, which has them."""
+    try:
+        return importlib.util.find_spec("triton.tools.tensor_descriptor") is not None
+    except ModuleNotFoundError:
+        return True
+
+
+class Address(int):
+    """An address that Triton takes for a tensor."""
+
+    def data_ptr(self) -> int:
+        return int(self)
+
+
+@dataclass(frozen=True)
+class Described:
+    """Memory as Triton's `TensorDescriptor` tells of it."""
+
+    base: Address
+    shape: list[int]
+    strides: list[int]
+    block_shape: list[int]
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
+
+
+def unwrap(run: Any) -> Callable[[int, Described], tuple]:
+    """Let Triton's launcher take descriptors that are ready; what makes them ready: (which, described) -> arguments.
+
+    Where the launcher is not built as expected, it goes on encoding them itself.
+    """
+    try:
+        cells = zip(run.launch.__code__.co_freevars, run.launch.__closure__, strict=True)
+        found = {name: cell.cell_contents for name, cell in cells}
+        launcher, metadata = found["launcher"], found["tensordesc_meta"]
+        make = run.launch.__globals__["make_tensordesc_arg"]
+    except (AttributeError, KeyError, TypeError):
+        return lambda position, described: (described,)
+    run.launch = launcher
+    return lambda position, described: tuple(make(described, metadata[position]))
+
+
+@dataclass(frozen=True)
+class Table:
+    """The arguments of a launch that stand for descriptors, by the addresses of what they describe.
+
+    shapes: sizes, strides and block of each.
+    """
+
+    ready: Callable[[int, Described], tuple]
+    shapes: tuple[tuple[list[int], list[int], list[int]], ...]
+    known: dict[tuple, tuple] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, emitted: Emitted, ready: Callable, integers: Mapping[str, int]) -> Table:
+        def numbers(expressions):
+            return [e.evaluate(integers) for e in expressions]
+
+        return cls(ready, tuple((numbers(a.sizes), numbers(a.strides), list(a.block)) for a in emitted.descriptors))
+
+    def expand(self, values: tuple) -> tuple:
+        """A kernel's arguments, of which the first are addresses to describe, as the launcher takes them."""
+        count = len(self.shapes)
+        addresses = values[:count]
+        found = self.known.get(addresses)
+        if found is None:
+            found = self._make(addresses)
+        return found + values[count:]
+
+    def _make(self, addresses: tuple) -> tuple:
+        made: list = []
+        for position, (address, shape) in enumerate(zip(addresses, self.shapes, strict=True)):
+            made += self.ready(position, Described(Address(address), *shape))
+        if len(self.known) >= CAPACITY:
+            for old in list(self.known)[: CAPACITY // 2]:
+                self.known.pop(old, None)
+        self.known[addresses] = tuple(made)
+        return self.known[addresses]
