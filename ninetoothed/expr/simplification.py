@@ -41,6 +41,10 @@ class _Simplification:
         if b == 0:  # an empty dimension: no element asks for its index
             return a
         whole, rest = self.split_multiples(a, b)
+        blocks = self.blocks(rest, b)
+        if blocks is not None:
+            size, count, _ = blocks
+            return whole // b + self.floordiv(count, const(b.constant // size))
         quotient = rest // b
         for atom in quotient.atoms:
             if isinstance(atom, FloorDiv):
@@ -53,6 +57,10 @@ class _Simplification:
         if b == 0:
             return const(0)
         _, rest = self.split_multiples(a, b)
+        blocks = self.blocks(rest, b)
+        if blocks is not None:
+            size, count, within = blocks
+            return self.mod(count, const(b.constant // size)) * size + within
         remainder = rest % b
         atom = remainder.sole_atom
         if isinstance(atom, Mod):
@@ -68,6 +76,22 @@ class _Simplification:
         terms = [(m, c) for m, c in a.terms if m and term_divisor(m, c, self.facts) % b.constant == 0]
         whole = sum((Expr((term,)) for term in terms), start=const(0))
         return whole, a - whole
+
+    def blocks(self, a: Expr, b: Expr) -> tuple[int, Expr, Expr] | None:
+        """`(size, count, within)` where a == size * count + within, 0 <= within < size, and size divides b.
+
+        So (128 * k + lane) // 512 == k // 4 and (128 * k + lane) % 512 == 128 * (k % 4) + lane.
+        """
+        if not b.is_constant or b.constant <= 1:
+            return None
+        shared = {math.gcd(c, b.constant) for m, c in a.terms if m} - {1, b.constant}
+        for size in sorted(shared, reverse=True):
+            count = Expr(tuple((m, c // size) for m, c in a.terms if m and c % size == 0))
+            within = a - count * size
+            low, high = bounds(within, self.facts)
+            if low is not None and high is not None and 0 <= low and high < size:
+                return size, count, within
+        return None
 
     def steps(self, a: Expr, b: Expr) -> int | None:
         """The quotient where it is known to be one number."""
