@@ -227,7 +227,12 @@ def _loop(context: Context, body, variable: str | None = None):
             for cell, type in types.items():
                 end = _materialise(context, cell, cell.value)
                 widened[cell] = _join(context, cell, type, _type_of(context, end))
-            stable = all(_equal_types(widened[cell], types[cell]) for cell in types)
+            # A variable that looked unchanged when first traced may take over what another carries: a, b = b, a + b.
+            for cell, before in journal.items():
+                if cell not in types and _is_carried(context, cell, before, cell.value):
+                    end = _type_of(context, _materialise(context, cell, cell.value))
+                    widened[cell] = _join(context, cell, _entry_type(context, cell, before), end)
+            stable = widened.keys() == types.keys() and all(_equal_types(widened[cell], types[cell]) for cell in types)
             yields = (
                 [
                     v

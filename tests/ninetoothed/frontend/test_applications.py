@@ -270,6 +270,19 @@ def test_loops_carry_numbers_and_tiles():
     torch.testing.assert_close(run(application, x), a + b * 2 + 6 + 2)
 
 
+def test_variables_that_start_equal_are_told_apart():
+    def application(x, y):
+        a, b = x, x
+        count, next_count = 0, 0
+        for _i in range(4):
+            a, b = b, a + b
+            count, next_count = next_count, next_count + 1
+        y = b * 10 + count
+
+    x = randn(100)
+    torch.testing.assert_close(run(application, x), x * 80 + 3)
+
+
 def test_static_range_and_comprehensions():
     def application(x, y):
         powers = [x**i for i in range(4)]
