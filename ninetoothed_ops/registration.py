@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 
 from ninetoothed.errors import ArgumentError, UnsupportedError
+from ninetoothed.runtime.replay import Replayed
 
 # PyTorch forgets an operator when its Library is collected; what is registered stays for the life of the process.
 _LIBRARIES: dict[str, torch.library.Library] = {}
@@ -20,6 +21,7 @@ def register(
     *,
     backward: Callable | None = None,
     setup_context: Callable | None = None,
+    replay: bool = False,
 ) -> torch._ops.OpOverload:
     """Register an operator that allocates its output and launches kernels on it, and return it.
 
@@ -28,6 +30,11 @@ def register(
     meta tensors, so shapes, strides, types and devices agree under `torch.compile` by construction, and no kernel is
     ever launched on a fake. `launch(output, *args, **kwargs)` then fills the output of real tensors, on the CPU or on
     CUDA. Both have the defaults of the schema. Registering a name again replaces the operator, as notebooks need.
+
+    `replay=True` promises that both depend on nothing but types, shapes, strides, devices, alignment to 16 bytes and
+    the values of what is no tensor. Calls on CUDA tensors that were seen before then skip both: they allocate the same
+    memory and launch the same kernels, which takes a few microseconds however much was checked and rearranged. Calls
+    in which `launch` does more than take views, allocate and launch kernels run as they are each time.
 
     `backward(ctx, *grads)` and `setup_context(ctx, inputs, output)` are those of `torch.library.register_autograd`.
     Without them a result that requires grad raises `UnsupportedError` with the operator's name in `backward()`.
@@ -65,8 +72,8 @@ def register(
         launch(output, *args, **kwargs)
         return output
 
-    for key in ("CPU", "CUDA"):
-        library.impl(operator, forward, key)
+    library.impl(operator, forward, "CPU")
+    library.impl(operator, Replayed(allocate, launch) if replay else forward, "CUDA")
     torch.library.register_fake(operator, allocate, lib=library)
     if backward is None:
         backward, setup_context = _missing_backward(name)

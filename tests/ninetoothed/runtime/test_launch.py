@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
-from ninetoothed.runtime import launch, prepared, variants
+from ninetoothed.runtime import launch, prepared, recent, variants
 from ninetoothed.runtime.device import A100, H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
@@ -243,13 +243,13 @@ class TestCaches:
             assert torch.equal(z, x + y.double())
 
     def test_signatures_are_bounded(self, monkeypatch):
-        monkeypatch.setattr(launch, "CAPACITY", 8)
+        monkeypatch.setattr(recent, "CAPACITY", 8)
         add = make_add()
         for size in [*range(100, 130), *range(100, 110)]:
             x, z = torch.randn(size), nans(size)
             add(x, x, z, BLOCK=64)
             assert torch.equal(z, x + x)
-            assert len(launch.launcher_of(add)._prepared) <= 8
+            assert len(launch.launcher_of(add)._calls) <= 8
 
     def test_precision_counts_where_there_is_a_product_of_float32(self, traces):
         def arrangement(x, y, z):

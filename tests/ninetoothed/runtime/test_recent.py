@@ -74,5 +74,5 @@ def test_kernels_run_with_and_without(guards, monkeypatch):
         x, z = torch.randn(size + 1)[number % 2 :][:size], torch.full((size,), float("nan"))
         kernel(x, number / 2, z, BLOCK=4)
         assert torch.equal(z, x * (number / 2))
-    remembered = launch.launcher_of(kernel)._recent
-    assert len(remembered) <= recent.CAPACITY and bool(remembered) == (guards is GUARDS is not None)
+    remembered = launch.launcher_of(kernel)._calls._guarded
+    assert len(remembered) <= recent.GUARDED and bool(remembered) == (guards is GUARDS is not None)
