@@ -1,7 +1,7 @@
 """Launches that lack nothing but this call's pointers and scalars: what an exact signature leads to.
 
 `run(args, raw)` gets the arguments of a call and, for each, what a kernel is passed: the address of a tensor, or the
-number itself.
+number itself. Where `is_replayable`, it looks at `raw` alone, so that a recording can do without the arguments.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
+from ninetoothed.runtime import descriptors
 from ninetoothed.runtime.arguments import Call, is_read_by_host
 from ninetoothed.runtime.compile import Compiled, Loaded, compile_kernel
 from ninetoothed.runtime.variants import Variant
@@ -25,6 +26,7 @@ class Nothing:
     """A launch of no programs."""
 
     precision: None = None
+    is_replayable: ClassVar[bool] = True
 
     def run(self, args: tuple, raw: list) -> None:
         pass
@@ -38,6 +40,7 @@ class Evaluation:
     names: tuple[str, ...]
     integers: Mapping[str, int]
     precision: str | None
+    is_replayable: ClassVar[bool] = False
 
     @staticmethod
     def compile(definition: KernelDefinition, variant: Variant) -> evaluator.Prepared:
@@ -70,16 +73,19 @@ class Launch:
     on_host: tuple[int, ...]
     device: int
     precision: str | None
+    table: descriptors.Table | None = None
+
+    @property
+    def is_replayable(self) -> bool:
+        return not self.on_host
 
     @staticmethod
     def compile(definition: KernelDefinition, variant: Variant) -> Compiled:
-        arguments = zip(definition.parameters, variant.selection.specialisation.arguments, strict=True)
-        aligned = frozenset(
-            parameter.name for parameter, argument in arguments if argument.kind == "tensor" and argument.aligned
-        )
         chosen = variant.selection.configuration
-        emitted = triton.emit(variant.program)
-        return compile_kernel(emitted, variant.selection.gpu, chosen.num_warps, chosen.num_stages, aligned)
+        emitted = triton.emit(variant.program, options_of(definition, variant))
+        return compile_kernel(
+            emitted, variant.selection.gpu, chosen.num_warps, chosen.num_stages, _aligned(definition, variant)
+        )
 
     @classmethod
     def of(cls, definition: KernelDefinition, variant: Variant, call: Call, integers: Mapping[str, int], place):
@@ -91,23 +97,42 @@ class Launch:
             kernel = variant.compiled.on(place.index)
         return cls(
             kernel,
-            emitted.programs(integers),
+            emitted.programs(integers, variant.selection.configuration.programs),
             _picker([positions[argument.source] for argument in emitted.arguments]),
             [integers[name] for name in numbers],
             tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, place)),
             place.index,
             variant.precision,
+            descriptors.Table.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
         )
 
     def run(self, args: tuple, raw: list) -> None:
         for position in self.on_host:
             raw[position] = args[position].item()
         values = self.pick(raw + self.integers)
+        if self.table is not None:
+            values = self.table.expand(values)
         if torch._C._cuda_getDevice() == self.device:
             self.kernel(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
         else:
             with torch.cuda.device(self.device):
                 self.kernel(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
+
+
+def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:
+    """The tensors whose addresses are multiples of 16."""
+    arguments = zip(definition.parameters, variant.selection.specialisation.arguments, strict=True)
+    return frozenset(
+        parameter.name for parameter, argument in arguments if argument.kind == "tensor" and argument.aligned
+    )
+
+
+def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options:
+    """How a variant's text may access memory and share out its tiles."""
+    chosen = variant.selection.configuration
+    if not chosen.described or not descriptors.are_supported():
+        return triton.Options()
+    return triton.Options(described=_aligned(definition, variant), persistent=chosen.programs > 0)
 
 
 def _picker(order: list[int]) -> Callable[[list], Any]:
