@@ -69,6 +69,8 @@ def test_shape_type_and_strides_are_those_of_pytorch(name, label):
     actual, expected = sample.call(operator(name)), sample.call(NAMESAKES[name])
 
     assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    if name == "sdpa":  # PyTorch's own strides differ from one of its GPU kernels to the next; the CPU's have one rule
+        expected = sample.map(torch.Tensor.cpu).call(NAMESAKES[name])
     if name != "rope" and "depth" not in label:
         assert actual.stride() == expected.stride()
 
