@@ -27,12 +27,17 @@ class WholeNumber(metaclass=_WholeNumber):
         return int(value.item() if isinstance(value, numpy.ndarray) else value)
 
 
-def load(emitted):
-    """The kernel of an emitted module, for Triton's interpreter."""
+def allow_arrays_of_one():
+    """Let older interpreters of Triton run on newer versions of NumPy."""
     from triton.runtime import interpreter
 
-    assert os.environ.get("TRITON_INTERPRET") == "1"
     interpreter.int = WholeNumber
+
+
+def load(emitted):
+    """The kernel of an emitted module, for Triton's interpreter."""
+    assert os.environ.get("TRITON_INTERPRET") == "1"
+    allow_arrays_of_one()
     path = write_module(emitted.name, emitted.source)
     namespace = {"__name__": path.stem}
     exec(compile(emitted.source, str(path), "exec"), namespace)
