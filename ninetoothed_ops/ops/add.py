@@ -65,17 +65,21 @@ def add(input, other, *, alpha=1) -> torch.Tensor:
 
     The arguments and errors are those of `torch.add`, without `out`.
     """
-    if not (isinstance(input, torch.Tensor) and isinstance(other, torch.Tensor)):
-        dtype = torch.result_type(input, other)
-        input, other = (_as_tensor(value, dtype) for value in (input, other))
+    if not isinstance(input, torch.Tensor):
+        input = _as_tensor(input, other.dtype if isinstance(other, torch.Tensor) else torch.bool)
+    if not isinstance(other, torch.Tensor):
+        other = _as_tensor(other, input.dtype)
 
     return operator(input, other, alpha=alpha)
 
 
-def _as_tensor(value, dtype: torch.dtype) -> torch.Tensor:
-    """A number as a tensor that leaves the type of the result as it is; integers wrap, as in `torch.add`."""
-    if isinstance(value, torch.Tensor):
-        return value
-    own = {bool: torch.bool, int: torch.int64, torch.SymInt: torch.int64}.get(type(value), torch.float64)
-
-    return torch.full((), value, dtype=torch.complex128 if isinstance(value, complex) else own).to(dtype)
+def _as_tensor(number, dtype: torch.dtype) -> torch.Tensor:
+    """A Python number to add to a tensor of `dtype`; it raises the type only to its own kind, and integers wrap."""
+    if isinstance(number, complex):
+        return torch.full((), number, dtype=torch.complex64)
+    if isinstance(number, float | torch.SymFloat):
+        floating = dtype.is_floating_point or dtype.is_complex
+        return torch.full((), number, dtype=torch.float64).to(dtype if floating else torch.get_default_dtype())
+    if dtype is torch.bool and not isinstance(number, bool | torch.SymBool):
+        dtype = torch.int64
+    return torch.full((), number, dtype=torch.int64).to(dtype)

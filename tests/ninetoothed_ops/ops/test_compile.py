@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import ninetoothed_ops
 from ninetoothed.errors import UnsupportedError
 from tests.conftest import DEVICE
 from tests.ninetoothed_ops.samples import OPERATORS, operator, random, samples
@@ -83,3 +84,23 @@ def test_without_grad_nothing_is_recorded(mode):
 
     with mode():
         assert not operator("mm")(weight, weight).requires_grad
+
+
+@pytest.mark.parametrize(
+    "function",
+    (
+        lambda x: ninetoothed_ops.add(x, 2.5),
+        lambda x: ninetoothed_ops.add(1, x, alpha=2),
+        lambda x: ninetoothed_ops.softmax(x, 0, torch.float64),
+        lambda x: ninetoothed_ops.conv2d(x[None], x[:2, :6, :3, None].expand(2, 6, 3, 2), padding="same"),
+        lambda x: ninetoothed_ops.rms_norm(x, (8,), x[0, 0]),
+        lambda x: ninetoothed_ops.sdpa(x, x, x, is_causal=True),
+        lambda x: ninetoothed_ops.silu(x, inplace=True),
+    ),
+)
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_front_doors_break_no_graph(function, dynamic):
+    x = random(6, 7, 8)
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+
+    assert torch.equal(compiled(x.clone()), function(x.clone()))

@@ -1,0 +1,47 @@
+"""The ten operators, repeated from recordings: what they give on new memory, and how many of them are recorded."""
+
+import importlib
+
+import pytest
+import torch
+
+from ninetoothed.runtime.replay import Recording, Replayed
+from tests.ninetoothed.runtime import addresses
+from tests.ninetoothed_ops.samples import OPERATORS, operator, samples
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_recording_gives_what_the_operator_gives(name, monkeypatch):
+    addresses.use(monkeypatch)
+    module = importlib.import_module(f"ninetoothed_ops.ops.{name}")
+    function = Replayed(module.allocate, module.launch)
+    found = []
+    with torch.inference_mode():
+        for sample in samples(name).values():
+            if any(isinstance(value, torch.Tensor) and not value.is_cpu for value in sample.args):
+                pytest.skip("the addresses are those of the CPU")
+            for _ in range(4):
+                fresh = sample.map(_anew)
+                expected, result = fresh.call(operator(name)), fresh.call(function)
+                assert torch.equal(result, expected) and result.stride() == expected.stride(), sample.label
+            known = function._calls.find((*fresh.args, *fresh.kwargs.values()), tuple(fresh.kwargs))[0]
+            found.append((type(known) is Recording, sample.label))
+    assert sum(is_recorded for is_recorded, _ in found) >= len(found) // 2, found
+
+
+def _anew(tensor):
+    """Other numbers in a memory of its own, with the same layout."""
+    if tensor.numel() == 0 or not tensor.is_floating_point():
+        return tensor.clone(memory_format=torch.preserve_format)
+    storage = torch.randn(tensor.untyped_storage().nbytes() // tensor.itemsize).to(tensor.dtype)
+    return storage.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_on_a_gpu(name):
+    for sample in samples(name).values():
+        first, *others = (sample.call(operator(name)) for _ in range(5))
+        for other in others:
+            assert torch.equal(other, first) or (other.isnan() == first.isnan()).all(), sample.label
