@@ -145,7 +145,7 @@ class Recent:
         )
         tensors = tuple(first.values())
         values = [args[position] for position in tensors]
-        if TensorGuards is None or not values:
+        if TensorGuards is None or not values or any(value.data_ptr() % ALIGNMENT for value in values):
             return None
         shapes, strides = [list(value.shape) for value in values], [list(value.stride()) for value in values]
         try:

@@ -38,6 +38,19 @@ def test_another_call_is_not(other):
     assert known.raw((other, Y), ()) is None
 
 
+def test_an_aligned_call_is_not_taken_for_one_that_was_not():
+    x = torch.zeros(25)[1:].view(4, 6)
+    assert Recent.of((x, Y), (), (), "found") is None
+
+
+def test_tensors_that_are_given_twice():
+    known = Recent.of((X, Y, X, 2), (), None, "found")
+    x, y = torch.ones(4, 6), torch.ones(6)
+    assert known.raw((x, y, x, 2), ()) == [x.data_ptr(), y.data_ptr(), x.data_ptr(), 2]
+    for other in ((x, y, X, 2), (x, y, y, 2), (x, y, x, 3), (x, y, 2, x), (x, y, x), (x, y, x, 2, 2)):
+        assert known.raw(other, ()) is None
+
+
 def test_numbers_count_by_their_type_and_width():
     known = Recent.of((2, X, 0.5), (), (), "found")
     assert known.raw((3, X, 2.5), ()) == [3, X.data_ptr(), 2.5]

@@ -1,0 +1,53 @@
+"""Launches on the CPU that, as those on a GPU, see addresses alone: what a recording replays is then run for real."""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ninetoothed.runtime import prepared
+
+
+@dataclass(frozen=True)
+class FromAddresses:
+    """The PyTorch backend's run of a kernel on whatever lies at the addresses, with the layouts of the first call."""
+
+    evaluation: Any
+    layouts: tuple
+    is_replayable = True
+
+    @property
+    def precision(self):
+        return self.evaluation.precision
+
+    def run(self, args, raw):
+        with _disable_current_modes():  # A GPU does not run operations of PyTorch's that a mode would see.
+            values = tuple(
+                value if layout is None else _tensor(value, *layout)
+                for value, layout in zip(raw, self.layouts, strict=True)
+            )
+            self.evaluation.run(values, raw)
+
+
+def _tensor(address, shape, stride, dtype):
+    if 0 in shape:
+        return torch.empty(shape, dtype=dtype)
+    last = sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+    memory = (ctypes.c_char * ((last + 1) * dtype.itemsize)).from_address(address)
+    return torch.frombuffer(memory, dtype=dtype).as_strided(shape, stride)
+
+
+def use(monkeypatch):
+    """Let kernels on the CPU run from addresses."""
+    of = prepared.Evaluation.of.__func__
+
+    def from_addresses(cls, definition, variant, call, integers, place):
+        layouts = tuple(
+            (tuple(value.shape), value.stride(), value.dtype) if isinstance(value, torch.Tensor) else None
+            for value in call.arguments
+        )
+        return FromAddresses(of(cls, definition, variant, call, integers, place), layouts)
+
+    monkeypatch.setattr(prepared.Evaluation, "of", classmethod(from_addresses))

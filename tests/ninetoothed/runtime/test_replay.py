@@ -1,0 +1,253 @@
+"""Recordings of calls: what they repeat, what is never recorded, and what tells calls apart."""
+
+import threading
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor, block_size
+from ninetoothed.runtime.replay import Recording, Replayed
+from tests.ninetoothed.runtime import addresses
+
+
+@pytest.fixture(autouse=True)
+def from_addresses(monkeypatch):
+    addresses.use(monkeypatch)
+
+
+def make_add(ndim=1):
+    size = block_size()
+
+    def arrangement(x, y, factor, z):
+        return *(tensor.flatten().tile((size,)) for tensor in (x, y)), factor, z.flatten().tile((size,))
+
+    def application(x, y, factor, z):
+        z = x + factor * y
+
+    return ninetoothed.make(arrangement, application, (Tensor(ndim), Tensor(ndim), Tensor(0), Tensor(ndim)))
+
+
+def like(first, *others, **options):
+    return torch.empty_like(first)
+
+
+def recorded(function):
+    return [found for found in function._calls._known.values() if isinstance(found, Recording)]
+
+
+def check(function, reference, *calls, records=1):
+    """Run calls, each on new tensors, and compare; by the third, a recording is what runs."""
+    for args in calls:
+        result = function(*args)
+        assert torch.equal(result, reference(*args))
+    assert len(recorded(function)) == records
+
+
+def test_a_call_is_recorded_when_it_comes_again_and_then_repeated_on_other_memory():
+    add, launches = make_add(), []
+
+    def launch(z, x, y):
+        launches.append(x)
+        add(x, y, 1.0, z)
+
+    function = Replayed(like, launch)
+    check(function, torch.add, *((torch.randn(9), torch.randn(9)) for _ in range(8)))
+    assert len(launches) == 2
+
+
+def test_calls_that_never_come_again_are_never_recorded():
+    add = make_add()
+    function = Replayed(like, lambda z, x, y: add(x, y, 1.0, z))
+    check(function, torch.add, *((torch.randn(size), torch.randn(size)) for size in range(1, 9)), records=0)
+
+
+@pytest.mark.parametrize("mode", (torch.inference_mode, torch.no_grad, torch.enable_grad))
+def test_views_and_memory_of_its_own_are_part_of_a_recording(mode):
+    add = make_add(2)
+
+    def launch(z, x):
+        scratch = torch.empty(x.shape[::-1], dtype=x.dtype)
+        add(x.movedim(0, -1), x.flatten(0).unflatten(0, x.shape).t(), 2.0, scratch)
+        add(scratch[:, 1:], scratch.narrow(1, 0, 1).expand(-1, x.shape[0] - 1), 1.0, z.view(x.shape)[1:].t())
+        add(scratch[:, :1], scratch[:, :1], 0.0, z.view(x.shape)[:1].mT)
+
+    def reference(x):
+        return torch.cat((3 * x[:1], 3 * x[1:] + 3 * x[:1])).view(-1)
+
+    function = Replayed(lambda x: x.new_empty(x.numel()), launch)
+    with mode():
+        for _ in range(5):
+            x = torch.randn(5, 7)
+            torch.testing.assert_close(function(x), reference(x))
+    assert len(recorded(function)) == 1 and len(recorded(function)[0].allocations) == 2
+
+
+def test_several_outputs_of_any_layout():
+    add = make_add(2)
+
+    def allocate(x, y):
+        return torch.empty(x.shape[::-1]).t(), torch.empty(x.shape, dtype=torch.float64)
+
+    def launch(outputs, x, y):
+        for factor, output in zip((1.0, -1.0), outputs, strict=True):
+            add(x, y, factor, output)
+
+    function = Replayed(allocate, launch)
+    for _ in range(5):
+        x, y = torch.randn(4, 8), torch.randn(4, 8)
+        total, difference = function(x, y)
+        assert torch.equal(total, x + y) and torch.equal(difference.float(), x - y)
+        assert total.stride() == (1, 4) and difference.stride() == (8, 1)
+    assert len(recorded(function)) == 1
+
+
+def test_tensors_in_one_memory_stand_for_tensors_anywhere():
+    add = make_add()
+    function = Replayed(like, lambda z, x, y: add(x, y, 1.0, z))
+    packed, x = torch.randn(64), torch.randn(16)
+    calls = [(packed[16:32], packed[32:48])] * 3 + [(x, x)] * 3 + [(torch.randn(16), torch.randn(16)), (x, packed[:16])]
+    check(function, torch.add, *calls)
+
+
+@pytest.mark.parametrize(
+    "launch",
+    (
+        lambda add, z, x: add(x * 2, x, 0.0, z),
+        lambda add, z, x: add(x.clone(), x, 1.0, z),
+        lambda add, z, x: add(x.double(), x, 1.0, z),
+        lambda add, z, x: add(x, x, x[0].item(), z),
+        lambda add, z, x: add(x, torch.zeros(8), 1.0, z),
+        lambda add, z, x: (add(x, x, 1.0, z), z.mul_(2)),
+        lambda add, z, x: add(x, KEPT, 1.0, z),
+        lambda add, z, x: z.copy_(x),
+        lambda add, z, x: add(x, x.view(2, 4).t().reshape(8), 1.0, z),
+        lambda add, z, x: add(x, torch.arange(8), 1.0, z),
+    ),
+)
+@pytest.mark.parametrize("mode", (torch.inference_mode, torch.no_grad))
+def test_what_does_more_than_launch_is_run_each_time(launch, mode):
+    add = make_add()
+    function = Replayed(like, lambda z, x: launch(add, z, x))
+    with mode():
+        for _ in range(5):
+            x, expected = torch.randn(8), torch.empty(8)
+            launch(add, expected, x)
+            assert torch.equal(function(x), expected)
+    assert not recorded(function)
+
+
+KEPT = torch.randn(8)
+
+
+def test_memory_with_room_to_spare_is_not_recorded():
+    add = make_add()
+    function = Replayed(lambda x: torch.empty(100)[:8], lambda z, x: add(x, x, 1.0, z))
+    check(function, lambda x: x + x, *((torch.randn(8),) for _ in range(4)), records=0)
+
+
+def test_unaligned_tensors_are_not_recorded():
+    add = make_add()
+    function = Replayed(like, lambda z, x: add(x, x, 1.0, z))
+    check(function, lambda x: x + x, *((torch.randn(8 + n)[n:],) for n in (1, 1, 1, 2, 3)), records=0)
+    check(function, lambda x: x + x, *((torch.randn(8 + n)[n:],) for n in (0, 0, 4, 1, 0)))
+
+
+def test_values_tell_calls_apart():
+    add, seen = make_add(), []
+
+    def launch(z, x, sizes, factor=1.0, *, scale=1, flag=None):
+        seen.append((sizes, factor, scale, flag))
+        add(x, x, float(factor * scale * sum(sizes)), z)
+
+    function = Replayed(like, launch)
+    x = torch.randn(16)
+    calls = [
+        ((x, [1, 2]), {}),
+        ((x, [2, 1]), {}),
+        ((x, [1, 2], 2.0), {}),
+        ((x, [1, 2], 2), {}),
+        ((x, [1, 2], True), {}),
+    ]
+    calls += [((x, [1, 2]), {"scale": 2}), ((x, [1, 2]), {"scale": 2.0}), ((x, [1, 2]), {"flag": 2})]
+    calls += [((x, [1, 2], 0.0), {}), ((x, [1, 2], -0.0), {}), ((x, [1, 2]), {"flag": "a"})]
+    for _ in range(5):
+        for args, kwargs in calls:
+            factor = float((args[2] if len(args) > 2 else 1.0) * kwargs.get("scale", 1) * sum(args[1]))
+            assert torch.equal(function(*args, **kwargs), x + factor * x)
+    assert len(recorded(function)) == len(calls) and len(seen) == 2 * len(calls)
+
+
+@pytest.mark.parametrize("value", (2j, [0.5], object()), ids=("complex", "floats", "object"))
+def test_values_that_cannot_be_told_apart_are_run_each_time(value):
+    add, seen = make_add(), []
+    function = Replayed(like, lambda z, x, value: (seen.append(value), add(x, x, 1.0, z)))
+    for _ in range(4):
+        function(torch.randn(8), value)
+    assert len(seen) == 4
+
+
+def test_precision_counts_where_there_is_a_product_of_float32():
+    def application(x, y, z):
+        z = ntl.dot(x, y)
+
+    dot = ninetoothed.make(
+        lambda *tensors: tuple(tensor.tile((-1, -1)) for tensor in tensors), application, (Tensor(2),) * 3
+    )
+    seen = []
+    function = Replayed(like, lambda z, x: (seen.append(x), dot(x, x, z)))
+    before, x = torch.get_float32_matmul_precision(), torch.eye(16)
+    try:
+        for precision in ("highest", "high", "highest"):
+            torch.set_float32_matmul_precision(precision)
+            for _ in range(4):
+                assert torch.equal(function(x), x)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert len(seen) == 4  # The guards of the first recording still know it.
+
+
+def test_no_element_is_not_recorded():
+    add = make_add()
+    function = Replayed(like, lambda z, x: add(x, x, 1.0, z))
+    check(function, lambda x: x + x, *((torch.empty(0),) for _ in range(4)), records=0)
+
+
+def test_errors_are_raised_each_time():
+    add = make_add()
+    function = Replayed(like, lambda z, x, y: add(x, y, 1.0, z))
+    for _ in range(4):
+        with pytest.raises(ValueError, match="outermost shapes"):
+            function(torch.randn(8), torch.randn(1000))
+
+
+def test_a_call_within_a_call_is_part_of_its_recording():
+    add = make_add()
+    inner = Replayed(like, lambda z, x: add(x, x, 1.0, z))
+
+    def launch(z, x):
+        add(inner(x), x, 1.0, z)
+
+    function = Replayed(like, launch)
+    check(function, lambda x: 3 * x, *((torch.ones(8),) for _ in range(6)))
+
+
+def test_threads():
+    add, failures = make_add(), []
+    function = Replayed(like, lambda z, x, y: add(x, y, 1.0, z))
+
+    def work(seed):
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(60):
+            size = int(torch.randint(1, 6, (), generator=generator))
+            x, y = torch.randn(2, size, generator=generator).clone()
+            if not torch.equal(function(x, y), x + y):
+                failures.append(size)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
