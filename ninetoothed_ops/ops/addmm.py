@@ -5,6 +5,7 @@ import torch
 from ..kernels import addmm as kernels
 from ..registration import register
 from .checks import alike, check_product, refuse
+from .operands import aligned
 
 
 def allocate(self, mat1, mat2, *, beta=1, alpha=1):
@@ -26,6 +27,7 @@ def launch(output, self, mat1, mat2, *, beta=1, alpha=1):
     if self.shape != output.shape:
         self = self.expand(output.shape)
 
+    mat1, mat2 = aligned(mat1, mat2, products=mat1.shape[0] * mat2.numel())
     kernels.make()(self, mat1, mat2, float(beta), float(alpha), output)
 
 

@@ -5,6 +5,7 @@ import torch
 from ..kernels import mm as kernels
 from ..registration import register
 from .checks import alike, check_product, refuse
+from .operands import aligned
 
 
 def allocate(self, mat2):
@@ -16,6 +17,7 @@ def allocate(self, mat2):
 
 
 def launch(output, self, mat2):
+    self, mat2 = aligned(self, mat2, products=self.shape[0] * mat2.numel())
     kernels.make()(self, mat2, output)
 
 

@@ -19,11 +19,12 @@ def aligned(*operands: torch.Tensor, products: int) -> tuple[torch.Tensor, ...]:
 
 
 def _starts_anywhere(operand: torch.Tensor) -> bool:
-    """Whether halves on a GPU have a row, along the dimension that is dense, at an address that is no multiple of 16."""
+    """Whether halves on a GPU have rows, along the dense dimension, at addresses that are no multiples of 16."""
     if operand.device.type != "cuda" or operand.itemsize != 2:
         return False
-    places = [stride * operand.itemsize for stride in operand.stride() if stride != 1]
-    return len(places) == operand.ndim or any(place % ALIGNMENT for place in (operand.data_ptr(), *places))
+    strides = [stride for stride, size in zip(operand.stride(), operand.shape) if size != 1]
+    places = [operand.data_ptr(), *(stride * operand.itemsize for stride in strides if stride != 1)]
+    return 1 not in strides or any(place % ALIGNMENT for place in places)
 
 
 def _copied(operand: torch.Tensor) -> torch.Tensor:
