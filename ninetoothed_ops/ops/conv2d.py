@@ -11,6 +11,7 @@ from torch.nn import functional
 from ..kernels import conv2d as kernels
 from ..registration import register
 from .checks import alike, check_product, of_shapes, refuse
+from .packing import with_channels_last
 
 
 def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
@@ -58,6 +59,7 @@ def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dila
     if weight.shape[1] == 0:
         output.copy_(output.new_zeros(()) if bias is None else bias[:, None, None])
         return
+    input, weight = with_channels_last(input, weight)
     filters = -1 if groups == 1 else weight.shape[0] // groups
     kernel = kernels.make(_pair(stride), _pair(padding), _pair(dilation), filters)
 

@@ -1,10 +1,14 @@
 """What only the front door has: names for paddings, single numbers, images without a batch."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 import ninetoothed_ops
+from ninetoothed_ops.ops import packing
 from tests.ninetoothed_ops.samples import random
 
 
@@ -45,3 +49,41 @@ def test_no_channels_give_the_bias():
     output = ninetoothed_ops.conv2d(random(2, 0, 5, 5), random(4, 0, 3, 3), bias)
 
     assert torch.equal(output, bias[None, :, None, None].expand(2, 4, 3, 3))
+
+
+class TestPacking:
+    """Filters are repacked once, for as long as they do not change."""
+
+    def test_packed_filters_are_the_same_filters(self):
+        weight = random(4, 32, 3, 3)
+        again = packing.packed(weight)
+        assert torch.equal(again, weight) and again.is_contiguous(memory_format=torch.channels_last)
+        assert packing.packed(weight) is again
+        assert packing.packed(again) is again
+
+    def test_changed_filters_are_packed_again(self):
+        weight = random(4, 32, 3, 3)
+        packing.packed(weight)
+        weight.mul_(2)
+        assert torch.equal(packing.packed(weight), weight)
+        weight.data = random(4, 32, 3, 3)
+        assert torch.equal(packing.packed(weight), weight)
+
+    def test_filters_that_count_no_versions(self):
+        with torch.inference_mode():
+            weight = random(4, 32, 3, 3)
+            packing.packed(weight)
+            weight.mul_(2)
+            assert torch.equal(packing.packed(weight), weight)
+
+    def test_filters_are_not_kept_alive(self):
+        weight = torch.randn(4, 32, 3, 3)
+        packing.packed(weight)
+        gone = weakref.ref(weight)
+        del weight
+        gc.collect()
+        assert gone() is None
+
+    @pytest.mark.parametrize("groups", (1, 2))
+    def test_convolution_of_many_channels(self, groups):
+        assert_same(random(2, 32 * groups, 9, 8), random(6, 32, 3, 3), random(6), padding=1, groups=groups)
