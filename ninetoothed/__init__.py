@@ -28,7 +28,7 @@ from ninetoothed.errors import (
     UnsupportedError,
 )
 from ninetoothed.evaluate import eval, subs
-from ninetoothed.make import Kernel, jit, make
+from ninetoothed.make import Kernel, jit, make, tune
 from ninetoothed.symbol import Symbol, block_size
 from ninetoothed.tensor import Tensor
 
@@ -56,6 +56,7 @@ __all__ = [
     "language",
     "make",
     "subs",
+    "tune",
     "uint16",
     "uint32",
     "uint64",

@@ -41,6 +41,7 @@ class KernelDefinition:
 
     symbols: the constexpr and meta symbols that occur in the arrangement, by name (sizes aside).
     num_warps, num_stages: what the user gave, as tuples to choose from; None leaves the choice to the compiler.
+    tune: whether to choose by measuring, among at most `max_num_configs` configurations.
     """
 
     name: str
@@ -50,6 +51,7 @@ class KernelDefinition:
     num_warps: tuple[int, ...] | None = None
     num_stages: tuple[int, ...] | None = None
     max_num_configs: int | None = None
+    tune: bool = False
 
     @cached_property
     def meta_symbols(self) -> dict[str, Symbol]:

@@ -48,6 +48,21 @@ class Kernel:
         return f"<kernel {self.definition.name}({', '.join(p.name for p in self.definition.parameters)})>"
 
 
+def tune(kernel: Kernel, /, *args, **kwargs):
+    """Choose a kernel's configuration for calls like this one by measuring, and return it.
+
+    Takes what a call of the kernel takes, and changes none of it. Calls of the same class (types, layout, sizes up to a
+    power of two) get the result from now on. It is kept on disk, in `NINETOOTHED_CACHE_DIR`, where later processes
+    find it: what was measured is not measured again. On the CPU there is nothing to choose and nothing is measured.
+
+    `make(..., tune=True)` does this at a kernel's first call of each class, the environment variable
+    `NINETOOTHED_TUNE=1` for every kernel.
+    """
+    from ninetoothed.runtime.launch import launcher_of
+
+    return launcher_of(kernel).tune(args, kwargs)
+
+
 def make(
     arrangement: Callable,
     application: Callable,
@@ -58,12 +73,15 @@ def make(
     num_warps: int | tuple[int, ...] | None = None,
     num_stages: int | tuple[int, ...] | None = None,
     max_num_configs: int | None = None,
+    tune: bool = False,
 ) -> Kernel:
     """Integrate an arrangement and an application.
 
     arrangement: takes `tensors`, returns the arranged tensor or a tuple of them: the kernel's parameters, in order.
     application: works on one element of the outermost level of each parameter.
     num_warps, num_stages: a number, or several to choose from; by default the compiler chooses.
+    tune: choose by measuring at the first call of each class (as for `ninetoothed.tune`), not by a formula.
+    max_num_configs: how many configurations are measured at most.
 
     Raises `ArrangementError` (a `ValueError`) where the two do not fit. Needs no GPU, and runs nothing.
     """
@@ -74,7 +92,7 @@ def make(
         )
     arranged = arrangement(*tuple(tensors))
     arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
-    return _integrate(arranged, application, kernel_name, num_warps, num_stages, max_num_configs)
+    return _integrate(arranged, application, kernel_name, num_warps, num_stages, max_num_configs, tune)
 
 
 def jit(function: Callable | None = None, **options):
@@ -104,7 +122,7 @@ def _annotations(function: Callable) -> dict[str, Any]:
     return found
 
 
-def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_num_configs) -> Kernel:
+def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_num_configs, tune) -> Kernel:
     names = _parameter_names(application, len(arranged))
     name = kernel_name or _name_of(application)
     for parameter, tensor in zip(names, arranged, strict=True):
@@ -131,6 +149,7 @@ def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_nu
         _choices(num_warps),
         _choices(num_stages),
         max_num_configs,
+        tune,
     )
     _check_outermost(definition)
     return Kernel(definition)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import re
 import subprocess
 import tempfile
@@ -17,7 +16,7 @@ from typing import Any
 
 from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import CompilationError, ResourceError
-from ninetoothed.runtime import descriptors
+from ninetoothed.runtime import cache, descriptors
 from ninetoothed.runtime.device import GPU
 
 # Bytes that pointers are multiples of where they are known to be aligned.
@@ -68,15 +67,10 @@ def _show(options: dict[str, Any]) -> str:
 # -- the module of text --
 
 
-def cache_directory() -> Path:
-    """Where emitted text is kept: `NINETOOTHED_CACHE_DIR`, or `~/.cache/ninetoothed`."""
-    return Path(os.environ.get("NINETOOTHED_CACHE_DIR") or Path.home() / ".cache" / "ninetoothed")
-
-
 def write_module(name: str, source: str) -> Path:
     """Put the text into the cache, under a name made of its content; a damaged file of that name is replaced."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-    path = cache_directory() / "triton" / f"{name}_{digest}.py"
+    path = cache.directory() / "triton" / f"{name}_{digest}.py"
     try:
         if path.read_text() == source:
             return path
@@ -84,23 +78,9 @@ def write_module(name: str, source: str) -> Path:
     except (OSError, UnicodeDecodeError):
         pass
     try:
-        return _write(path, source)
+        return cache.write(path, source)
     except OSError:  # a read-only home, a full disk: any other place will do
-        return _write(Path(tempfile.mkdtemp(prefix="ninetoothed-")) / path.name, source)
-
-
-def _write(path: Path, source: str) -> Path:
-    """Write atomically: other processes see all of the file or none of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(source)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
+        return cache.write(Path(tempfile.mkdtemp(prefix="ninetoothed-")) / path.name, source)
 
 
 def _function(emitted: Emitted, path: Path):

@@ -21,7 +21,7 @@ from ninetoothed import ir
 from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ResourceError
-from ninetoothed.runtime import arguments, config, device, prepared, variants
+from ninetoothed.runtime import arguments, config, device, prepared, tune, variants
 from ninetoothed.runtime.arguments import Call
 from ninetoothed.runtime.recent import Calls
 from ninetoothed.runtime.replay import RECORDER
@@ -163,8 +163,21 @@ class Launcher:
                 self._calls.keep(call.arguments, given.constants, found)
         return call.arguments, raw, found
 
+    def tune(self, args: tuple, kwargs: dict[str, Any]) -> config.Configuration:
+        """Measure for calls like this, unless the result is on disk, and return the configuration that they get."""
+        call, place = self._checked(args, kwargs)
+        gpu = device.current(place) if place.type == "cuda" else None
+        with self._lock:
+            if gpu is not None:
+                tune.tune(self.definition, self._variants, call, place, gpu)
+                for calls in (self._calls, *self.dependants):
+                    calls.forget()
+            return self._variants.select(call, place, gpu).configuration
+
     def _select(self, call: Call, place: torch.device):
         gpu = device.current(place) if place.type == "cuda" else None
+        if gpu is not None and tune.is_asked_for(self.definition):
+            tune.tune(self.definition, self._variants, call, place, gpu)
         kind = prepared.Evaluation if gpu is None else prepared.Launch
         variant = None
         while variant is None:

@@ -65,16 +65,20 @@ class Cache:
         self._plan = plan
         self._configurations: dict[tuple, tuple[config.Configuration, ...]] = {}
         self._variants: dict[tuple, Variant] = {}
+        self._settled: set[tuple] = set()
 
     @property
     def all(self) -> tuple[Variant, ...]:
         return tuple(self._variants.values())
 
-    def select(self, call: Call, device: torch.device, gpu) -> Selection:
-        """The class of a checked call, and the configuration that the class gets."""
+    def select(
+        self, call: Call, device: torch.device, gpu, configuration: config.Configuration | None = None
+    ) -> Selection:
+        """The class of a checked call, and the configuration that the class gets, unless one is given."""
         values = specialise.measure(self._plan, call)
         specialisation = specialise.specialise(self._plan, call, values, device)
-        family, configuration = self._configure(specialisation, values, gpu)
+        family, chosen = self._configure(specialisation, values, gpu)
+        configuration = configuration or chosen
         values = {**values, **configuration.blocks}
         shapes = specialise.outermost_shapes(self._plan, values)
         grid = specialise.grid_of(self._plan, shapes)
@@ -89,6 +93,20 @@ class Cache:
         if rest:
             self._configurations[selection.family] = rest
         return bool(rest)
+
+    def candidates(self, selection: Selection) -> tuple[config.Configuration, ...]:
+        """The configurations for calls like this, the one that they get first."""
+        return self._configurations[selection.family]
+
+    def is_settled(self, selection: Selection) -> bool:
+        """Whether measuring has chosen the configuration for calls like this."""
+        return selection.family in self._settled
+
+    def settle(self, selection: Selection, configuration: config.Configuration) -> None:
+        """Let calls like this get a configuration from now on."""
+        others = (each for each in self._configurations[selection.family] if each != configuration)
+        self._configurations[selection.family] = (configuration, *others)
+        self._settled.add(selection.family)
 
     def _configure(
         self, specialisation: Specialisation, values: Mapping[str, int], gpu
@@ -110,9 +128,11 @@ class Cache:
             if (key, precision) in self._variants:
                 return self._variants[key, precision]
         variant = trace(self._plan.definition, selection)
-        variant = replace(variant, compiled=compile(self._plan.definition, variant))
-        self._variants[key, variant.precision] = variant
-        return variant
+        return self.keep(replace(variant, compiled=compile(self._plan.definition, variant)))
+
+    def keep(self, variant: Variant) -> Variant:
+        """Remember a compiled variant."""
+        return self._variants.setdefault((_key(variant.selection), variant.precision), variant)
 
 
 def _key(selection: Selection) -> tuple:
