@@ -36,6 +36,7 @@ MOST = 9
 # Launches of each candidate, and of each of the two best.
 FEW, MANY = 5, 20
 _WARPS = (1, 2, 4, 8, 16)
+_OPTIONS = tuple(field.name for field in dataclasses.fields(Configuration) if field.name != "meta")
 
 
 def is_asked_for(definition: KernelDefinition) -> bool:
@@ -79,7 +80,8 @@ def tune(definition: KernelDefinition, known: variants.Cache, call: Call, place:
     arguments.check_stored(definition, call, pick.stored)
     text = triton.emit(pick.program, prepared.options_of(definition, pick)).source
     kept = record(definition, text, selection.family, gpu, candidates)
-    best = kept.read(understand(candidates))
+    described = {_describe(definition, each): each for each in candidates}
+    best = kept.read(lambda result: described.get(result["configuration"]))
     if best is None:
         try:
             seconds = _measure(definition, known, call, place, gpu, candidates)
@@ -89,8 +91,8 @@ def tune(definition: KernelDefinition, known: variants.Cache, call: Call, place:
         if not seconds:
             return  # Compiling the pick will say why.
         best = next(iter(seconds))
-        times = [{"configuration": _plain(each), "seconds": spent} for each, spent in seconds.items()]
-        kept.write({"configuration": _plain(best), "times": times})
+        spent = {_describe(definition, each): each_seconds for each, each_seconds in seconds.items()}
+        kept.write({"configuration": _describe(definition, best), "seconds": spent})
     known.settle(selection, best)
 
 
@@ -145,7 +147,7 @@ def record(
         "sizes": _plain(sizes),
         "gpu": _plain(gpu),
         "tools": _tools(),
-        "candidates": _plain(candidates),
+        "candidates": [_describe(definition, each) for each in candidates],
     }
     return cache.Record("tuned", definition.name, key)
 
@@ -169,9 +171,11 @@ def _tools() -> Mapping[str, str]:
     return {"triton": triton.__version__, "ptxas": knobs.nvidia.ptxas.version}
 
 
-def understand(candidates: Sequence[Configuration]) -> Callable[[Any], Configuration | None]:
-    """Finds the candidate that a kept result names."""
-    return lambda result: next((each for each in candidates if _plain(each) == result["configuration"]), None)
+def _describe(definition: KernelDefinition, configuration: Configuration) -> str:
+    """A configuration without the names of block sizes, which are numbered anew in each process."""
+    blocks = [configuration.blocks[name] for name in definition.meta_symbols]
+    others = {field: getattr(configuration, field) for field in _OPTIONS}
+    return ", ".join([f"blocks={blocks}", *(f"{name}={value}" for name, value in others.items())])
 
 
 # -- measuring --

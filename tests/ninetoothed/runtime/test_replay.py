@@ -8,6 +8,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
+from ninetoothed.runtime import launch
 from ninetoothed.runtime.replay import Recording, Replayed
 from tests.ninetoothed.runtime import addresses
 
@@ -212,6 +213,16 @@ def test_no_element_is_not_recorded():
     add = make_add()
     function = Replayed(like, lambda z, x: add(x, x, 1.0, z))
     check(function, lambda x: x + x, *((torch.empty(0),) for _ in range(4)), records=0)
+
+
+def test_a_kernel_knows_the_recordings_of_its_launches():
+    add = make_add()
+    function = Replayed(like, lambda z, x: add(x, x, 1.0, z))
+    check(function, lambda x: x + x, *((torch.randn(8),) for _ in range(3)))
+    (calls,) = launch.launcher_of(add).dependants
+    calls.forget()
+    assert not recorded(function)
+    check(function, lambda x: x + x, *((torch.randn(8),) for _ in range(3)))
 
 
 def test_errors_are_raised_each_time():
