@@ -106,7 +106,8 @@ def _described(task: Task, found: tuple[Configuration, ...], gpu: GPU) -> Iterat
             tiles, shape = task.programs(configuration.blocks), _shape(task, configuration)
             resident = max(1, min(gpu.shared_memory // shape.shared_persistent(configuration.num_stages), 2))
             programs = gpu.multiprocessors * resident
-            if tiles > programs:
+            # Rows that start at odd multiples of 16 bytes are slower to copy: tiles are then better shared out singly.
+            if tiles > programs and not task.specialisation.half_divisible:
                 yield replace(configuration, programs=programs)
         yield configuration
 
@@ -329,18 +330,30 @@ def _attentions(task: Task, gpu: GPU) -> Iterator[Configuration]:
     rows = min(128, _power_above(task.extent(kind.rows)))
     while rows > 64 and task.programs({kind.rows: task.block(kind.rows, rows)}) < gpu.multiprocessors:
         rows //= 2
-    for m, n in ((rows, 64), (rows, 32), (min(rows, 64), 32), (min(rows, 32), 32), (16, 16)):
+    general = ((rows, 64), (rows, 32), (min(rows, 64), 32), (min(rows, 32), 32), (16, 16))
+    for m, n, most in (*_fine_attentions(task, gpu, rows, width), *((m, n, 3) for m, n in general)):
         if bits == 32:
             m, n = min(m, 64), min(n, 32)
         m = task.block(kind.rows, m)
         n = task.block(kind.keys, min(n, _power_above(task.extent(kind.keys))))
         # A score and a weight for each key, and what is accumulated of the width.
         warps = next((w for w in (4, 8) if m * (2 * n + width) // (32 * task.warps(w)) <= limit), None)
-        for stages in (3, 2, 1):
+        for stages in range(most, 0, -1):
             needed = bits // 8 * width * (m + 2 * task.stages(stages) * n) + _RESERVED
             if warps and needed <= gpu.shared_memory:
                 yield task.configuration({kind.rows: m, kind.keys: n}, warps, stages)
                 break
+
+
+def _fine_attentions(task: Task, gpu: GPU, rows: int, width: int) -> Iterator[tuple[int, int, int]]:
+    """(rows, keys, stages) for Hopper: programs of one warp group, so that one's products hide another's exponentials.
+
+    A flag that is set (a mask, a diagonal) costs registers for each score, and tiles that are looked at in part.
+    """
+    if gpu.capability // 10 != 9 or task.bits(task.structure.kind.lhs) > 16 or width > 128:
+        return
+    is_flagged = any(argument.value is True for argument in task.specialisation.arguments)
+    yield (min(rows, 64), 64, 3) if width > 64 or is_flagged else (min(rows, 64), 128, 2)
 
 
 def _attention_registers(task: Task, gpu: GPU) -> int:

@@ -10,8 +10,9 @@ from ninetoothed.backends.triton import barriers, descriptors, syntax
 from ninetoothed.backends.triton.analysis import guard_key
 from ninetoothed.backends.triton.context import Context, Text
 from ninetoothed.backends.triton.functions import ELEMENTWISE, materialise
+from ninetoothed.backends.triton.guards import unimplied
 from ninetoothed.backends.triton.tiles import Frame, Part
-from ninetoothed.expr import Expr, FloorDiv, cdiv, is_nonnegative
+from ninetoothed.expr import Expr
 from ninetoothed.lowering import Guard
 
 
@@ -148,7 +149,9 @@ def _times(frame: Frame, node: ast.expr, stride: Expr) -> ast.expr:
 
 def _mask(context: Context, access: ir.Access, frame: Frame) -> Text | None:
     """The conjunction of the guards; one that several accesses have is given a name."""
-    guards = [(i, kept) for i, guard in enumerate(access.guards) if (kept := _unimplied(guard, access.guards, frame))]
+    guards = [
+        (i, kept) for i, guard in enumerate(access.guards) if (kept := unimplied(guard, access.guards, frame.facts))
+    ]
     if not guards:
         return None
     texts = []
@@ -162,20 +165,6 @@ def _mask(context: Context, access: ir.Access, frame: Frame) -> Text | None:
         depth = context.depth_of(*(e for guard in access.guards for e in (guard.index, guard.size)))
         node = context.shared("mask", node, depth)
     return Text(node, shape)
-
-
-def _unimplied(guard: Guard, guards: tuple[Guard, ...], frame: Frame) -> Guard | None:
-    """What is left of a guard beside the others: `o < cdiv(s, b)` follows from `o * b + n < s` for any n >= 0."""
-    for other in guards:
-        for block in _divisors(guard.size) if other.upper and other is not guard else ():
-            if guard.size in (cdiv(other.size, block), (other.size + block - 1) // block):
-                if is_nonnegative(other.index - guard.index * block, frame.facts):
-                    return replace(guard, upper=False) if guard.lower else None
-    return guard
-
-
-def _divisors(e: Expr) -> tuple[Expr, ...]:
-    return tuple(atom.denominator for atom in e.atoms if isinstance(atom, FloorDiv))
 
 
 def _conditions(context: Context, access: ir.Access, frame: Frame, guard: Guard) -> list[Text]:

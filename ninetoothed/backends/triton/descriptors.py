@@ -19,6 +19,7 @@ from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.analysis import Analysis
 from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.guards import unimplied
 from ninetoothed.backends.triton.tiles import Frame
 from ninetoothed.dtypes import PointerType, int32
 from ninetoothed.expr import Expr, Facts, divisor, is_nonnegative
@@ -142,7 +143,8 @@ def box_of(program: ir.Program, access: ir.Access) -> Box | None:
     facts = program.facts
     for lane in access.lanes:
         facts = facts.bind(lane.name, 0, lane.count - 1)
-    if not all(_is_own(guard, access, parameter, facts) for guard in access.guards):
+    guards = filter(None, (unimplied(guard, access.guards, facts) for guard in access.guards))
+    if not all(_is_own(guard, access, parameter, facts) for guard in guards):
         return None
     dimensions = []
     for index, size, stride in zip(access.indices, parameter.sizes, parameter.strides, strict=True):

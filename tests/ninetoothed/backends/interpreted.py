@@ -49,7 +49,19 @@ def load(emitted):
 def run(emitted, function, arguments, integers):
     """Run a kernel on arguments by parameter name."""
     values = {**arguments, **integers}
-    function[(emitted.programs(integers),)](*(plain(a.kind, values[a.source], a.dtype) for a in emitted.arguments))
+    passed = (
+        described(a, values[a.source], integers) if a.kind == "descriptor" else plain(a.kind, values[a.source], a.dtype)
+        for a in emitted.arguments
+    )
+    # Where programs take several tiles, two of them do, one after another.
+    function[(emitted.programs(integers, 2),)](*passed)
+
+
+def described(argument, tensor, integers):
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    sizes, strides = ([e.evaluate(integers) for e in expressions] for expressions in (argument.sizes, argument.strides))
+    return TensorDescriptor(tensor.detach(), sizes, strides, list(argument.block))
 
 
 def plain(kind, value, dtype):
@@ -88,8 +100,8 @@ class Libdevice:
 def interpret(kernel, arguments, gpu=device.H200):
     """Call a kernel on CPU tensors as it would be emitted for a GPU; what was emitted."""
     launcher = launch.launcher_of(kernel)
-    program = launcher.trace(arguments, {}, gpu).program
-    emitted = triton.emit(program)
+    variant = launcher.trace(arguments, {}, gpu)
+    emitted = triton.emit(variant.program, prepared.options_of(kernel.definition, variant))
     call, _ = launcher._checked(arguments, {})
     names = [parameter.name for parameter in kernel.definition.parameters]
     run(emitted, load(emitted), dict(zip(names, call.arguments)), specialise.measure(launcher.plan, call))
@@ -97,8 +109,17 @@ def interpret(kernel, arguments, gpu=device.H200):
 
 
 def _compile(definition, variant):
-    emitted = triton.emit(variant.program)
-    return functools.partial(run, emitted, load(emitted))
+    plain = triton.emit(variant.program)
+    names = frozenset(parameter.name for parameter in variant.program.parameters)
+    rich = triton.emit(variant.program, triton.Options(described=names, persistent=True))
+    return functools.partial(_run_either, *((emitted, load(emitted)) for emitted in (plain, rich)))
+
+
+def _run_either(plain, rich, arguments, integers):
+    """With descriptors where what they describe is there and aligned, as on a GPU."""
+    tensors = [value for value in arguments.values() if isinstance(value, torch.Tensor)]
+    fits = all(tensor.numel() and tensor.data_ptr() % 16 == 0 for tensor in tensors)
+    run(*(rich if fits else plain), arguments, integers)
 
 
 def pytest_configure(config):

@@ -141,7 +141,7 @@ def test_attention_fits_registers(gpu, width):
     best = chosen(kernel, q, q, q, mask, 0.1, q, 0, True, gpu=gpu)[0]
     kind = structure(kernel.definition).kind
     m, n = best.blocks[kind.rows], best.blocks[kind.keys]
-    assert m == 128 and n >= 32 and best.num_warps in (4, 8)
+    assert m in (64, 128) and n >= 32 and best.num_warps in (4, 8)
     assert m * (2 * n + width) // (32 * best.num_warps) <= 200
 
 
