@@ -150,11 +150,30 @@ def _enter_loop(context: Context, operation: ir.For | ir.While, place: Place) ->
             name = node.id
         else:
             name = context.fresh(hint)
+        if isinstance(node, ast.Name) and _takes_over_a_twin(operation, initial, argument, yielded):
+            node = _copy(node, initial.type.dtype)
         names.append(name)
         values.append(node)
         context.texts[argument] = context.texts[result] = Text(syntax.name(name), argument.type.lanes)
     _assign_all(context, names, values)
     return names
+
+
+def _takes_over_a_twin(operation: ir.For | ir.While, initial: ir.Value, argument: ir.Value, yielded: ir.Value) -> bool:
+    """Whether a variable becomes another that starts as the same value: a, b = x, x; then a, b = b, a + b in the loop.
+
+    Triton carries what a loop's body changes, and sees no change where both begin as one value.
+    """
+    pairs = zip(operation.initial, operation.arguments, strict=True)
+    return any(other is yielded and first is initial for first, other in pairs if other is not argument)
+
+
+def _copy(node: ast.expr, dtype) -> ast.expr:
+    """The same value as one of its own."""
+    if dtype == dtypes.int1:
+        return syntax.binary("&", node, node)
+    is_pointer = isinstance(dtype, dtypes.PointerType)
+    return syntax.binary("+" if is_pointer else "*", node, ast.Constant(0 if is_pointer else 1))
 
 
 def _is_last_use(context: Context, value: ir.Value, operation: ir.Operation, place: Place) -> bool:
