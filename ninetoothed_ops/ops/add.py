@@ -38,7 +38,7 @@ def _may_scale(alpha, dtype: torch.dtype) -> bool:
 
 
 def launch(output, self, other, *, alpha=1):
-    if self.shape != other.shape:
+    if self.shape != other.shape or self.device != other.device:
         self, other = (_on(operand, output.device) for operand in torch.broadcast_tensors(self, other))
     if output.dtype is torch.bool:
         alpha = int(bool(alpha))
