@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import torch
 from torch import nn
+from torch.torch_version import TorchVersion
 
 from ninetoothed.errors import ArgumentTypeError, NineToothedError
 
@@ -73,6 +75,7 @@ class SwapReport:
                 )
         for row, module in pending:
             module.__class__ = row.old
+        _forget_compiled_code()
 
     def __repr__(self) -> str:
         """One line for the modules of each layer of a list: they are numbered the same and differ in nothing else."""
@@ -114,7 +117,14 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None) -> SwapRepor
     for row, module in decisions:
         if row.new is not None:
             module.__class__ = row.new
+    _forget_compiled_code()
     return report
+
+
+def _forget_compiled_code() -> None:
+    """Before PyTorch 2.13 compiled code did not notice that a module had another class, and went on as it was."""
+    if "torch._dynamo" in sys.modules and TorchVersion(torch.__version__) < (2, 13):
+        torch.compiler.reset()
 
 
 def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Filter | None) -> Row | None:
