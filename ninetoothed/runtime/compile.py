@@ -16,7 +16,7 @@ from typing import Any
 
 from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import CompilationError, ResourceError
-from ninetoothed.runtime import cache, descriptors
+from ninetoothed.runtime import binaries, cache, descriptors
 from ninetoothed.runtime.device import GPU
 
 # Bytes that pointers are multiples of where they are known to be aligned.
@@ -31,7 +31,6 @@ def compile_kernel(
     aligned: the parameters whose addresses are multiples of 16 bytes.
     Raises `CompilationError` for what Triton rejects, and `ResourceError` where the GPU lacks the shared memory.
     """
-    import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
@@ -45,7 +44,7 @@ def compile_kernel(
     # Said explicitly, since its default is about to become False.
     options = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
     try:
-        kernel = triton.compile(source, target=GPUTarget("cuda", gpu.capability, 32), options=options)
+        kernel = binaries.compile(source, GPUTarget("cuda", gpu.capability, 32), options)
     except Exception as error:
         raise CompilationError(
             f"Triton could not compile kernel `{emitted.name}` for {gpu} with {_show(options)}; its text is in "

@@ -1,0 +1,118 @@
+"""Machine code of earlier processes: found again, never mistaken, and compiled anew where it is gone."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+triton = pytest.importorskip("triton")
+
+from triton import knobs  # noqa: E402
+
+from ninetoothed.backends.triton import emit  # noqa: E402
+from ninetoothed.runtime import binaries, launch  # noqa: E402
+from ninetoothed.runtime.compile import compile_kernel  # noqa: E402
+from ninetoothed.runtime.device import A100, H200  # noqa: E402
+from ninetoothed_ops.kernels import silu  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def directories(tmp_path, monkeypatch):
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path / "ninetoothed"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    return tmp_path
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """A list that grows by one with each compilation of Triton's."""
+    seen, original = [], triton.compile
+    monkeypatch.setattr(triton, "compile", lambda *args, **kwargs: seen.append(args) or original(*args, **kwargs))
+    return seen
+
+
+def build(gpu=H200, num_warps=4, aligned=frozenset({"input", "output"}), size=1024):
+    import torch
+
+    x = torch.empty(size, dtype=torch.float16)
+    program = launch.program(silu.make(1), (x, x), {})
+    return compile_kernel(emit(program), gpu, num_warps, 3, aligned)
+
+
+def test_what_was_compiled_is_found(compiled):
+    first, second = build(), build()
+    assert len(compiled) == 1
+    assert second.asm["cubin"] == first.asm["cubin"] and second.kernel.metadata == first.kernel.metadata
+    assert second.registers == first.registers
+
+
+def test_nothing_else_is_taken_for_it(compiled):
+    build()
+    others = ({"gpu": A100}, {"num_warps": 8}, {"aligned": frozenset()}, {"size": 1000})
+    for count, options in enumerate(others, 2):
+        build(**options)
+        assert len(compiled) == count, options
+
+
+def test_another_triton_compiles_anew(compiled, monkeypatch):
+    build()
+    monkeypatch.setattr(binaries, "_fingerprint", lambda: "another")
+    build()
+    assert len(compiled) == 2
+
+
+def test_so_does_an_option_in_the_environment(compiled, monkeypatch):
+    build()
+    monkeypatch.setenv("DISABLE_LLVM_OPT", "1")
+    build()
+    assert len(compiled) == 2
+
+
+@pytest.mark.parametrize("lost", ("*", "*.json"))
+def test_what_is_gone_from_the_cache_of_triton_is_compiled_anew(lost, compiled, directories):
+    first = build()
+    for path in (directories / "triton").glob(lost if lost == "*" else f"*/{lost}"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert build().asm["cubin"] == first.asm["cubin"] and len(compiled) == 2
+
+
+@pytest.mark.parametrize("content", ("", "{", '{"key": 1, "result": {"hash": "x"}}'))
+def test_a_broken_file_is_ignored_with_a_warning(content, compiled, directories):
+    build()
+    (path,) = (directories / "ninetoothed" / "compiled").iterdir()
+    path.write_text(content)
+    with pytest.warns(UserWarning, match="ignored"):
+        build()
+    build()
+    assert len(compiled) == 2
+
+
+def test_a_key_of_nothing_is_compiled_anew(compiled, directories):
+    build()
+    (path,) = (directories / "ninetoothed" / "compiled").iterdir()
+    path.write_text(path.read_text().replace('"hash": "', '"hash": "0'))
+    build()
+    assert len(compiled) == 2
+
+
+def test_hooks_see_every_compilation(compiled):
+    build()
+    with knobs.compilation.scope():
+        knobs.compilation.always_compile = True
+        build()
+    assert len(compiled) == 2
+
+
+def test_a_new_process_hashes_nothing(directories):
+    program = (
+        "import sys; from tests.ninetoothed.runtime.test_binaries import build; from triton.runtime import cache;"
+        "build(); print(cache.triton_key.cache_info().misses)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    runs = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+        for _ in range(2)
+    ]
+    assert [run.stdout.strip() for run in runs] == ["1", "0"]
