@@ -4,6 +4,7 @@ Load it with `-p` in a process of its own in which `TRITON_INTERPRET=1` was set 
 is imported. `interpret` runs one kernel so, whatever backend its launches use.
 """
 
+import dataclasses
 import functools
 import os
 
@@ -97,11 +98,16 @@ class Libdevice:
         return function
 
 
-def interpret(kernel, arguments, gpu=device.H200):
-    """Call a kernel on CPU tensors as it would be emitted for a GPU; what was emitted."""
+def interpret(kernel, arguments, gpu=device.H200, persistent=None):
+    """Call a kernel on CPU tensors as it would be emitted for a GPU; what was emitted.
+
+    persistent: whether programs take one tile after another, if that is not left to the configuration.
+    """
     launcher = launch.launcher_of(kernel)
     variant = launcher.trace(arguments, {}, gpu)
-    emitted = triton.emit(variant.program, prepared.options_of(kernel.definition, variant))
+    options = prepared.options_of(kernel.definition, variant)
+    options = options if persistent is None else dataclasses.replace(options, persistent=persistent)
+    emitted = triton.emit(variant.program, options)
     call, _ = launcher._checked(arguments, {})
     names = [parameter.name for parameter in kernel.definition.parameters]
     run(emitted, load(emitted), dict(zip(names, call.arguments)), specialise.measure(launcher.plan, call))

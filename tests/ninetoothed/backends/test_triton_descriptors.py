@@ -1,0 +1,223 @@
+"""Descriptors, persistent programs and halved epilogues: which accesses, and how they read."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+import expecttest
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+from ninetoothed.backends.triton import Options, emit
+from ninetoothed.runtime import device, launch
+from ninetoothed_ops.kernels import addmm, bmm, mm
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def halves(*shape, dtype=torch.float16):
+    return torch.empty(shape, dtype=dtype)
+
+
+def emitted(kernel, *arguments, persistent=False, without=()):
+    """Where all addresses but those of `without` are aligned."""
+    program = launch.launcher_of(kernel).trace(arguments, {}, device.H200).program
+    described = frozenset(parameter.name for parameter in program.parameters) - {*without}
+    return emit(program, Options(described=described, persistent=persistent))
+
+
+def body(text):
+    return text.source[text.source.index("@triton.jit") :]
+
+
+def described(*arguments, kernel=None, **options):
+    """The parameters that a product accesses through descriptors."""
+    kernel = kernel or mm.make()
+    return {argument.source for argument in emitted(kernel, *arguments, **options).descriptors}
+
+
+def square(n, **options):
+    return tuple(halves(n, n, **options) for _ in range(3))
+
+
+class GoldenTest(expecttest.TestCase):
+    maxDiff = None
+
+    def test_descriptors(self):
+        self.assertExpectedInline(
+            body(emitted(mm.make(), *square(4096))),
+            """\
+@triton.jit
+def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_size_1):
+    pid = tl.program_id(0)
+    rows = tl.cdiv(input_size_0, 128)
+    columns = tl.cdiv(other_size_1, 256)
+    group_size = 8 * columns
+    first_row = pid // group_size * 8
+    group_rows = tl.minimum(rows - first_row, 8)
+    pid_0 = first_row + pid % group_size % group_rows
+    pid_1 = pid % group_size // group_rows
+    accumulator = tl.zeros((128, 256), tl.float32)
+    for k in range(tl.cdiv(input_size_1, 64)):
+        input = input_desc.load([pid_0 * 128, k * 64])
+        other = other_desc.load([k * 64, pid_1 * 256])
+        accumulator = tl.dot(input, other, accumulator)
+    output_desc.store([pid_0 * 128, pid_1 * 256], accumulator.to(tl.float16))
+""",
+        )
+
+    def test_turned_operands(self):
+        a, b, c = square(4096)
+        self.assertExpectedInline(
+            body(emitted(mm.make(), a, b.mT, c.mT)),
+            """\
+@triton.jit
+def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_size_1):
+    pid = tl.program_id(0)
+    rows = tl.cdiv(input_size_0, 128)
+    columns = tl.cdiv(other_size_1, 256)
+    group_size = 8 * columns
+    first_row = pid // group_size * 8
+    group_rows = tl.minimum(rows - first_row, 8)
+    pid_0 = first_row + pid % group_size % group_rows
+    pid_1 = pid % group_size // group_rows
+    accumulator = tl.zeros((128, 256), tl.float32)
+    for k in range(tl.cdiv(input_size_1, 64)):
+        input = input_desc.load([pid_0 * 128, k * 64])
+        other = tl.trans(other_desc.load([pid_1 * 256, k * 64]))
+        accumulator = tl.dot(input, other, accumulator)
+    output_desc.store([pid_1 * 256, pid_0 * 128], tl.trans(accumulator.to(tl.float16)))
+""",
+        )
+
+    def test_persistent_programs_store_in_halves(self):
+        e, a, b = square(4096)
+        kernel = addmm.make()
+        self.assertExpectedInline(
+            body(emitted(kernel, e, a, b, 2.0, 0.5, halves(4096, 4096), persistent=True)),
+            """\
+@triton.jit
+def addmm(mat1_desc, mat2_desc, input_desc, output_desc, beta, alpha, input_size_0, input_size_1, mat1_size_1):
+    rows = tl.cdiv(input_size_0, 128)
+    columns = tl.cdiv(input_size_1, 256)
+    for pid in tl.range(tl.program_id(0), rows * columns, tl.num_programs(0), flatten=True):
+        group_size = 8 * columns
+        first_row = pid // group_size * 8
+        group_rows = tl.minimum(rows - first_row, 8)
+        pid_0 = first_row + pid % group_size % group_rows
+        pid_1 = pid % group_size // group_rows
+        accumulator = tl.zeros((128, 256), tl.float32)
+        for k in range(tl.cdiv(mat1_size_1, 64)):
+            mat1 = mat1_desc.load([pid_0 * 128, k * 64])
+            mat2 = mat2_desc.load([k * 64, pid_1 * 256])
+            accumulator = tl.dot(mat1, mat2, accumulator)
+        input = input_desc.load([pid_0 * 128, pid_1 * 256])
+        left, right = tl.split(tl.permute(tl.reshape(accumulator, (128, 2, 128)), (0, 2, 1)))
+        output = beta * input.to(tl.float32) + alpha * left
+        output_desc.store([pid_0 * 128, pid_1 * 256], output.to(tl.float16))
+        input = input_desc.load([pid_0 * 128, pid_1 * 256 + 128])
+        output = beta * input.to(tl.float32) + alpha * right
+        output_desc.store([pid_0 * 128, pid_1 * 256 + 128], output.to(tl.float16))
+""",
+        )
+
+    def test_batches_and_what_is_not_aligned(self):
+        arguments = (halves(4, 2048, 2048), halves(4, 2048, 2048), halves(4, 2048, 2048))
+        self.assertExpectedInline(
+            body(emitted(bmm.make(), *arguments, without=("output",))),
+            """\
+@triton.jit
+def bmm(input_desc, other_desc, output_ptr, input_size_1, input_size_2, other_size_2, output_stride_0, output_stride_1):
+    pid = tl.program_id(0)
+    rows = tl.cdiv(input_size_1, 128)
+    columns = tl.cdiv(other_size_2, 256)
+    tile = pid % (rows * columns)
+    group_size = 8 * columns
+    first_row = tile // group_size * 8
+    group_rows = tl.minimum(rows - first_row, 8)
+    pid_1 = first_row + tile % group_size % group_rows
+    pid_2 = tile % group_size // group_rows
+    pid_0 = pid // (rows * columns)
+    accumulator = tl.zeros((128, 256), tl.float32)
+    for k in range(tl.cdiv(input_size_2, 64)):
+        input = tl.reshape(input_desc.load([pid_0, pid_1 * 128, k * 64]), (128, 64))
+        other = tl.reshape(other_desc.load([pid_0, k * 64, pid_2 * 256]), (64, 256))
+        accumulator = tl.dot(input, other, accumulator)
+    output_index_1 = pid_1 * 128 + tl.arange(0, 128)
+    output_index_2 = pid_2 * 256 + tl.arange(0, 256)
+    tl.store(
+        output_ptr + pid_0 * output_stride_0 + output_index_1[:, None] * output_stride_1 + output_index_2[None, :],
+        accumulator.to(tl.float16),
+        mask=(output_index_1[:, None] < input_size_1) & (output_index_2[None, :] < other_size_2),
+    )
+""",
+        )
+
+
+class TestWhichAccesses:
+    def test_rows_of_whole_16_bytes(self):
+        assert described(*square(4096)) == {"input", "other", "output"}
+        assert described(*square(4104)) == {"input", "other", "output"}
+        assert described(*square(1000, dtype=torch.bfloat16)) == {"input", "other", "output"}
+        assert described(*square(4095)) == described(*square(4100)) == set()
+
+    def test_slices(self):
+        a, b, c = square(4096)
+        assert described(halves(4096, 4104)[:, :4096], b, c) == {"input", "other", "output"}
+        assert described(halves(4096, 4100)[:, :4096], b, c) == {"other", "output"}
+        assert described(halves(4096, 8192)[:, ::2], b, c) == {"other", "output"}
+
+    def test_addresses(self):
+        assert described(*square(4096), without=("other",)) == {"input", "output"}
+
+    def test_float32_is_left_to_the_threads(self):
+        assert described(*square(4096, dtype=torch.float32)) == set()
+
+    def test_what_is_repeated_or_padded_otherwise(self):
+        _, a, b = square(4096)
+        bias, c = halves(4096).expand(4096, 4096), halves(4096, 4096)
+        assert described(bias, a, b, 1.0, 1.0, c, kernel=addmm.make()) == {"mat1", "mat2", "output"}
+        ones = ninetoothed.make(mm.arrangement, mm.application, (Tensor(2, other=1), Tensor(2), Tensor(2)))
+        assert described(a, b, c, kernel=ones) == {"other", "output"}
+
+    def test_what_is_read_and_written(self):
+        def arrangement(input, other, output):
+            return mm.arrangement(input, other, output)
+
+        def accumulate(input, other, output):
+            accumulator = ntl.cast(output, ntl.float32)
+            for k in range(input.shape[0]):
+                accumulator += ntl.dot(input[k], other[k])
+            output = accumulator
+
+        kernel = ninetoothed.make(arrangement, accumulate, tuple(Tensor(2) for _ in range(3)))
+        assert described(*square(4096), kernel=kernel) == {"input", "other"}
+        assert not emitted(kernel, *square(4096), persistent=True).persistent
+
+    def test_only_where_asked_for(self):
+        assert not emit(launch.launcher_of(mm.make()).trace(square(4096), {}, device.H200).program).descriptors
+
+
+def test_how_many_programs():
+    text = emitted(mm.make(), *square(4096), persistent=True)
+    sizes = {name: 4096 for extent in text.grid for name in extent.variables}
+    assert text.programs(sizes) == 32 * 16 and text.programs(sizes, 132) == 132 and text.programs(sizes, 1000) == 512
+    assert emitted(mm.make(), *square(4096)).programs(sizes, 132) == 512
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
+def test_interpreted(tmp_path):
+    command = [sys.executable, "-m", "tests.ninetoothed.backends.interpret_descriptors"]
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "NINETOOTHED_CACHE_DIR": str(tmp_path),
+    }
+    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]

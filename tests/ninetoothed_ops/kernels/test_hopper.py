@@ -1,0 +1,105 @@
+"""What products compile to for Hopper, which need not be there: the copy engine, wgmma, no spills, and a short loop."""
+
+import dataclasses
+import importlib
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import tasks
+from ninetoothed.runtime import config, device, launch, prepared
+from tests.ninetoothed_ops.kernels import calls
+
+triton = pytest.importorskip("triton")
+
+PRODUCTS = ("addmm", "bmm", "mm", "sdpa")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+
+
+def compiled(kernel, arguments, monkeypatch=None, blocks=(), **changes):
+    """As a call on an H200 compiles, but for some fields of the configuration, and `blocks` in the order of the names."""
+
+    def changed(*given):
+        best = candidates(*given)[0]
+        meta = zip(sorted(best.blocks), blocks, strict=True) if blocks else best.meta
+        return (dataclasses.replace(best, meta=tuple(meta), **changes),)
+
+    candidates = config.candidates
+    if monkeypatch is not None:
+        monkeypatch.setattr(config, "candidates", changed)
+    launcher = launch.Launcher(kernel.definition)
+    return prepared.Launch.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
+
+
+def loops(sass):
+    """The instructions of each loop, by its backward branch, with how many of them multiply matrices."""
+    instructions, labels = [], {}
+    for line in map(str.strip, sass.splitlines()):
+        label = re.match(r"(\.L_x_\d+):", line)
+        if label:
+            labels[label.group(1)] = len(instructions)
+        elif re.match(r"/\*[0-9a-f]{4,}\*/", line):
+            instructions.append(line)
+    for end, line in enumerate(instructions):
+        target = re.search(r"BRA.*`\((\.L_x_\d+)\)", line)
+        start = labels.get(target.group(1)) if target else None
+        if start is not None and start <= end:
+            inside = instructions[start : end + 1]
+            yield len(inside), sum("HGMMA" in each for each in inside)
+
+
+def main_loop(sass):
+    """The instructions of the first loop that multiplies matrices."""
+    return next(count for count, products in loops(sass) if products)
+
+
+def twin(name, monkeypatch):
+    """The machine code of the hand-written kernel in its first configuration, and that configuration."""
+    from benchmarks.twins import launch as launcher
+    from tests.benchmarks.test_twins import Recorder
+
+    module = importlib.import_module(f"benchmarks.twins.{name}")
+    recorder = Recorder(module.kernel)
+    monkeypatch.setattr(module, "kernel", recorder)
+    args, kwargs = tasks.load(name).cases["paper"](lambda *shape: torch.empty(shape, dtype=torch.half, device="meta"))
+    getattr(launcher, name)(*args, **kwargs)
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "kernel.cubin"
+        file.write_bytes(recorder.compile(90).asm["cubin"])
+        command = [triton.knobs.nvidia.nvdisasm.path, "-c", str(file)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout, recorder.values
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16), ids=("float16", "bfloat16"))
+def test_as_configured(name, dtype):
+    kernel = compiled(*calls.large(name, dtype))
+    assert "wgmma" in kernel.asm["ptx"] and "cp.async.bulk.tensor" in kernel.asm["ptx"]
+    assert kernel.spills == 0 and kernel.shared <= device.H200.shared_memory
+    assert kernel.emitted.persistent == (name != "sdpa")
+
+
+@pytest.mark.parametrize("name", ("addmm", "bmm", "mm"))
+def test_the_loop_is_as_short_as_one_by_hand(name, monkeypatch):
+    sass, values = twin(name, monkeypatch)
+    assert (values["BLOCK_SIZE_M"], values["BLOCK_SIZE_N"], values["BLOCK_SIZE_K"]) == (128, 256, 64)
+    own = main_loop(compiled(*calls.large(name), monkeypatch, programs=0).sass())
+    assert own <= 1.1 * main_loop(sass), f"{own} instructions, and {main_loop(sass)} in the hand-written kernel"
+
+
+def test_the_loop_of_attention_is_as_short_as_one_by_hand(monkeypatch):
+    sass, values = twin("sdpa", monkeypatch)
+    kernel, arguments = calls.large("sdpa")
+    arguments = (*arguments[:-1], values["IS_CAUSAL"])
+    blocks = values["BLOCK_SIZE_M"], values["BLOCK_SIZE_N"]
+    options = {"num_warps": values["num_warps"], "num_stages": values["num_stages"]}
+    own = main_loop(compiled(kernel, arguments, monkeypatch, blocks, **options).sass())
+    assert own <= 1.1 * main_loop(sass), f"{own} instructions, and {main_loop(sass)} in the hand-written kernel"
