@@ -167,6 +167,9 @@ def _broken(head: str, node: ast.expr, tail: str, indent: str) -> list[str]:
     inner = indent + "    "
     if len(line) <= LINE_LENGTH:
         return [line]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_long(head, node.func, indent):
+        rest = ast.unparse(ast.Call(ast.Name(f".{node.func.attr}"), node.args, node.keywords))
+        return _broken(head, node.func.value, f"{rest}{tail}", indent)
     if isinstance(node, ast.Call):
         arguments = [_argument(argument, inner) for argument in node.args]
         arguments += [_broken(f"{item.arg}=", item.value, ",", inner) for item in node.keywords]
@@ -174,6 +177,11 @@ def _broken(head: str, node: ast.expr, tail: str, indent: str) -> list[str]:
     if isinstance(node, ast.BinOp):
         return [f"{indent}{head}(", *_chain_lines(node, inner), f"{indent}){tail}"]
     return [line]
+
+
+def _is_long(head: str, function: ast.Attribute, indent: str) -> bool:
+    """Whether a call of a method has to be broken within the object, whose line is too long already."""
+    return isinstance(function.value, ast.Call) and len(f"{indent}{head}{ast.unparse(function)}(") > LINE_LENGTH
 
 
 def _argument(node: ast.expr, indent: str) -> list[str]:

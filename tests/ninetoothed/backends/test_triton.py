@@ -317,47 +317,23 @@ def shift(x_ptr, y_ptr, x_size_0, x_size_1, y_size_0, x_stride_0):
             body(mm.make().source(half, half, half, gpu=device.H200).text),
             """\
 @triton.jit
-def mm(
-    input_ptr,
-    other_ptr,
-    output_ptr,
-    input_size_0,
-    input_size_1,
-    other_size_1,
-    input_stride_0,
-    other_stride_0,
-    output_stride_0,
-):
-    pid = tl.program_id(0)
+def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_size_1):
     rows = tl.cdiv(input_size_0, 128)
     columns = tl.cdiv(other_size_1, 256)
-    group_size = 8 * columns
-    first_row = pid // group_size * 8
-    group_rows = tl.minimum(rows - first_row, 8)
-    pid_0 = first_row + pid % group_size % group_rows
-    pid_1 = pid % group_size // group_rows
-    accumulator = tl.zeros((128, 256), tl.float32)
-    input_index_0 = pid_0 * 128 + tl.arange(0, 128)
-    input_offsets = input_index_0[:, None] * input_stride_0 + tl.arange(0, 64)[None, :]
-    other_index_1 = pid_1 * 256 + tl.arange(0, 256)
-    other_offsets = tl.arange(0, 64)[:, None] * other_stride_0 + other_index_1[None, :]
-    for k in range(tl.cdiv(input_size_1, 64)):
-        input = tl.load(
-            input_ptr + k * 64 + input_offsets,
-            mask=(input_index_0[:, None] < input_size_0) & (tl.arange(0, 64)[None, :] < input_size_1 - k * 64),
-            other=0.0,
-        )
-        other = tl.load(
-            other_ptr + k * 64 * other_stride_0 + other_offsets,
-            mask=(other_index_1[None, :] < other_size_1) & (tl.arange(0, 64)[:, None] < input_size_1 - k * 64),
-            other=0.0,
-        )
-        accumulator = tl.dot(input, other, accumulator)
-    tl.store(
-        output_ptr + input_index_0[:, None] * output_stride_0 + other_index_1[None, :],
-        accumulator.to(tl.float16),
-        mask=(input_index_0[:, None] < input_size_0) & (other_index_1[None, :] < other_size_1),
-    )
+    for pid in tl.range(tl.program_id(0), rows * columns, tl.num_programs(0), flatten=True):
+        group_size = 8 * columns
+        first_row = pid // group_size * 8
+        group_rows = tl.minimum(rows - first_row, 8)
+        pid_0 = first_row + pid % group_size % group_rows
+        pid_1 = pid % group_size // group_rows
+        accumulator = tl.zeros((128, 256), tl.float32)
+        for k in range(tl.cdiv(input_size_1, 64)):
+            input = input_desc.load([pid_0 * 128, k * 64])
+            other = other_desc.load([k * 64, pid_1 * 256])
+            accumulator = tl.dot(input, other, accumulator)
+        left, right = tl.split(tl.permute(tl.reshape(accumulator, (128, 2, 128)), (0, 2, 1)))
+        output_desc.store([pid_0 * 128, pid_1 * 256], left.to(tl.float16))
+        output_desc.store([pid_0 * 128, pid_1 * 256 + 128], right.to(tl.float16))
 """,
         )
 

@@ -41,56 +41,27 @@ def add(input_ptr, other_ptr, alpha, output_ptr, input_size_0):
             """\
 # num_warps=8, num_stages=3
 @triton.jit
-def addmm(
-    input_ptr,
-    mat1_ptr,
-    mat2_ptr,
-    beta,
-    alpha,
-    output_ptr,
-    input_size_0,
-    input_size_1,
-    mat1_size_0,
-    mat1_size_1,
-    mat2_size_1,
-    input_stride_0,
-    mat1_stride_0,
-    mat2_stride_0,
-    output_stride_0,
-):
-    pid = tl.program_id(0)
+def addmm(mat1_desc, mat2_desc, input_desc, output_desc, beta, alpha, input_size_0, input_size_1, mat1_size_1):
     rows = tl.cdiv(input_size_0, 128)
     columns = tl.cdiv(input_size_1, 256)
-    group_size = 8 * columns
-    first_row = pid // group_size * 8
-    group_rows = tl.minimum(rows - first_row, 8)
-    pid_0 = first_row + pid % group_size % group_rows
-    pid_1 = pid % group_size // group_rows
-    accumulator = tl.zeros((128, 256), tl.float32)
-    mat1_index_0 = pid_0 * 128 + tl.arange(0, 128)
-    mat1_offsets = mat1_index_0[:, None] * mat1_stride_0 + tl.arange(0, 64)[None, :]
-    mat2_index_1 = pid_1 * 256 + tl.arange(0, 256)
-    mat2_offsets = tl.arange(0, 64)[:, None] * mat2_stride_0 + mat2_index_1[None, :]
-    for k in range(tl.cdiv(mat1_size_1, 64)):
-        mat1 = tl.load(
-            mat1_ptr + k * 64 + mat1_offsets,
-            mask=(mat1_index_0[:, None] < mat1_size_0) & (tl.arange(0, 64)[None, :] < mat1_size_1 - k * 64),
-            other=0.0,
-        )
-        mat2 = tl.load(
-            mat2_ptr + k * 64 * mat2_stride_0 + mat2_offsets,
-            mask=(mat2_index_1[None, :] < mat2_size_1) & (tl.arange(0, 64)[:, None] < mat1_size_1 - k * 64),
-            other=0.0,
-        )
-        accumulator = tl.dot(mat1, mat2, accumulator)
-    mask = (mat1_index_0[:, None] < input_size_0) & (mat2_index_1[None, :] < input_size_1)
-    input = tl.load(input_ptr + mat1_index_0[:, None] * input_stride_0 + mat2_index_1[None, :], mask=mask)
-    output = beta * input.to(tl.float32) + alpha * accumulator
-    tl.store(
-        output_ptr + mat1_index_0[:, None] * output_stride_0 + mat2_index_1[None, :],
-        output.to(tl.float16),
-        mask=mask,
-    )
+    for pid in tl.range(tl.program_id(0), rows * columns, tl.num_programs(0), flatten=True):
+        group_size = 8 * columns
+        first_row = pid // group_size * 8
+        group_rows = tl.minimum(rows - first_row, 8)
+        pid_0 = first_row + pid % group_size % group_rows
+        pid_1 = pid % group_size // group_rows
+        accumulator = tl.zeros((128, 256), tl.float32)
+        for k in range(tl.cdiv(mat1_size_1, 64)):
+            mat1 = mat1_desc.load([pid_0 * 128, k * 64])
+            mat2 = mat2_desc.load([k * 64, pid_1 * 256])
+            accumulator = tl.dot(mat1, mat2, accumulator)
+        input = input_desc.load([pid_0 * 128, pid_1 * 256])
+        left, right = tl.split(tl.permute(tl.reshape(accumulator, (128, 2, 128)), (0, 2, 1)))
+        output = beta * input.to(tl.float32) + alpha * left
+        output_desc.store([pid_0 * 128, pid_1 * 256], output.to(tl.float16))
+        input = input_desc.load([pid_0 * 128, pid_1 * 256 + 128])
+        output = beta * input.to(tl.float32) + alpha * right
+        output_desc.store([pid_0 * 128, pid_1 * 256 + 128], output.to(tl.float16))
 """,
         )
 
@@ -100,52 +71,25 @@ def addmm(
             """\
 # num_warps=8, num_stages=3
 @triton.jit
-def bmm(
-    input_ptr,
-    other_ptr,
-    output_ptr,
-    input_size_1,
-    input_size_2,
-    other_size_2,
-    input_stride_0,
-    input_stride_1,
-    other_stride_0,
-    other_stride_1,
-    output_stride_0,
-    output_stride_1,
-):
-    pid = tl.program_id(0)
+def bmm(input_desc, other_desc, output_desc, input_size_0, input_size_1, input_size_2, other_size_2):
     rows = tl.cdiv(input_size_1, 128)
     columns = tl.cdiv(other_size_2, 256)
-    tile = pid % (rows * columns)
-    group_size = 8 * columns
-    first_row = tile // group_size * 8
-    group_rows = tl.minimum(rows - first_row, 8)
-    pid_1 = first_row + tile % group_size % group_rows
-    pid_2 = tile % group_size // group_rows
-    pid_0 = pid // (rows * columns)
-    accumulator = tl.zeros((128, 256), tl.float32)
-    input_index_1 = pid_1 * 128 + tl.arange(0, 128)
-    input_offsets = pid_0 * input_stride_0 + input_index_1[:, None] * input_stride_1 + tl.arange(0, 64)[None, :]
-    other_index_2 = pid_2 * 256 + tl.arange(0, 256)
-    other_offsets = pid_0 * other_stride_0 + tl.arange(0, 64)[:, None] * other_stride_1 + other_index_2[None, :]
-    for k in range(tl.cdiv(input_size_2, 64)):
-        input = tl.load(
-            input_ptr + k * 64 + input_offsets,
-            mask=(input_index_1[:, None] < input_size_1) & (tl.arange(0, 64)[None, :] < input_size_2 - k * 64),
-            other=0.0,
-        )
-        other = tl.load(
-            other_ptr + k * 64 * other_stride_1 + other_offsets,
-            mask=(other_index_2[None, :] < other_size_2) & (tl.arange(0, 64)[:, None] < input_size_2 - k * 64),
-            other=0.0,
-        )
-        accumulator = tl.dot(input, other, accumulator)
-    tl.store(
-        output_ptr + pid_0 * output_stride_0 + input_index_1[:, None] * output_stride_1 + other_index_2[None, :],
-        accumulator.to(tl.float16),
-        mask=(input_index_1[:, None] < input_size_1) & (other_index_2[None, :] < other_size_2),
-    )
+    for pid in tl.range(tl.program_id(0), input_size_0 * rows * columns, tl.num_programs(0), flatten=True):
+        tile = pid % (rows * columns)
+        group_size = 8 * columns
+        first_row = tile // group_size * 8
+        group_rows = tl.minimum(rows - first_row, 8)
+        pid_1 = first_row + tile % group_size % group_rows
+        pid_2 = tile % group_size // group_rows
+        pid_0 = pid // (rows * columns)
+        accumulator = tl.zeros((128, 256), tl.float32)
+        for k in range(tl.cdiv(input_size_2, 64)):
+            input = tl.reshape(input_desc.load([pid_0, pid_1 * 128, k * 64]), (128, 64))
+            other = tl.reshape(other_desc.load([pid_0, k * 64, pid_2 * 256]), (64, 256))
+            accumulator = tl.dot(input, other, accumulator)
+        left, right = tl.split(tl.permute(tl.reshape(accumulator, (128, 2, 128)), (0, 2, 1)))
+        output_desc.store([pid_0, pid_1 * 128, pid_2 * 256], tl.reshape(left.to(tl.float16), (1, 128, 128)))
+        output_desc.store([pid_0, pid_1 * 128, pid_2 * 256 + 128], tl.reshape(right.to(tl.float16), (1, 128, 128)))
 """,
         )
 
@@ -166,33 +110,30 @@ def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_siz
     accumulator = tl.zeros((64, 64), tl.float32)
     input_index = pid_1 * 64 + tl.arange(0, 64)
     input_index_0 = input_index // 144
-    input_index_2 = input_index // 12 % 12
-    input_index_3 = input_index % 12
     weight_index_0 = pid_2 * 64 + tl.arange(0, 64)
     for k in range(36):
-        input_index_1 = k * 128 + tl.arange(0, 128)
-        input_index_1_1 = input_index_1 // 9
-        input_index_2_1 = input_index_1 // 3 % 3
-        input_index_3_1 = input_index_1 % 3
+        input_index_1 = k % 4 * 128 + tl.arange(0, 128)
+        input_index_2 = k // 12 + input_index // 12 % 12
+        input_index_3 = k // 4 % 3 + input_index % 12
         input = tl.load(
             input_ptr
             + (input_index_0 * 100352 + input_index_2 * 14 + input_index_3)[:, None]
-            + (input_index_1_1 * 196 + input_index_2_1 * 14 + input_index_3_1)[None, :],
+            + input_index_1[None, :] * 196,
             mask=input_index[:, None] < input_size_0 * 144,
             other=0.0,
         )
         weight = tl.load(
-            weight_ptr
-            + weight_index_0[None, :] * 4608
-            + (input_index_1_1 * 9 + input_index_2_1 * 3 + input_index_3_1)[:, None],
+            weight_ptr + k // 12 * 3 + k // 4 % 3 + weight_index_0[None, :] * 4608 + input_index_1[:, None] * 9,
         )
         accumulator = tl.dot(input, weight, accumulator)
     mask = input_index[:, None] < output_size_0 * 144
     bias = tl.load(tl.broadcast_to(bias_ptr + weight_index_0[None, :], (64, 64)), mask=mask)
     output = (1.0 * bias).to(tl.float32) + 1.0 * accumulator
+    output_index_2 = input_index // 12 % 12
+    output_index_3 = input_index % 12
     tl.store(
         output_ptr
-        + (input_index_0 * 73728 + input_index_2 * 12 + input_index_3)[:, None]
+        + (input_index_0 * 73728 + output_index_2 * 12 + output_index_3)[:, None]
         + weight_index_0[None, :] * 144,
         output.to(tl.float16),
         mask=mask,
@@ -206,47 +147,23 @@ def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_siz
             """\
 # num_warps=8, num_stages=3
 @triton.jit
-def mm(
-    input_ptr,
-    other_ptr,
-    output_ptr,
-    input_size_0,
-    input_size_1,
-    other_size_1,
-    input_stride_0,
-    other_stride_0,
-    output_stride_0,
-):
-    pid = tl.program_id(0)
+def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_size_1):
     rows = tl.cdiv(input_size_0, 128)
     columns = tl.cdiv(other_size_1, 256)
-    group_size = 8 * columns
-    first_row = pid // group_size * 8
-    group_rows = tl.minimum(rows - first_row, 8)
-    pid_0 = first_row + pid % group_size % group_rows
-    pid_1 = pid % group_size // group_rows
-    accumulator = tl.zeros((128, 256), tl.float32)
-    input_index_0 = pid_0 * 128 + tl.arange(0, 128)
-    input_offsets = input_index_0[:, None] * input_stride_0 + tl.arange(0, 64)[None, :]
-    other_index_1 = pid_1 * 256 + tl.arange(0, 256)
-    other_offsets = tl.arange(0, 64)[:, None] * other_stride_0 + other_index_1[None, :]
-    for k in range(tl.cdiv(input_size_1, 64)):
-        input = tl.load(
-            input_ptr + k * 64 + input_offsets,
-            mask=(input_index_0[:, None] < input_size_0) & (tl.arange(0, 64)[None, :] < input_size_1 - k * 64),
-            other=0.0,
-        )
-        other = tl.load(
-            other_ptr + k * 64 * other_stride_0 + other_offsets,
-            mask=(other_index_1[None, :] < other_size_1) & (tl.arange(0, 64)[:, None] < input_size_1 - k * 64),
-            other=0.0,
-        )
-        accumulator = tl.dot(input, other, accumulator)
-    tl.store(
-        output_ptr + input_index_0[:, None] * output_stride_0 + other_index_1[None, :],
-        accumulator.to(tl.float16),
-        mask=(input_index_0[:, None] < input_size_0) & (other_index_1[None, :] < other_size_1),
-    )
+    for pid in tl.range(tl.program_id(0), rows * columns, tl.num_programs(0), flatten=True):
+        group_size = 8 * columns
+        first_row = pid // group_size * 8
+        group_rows = tl.minimum(rows - first_row, 8)
+        pid_0 = first_row + pid % group_size % group_rows
+        pid_1 = pid % group_size // group_rows
+        accumulator = tl.zeros((128, 256), tl.float32)
+        for k in range(tl.cdiv(input_size_1, 64)):
+            input = input_desc.load([pid_0 * 128, k * 64])
+            other = other_desc.load([k * 64, pid_1 * 256])
+            accumulator = tl.dot(input, other, accumulator)
+        left, right = tl.split(tl.permute(tl.reshape(accumulator, (128, 2, 128)), (0, 2, 1)))
+        output_desc.store([pid_0 * 128, pid_1 * 256], left.to(tl.float16))
+        output_desc.store([pid_0 * 128, pid_1 * 256 + 128], right.to(tl.float16))
 """,
         )
 
@@ -272,7 +189,7 @@ def rms_norm(input_ptr, weight_ptr, eps, output_ptr, input_size_1):
         self.assertExpectedInline(
             emitted("rope"),
             """\
-# num_warps=4, num_stages=3
+# num_warps=8, num_stages=3
 @triton.jit
 def rope(
     input_ptr,
@@ -280,86 +197,36 @@ def rope(
     cos_ptr,
     output_ptr,
     input_size_1,
-    input_size_2,
-    input_size_3,
-    sin_size_2,
-    output_size_3,
     input_stride_0,
-    input_stride_1,
-    input_stride_2,
     sin_stride_0,
-    sin_stride_1,
     cos_stride_0,
-    cos_stride_1,
     output_stride_0,
-    output_stride_1,
-    output_stride_2,
 ):
     pid = tl.program_id(0)
     pid_0 = pid // input_size_1
     pid_1 = pid % input_size_1
-    input_index_3 = tl.arange(0, 32) * 2
-    input = tl.load(
-        input_ptr
-        + pid_0 * input_stride_0
-        + pid_1 * input_stride_1
-        + tl.arange(0, 64)[:, None] * input_stride_2
-        + input_index_3[None, :],
-        mask=(
-            (0 < tl.maximum(input_size_3 + 2 - sin_size_2 * 2, 0))
-            & (tl.arange(0, 64)[:, None] < input_size_2)
-            & (tl.arange(0, 32)[None, :] < sin_size_2)
-        ),
-        other=0.0,
-    )
-    even = input.to(tl.float32)
-    input_index_3_1 = 1 + tl.arange(0, 32) * 2
-    input = tl.load(
-        input_ptr
-        + pid_0 * input_stride_0
-        + pid_1 * input_stride_1
-        + tl.arange(0, 64)[:, None] * input_stride_2
-        + input_index_3_1[None, :],
-        mask=(
-            (tl.arange(0, 64)[:, None] < input_size_2)
-            & (tl.arange(0, 32)[None, :] < sin_size_2)
-            & (1 < tl.maximum(input_size_3 + 2 - sin_size_2 * 2, 0))
-            & (input_index_3_1[None, :] < input_size_3)
-        ),
-        other=0.0,
-    )
-    odd = input.to(tl.float32)
-    mask = tl.arange(0, 32) < sin_size_2
-    sin = tl.load(sin_ptr + pid_0 * sin_stride_0 + pid_1 * sin_stride_1 + tl.arange(0, 32), mask=mask, other=0.0)
+    sin = tl.load(sin_ptr + pid_0 * sin_stride_0 + pid_1 * 32 + tl.arange(0, 32))
     sine = sin.to(tl.float32)
-    cos = tl.load(cos_ptr + pid_0 * cos_stride_0 + pid_1 * cos_stride_1 + tl.arange(0, 32), mask=mask, other=0.0)
+    cos = tl.load(cos_ptr + pid_0 * cos_stride_0 + pid_1 * 32 + tl.arange(0, 32))
     cosine = cos.to(tl.float32)
-    tl.store(
-        output_ptr
-        + pid_0 * output_stride_0
-        + pid_1 * output_stride_1
-        + tl.arange(0, 64)[:, None] * output_stride_2
-        + input_index_3[None, :],
-        (even * cosine[None, :] - odd * sine[None, :]).to(tl.float16),
-        mask=(
-            (0 < tl.maximum(output_size_3 + 2 - sin_size_2 * 2, 0))
-            & (tl.arange(0, 64)[:, None] < input_size_2)
-            & (tl.arange(0, 32)[None, :] < sin_size_2)
-        ),
+    mask = tl.arange(0, 64)[:, None] < 48
+    input = tl.load(
+        input_ptr + pid_0 * input_stride_0 + pid_1 * 3072 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
+        mask=mask,
+        other=0.0,
     )
+    even, odd = tl.split(tl.reshape(input.to(tl.float32), (64, 32, 2)))
     tl.store(
         output_ptr
         + pid_0 * output_stride_0
-        + pid_1 * output_stride_1
-        + tl.arange(0, 64)[:, None] * output_stride_2
-        + input_index_3_1[None, :],
-        (even * sine[None, :] + odd * cosine[None, :]).to(tl.float16),
-        mask=(
-            (tl.arange(0, 64)[:, None] < input_size_2)
-            & (tl.arange(0, 32)[None, :] < sin_size_2)
-            & (1 < tl.maximum(output_size_3 + 2 - sin_size_2 * 2, 0))
-            & (input_index_3_1[None, :] < output_size_3)
-        ),
+        + pid_1 * 3072
+        + tl.arange(0, 64)[:, None] * 64
+        + tl.arange(0, 64)[None, :],
+        tl.reshape(
+            tl.join(even * cosine[None, :] - odd * sine[None, :], even * sine[None, :] + odd * cosine[None, :]),
+            64, 64,
+        ).to(tl.float16),
+        mask=mask,
     )
 """,
         )
@@ -370,72 +237,34 @@ def rope(
             """\
 # num_warps=4, num_stages=3
 @triton.jit
-def sdpa(
-    query_ptr,
-    key_ptr,
-    value_ptr,
-    scale,
-    output_ptr,
-    query_size_1,
-    query_size_2,
-    key_size_1,
-    key_size_2,
-    query_stride_0,
-    query_stride_1,
-    key_stride_0,
-    key_stride_1,
-    value_stride_0,
-    value_stride_1,
-    output_stride_0,
-    output_stride_1,
-):
+def sdpa(query_desc, key_desc, value_desc, output_desc, scale, query_size_2, key_size_2):
     pid = tl.program_id(0)
-    extent = tl.cdiv(query_size_2, 128)
-    pid_0 = pid // (query_size_1 * extent)
-    pid_1 = pid // extent % query_size_1
+    extent = tl.cdiv(query_size_2, 64)
+    pid_0 = pid // (48 * extent)
+    pid_1 = pid // extent % 48
     pid_2 = pid % extent
-    index = pid_2 * 128 + tl.arange(0, 128)
+    index = pid_2 * 64 + tl.arange(0, 64)
     first = tl.min(index)
-    numerator = tl.minimum(first + 1, key_size_2)
-    whole = numerator >> 6
-    stop = tl.minimum(first + 128, key_size_2)
-    mask = index[:, None] < query_size_2
-    query = tl.load(
-        query_ptr + pid_0 * query_stride_0 + pid_1 * query_stride_1 + index[:, None] * 64 + tl.arange(0, 64)[None, :],
-        mask=mask,
-        other=0.0,
-    )
-    total = tl.zeros((128,), tl.float32)
-    accumulator = tl.zeros((128, 64), tl.float32)
-    peak = tl.full((128,), float("-inf"), tl.float32)
-    key_offsets = (
-        pid_0 * key_stride_0
-        + pid_1 // (query_size_1 // key_size_1) * key_stride_1
-        + tl.arange(0, 64)[:, None] * 64
-        + tl.arange(0, 64)[None, :]
-    )
-    value_offsets = (
-        pid_0 * value_stride_0
-        + pid_1 // (query_size_1 // key_size_1) * value_stride_1
-        + tl.arange(0, 64)[:, None] * 64
-        + tl.arange(0, 64)[None, :]
-    )
+    whole = tl.minimum((first + 1) // 64, key_size_2 // 64)
+    stop = tl.minimum(first + 64, key_size_2)
+    query = tl.reshape(query_desc.load([pid_0, pid_1, pid_2 * 64, 0]), (64, 64))
+    total = tl.zeros((64,), tl.float32)
+    accumulator = tl.zeros((64, 64), tl.float32)
+    peak = tl.full((64,), float("-inf"), tl.float32)
     for j in range(whole):
-        mask_1 = tl.arange(0, 64)[:, None] < key_size_2 - j * 64
-        key = tl.load(key_ptr + j * 64 * 64 + key_offsets, mask=mask_1, other=0.0)
+        key = tl.reshape(key_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         scores = tl.dot(query, tl.trans(key))
         new_peak = tl.maximum(peak, tl.max(scores, axis=1))
         factor = scale * 1.4426950408889634
         decay = tl.exp2(peak * factor - new_peak * factor)
         weights = tl.exp2(scores * factor - (new_peak * factor)[:, None])
         total = total * decay + tl.sum(weights, axis=1)
-        value = tl.load(value_ptr + j * 64 * 64 + value_offsets, mask=mask_1, other=0.0)
+        value = tl.reshape(value_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         accumulator = tl.dot(weights.to(tl.float16), value, accumulator * decay[:, None])
         peak = new_peak
-    numerator_1 = stop + 64 - 1
-    for j in range(whole, numerator_1 >> 6):
-        mask_1 = (j >= 0) & (tl.arange(0, 64)[:, None] < key_size_2 - j * 64)
-        key = tl.load(key_ptr + j * 64 * 64 + key_offsets, mask=mask_1, other=0.0)
+    numerator = stop + 64 - 1
+    for j in range(whole, numerator >> 6):
+        key = tl.reshape(key_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         scores = tl.dot(query, tl.trans(key))
         index_1 = j * 64 + tl.arange(0, 64)
         columns = index_1[None, :]
@@ -447,19 +276,11 @@ def sdpa(
         decay = tl.exp2(peak * factor - new_peak * factor)
         weights = tl.exp2(scores * factor - (new_peak * factor)[:, None])
         total = total * decay + tl.sum(weights, axis=1)
-        value = tl.load(value_ptr + j * 64 * 64 + value_offsets, mask=mask_1, other=0.0)
+        value = tl.reshape(value_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         accumulator = tl.dot(weights.to(tl.float16), value, accumulator * decay[:, None])
         peak = new_peak
     output = accumulator / tl.where(total == 0.0, 1.0, total)[:, None]
-    tl.store(
-        output_ptr
-        + pid_0 * output_stride_0
-        + pid_1 * output_stride_1
-        + index[:, None] * 64
-        + tl.arange(0, 64)[None, :],
-        output.to(tl.float16),
-        mask=mask,
-    )
+    output_desc.store([pid_0, pid_1, pid_2 * 64, 0], tl.reshape(output.to(tl.float16), (1, 1, 64, 64)))
 """,
         )
 

@@ -25,7 +25,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def compiled(kernel, arguments, monkeypatch=None, blocks=(), **changes):
-    """As a call on an H200 compiles, but for some fields of the configuration, and `blocks` in the order of the names."""
+    """As a call on an H200 compiles, but for some fields of the configuration, and `blocks` in order of their names."""
 
     def changed(*given):
         best = candidates(*given)[0]
