@@ -186,6 +186,8 @@ def _is_long(head: str, function: ast.Attribute, indent: str) -> bool:
 
 def _argument(node: ast.expr, indent: str) -> list[str]:
     """A positional argument, which needs no parentheses to be broken at its operators."""
+    if isinstance(node, ast.Tuple):
+        return [f"{indent}{ast.unparse(node)},"]
     lines = _broken("", node, ",", indent)
     if len(lines) == 1 or not isinstance(node, ast.BinOp):
         return lines

@@ -224,7 +224,7 @@ def rope(
         + tl.arange(0, 64)[None, :],
         tl.reshape(
             tl.join(even * cosine[None, :] - odd * sine[None, :], even * sine[None, :] + odd * cosine[None, :]),
-            64, 64,
+            (64, 64),
         ).to(tl.float16),
         mask=mask,
     )
