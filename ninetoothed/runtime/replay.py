@@ -7,8 +7,8 @@ and launches the same kernels on it. What lies between, checks and views of the 
     output = allocate(x, dim)                                          Allocation((4, 8), (8, 1), float32, cuda:0)
     kernel(x.movedim(dim, -1), output.movedim(dim, -1))       ->       Launch(found, (x + 0 bytes, output + 0 bytes))
 
-A recording is made only of a call of which this is all: one that copies, computes, reads a value or launches a kernel
-on memory from elsewhere is never recorded, and runs as it is each time.
+Copies from tensor to tensor are repeated, too. A recording is made only of a call of which this is all: one that
+computes in PyTorch, reads a value or launches a kernel on memory from elsewhere runs as it is each time.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 _EMPTY = frozenset(
     {f"aten::{name}" for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")}
 )
+_COPIES = frozenset({"aten::clone", "aten::_to_copy"})
 _empty_strided = torch.empty_strided
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
 
@@ -63,26 +64,56 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class View:
+    """A view of the argument or allocation of this number, whose elements start `start` elements after its own."""
+
+    number: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    start: int
+
+    def of(self, tensors: list[torch.Tensor]) -> torch.Tensor:
+        base = tensors[self.number]
+        if self.start == 0 and base.shape == self.size and base.stride() == self.stride:
+            return base
+        return base.as_strided(self.size, self.stride, base.storage_offset() + self.start)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of elements that a call makes, converted where types differ."""
+
+    source: View
+    target: View
+
+    def run(self, tensors: list[torch.Tensor]) -> None:
+        self.target.of(tensors).copy_(self.source.of(tensors))
+
+
+@dataclass(frozen=True)
 class Recording:
     """All that a call does. Numbers of allocations follow those of the arguments; the first `outputs` are returned."""
 
     allocations: tuple[Allocation, ...]
-    launches: tuple[Launch, ...]
+    steps: tuple[Launch | Copy, ...]
     outputs: int | None
     precision: str | None
 
-    def run(self, raw: list):
-        """Do it for arguments at these addresses, and return what the call returns."""
+    def run(self, args: tuple, raw: list):
+        """Do it for arguments, which lie at these addresses, and return what the call returns."""
         made = []
         for each in self.allocations:
             tensor = _empty_strided(each.size, each.stride, dtype=each.dtype, device=each.device)
             made.append(tensor)
             raw.append(tensor.data_ptr())
-        for launch in self.launches:
-            passed = launch.values.copy()
-            for position, number, offset in launch.places:
+        for step in self.steps:
+            if type(step) is Copy:
+                step.run([*args, *made])
+                continue
+            passed = step.values.copy()
+            for position, number, offset in step.places:
                 passed[position] = raw[number] + offset
-            launch.found.run((), passed)
+            step.found.run((), passed)
         return made[0] if self.outputs is None else tuple(made[: self.outputs])
 
 
@@ -100,10 +131,12 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         # By identity, since several arguments may lie in one storage; the tensors are kept so that they keep it.
         self._places = {id(tensor): (tensor, number, 0) for number, tensor in tensors.items()}
+        self._types = {number: tensor.dtype for number, tensor in tensors.items()}
         self._next = first
         self.allocations: list[Allocation] = []
-        self.launches: list[Launch] = []
+        self.steps: list[Launch | Copy] = []
         self.launchers: list[Any] = []
+        self.precision: str | None = None
         self.fits = True
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -111,9 +144,15 @@ class Recorder(TorchDispatchMode):
             result = function.decompose(*args, **(kwargs or {}))
         if result is NotImplemented:
             result = function(*args, **(kwargs or {}))
-            if function.name().partition(".")[0] in _EMPTY:
+            name = function.name().partition(".")[0]
+            if name in _EMPTY:
                 self._allocated(result)
-            elif not function.is_view or not args or id(args[0]) not in self._places:
+            elif name in _COPIES:
+                self._allocated(result)
+                self._copied(args[0], result)
+            elif name == "aten::copy_" and len(args) > 1:
+                self._copied(args[1], args[0])
+            elif not ((function.is_view or name == "aten::_unsafe_view") and args and id(args[0]) in self._places):
                 self.fits = False
             else:
                 for view in result if isinstance(result, list | tuple) else [result]:
@@ -123,6 +162,7 @@ class Recorder(TorchDispatchMode):
     def _allocated(self, tensor: torch.Tensor) -> None:
         self.fits = self.fits and is_recordable(tensor)
         self._places[id(tensor)] = tensor, self._next, 0
+        self._types[self._next] = tensor.dtype
         self._next += 1
         self.allocations.append(Allocation.of(tensor))
 
@@ -131,6 +171,17 @@ class Recorder(TorchDispatchMode):
         if view.untyped_storage().data_ptr() != base.untyped_storage().data_ptr():
             self.fits = False
         self._places.setdefault(id(view), (view, number, offset + _start(view) - _start(base)))
+
+    def _copied(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        views = [self._view(tensor) for tensor in (source, target)]
+        self.fits = self.fits and None not in views and source.device == target.device
+        self.steps.append(Copy(*views))
+
+    def _view(self, tensor: Any) -> View | None:
+        _, number, offset = self._places.get(id(tensor), (None, None, 0))
+        if number is None or tensor.dtype != self._types[number]:
+            return None
+        return View(number, tuple(tensor.shape), tensor.stride(), offset // tensor.itemsize)
 
     def launched(self, launcher, found, args: tuple, raw: list) -> None:
         """Note a launch: what was called, what that led to, and what the kernel is passed."""
@@ -141,8 +192,9 @@ class Recorder(TorchDispatchMode):
                 places.append((position, number, offset))
         values = [None if isinstance(value, torch.Tensor) else raw[i] for i, value in enumerate(args)]
         self.fits = self.fits and found.is_replayable and all(number is not None for _, number, _ in places)
-        self.launches.append(Launch(found, values, tuple(places)))
+        self.steps.append(Launch(found, values, tuple(places)))
         self.launchers.append(launcher)
+        self.precision = self.precision or found.precision
 
 
 def is_recordable(tensor: torch.Tensor) -> bool:
@@ -175,7 +227,7 @@ class Replayed:
         if RECORDER.get() is not None:  # What another recording is about to hold must happen as it is.
             found, raw = None, None
         if type(found) is Recording:
-            return found.run(raw)
+            return found.run(flat, raw)
         if found is SEEN:
             return self._record(args, names, flat)
         output = self._allocate(*args, **kwargs)
@@ -205,9 +257,9 @@ class Replayed:
         if recorder.fits and type(output) in (torch.Tensor, tuple) and all(map(is_recordable, outputs)):
             recording = Recording(
                 (*map(Allocation.of, outputs), *recorder.allocations),
-                tuple(recorder.launches),
+                tuple(recorder.steps),
                 None if isinstance(output, torch.Tensor) else len(outputs),
-                next((each.found.precision for each in recorder.launches if each.found.precision is not None), None),
+                recorder.precision,
             )
             for launcher in recorder.launchers:
                 launcher.dependants.add(self._calls)

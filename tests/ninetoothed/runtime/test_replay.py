@@ -116,14 +116,13 @@ def test_tensors_in_one_memory_stand_for_tensors_anywhere():
     "launch",
     (
         lambda add, z, x: add(x * 2, x, 0.0, z),
-        lambda add, z, x: add(x.clone(), x, 1.0, z),
-        lambda add, z, x: add(x.double(), x, 1.0, z),
+        lambda add, z, x: add(x.view(torch.int32).clone().view(torch.float32), x, 1.0, z),
+        lambda add, z, x: add(x.double() * 2, x, 1.0, z),
         lambda add, z, x: add(x, x, x[0].item(), z),
         lambda add, z, x: add(x, torch.zeros(8), 1.0, z),
         lambda add, z, x: (add(x, x, 1.0, z), z.mul_(2)),
         lambda add, z, x: add(x, KEPT, 1.0, z),
-        lambda add, z, x: z.copy_(x),
-        lambda add, z, x: add(x, x.view(2, 4).t().reshape(8), 1.0, z),
+        lambda add, z, x: z.copy_(KEPT),
         lambda add, z, x: add(x, torch.arange(8), 1.0, z),
     ),
 )
@@ -140,6 +139,39 @@ def test_what_does_more_than_launch_is_run_each_time(launch, mode):
 
 
 KEPT = torch.randn(8)
+
+
+@pytest.mark.parametrize(
+    "launch",
+    (
+        lambda add, z, x: add(x.clone(), x, 1.0, z),
+        lambda add, z, x: add(x.double(), x, 1.0, z),
+        lambda add, z, x: z.copy_(x),
+        lambda add, z, x: z[::2].copy_(x.flatten()[1::2]) is z[1::2].copy_(x[::2]),
+        lambda add, z, x: add(x, x.view(2, 4).t().reshape(8), 1.0, z),
+        lambda add, z, x: add(x.view(2, 4).t().contiguous().view(8), x[2:4].expand(4, 2).reshape(8), 1.0, z),
+        lambda add, z, x: (z.copy_(x), add(z, x, 2.0, z), add(z.half(), z.clone(), 1.0, z)),
+        lambda add, z, x: add(_padded(x), x, 1.0, z),
+    ),
+)
+@pytest.mark.parametrize("mode", (torch.inference_mode, torch.no_grad))
+def test_copies_are_part_of_a_recording(launch, mode):
+    add = make_add()
+    function = Replayed(like, lambda z, x: launch(add, z, x))
+    with mode():
+        for _ in range(5):
+            # In a memory of its own, and within another.
+            for x in (torch.randn(8), torch.randn(32)[16:24]):
+                expected = torch.empty(8)
+                launch(add, expected, x)
+                assert torch.equal(function(x), expected)
+    assert len(recorded(function)) == 1
+
+
+def _padded(x):
+    padded = x.new_empty(4, 3)[:, :2]
+    padded.copy_(x.view(4, 2))
+    return padded.reshape(8)
 
 
 def test_memory_with_room_to_spare_is_not_recorded():
