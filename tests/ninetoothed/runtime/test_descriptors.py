@@ -1,0 +1,178 @@
+"""Descriptors on the host: made once for each address, passed as Triton would; and what does not fit a GPU."""
+
+import dataclasses
+import types
+
+import pytest
+import torch
+
+from ninetoothed.errors import ResourceError
+from ninetoothed.runtime import config, descriptors, device, launch, prepared
+from ninetoothed_ops.kernels import addmm, mm
+
+
+def halves(*shape):
+    return torch.empty(shape, dtype=torch.float16)
+
+
+def traced(kernel, *arguments):
+    launcher = launch.launcher_of(kernel)
+    variant = launcher.trace(arguments, {}, device.H200)
+    return launcher, variant, prepared.triton.emit(variant.program, prepared.options_of(launcher.definition, variant))
+
+
+class Loaded:
+    """Stands for a kernel on a device: `ready` tells what it was asked to describe."""
+
+    def __init__(self):
+        self.described, self.calls = [], []
+
+    def on(self, index):
+        return self
+
+    def ready(self, position, described):
+        self.described.append((position, described))
+        return (f"map of {int(described.base)}", *described.shape, *described.strides)
+
+    def __call__(self, programs, arguments, stream):
+        self.calls.append((programs, arguments))
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """As if there were an H200."""
+    monkeypatch.setattr(device, "current", lambda place=None: device.H200)
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7, raising=False)
+
+
+class TestLaunching:
+    def prepare(self, monkeypatch, *arguments):
+        launcher, variant, emitted = traced(mm.make(), *arguments)
+        loaded = Loaded()
+        loaded.emitted = emitted
+        monkeypatch.setattr(torch.cuda, "device", lambda place: torch.inference_mode(False))
+        call = launch.Call(arguments, ())
+        found = prepared.Launch.of(
+            launcher.definition,
+            dataclasses.replace(variant, compiled=loaded),
+            call,
+            variant.selection.values,
+            torch.device("cuda:0"),
+        )
+        return found, loaded
+
+    def test_what_is_passed(self, gpu, monkeypatch):
+        arguments = halves(4096, 512), halves(1024, 512).mT, halves(4096, 1024)
+        found, loaded = self.prepare(monkeypatch, *arguments)
+        found.run(arguments, [16, 32, 48])
+        ((programs, passed),) = loaded.calls
+        assert passed[:5] == ("map of 16", 4096, 512, 512, 1)
+        assert passed[5:10] == ("map of 32", 1024, 512, 512, 1)
+        assert passed[10:15] == ("map of 48", 4096, 1024, 1024, 1)
+        assert sorted(passed[15:]) == [512, 1024, 4096]
+        assert programs == min(found.programs, 132)
+
+    def test_once_for_each_set_of_addresses(self, gpu, monkeypatch):
+        arguments = halves(4096, 512), halves(512, 1024), halves(4096, 1024)
+        found, loaded = self.prepare(monkeypatch, *arguments)
+        for addresses in ([16, 32, 48], [16, 32, 48], [16, 32, 64], [16, 32, 48]):
+            found.run(arguments, addresses)
+        assert len(loaded.described) == 6 and len(loaded.calls) == 4
+        assert loaded.calls[0] == loaded.calls[1] == loaded.calls[3] != loaded.calls[2]
+
+    def test_few_are_kept(self, gpu, monkeypatch):
+        arguments = halves(4096, 512), halves(512, 1024), halves(4096, 1024)
+        found, loaded = self.prepare(monkeypatch, *arguments)
+        for address in range(16, 16 * 3 * descriptors.CAPACITY, 16):
+            found.run(arguments, [address, 16, 32])
+            assert loaded.calls[-1][1][0] == f"map of {address}"
+            assert len(found.table.known) <= descriptors.CAPACITY
+
+    def test_empty_operands_have_none(self):
+        arguments = halves(4096, 0), halves(0, 4096), halves(4096, 4096)
+        _, variant, emitted = traced(mm.make(), *arguments)
+        assert not emitted.descriptors and not emitted.persistent and not variant.selection.configuration.described
+
+
+def make_tensordesc_arg(described, metadata):
+    return [("map", described.base.data_ptr(), metadata), *described.shape, *described.strides]
+
+
+def wrapped(launcher, tensordesc_meta):
+    def inner(*arguments):
+        return launcher, tensordesc_meta, make_tensordesc_arg
+
+    return inner
+
+
+class TestTheLauncherUnderneath:
+    described = descriptors.Described(descriptors.Address(64), [8, 16], [16, 1], [8, 16])
+
+    def test_takes_what_is_ready(self):
+        launcher = object()
+        run = types.SimpleNamespace(launch=wrapped(launcher, ["a", "b"]))
+        ready = descriptors.unwrap(run)
+        assert run.launch is launcher
+        assert ready(1, self.described) == (("map", 64, "b"), 8, 16, 16, 1)
+
+    def test_is_left_alone_where_it_is_not_as_expected(self):
+        run = types.SimpleNamespace(launch=len)
+        assert descriptors.unwrap(run)(0, self.described) == (self.described,) and run.launch is len
+
+    def test_is_triton_s_own(self):
+        driver = pytest.importorskip("triton.backends.nvidia.driver")
+        plain = driver.wrap_handle_tensordesc(print, {0: "tensordesc<fp16[8, 16]>", 1: "i32"}, None)
+        run = types.SimpleNamespace(launch=plain)
+        ready = descriptors.unwrap(run)
+        assert run.launch is print
+        # Without descriptors in hardware Triton passes the address, the shape and the strides.
+        assert ready(0, self.described)[:5] == (64, 8, 16, 16, 1) if plain.__closure__ else True
+
+
+class TestWhatDoesNotFit:
+    def select(self, kernel, arguments, monkeypatch, fits):
+        tried = []
+
+        def compile(definition, variant):
+            tried.append(variant.selection.configuration)
+            if not fits(variant.selection.configuration):
+                raise ResourceError("too large")
+            return "compiled"
+
+        monkeypatch.setattr(prepared.Launch, "compile", staticmethod(compile))
+        monkeypatch.setattr(prepared.Launch, "of", staticmethod(lambda definition, variant, *rest: variant))
+        launcher = launch.Launcher(kernel.definition)
+        place = torch.device("cuda:0")
+        try:
+            return launcher._select(launch.Call(arguments, ()), place).selection.configuration, tried
+        except ResourceError:
+            return None, tried
+
+    def test_the_next_candidate_is_taken_and_remembered(self, gpu, monkeypatch):
+        arguments = tuple(halves(4096, 4096) for _ in range(3))
+        found, tried = self.select(mm.make(), arguments, monkeypatch, lambda chosen: not chosen.programs)
+        assert [chosen.programs for chosen in tried] == [132, 0] and found == tried[1]
+
+    def test_an_error_where_none_is_left(self, gpu, monkeypatch):
+        arguments = tuple(halves(4096, 4096) for _ in range(3))
+        found, tried = self.select(mm.make(), arguments, monkeypatch, lambda chosen: False)
+        assert found is None and len(tried) == len(set(tried)) > 2
+
+    def test_a_real_one(self, gpu, monkeypatch, tmp_path):
+        pytest.importorskip("triton")
+        monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+        monkeypatch.setattr(prepared.Launch, "of", staticmethod(lambda definition, variant, *rest: variant))
+        launcher = launch.Launcher(addmm.make().definition)
+        # A float32 addend takes twice the room beside the stages of the loop.
+        addend = torch.empty(4096, 4096)
+        arguments = addend, halves(4096, 4096), halves(4096, 4096), 1.0, 1.0, halves(4096, 4096)
+        first = launcher.trace(arguments, {}, device.H200).selection.configuration
+        found = launcher._select(launch.Call(arguments, ()), torch.device("cuda:0"))
+        assert first.programs and found.selection.configuration == dataclasses.replace(first, programs=0)
+        assert found.compiled.shared <= device.H200.shared_memory
+
+
+def test_configurations_say_how_tiles_are_shared_out():
+    assert str(config.Configuration((("M", 64),), 4, 3, True, 132)) == "M=64, num_warps=4, num_stages=3, programs=132"
+    assert str(config.Configuration((("M", 64),), 4, 3)) == "M=64, num_warps=4, num_stages=3"
