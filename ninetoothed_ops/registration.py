@@ -22,6 +22,7 @@ def register(
     backward: Callable | None = None,
     setup_context: Callable | None = None,
     replay: bool = False,
+    kept: Callable | None = None,
 ) -> torch._ops.OpOverload:
     """Register an operator that allocates its output and launches kernels on it, and return it.
 
@@ -34,7 +35,9 @@ def register(
     `replay=True` promises that both depend on nothing but types, shapes, strides, devices, alignment to 16 bytes and
     the values of what is no tensor. Calls on CUDA tensors that were seen before then skip both: they allocate the same
     memory and launch the same kernels, which takes a few microseconds however much was checked and rearranged. Calls
-    in which `launch` does more than take views, allocate and launch kernels run as they are each time.
+    in which `launch` does more than take views, allocate, copy and launch kernels run as they are each time.
+    `kept(*args, **kwargs)` is asked at each of them for a tensor that is computed from the arguments and kept between
+    calls, such as a repacked weight; `launch` gets it as the keyword `kept`, whose default stands for the CPU.
 
     `backward(ctx, *grads)` and `setup_context(ctx, inputs, output)` are those of `torch.library.register_autograd`.
     Without them a result that requires grad raises `UnsupportedError` with the operator's name in `backward()`.
@@ -73,7 +76,7 @@ def register(
         return output
 
     library.impl(operator, forward, "CPU")
-    library.impl(operator, Replayed(allocate, launch) if replay else forward, "CUDA")
+    library.impl(operator, Replayed(allocate, launch, kept) if replay else forward, "CUDA")
     torch.library.register_fake(operator, allocate, lib=library)
     if backward is None:
         backward, setup_context = _missing_backward(name)

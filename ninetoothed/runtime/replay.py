@@ -212,16 +212,20 @@ class Replayed:
     """A function of tensors and plain values: the output of `allocate(*args)`, on which `launch(output, *args)` worked.
 
     Both may depend on nothing but types, shapes, strides, devices, alignment to 16 bytes, and the values of what is no
-    tensor; `allocate` returns new tensors.
+    tensor; `allocate` returns new tensors. `kept(*args)`, where given, is asked each time for a tensor that is computed
+    from the arguments and kept elsewhere; `launch` gets it as the keyword `kept`.
     """
 
-    def __init__(self, allocate: Callable, launch: Callable):
-        self._allocate = allocate
+    def __init__(self, allocate: Callable, launch: Callable, kept: Callable | None = None):
+        self._allocate = allocate if kept is None else lambda *args, kept, **kwargs: allocate(*args, **kwargs)
         self._launch = launch
+        self._kept = kept
         self._calls = Calls()
         self._lock = threading.Lock()
 
     def __call__(self, *args, **kwargs):
+        if self._kept is not None:
+            kwargs["kept"] = self._kept(*args, **kwargs)
         flat, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
         found, raw = self._calls.find(flat, names)
         if RECORDER.get() is not None:  # What another recording is about to hold must happen as it is.

@@ -11,7 +11,7 @@ from torch.nn import functional
 from ..kernels import conv2d as kernels
 from ..registration import register
 from .checks import alike, check_product, of_shapes, refuse
-from .packing import with_channels_last
+from .packing import packed, pays
 
 
 def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
@@ -53,13 +53,19 @@ def _pair(value: int | Sequence[int]) -> tuple[int, ...]:
     return values * 2 if len(values) == 1 else values
 
 
-def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+def kept(input, weight, *others):
+    return packed(weight) if pays(weight) else weight
+
+
+def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, *, kept=None):
     if input.ndim == 3:
         input, output = input.unsqueeze(0), output.unsqueeze(0)
     if weight.shape[1] == 0:
         output.copy_(output.new_zeros(()) if bias is None else bias[:, None, None])
         return
-    input, weight = with_channels_last(input, weight)
+    weight = weight if kept is None else kept
+    if pays(weight):
+        input = input.contiguous(memory_format=torch.channels_last)
     filters = -1 if groups == 1 else weight.shape[0] // groups
     kernel = kernels.make(_pair(stride), _pair(padding), _pair(dilation), filters)
 
@@ -72,6 +78,7 @@ operator = register(
     allocate,
     launch,
     replay=True,
+    kept=kept,
 )
 
 

@@ -11,11 +11,9 @@ FEWEST_CHANNELS = 16
 _PACKED: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
-def with_channels_last(input: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same images and filters, repacked where that pays."""
-    if input.device.type != "cuda" or weight.shape[1] < FEWEST_CHANNELS:
-        return input, weight
-    return input.contiguous(memory_format=torch.channels_last), packed(weight)
+def pays(weight: torch.Tensor) -> bool:
+    """Whether images and filters are read faster with their channels last."""
+    return weight.device.type == "cuda" and weight.ndim == 4 and weight.shape[1] >= FEWEST_CHANNELS
 
 
 def packed(weight: torch.Tensor) -> torch.Tensor:

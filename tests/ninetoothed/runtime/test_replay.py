@@ -174,6 +174,28 @@ def _padded(x):
     return padded.reshape(8)
 
 
+def test_what_is_kept_elsewhere_is_asked_for_each_time():
+    add, doubled = make_add(), {}
+
+    def kept(x, weight, factor=1.0):
+        if id(weight) not in doubled or doubled[id(weight)][0] != weight._version:
+            doubled[id(weight)] = weight._version, weight * 2, weight
+        return doubled[id(weight)][1]
+
+    def launch(z, x, weight, factor=1.0, *, kept):
+        add(x, kept, factor, z)
+
+    function = Replayed(lambda x, weight, factor=1.0: torch.empty_like(x), launch, kept)
+    weights = torch.randn(8), torch.randn(8)
+    for _ in range(4):
+        for weight in weights:
+            x = torch.randn(8)
+            assert torch.equal(function(x, weight), x + weight * 2)
+            weight.add_(1)
+            assert torch.equal(function(x, weight), x + weight * 2)
+    assert len(recorded(function)) == 1
+
+
 def test_memory_with_room_to_spare_is_not_recorded():
     add = make_add()
     function = Replayed(lambda x: torch.empty(100)[:8], lambda z, x: add(x, x, 1.0, z))
