@@ -1,0 +1,49 @@
+"""Blocks of attention: scores, weights and what they add up to in registers, operands in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ninetoothed.runtime.device import GPU
+from ninetoothed.runtime.structure import evaluate
+from ninetoothed.runtime.task import RESERVED, Configuration, Task, power_above
+
+
+def attentions(task: Task, gpu: GPU) -> Iterator[Configuration]:
+    """Blocks whose scores, weights and accumulator fit into registers, and whose operands fit into shared memory."""
+    kind, limit = task.structure.kind, _attention_registers(task, gpu)
+    bits, width = task.bits(kind.lhs), power_above(max(evaluate(kind.width, task.values), 16))
+    rows = min(128, power_above(task.extent(kind.rows)))
+    while rows > 64 and task.programs({kind.rows: task.block(kind.rows, rows)}) < gpu.multiprocessors:
+        rows //= 2
+    general = ((rows, 64), (rows, 32), (min(rows, 64), 32), (min(rows, 32), 32), (16, 16))
+    for m, n, most in (*_fine_attentions(task, gpu, rows, width), *((m, n, 3) for m, n in general)):
+        if bits == 32:
+            m, n = min(m, 64), min(n, 32)
+        m = task.block(kind.rows, m)
+        n = task.block(kind.keys, min(n, power_above(task.extent(kind.keys))))
+        # A score and a weight for each key, and what is accumulated of the width.
+        warps = next((w for w in (4, 8) if m * (2 * n + width) // (32 * task.warps(w)) <= limit), None)
+        for stages in range(most, 0, -1):
+            needed = bits // 8 * width * (m + 2 * task.stages(stages) * n) + RESERVED
+            if warps and needed <= gpu.shared_memory:
+                yield task.configuration({kind.rows: m, kind.keys: n}, warps, stages)
+                break
+
+
+def _fine_attentions(task: Task, gpu: GPU, rows: int, width: int) -> Iterator[tuple[int, int, int]]:
+    """(rows, keys, stages) for Hopper: programs of one warp group, so that one's products hide another's exponentials.
+
+    A flag that is set (a mask, a diagonal) costs registers for each score, and tiles that are looked at in part.
+    """
+    if gpu.capability // 10 != 9 or task.bits(task.structure.kind.lhs) > 16 or width > 128:
+        return
+    is_flagged = any(argument.value is True for argument in task.specialisation.arguments)
+    yield (min(rows, 64), 64, 3) if width > 64 or is_flagged else (min(rows, 64), 128, 2)
+
+
+def _attention_registers(task: Task, gpu: GPU) -> int:
+    """Registers of a thread that scores, weights and accumulator may take; Hopper reads operands from shared memory."""
+    if task.bits(task.structure.kind.lhs) == 32 and task.specialisation.dot_precision == "highest":
+        return 32
+    return 200 if 90 <= gpu.capability < 100 else 110 if gpu.capability < 90 else 130

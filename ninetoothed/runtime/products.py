@@ -1,0 +1,151 @@
+"""Blocks of matrix products: tiles that fit, by an estimate of the cycles that they take."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ninetoothed.runtime.device import GPU
+from ninetoothed.runtime.task import RESERVED, Configuration, Task, power_above
+
+# A matrix product's tiles: (rows, columns, warps), so that an accumulator takes at most 128 registers of a thread.
+_PRODUCT_TILES = (
+    (128, 256, 8),
+    (256, 128, 8),
+    (128, 128, 8),
+    (64, 256, 8),
+    (256, 64, 8),
+    (64, 128, 4),
+    (128, 64, 4),
+    (64, 64, 4),
+    (32, 128, 4),
+    (128, 32, 4),
+    (32, 64, 4),
+    (64, 32, 4),
+    (32, 32, 4),
+    (16, 128, 4),
+    (128, 16, 4),
+    (16, 64, 4),
+    (64, 16, 4),
+    (16, 16, 1),
+)
+
+
+def products(task: Task, gpu: GPU) -> Iterator[Configuration]:
+    """Tiles that fit, the one of least estimated time first."""
+    kind = task.structure.kind
+    bits = max(task.bits(kind.lhs), task.bits(kind.rhs))
+    scored: dict[Configuration, float] = {}
+    is_exact = bits == 32 and task.specialisation.dot_precision == "highest"
+    for (m, n, warps), row_bytes in itertools.product(_PRODUCT_TILES, (256, 128, 64)):
+        if row_bytes == 256 and (is_exact or m * n > 64 * 128):
+            continue  # too few stages would fit, or too much would be unrolled
+        k = row_bytes * 8 // bits
+        blocks = {
+            kind.rows: task.block(kind.rows, m),
+            kind.columns: task.block(kind.columns, n),
+            kind.depth: task.block(kind.depth, min(k, power_above(task.extent(kind.depth)))),
+        }
+        shape = _Shape(*blocks.values(), bits, task.warps(warps), is_exact)
+        stages = _stages(task, shape, gpu)
+        if shape.registers > _accumulator_registers(task, is_exact, gpu) or shape.shared(stages) > gpu.shared_memory:
+            continue
+        configuration = task.configuration(blocks, shape.warps, stages)
+        scored.setdefault(configuration, _cycles(task, shape, stages, task.programs(blocks), gpu))
+    yield from sorted(scored, key=scored.get)
+
+
+def _accumulator_registers(task: Task, is_exact: bool, gpu: GPU) -> int:
+    """How much of a thread's registers an accumulator may take, beside what the rest of the kernel keeps in them."""
+    if is_exact:
+        return 64
+    kind = task.structure.kind
+    results = sum(
+        {kind.rows, kind.columns} == set().union(*(size.variables for size in tile.shape))
+        for tile in task.structure.tiles
+    )
+    return 64 if results > 1 and gpu.capability >= 100 else 128
+
+
+def _stages(task: Task, shape: _Shape, gpu: GPU) -> int:
+    """Three for the largest tiles, four for others, as many as fit."""
+    stages = task.stages(3 if shape.rows * shape.columns >= 128 * 256 else 4)
+    while not task.definition.num_stages and stages > 2 and shape.shared(stages) > gpu.shared_memory:
+        stages -= 1
+    return stages
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """One step of a product: (rows, depth) times (depth, columns). is_exact: float32 without tensor cores."""
+
+    rows: int
+    columns: int
+    depth: int
+    bits: int
+    warps: int
+    is_exact: bool
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread for the accumulator."""
+        return self.rows * self.columns // (32 * self.warps)
+
+    @property
+    def step_bytes(self) -> int:
+        return (self.rows + self.columns) * self.depth * self.bits // 8
+
+    def shared(self, stages: int) -> int:
+        return stages * self.step_bytes + RESERVED
+
+    def shared_persistent(self, stages: int) -> int:
+        """With half a tile to be stored beside the stages of the next."""
+        return self.shared(stages) + self.rows * self.columns * self.bits // 16
+
+    @property
+    def efficiency(self) -> float:
+        """What part of the peak rate the tile reaches: small ones feed the tensor cores too slowly."""
+        largest = 64 * 64 if self.is_exact else 128 * 256
+        return min(1.0, 0.35 + 0.65 * math.sqrt(self.rows * self.columns / largest))
+
+
+def _cycles(task: Task, shape: _Shape, stages: int, programs: int, gpu: GPU) -> float:
+    """An estimate of the clock cycles of the busiest multiprocessor."""
+    steps = -(-task.extent(task.structure.kind.depth) // shape.depth)
+    multiply = 2 * shape.rows * shape.columns * shape.depth / (_rate(gpu, shape) * shape.efficiency)
+    fetch = shape.step_bytes / 64  # bytes a cycle from the L2 cache
+    each = -(-programs // gpu.multiprocessors)
+    resident = max(1, min(gpu.shared_memory // shape.shared(stages), 2048 // (32 * shape.warps), 4, each))
+    # A lone program waits for its loads: a round trip to memory for as many steps as are in flight.
+    latency = 800 / max(stages - 1, 1) / resident
+    step = max(multiply, fetch, latency) + 60
+    start, end = 1500 * -(-each // resident), each * shape.rows * shape.columns / 64
+    return each * steps * step + start + end
+
+
+def _rate(gpu: GPU, shape: _Shape) -> float:
+    """Operations a cycle of one multiprocessor in dense products."""
+    if shape.is_exact:
+        return 256
+    generation = 1 if gpu.capability < 90 else 2 if gpu.capability < 100 else 4
+    return 2048 * generation * 16 / shape.bits
+
+
+def persistent(task: Task, configuration: Configuration, gpu: GPU) -> Configuration | None:
+    """With fewer programs than tiles, one after another; None where there are too few, or tiles are slow to copy."""
+    kind = task.structure.kind
+    # Rows that start at odd multiples of 16 bytes are slower to copy: tiles are then better shared out singly.
+    if max(task.bits(kind.lhs), task.bits(kind.rhs)) > 16 or task.specialisation.half_divisible:
+        return None
+    shared = _shape(task, configuration).shared_persistent(configuration.num_stages)
+    programs = gpu.multiprocessors * max(1, min(gpu.shared_memory // shared, 2))
+    return replace(configuration, programs=programs) if task.programs(configuration.blocks) > programs else None
+
+
+def _shape(task: Task, configuration: Configuration) -> _Shape:
+    kind, blocks = task.structure.kind, {**task.values, **configuration.blocks}
+    bits = max(task.bits(kind.lhs), task.bits(kind.rhs))
+    sides = (blocks[name] for name in (kind.rows, kind.columns, kind.depth))
+    return _Shape(*sides, bits, configuration.num_warps, False)

@@ -1,0 +1,124 @@
+"""What to choose a configuration for, and what a choice is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ninetoothed.definition import KernelDefinition
+from ninetoothed.runtime.structure import Structure, evaluate
+from ninetoothed.specialisation import Specialisation
+from ninetoothed.symbol import Symbol
+
+# Shared memory that Triton needs besides the stages of a loop.
+RESERVED = 2048
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A choice: (name, number) for each meta symbol, the warps of a program, the stages of its pipelined loops.
+
+    described: whether tiles may go through tensor descriptors. programs: how many programs take the tiles of a product
+    one after another; 0 for a program a tile.
+    """
+
+    meta: tuple[tuple[str, int], ...] = ()
+    num_warps: int = 4
+    num_stages: int = 3
+    described: bool = False
+    programs: int = 0
+
+    @property
+    def blocks(self) -> dict[str, int]:
+        return dict(self.meta)
+
+    def __str__(self) -> str:
+        parts = [f"{name}={value}" for name, value in self.meta]
+        parts += [f"num_warps={self.num_warps}", f"num_stages={self.num_stages}"]
+        return ", ".join([*parts, *([f"programs={self.programs}"] if self.programs else [])])
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to choose for: a kernel and a class of calls."""
+
+    definition: KernelDefinition
+    specialisation: Specialisation
+    sizes: Mapping[str, int]
+    structure: Structure
+
+    @property
+    def values(self) -> dict[str, int]:
+        """All numbers that are known without a choice: sizes, constexpr symbols."""
+        constants = {name: value for name, value in self.specialisation.constants if isinstance(value, int)}
+        return {**self.sizes, **constants}
+
+    def extent(self, name: str) -> int:
+        """How many elements a block size cuts into blocks."""
+        e = self.structure.extents.get(name)
+        return evaluate(e, self.values) if e is not None else 1024
+
+    def programs(self, blocks: Mapping[str, int]) -> int:
+        values = {**self.values, **blocks}
+        return math.prod(max(evaluate(extent, values), 1) for extent in self.structure.grid)
+
+    def block(self, name: str, wanted: int) -> int:
+        """The permitted value of a block size that is nearest to `wanted`."""
+        symbol = self.definition.symbols.get(name)
+        if symbol is None or not symbol.meta:
+            return self.values.get(name, wanted)
+        return within(symbol, wanted)
+
+    def warps(self, wanted: int) -> int:
+        return nearest(self.definition.num_warps, wanted)
+
+    def stages(self, wanted: int) -> int:
+        return nearest(self.definition.num_stages, wanted)
+
+    def bits(self, parameter: int) -> int:
+        dtype = self.specialisation.arguments[parameter].dtype
+        return dtype.bits if dtype is not None else 32
+
+    def configuration(self, blocks: Mapping[str, int], warps: int, stages: int) -> Configuration:
+        """With a value for every meta symbol; those that `blocks` lacks get a modest one."""
+        meta = {name: blocks.get(name, within(symbol, 64)) for name, symbol in self.definition.meta_symbols.items()}
+        return Configuration(sorted_blocks(meta), self.warps(warps), self.stages(stages))
+
+    def on_cpu(self) -> dict[str, int]:
+        """Few and large blocks, but not so large that much of the last one is empty."""
+        blocks = {}
+        for name, symbol in self.definition.meta_symbols.items():
+            extent = self.extent(name)
+            least = 2 if name in self.structure.loops or len(self.definition.meta_symbols) > 1 else 1
+            blocks[name] = within(symbol, power_below(max(extent // least, 1)))
+        return blocks
+
+
+def within(symbol: Symbol, wanted: int) -> int:
+    """The value within a symbol's bounds that is nearest to `wanted`; a power of two where the symbol asks for one."""
+    low, high = symbol.lower_bound or 1, symbol.upper_bound or 2**20
+    value = min(max(wanted, low), high)
+    if symbol.power_of_two and value & (value - 1):
+        below, above = power_below(value), 2 * power_below(value)
+        value = above if below < low <= above <= high else below if below >= low else value
+    return value
+
+
+def nearest(given: tuple[int, ...] | None, wanted: int) -> int:
+    if not given:
+        return wanted
+    return min(given, key=lambda value: abs(math.log2(value / wanted)))
+
+
+def power_below(n: int) -> int:
+    """The largest power of two that is at most n."""
+    return 1 << max(n.bit_length() - 1, 0)
+
+
+def power_above(n: int) -> int:
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def sorted_blocks(blocks: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(blocks.items()))
