@@ -56,7 +56,7 @@ class Calls:
         """What this call led to (None if that is not known), and what a kernel is passed for each argument."""
         for recent in self._guarded:
             raw = recent.raw(args, constants)
-            if raw is not None and not is_outdated(recent.found):
+            if raw is not None and (recent.found.precision is None or not is_outdated(recent.found)):
                 return recent.found, raw
         try:
             key, raw = signature(args, constants, self._exact)
@@ -131,6 +131,7 @@ class Recent:
     others: tuple[tuple[int, type, bool, Any], ...]
     constants: tuple
     found: Any
+    are_all_tensors: bool
 
     @classmethod
     def of(cls, args: tuple, constants: tuple, exact: tuple[int, ...] | None, found) -> Recent | None:
@@ -153,14 +154,15 @@ class Recent:
             works = check(*values) and not check(*(value.unsqueeze(0) for value in values))
         except (TypeError, RuntimeError):
             return None
-        return cls(check, len(args), tensors, repeated, others, constants, found) if works else None
+        are_all_tensors = not others and not repeated
+        known = cls(check, len(args), tensors, repeated, others, constants, found, are_all_tensors)
+        return known if works else None
 
     def raw(self, args: tuple, constants: tuple) -> list | None:
         """What is passed on for each argument, or None where this is another call."""
         if len(args) != self.count or constants != self.constants:
             return None
-        is_mixed = self.others or self.repeated
-        values = [args[position] for position in self.tensors] if is_mixed else args
+        values = args if self.are_all_tensors else [args[position] for position in self.tensors]
         if not self.check(*values):
             return None
         raw = [value.data_ptr() for value in values]
@@ -169,7 +171,7 @@ class Recent:
             addresses |= address
         if addresses % ALIGNMENT:
             return None
-        return self._with_others(args, raw) if is_mixed else raw
+        return raw if self.are_all_tensors else self._with_others(args, raw)
 
     def _with_others(self, args: tuple, addresses: list[int]) -> list | None:
         for position, kind, is_exact, value in self.others:

@@ -34,7 +34,9 @@ def launch(output, input, normalized_shape, weight=None, eps=None):
 
     input, output = coalesce((input, output), kept=1)
     weighted = weight is not None
-    weight = weight if weighted else output.new_empty(output.shape[-1])
+    if not weighted:  # It is not read; any vector of the row's length will do.
+        columns = output.shape[-1]
+        weight = output.view(-1)[:columns] if output.numel() else output.new_empty(columns)
     make = kernels.make if output.shape[-1] <= long_rows.LONGEST else long_rows.make_rms_norm
     make(output.ndim)(input, weight, eps, output, weighted)
 
