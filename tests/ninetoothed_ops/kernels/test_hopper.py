@@ -12,6 +12,7 @@ import torch
 
 from benchmarks import tasks
 from ninetoothed.runtime import config, device, launch, prepared
+from ninetoothed_ops.kernels import addmm, bmm, mm
 from tests.ninetoothed_ops.kernels import calls
 
 triton = pytest.importorskip("triton")
@@ -103,3 +104,50 @@ def test_the_loop_of_attention_is_as_short_as_one_by_hand(monkeypatch):
     options = {"num_warps": values["num_warps"], "num_stages": values["num_stages"]}
     own = main_loop(compiled(kernel, arguments, monkeypatch, blocks, **options).sass())
     assert own <= 1.1 * main_loop(sass), f"{own} instructions, and {main_loop(sass)} in the hand-written kernel"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() < (9, 0), reason="needs the copy engine"
+)
+class TestOnGPU:
+    def check(self, kernel, inputs, output, expected, tolerance=2e-3):
+        for _ in range(2):  # The second time at other addresses.
+            output.fill_(float("nan"))
+            kernel(*inputs, output)
+            error = (output.double() - expected).norm() / max(expected.norm(), 1)
+            assert error <= tolerance, f"relative error {error}"
+            inputs = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+
+    def random(self, *shape, dtype=torch.float16):
+        return torch.randn(shape, dtype=dtype, device="cuda")
+
+    @pytest.mark.parametrize(
+        "m, n, k",
+        (
+            *((128, 256, 64), (1000, 1000, 1000), (4104, 4104, 520), (4088, 4088, 72), (8192, 8192, 128), (8, 8, 8)),
+            *((33, 48, 64), (2048, 4096, 0), (4096, 4096, 1), (4095, 4095, 63), (1, 4096, 512)),
+        ),
+    )
+    def test_sizes(self, m, n, k):
+        a, b = self.random(m, k), self.random(k, n)
+        self.check(mm.make(), [a, b], self.random(m, n), a.double() @ b.double())
+
+    @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16), ids=("float16", "bfloat16"))
+    @pytest.mark.parametrize("turned", range(8))
+    def test_turned_operands(self, turned, dtype):
+        m, n, k = 2112, 4104, 520
+        a = self.random(k, m, dtype=dtype).mT if turned & 1 else self.random(m, k, dtype=dtype)
+        b = self.random(n, k, dtype=dtype).mT if turned & 2 else self.random(k, n, dtype=dtype)
+        c = self.random(n, m, dtype=dtype).mT if turned & 4 else self.random(m, n, dtype=dtype)
+        self.check(mm.make(), [a, b], c, a.double() @ b.double(), 2e-3 if dtype == torch.float16 else 1e-2)
+
+    def test_sums(self):
+        a, b = self.random(4096, 520), self.random(520, 4096)
+        for x in (self.random(4096, 4096), self.random(4096).expand(4096, 4096), self.random(4096, 4096).mT):
+            expected = 0.5 * x.double() + 1.5 * (a.double() @ b.double())
+            self.check(addmm.make(), [x, a, b, 0.5, 1.5], self.random(4096, 4096), expected)
+
+    def test_batches(self):
+        a, b = self.random(2048, 5, 520).transpose(0, 1), self.random(5, 2056, 520).mT
+        self.check(bmm.make(), [a, b], self.random(5, 2048, 2056), a.double() @ b.double())
