@@ -57,9 +57,18 @@ def unwrap(run: Any) -> Callable[[int, Described], tuple]:
         launcher, metadata = found["launcher"], found["tensordesc_meta"]
         make = run.launch.__globals__["make_tensordesc_arg"]
     except (AttributeError, KeyError, TypeError):
-        return lambda position, described: (described,)
+        return lambda position, described: (_of_triton(described),)
     run.launch = launcher
-    return lambda position, described: tuple(make(described, metadata[position]))
+    return lambda position, described: tuple(make(described, metadata[position] if metadata else None))
+
+
+def _of_triton(described: Described) -> Any:
+    """The same as an instance of Triton's class, whose checks ask for a tensor."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    made = object.__new__(TensorDescriptor)
+    made.__dict__.update(vars(described))
+    return made
 
 
 @dataclass(frozen=True)
