@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError
-from ninetoothed.frontend import memory
+from ninetoothed.frontend import memory, statements
 from ninetoothed.frontend.calls import call
 from ninetoothed.frontend.cleanup import remove_dead
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import Context, Interpreter
+from ninetoothed.frontend.expressions import evaluate
 from ninetoothed.frontend.shapes import ShapeMismatch
 from ninetoothed.frontend.values import Cell
 from ninetoothed.ir import Parameter, Program
@@ -16,13 +17,15 @@ from ninetoothed.verify import verify
 
 __all__ = ["trace"]
 
+INTERPRETER = Interpreter(evaluate, statements.run, statements.assign, call)
+
 
 def trace(definition: KernelDefinition, specialisation: Specialisation) -> Program:
     """What one program of a kernel does under a specialisation.
 
     Raises `ApplicationError`, pointing at the user's source, for what an application may not do.
     """
-    context = Context.create(definition, specialisation)
+    context = Context.create(definition, specialisation, INTERPRETER)
     arguments = tuple(_cell(context, i) for i in range(len(definition.parameters)))
     try:
         call(context, definition.application, arguments, {})

@@ -8,7 +8,8 @@ from typing import Any
 
 from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.frontend import effects, functions
+from ninetoothed.frontend import effects, functions, reductions
+from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
 from ninetoothed.frontend.shapes import with_dtype
@@ -115,13 +116,13 @@ def barrier(context: Context):
 
 
 def _reduction(name):
-    return lambda context, input, axis=None, keep_dims=False, dtype=None: functions.reduction(
+    return lambda context, input, axis=None, keep_dims=False, dtype=None: reductions.reduction(
         context, name, input, axis, keep_dims, dtype
     )
 
 
 def _extremum_along(name):
-    return lambda context, *arguments: functions.extremum_along(context, name, *arguments)
+    return lambda context, *arguments: reductions.extremum_along(context, name, *arguments)
 
 
 def table() -> dict[str, Any]:
@@ -147,10 +148,10 @@ _TABLE: dict[str, Any] = {
     "xor_sum": _reduction("xor_sum"),
     "max": _extremum_along("max"),
     "min": _extremum_along("min"),
-    "argmax": lambda context, *a, **k: functions.arg_extremum(context, "argmax", *a, **k),
-    "argmin": lambda context, *a, **k: functions.arg_extremum(context, "argmin", *a, **k),
-    "cumsum": lambda context, *a, **k: functions.scan(context, "cumsum", *a, **k),
-    "cumprod": lambda context, *a, **k: functions.scan(context, "cumprod", *a, **k),
+    "argmax": lambda context, *a, **k: reductions.arg_extremum(context, "argmax", *a, **k),
+    "argmin": lambda context, *a, **k: reductions.arg_extremum(context, "argmin", *a, **k),
+    "cumsum": lambda context, *a, **k: reductions.scan(context, "cumsum", *a, **k),
+    "cumprod": lambda context, *a, **k: reductions.scan(context, "cumprod", *a, **k),
     "trans": functions.permute,
     "view": functions.reshape,
     **{
@@ -158,9 +159,10 @@ _TABLE: dict[str, Any] = {
         for name in (
             "arange full zeros zeros_like cast broadcast broadcast_to expand_dims reshape permute"
             " ravel join split interleave"
-            " cat flip gather dot where sort topk histogram softmax"
+            " cat flip gather dot where"
         ).split()
     },
+    **{name: getattr(reductions, name) for name in ("sort", "topk", "histogram", "softmax")},
     "load": effects.load,
     "store": effects.store,
     **{
@@ -213,8 +215,6 @@ def _round(context, value, digits=None):
 
 
 def _len(context, value):
-    from ninetoothed.frontend.expressions import attribute
-
     if isinstance(value, tuple | list | dict | str | range):
         return len(value)
     shape = attribute(context, value, "shape")

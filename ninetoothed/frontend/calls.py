@@ -7,12 +7,14 @@ import functools
 import types
 from typing import Any
 
+from ninetoothed import ir
 from ninetoothed.dtypes import DType
 from ninetoothed.frontend import builtins, functions, memory
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.operators import integer, is_dynamic, operand
 from ninetoothed.frontend.parse import parse, unwrap
-from ninetoothed.frontend.values import BoundMethod, Cell, Frame, LocalFunction, SourceRef, TileRef
+from ninetoothed.frontend.values import BoundMethod, Cell, Frame, LocalFunction, SourceRef, TileRef, name_of
+from ninetoothed.frontend.variables import iterate, outside, read
 from ninetoothed.ir import Value
 from ninetoothed.language import FUNCTIONS, LIBDEVICE, Function
 
@@ -21,20 +23,18 @@ MAX_DEPTH = 64
 
 def call_node(context: Context, frame: Frame, node: ast.Call) -> Any:
     """A call as written. Arguments that are plain names are handed over as variables."""
-    from ninetoothed.frontend.expressions import evaluate, iterate
-
     location = frame.parsed.location(node)
-    callee = evaluate(context, frame, node.func)
+    callee = context.evaluate(frame, node.func)
     args: list = []
     for argument in node.args:
         if isinstance(argument, ast.Starred):
-            args.extend(iterate(context, evaluate(context, frame, argument.value)))
+            args.extend(iterate(context, context.evaluate(frame, argument.value)))
         else:
             args.append(_argument(context, frame, argument))
     kwargs = {}
     for keyword in node.keywords:
         if keyword.arg is None:
-            kwargs.update(evaluate(context, frame, keyword.value))
+            kwargs.update(context.evaluate(frame, keyword.value))
         else:
             kwargs[keyword.arg] = _argument(context, frame, keyword.value)
     context.builder.location = location
@@ -42,23 +42,15 @@ def call_node(context: Context, frame: Frame, node: ast.Call) -> Any:
 
 
 def _argument(context: Context, frame: Frame, node: ast.expr) -> Any:
-    from ninetoothed.frontend.expressions import evaluate
-
     if isinstance(node, ast.Name):
         cell = frame.find(node.id)
         if cell is not None:
             return cell
-    return evaluate(context, frame, node)
+    return context.evaluate(frame, node)
 
 
 def _read(context: Context, argument: Any) -> Any:
-    from ninetoothed.frontend.expressions import read
-
     return read(context, argument) if isinstance(argument, Cell) else argument
-
-
-def name_of(function: Any) -> str:
-    return getattr(function, "__name__", None) or getattr(function, "name", None) or type(function).__name__
 
 
 def call(context: Context, callee: Any, args: tuple, kwargs: dict, frame: Frame | None = None) -> Any:
@@ -69,7 +61,7 @@ def call(context: Context, callee: Any, args: tuple, kwargs: dict, frame: Frame 
         return call(context, callee.__func__, (callee.__self__, *args), kwargs, frame)
     if isinstance(callee, LocalFunction):
         return _inline_local(context, callee, args, kwargs)
-    language = _language_function(context, callee)
+    language = language_function(context, callee)
     if language is not None:
         return _call_language(context, language, args, kwargs)
     plain = tuple(_read(context, argument) for argument in args)
@@ -119,7 +111,7 @@ def _is_foreign(function: types.FunctionType) -> bool:
 # -- functions of the language ---------------------------------------------------------------------
 
 
-def _language_function(context: Context, callee: Any) -> Function | None:
+def language_function(context: Context, callee: Any) -> Function | None:
     """Ours, or the one of `triton.language` that has the same name."""
     if isinstance(callee, Function):
         return callee
@@ -207,8 +199,6 @@ def _constant(context: Context, value: Any) -> int:
 
 
 def _breakpoint(context: Context, frame: Frame) -> None:
-    from ninetoothed import ir
-
     variables = []
     for name, cell in frame.cells.items():
         value = cell.value if cell.value is not None or cell.tile is None else cell.tile
@@ -238,26 +228,26 @@ def _inline_local(context: Context, function: LocalFunction, args: tuple, kwargs
 
 def _run(context: Context, frame: Frame, tree, name: str, args, kwargs, defaults, keyword_defaults) -> Any:
     """Bind parameters as Python does, and trace the body in a frame of its own: names never clash."""
-    from ninetoothed.frontend.expressions import evaluate
-    from ninetoothed.frontend.statements import run_body
-
     context.depth += 1
     if context.depth > MAX_DEPTH:
         raise context.error(f"{name!r} calls itself; helper functions are inlined and cannot recurse")
     for parameter, argument in bind_python(context, tree.args, name, args, kwargs, defaults, keyword_defaults).items():
         frame.cells[parameter] = _cell(context, parameter, argument)
     site = context.builder.location
-    result = (
-        evaluate(context, frame, tree.body) if isinstance(tree, ast.Lambda) else run_body(context, frame, tree.body)
-    )
+    result = _body(context, frame, tree)
     context.builder.location = site
     context.depth -= 1
     return result
 
 
-def _cell(context: Context, name: str, argument: Any) -> Cell:
-    from ninetoothed.frontend.expressions import outside
+def _body(context: Context, frame: Frame, tree) -> Any:
+    if isinstance(tree, ast.Lambda):
+        return context.evaluate(frame, tree.body)
+    returned = context.run(frame, tree.body)
+    return None if returned is None else returned.value
 
+
+def _cell(context: Context, name: str, argument: Any) -> Cell:
     if isinstance(argument, Cell):
         return argument
     if isinstance(argument, TileRef):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.arrangement import Arrangement
@@ -13,6 +15,16 @@ from ninetoothed.expr import Expr, Facts, as_expr, const, simplify, var
 from ninetoothed.frontend.builder import Builder
 from ninetoothed.lowering import bind_sizes
 from ninetoothed.specialisation import Argument, Specialisation
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """What executes syntax, for the rooms below it: helper functions hold statements, and loops hold both."""
+
+    evaluate: Callable[[Context, Any, Any], Any]
+    run: Callable[[Context, Any, Any], Any]
+    assign: Callable[[Context, Any, Any, Any], None]
+    call: Callable[[Context, Any, tuple, dict], Any]
 
 
 @dataclass(eq=False)
@@ -27,19 +39,20 @@ class Context:
     specialisation: Specialisation
     builder: Builder
     bindings: dict[str, Expr]
+    interpreter: Interpreter
     loads: dict = field(default_factory=dict)
     locations: dict = field(default_factory=dict)
     depth: int = 0
     journals: list = field(default_factory=list)
 
     @classmethod
-    def create(cls, definition: KernelDefinition, specialisation: Specialisation) -> Context:
+    def create(cls, definition: KernelDefinition, specialisation: Specialisation, interpreter: Interpreter) -> Context:
         bindings = specialisation.bindings()
         names = {name for parameter in definition.parameters for name in _runtime_names(parameter.source)}
         facts = specialisation.facts(sorted(names))
         wide = any(argument.wide for argument in specialisation.arguments)
         builder = Builder(facts, dtypes.int64 if wide else dtypes.int32)
-        context = cls(definition, specialisation, builder, bindings)
+        context = cls(definition, specialisation, builder, bindings, interpreter)
         for axis, size in zip(context.axes, context.grid, strict=True):
             builder.facts = builder.facts.bind(axis, 0, size - 1)
         builder.facts = context._within_all_outermost()
@@ -56,6 +69,22 @@ class Context:
                 facts = facts.assume(var(axis), 0, size - 1)
                 facts = facts if size.is_constant else facts.assume(size, 1)
         return facts
+
+    def evaluate(self, frame, node) -> Any:
+        """What an expression stands for."""
+        return self.interpreter.evaluate(self, frame, node)
+
+    def run(self, frame, body) -> Any:
+        """Trace statements until one returns."""
+        return self.interpreter.run(self, frame, body)
+
+    def assign(self, frame, target, value) -> None:
+        """Assign to a target as written."""
+        self.interpreter.assign(self, frame, target, value)
+
+    def call(self, function, args: tuple, kwargs: dict) -> Any:
+        """Call anything that an application can reach."""
+        return self.interpreter.call(self, function, args, kwargs)
 
     @property
     def facts(self) -> Facts:

@@ -8,9 +8,11 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import Context
-from ninetoothed.frontend.functions import as_dtype, tile
+from ninetoothed.frontend.functions import as_dtype, axis_of, tile
 from ninetoothed.frontend.operators import is_dynamic, operand, truth
+from ninetoothed.frontend.reductions import reduced_type
 from ninetoothed.frontend.shapes import extents_of, with_dtype
+from ninetoothed.frontend.values import name_of
 from ninetoothed.ir import TileType, Value
 
 
@@ -85,8 +87,6 @@ def random(context, seed, offset, n_rounds=10, *, name):
 
 
 def reduce(context, input, axis, combine_fn, keep_dims=False):
-    from ninetoothed.frontend.functions import axis_of, reduced_type
-
     values = _tiles(context, input)
     axis = None if axis is None else axis_of(context, values[0], axis)
     combine = combining(context, combine_fn, values)
@@ -99,8 +99,6 @@ def reduce(context, input, axis, combine_fn, keep_dims=False):
 
 
 def associative_scan(context, input, axis, combine_fn, reverse=False):
-    from ninetoothed.frontend.functions import axis_of
-
     values = _tiles(context, input)
     axis = axis_of(context, values[0], axis)
     combine = combining(context, combine_fn, values)
@@ -114,11 +112,9 @@ def _tiles(context: Context, input: Any) -> tuple[Value, ...]:
 
 def combining(context: Context, function: Any, values: tuple[Value, ...]) -> ir.Lambda:
     """Trace a combining function on scalars: the running values, then the next ones."""
-    from ninetoothed.frontend.calls import call, name_of
-
     arguments = tuple(Value(TileType(value.type.dtype)) for value in (*values, *values))
     with context.builder.block() as body:
-        result = call(context, function, arguments, {})
+        result = context.call(function, arguments, {})
         results = result if isinstance(result, tuple) else (result,)
         yields = tuple(
             context.builder.value(operand(context, r), v.type.dtype) for r, v in zip(results, values, strict=True)

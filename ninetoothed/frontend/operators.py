@@ -74,10 +74,6 @@ def binary(context: Context, name: str, lhs: Any, rhs: Any) -> Any:
             return folded
     if name == "pow":
         return power(context, lhs, rhs)
-    if name == "dot":
-        from ninetoothed.frontend.functions import dot
-
-        return dot(context, lhs, rhs)
     _check_types(context, name, lhs, rhs)
     return context.builder.binary(name, lhs, rhs)
 

@@ -8,20 +8,15 @@ from typing import Any
 
 from ninetoothed.errors import NineToothedError
 from ninetoothed.frontend import control, memory
+from ninetoothed.frontend.carried import in_runtime_branch, write
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.effects import device_assert
-from ninetoothed.frontend.expressions import (
-    evaluate,
-    evaluate_indices,
-    innermost_indices,
-    is_elementwise,
-    iterate,
-    read,
-    snapshot,
-)
-from ninetoothed.frontend.operators import BINARY, binary, is_dynamic, operand
+from ninetoothed.frontend.expressions import apply, evaluate, evaluate_indices
+from ninetoothed.frontend.indexing import index, innermost_indices, is_elementwise
+from ninetoothed.frontend.operators import is_dynamic, operand
 from ninetoothed.frontend.shapes import ShapeMismatch
 from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, LocalFunction, SourceRef, TileRef
+from ninetoothed.frontend.variables import iterate, read, snapshot
 
 
 @dataclass(frozen=True)
@@ -29,12 +24,6 @@ class Returned:
     """What a `return` that was reached gives."""
 
     value: Any
-
-
-def run_body(context: Context, frame: Frame, body: list[ast.stmt]) -> Any:
-    """Trace a function's body; its returned value."""
-    outcome = run(context, frame, body)
-    return outcome.value if outcome is not None else None
 
 
 def run(context: Context, frame: Frame, body: list[ast.stmt]) -> Returned | None:
@@ -97,17 +86,15 @@ def _augmented(context, frame, statement):
     target = statement.target
     if isinstance(target, ast.Name):
         current = _current(context, frame, target)
-        value = binary(context, BINARY[type(statement.op)][0], current, evaluate(context, frame, statement.value))
+        value = apply(context, statement.op, current, evaluate(context, frame, statement.value))
         return assign(context, frame, target, value)
     if not isinstance(target, ast.Subscript):
         raise context.error("only names and elements can be assigned")
     owner = evaluate(context, frame, target.value)
     indices = evaluate_indices(context, frame, target.slice)
-    from ninetoothed.frontend.expressions import index
-
-    value = binary(
+    value = apply(
         context,
-        BINARY[type(statement.op)][0],
+        statement.op,
         index(context, owner, indices),
         evaluate(context, frame, statement.value),
     )
@@ -157,7 +144,7 @@ def assign_name(context: Context, frame: Frame, name: str, value: Any) -> None:
             value = memory.store(context, cell.tile, value)
         else:
             raise context.error(f"{name!r} is a tile parameter: it takes tiles and numbers, not {value!r}")
-    control.write(context, cell, context.builder.named(value, name))
+    write(context, cell, context.builder.named(value, name))
 
 
 def store_element(context: Context, owner: Any, indices: tuple, value: Any) -> None:
@@ -165,8 +152,6 @@ def store_element(context: Context, owner: Any, indices: tuple, value: Any) -> N
     if isinstance(owner, SourceRef):
         memory.scatter(context, owner, indices, value)
     elif isinstance(owner, TileRef) and memory.is_hierarchical(context, owner):
-        from ninetoothed.frontend.expressions import index
-
         memory.store(context, index(context, owner, indices), value)
     elif isinstance(owner, TileRef):
         chosen = innermost_indices(context, owner, indices) if is_elementwise(indices) else None
@@ -183,7 +168,7 @@ def _expression(context, frame, statement):
 
 
 def _return(context, frame, statement):
-    if control.in_runtime_branch(context, frame):
+    if in_runtime_branch(context, frame):
         raise context.error("`return` under a loop or an `if` that is decided at run time; assign a variable instead")
     return Returned(None if statement.value is None else evaluate(context, frame, statement.value))
 

@@ -49,6 +49,11 @@ class BoundMethod:
     name: str
 
 
+def name_of(function: Any) -> str:
+    """What a message calls a function."""
+    return getattr(function, "__name__", None) or getattr(function, "name", None) or type(function).__name__
+
+
 @dataclass(frozen=True, eq=False)
 class LocalFunction:
     """A function or lambda that the application itself defines; it sees the frame around it."""

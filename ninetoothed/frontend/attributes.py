@@ -1,0 +1,92 @@
+"""Attributes of what expressions stand for: shapes, types, sources and methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ninetoothed.expr import Expr
+from ninetoothed.frontend import functions, memory
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.values import BoundMethod, LevelRef, SourceRef, TileRef
+from ninetoothed.ir import Value
+from ninetoothed.language import FUNCTIONS
+
+
+def attribute(context: Context, owner: Any, name: str) -> Any:
+    """`owner.name` of a tile, a level, a source, or any Python object."""
+    if isinstance(owner, TileRef):
+        return _tile_attribute(context, owner, name)
+    if isinstance(owner, LevelRef):
+        return _level_attribute(context, owner.parameter, owner.level, name)
+    if isinstance(owner, SourceRef):
+        return _source_attribute(context, owner, name)
+    if isinstance(owner, Expr):
+        owner = context.builder.value(owner)
+    if isinstance(owner, Value):
+        return _value_attribute(context, owner, name)
+    try:
+        return getattr(owner, name)
+    except AttributeError as error:
+        raise context.error(str(error)) from None
+
+
+def _sizes(sizes) -> tuple:
+    return tuple(size.constant if isinstance(size, Expr) and size.is_constant else size for size in sizes)
+
+
+def _tile_attribute(context: Context, ref: TileRef, name: str) -> Any:
+    if name == "source":
+        return SourceRef(ref.parameter)
+    if name in ("offsets", "data_ptr"):
+        return BoundMethod(ref, name)
+    if name in ("shape", "ndim", "dtype"):
+        return _level_attribute(context, ref.parameter, ref.level, name)
+    if memory.is_hierarchical(context, ref):
+        raise context.error(
+            f"a tile of tiles has no attribute {name!r}; it has shape, ndim, dtype, source, offsets"
+            " and data_ptr, and can be indexed"
+        )
+    return _value_attribute(context, memory.load(context, ref), name)
+
+
+def _level_attribute(context: Context, parameter: int, level: int, name: str) -> Any:
+    levels = context.levels(parameter)
+    shape = levels[level] if level < len(levels) else ()
+    if name == "shape":
+        return _sizes(shape)
+    if name == "ndim":
+        return len(shape)
+    if name == "dtype":
+        return LevelRef(parameter, level + 1) if level + 1 < len(levels) else context.argument(parameter).dtype
+    raise context.error(f"{name!r} is no attribute of a tile's type; it has shape, ndim and dtype")
+
+
+def _source_attribute(context: Context, ref: SourceRef, name: str) -> Any:
+    source = context.definition.parameters[ref.parameter].source
+    if name == "shape":
+        return _sizes(context.number(size) for size in source.sizes)
+    if name == "strides":
+        return _sizes(context.number(stride) for stride in source.strides)
+    if name == "ndim":
+        return len(source.sizes)
+    if name == "dtype":
+        return context.argument(ref.parameter).dtype
+    if name in ("stride", "size", "data_ptr"):
+        return BoundMethod(ref, name)
+    raise context.error(
+        f"{name!r} is no attribute of a source; it has shape, strides, ndim, dtype, size, stride and data_ptr"
+    )
+
+
+def _value_attribute(context: Context, value: Value, name: str) -> Any:
+    if name == "shape":
+        return _sizes(value.type.shape)
+    if name == "ndim":
+        return len(value.type.shape)
+    if name == "dtype":
+        return value.type.dtype
+    if name == "T":
+        return functions.permute(context, value, ())
+    if name == "to" or name in FUNCTIONS:
+        return BoundMethod(value, name)
+    raise context.error(f"a tile has no attribute {name!r}")

@@ -1,0 +1,258 @@
+"""Which variables a loop or a branch carries, and of which types.
+
+A body is traced once to see which variables it assigns, and then with those variables as arguments of the operation,
+until their types stop widening. What was traced before the last round is thrown away.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any
+
+from ninetoothed import dtypes, ir
+from ninetoothed.expr import Expr
+from ninetoothed.frontend import memory, shapes
+from ninetoothed.frontend.builder import number_type
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.operators import is_dynamic, is_number, operand
+from ninetoothed.frontend.shapes import extents_of, tile_type
+from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, TileRef
+from ninetoothed.ir import TileType, Value
+
+
+def write(context: Context, cell: Cell, value: Any) -> None:
+    """Assign a variable; every open region remembers what it held on entry."""
+    for journal in context.journals:
+        journal.setdefault(cell, cell.value)
+    cell.value = value
+
+
+@contextmanager
+def region(context: Context):
+    """Trace a block that runs conditionally; variables are as before once it ends. Gives (operations, journal)."""
+    journal: dict[Cell, Any] = {}
+    loads, location = dict(context.loads), context.builder.location
+    context.journals.append(journal)
+    try:
+        with context.builder.block() as operations:
+            yield operations, journal
+    finally:
+        context.journals.pop()
+        for cell, value in journal.items():
+            cell.value = value
+        context.loads, context.builder.location = loads, location
+
+
+def _stores(operations) -> bool:
+    effects = ("store_pointer", "atomic_")
+    return any(
+        isinstance(operation, ir.Store) or (isinstance(operation, ir.Apply) and operation.function.startswith(effects))
+        for operation in ir.walk(tuple(operations))
+    )
+
+
+def _forget_if_stored(context: Context, *blocks) -> None:
+    if any(_stores(block) for block in blocks):
+        context.loads = {key: value for key, value in context.loads.items() if key[0] == "scalar"}
+
+
+def in_runtime_branch(context: Context, frame: Frame) -> bool:
+    """Whether a region was opened since the function of `frame` began."""
+    return len(context.journals) > frame.depth
+
+
+def _is_carried(context: Context, cell: Cell, before: Any, after: Any) -> bool:
+    """Whether a variable must be passed along (else it is unchanged, local to the body, or unusable after it)."""
+    if before is UNDEFINED or after is UNDEFINED:
+        return False
+    for value in (before, after):
+        if not (is_dynamic(value) or is_number(value) or isinstance(value, tuple) or (value is None and cell.tile)):
+            return False
+    return not same(before, after)
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, Value) or isinstance(b, Value):
+        return a is b
+    return type(a) is type(b) and a == b
+
+
+def materialise(context: Context, cell: Cell, value: Any) -> Any:
+    """What a variable holds, with nothing left in memory."""
+    if value is None and cell.tile is not None:
+        return memory.load(context, cell.tile)
+    if isinstance(value, tuple):
+        return tuple(materialise(context, cell, item) for item in value)
+    return operand(context, value)
+
+
+def type_of(context: Context, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(type_of(context, item) for item in value)
+    if isinstance(value, Value):
+        return value.type
+    if isinstance(value, Expr):
+        return TileType(context.builder.index_type)
+    if is_number(value):
+        return TileType(number_type(value))
+    return value
+
+
+def join(context: Context, cell: Cell, a: Any, b: Any) -> Any:
+    """The type that holds both."""
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return tuple(join(context, cell, x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, TileType) and isinstance(b, TileType):
+        pointers = [t for t in (a, b) if isinstance(t.dtype, dtypes.PointerType)]
+        dtype = pointers[0].dtype if pointers else dtypes.promote(a.dtype, b.dtype)
+        try:
+            return tile_type(dtype, shapes.broadcast(extents_of(a), extents_of(b), context.facts))
+        except shapes.ShapeMismatch as error:
+            raise context.error(f"{cell.name!r} changes its shape from one path to the other: {error}") from None
+    if a == b:
+        return a
+    raise context.error(
+        f"{cell.name!r} is {a!r} on one path and {b!r} on the other, and the choice is made at run time"
+    )
+
+
+def _leaves(structure: Any) -> list:
+    if isinstance(structure, tuple):
+        return [leaf for item in structure for leaf in _leaves(item)]
+    return [structure]
+
+
+def _rebuild(structure: Any, leaves) -> Any:
+    if isinstance(structure, tuple):
+        return tuple(_rebuild(item, leaves) for item in structure)
+    return next(leaves)
+
+
+def convert(context: Context, value: Any, type: Any) -> list:
+    """The leaves of a value, as values of the leaves of `type`."""
+    result = []
+    for item, target in zip(_leaves(value), _leaves(type), strict=True):
+        if isinstance(target, TileType):
+            converted = context.builder.value(item, target.dtype)
+            result.append(context.builder.broadcast_to(converted, extents_of(target)))
+    return result
+
+
+def _fresh(context: Context, cell: Cell, type: Any) -> tuple[Any, list[Value]]:
+    """Arguments of an operation for a variable of some type, and what the variable then holds."""
+    values, items = [], []
+    for leaf in _leaves(type):
+        if isinstance(leaf, TileType):
+            values.append(Value(leaf, cell.name))
+            items.append(values[-1])
+        else:
+            items.append(leaf)
+    return _rebuild(type, iter(items)), values
+
+
+def _equal_types(a: Any, b: Any) -> bool:
+    if isinstance(a, TileType) and isinstance(b, TileType):
+        return a.dtype == b.dtype and a.lanes == b.lanes
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(_equal_types(x, y) for x, y in zip(a, b, strict=True))
+    return a == b
+
+
+def _carried_types(context: Context, body, variable: str | None) -> dict[Cell, Any]:
+    """Trace a body once: which variables it changes, and the types that hold them before and after."""
+    with region(context) as (operations, journal):
+        body()
+        after = {cell: cell.value for cell in journal}
+        new_types = {cell: type_of(context, _in_block(context, cell, value)) for cell, value in after.items()}
+    _forget_if_stored(context, operations)
+    if not _stores(operations):
+        _load_before(context, operations, variable)
+    types = {}
+    for cell, before in journal.items():
+        if _is_carried(context, cell, before, after[cell]):
+            types[cell] = join(context, cell, _entry_type(context, cell, before), new_types[cell])
+        elif not same(before, after[cell]):
+            cell.value = UNDEFINED if before is UNDEFINED else before
+    return types
+
+
+def _load_before(context: Context, operations, variable: str | None) -> None:
+    """Read tiles that every round of a loop without stores would read again.
+
+    for k: q = load(Q); ...   ->   q = load(Q); for k: ...
+    """
+    nested = tuple(ir.walk(tuple(operations)))
+    inside = {operation.variable for operation in nested if isinstance(operation, ir.For)} | {variable}
+    made = {result for operation in nested for result in ir.results(operation)}
+    for operation in nested:
+        if isinstance(operation, ir.Load):
+            place = operation.access
+            guarded = (e for guard in place.guards for e in (guard.index, guard.size))
+            names = {name for e in (*place.indices, *guarded) for name in e.variables}
+            if not names & inside and not any(value in made for _, value in place.bindings):
+                memory.load_at(context, place, operation.result.hint)
+
+
+def _in_block(context: Context, cell: Cell, value: Any) -> Any:
+    return value if value is UNDEFINED else materialise(context, cell, value)
+
+
+def _entry_type(context: Context, cell: Cell, before: Any) -> Any:
+    if before is None and cell.tile is not None:
+        scalar_argument = context.argument(cell.tile.parameter).kind == "scalar"
+        return memory.load(context, cell.tile).type if scalar_argument else memory.access(context, cell.tile).type
+    return type_of(context, operand(context, before) if isinstance(before, TileRef) else before)
+
+
+def loop(context: Context, body, variable: str | None = None):
+    """Trace a loop body to a fixed point. Gives (cells, initial, arguments, operations, yields, results, extra)."""
+    types = _carried_types(context, body, variable)
+    while True:
+        initial = [
+            value
+            for cell, type in types.items()
+            for value in convert(context, materialise(context, cell, cell.value), type)
+        ]
+        widened = dict(types)
+        arguments: list[Value] = []
+        with region(context) as (operations, journal):
+            for cell, type in types.items():
+                held, values = _fresh(context, cell, type)
+                write(context, cell, held)
+                arguments.extend(values)
+            extra = body()
+            for cell, type in types.items():
+                end = materialise(context, cell, cell.value)
+                widened[cell] = join(context, cell, type, type_of(context, end))
+            # A variable that looked unchanged when first traced may take over what another carries: a, b = b, a + b.
+            for cell, before in journal.items():
+                if cell not in types and _is_carried(context, cell, before, cell.value):
+                    end = type_of(context, materialise(context, cell, cell.value))
+                    widened[cell] = join(context, cell, _entry_type(context, cell, before), end)
+            stable = widened.keys() == types.keys() and all(_equal_types(widened[cell], types[cell]) for cell in types)
+            yields = (
+                [
+                    v
+                    for cell, type in types.items()
+                    for v in convert(context, materialise(context, cell, cell.value), type)
+                ]
+                if stable
+                else []
+            )
+        if stable:
+            return types, initial, arguments, operations, yields, extra, journal
+        types = widened
+
+
+def finish(context: Context, types: dict[Cell, Any], journal, *blocks) -> tuple[Value, ...]:
+    """Let variables hold the results of an operation; those that only its body knows are undefined after it."""
+    results: list[Value] = []
+    for cell, before in journal.items():
+        if cell in types:
+            held, values = _fresh(context, cell, types[cell])
+            write(context, cell, held)
+            results.extend(values)
+        elif before is UNDEFINED:
+            write(context, cell, UNDEFINED)
+    _forget_if_stored(context, *blocks)
+    return tuple(results)

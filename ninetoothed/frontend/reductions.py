@@ -1,0 +1,145 @@
+"""Reductions, scans and sorts. Sums of halves run in float32; what rounding a tile up adds is seen as `other`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ninetoothed import dtypes
+from ninetoothed.dtypes import DType
+from ninetoothed.expr import var
+from ninetoothed.frontend import memory, shapes
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.functions import _exact, _known, as_dtype, axis_of, inside, reshape, tile, where
+from ninetoothed.frontend.operators import binary, comes_from_memory, operand
+from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
+from ninetoothed.ir import TileType, Value
+
+_IDENTITY = {"sum": 0, "xor_sum": 0, "max": float("-inf"), "min": float("inf")}
+
+
+def reduced_type(context: Context, type: TileType, axis: int | None, keep_dims: bool) -> TileType:
+    kept = []
+    for d, e in enumerate(extents_of(type)):
+        if axis is not None and d != axis:
+            kept.append(e)
+        elif keep_dims:
+            kept.append(shapes.ONE)
+    return tile_type(type.dtype, kept)
+
+
+def reduction(context, name, input, axis, keep_dims, dtype=None):
+    """sum, xor_sum, max or min; sums of halves run in float32, of small integers in int32."""
+    builder = context.builder
+    input = tile(context, input)
+    if dtype is not None:
+        input = builder.cast(input, as_dtype(context, dtype))
+    own = input.type.dtype
+    if name in ("sum", "xor_sum") and own.bits < 32 and not own.is_floating:
+        own = dtypes.int32
+    input = builder.cast(input, dtypes.float32 if own.is_half else dtypes.int32 if own == dtypes.int1 else own)
+    axis = None if axis is None else axis_of(context, input, axis)
+    if input.type.is_scalar:
+        return input
+    input = fill_padding(context, input, axis, _identity(name, input.type.dtype))
+    result = builder.apply(
+        name, (input,), reduced_type(context, input.type, axis, keep_dims), axis=axis, keep_dims=keep_dims
+    )
+    return builder.cast(result, own)
+
+
+def _identity(name: str, dtype: DType):
+    if name in ("sum", "xor_sum") or dtype.is_floating:
+        return _IDENTITY[name]
+    low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1) if dtype.kind == "int" else (0, 2**dtype.bits - 1)
+    return low if name == "max" else high
+
+
+def fill_padding(context: Context, input: Value, axis: int | None, identity) -> Value:
+    """A tile made without memory (`arange`, `full`) has nothing to read as `other`: its padding must not count."""
+    if comes_from_memory(context, input):
+        return input
+    for d, e in enumerate(extents_of(input.type)):
+        if (axis is None or d == axis) and not e.is_full:
+            input = where(context, inside(context, input.type, d), input, identity)
+    return input
+
+
+def extremum_along(context, name, input, axis, return_indices, tie_break_left, keep_dims):
+    values = reduction(context, name, input, axis, keep_dims)
+    if not return_indices:
+        return values
+    return values, arg_extremum(context, f"arg{name}", input, axis, tie_break_left, keep_dims)
+
+
+def arg_extremum(context, name, input, axis, tie_break_left=True, keep_dims=False):
+    input = tile(context, input)
+    if input.type.dtype.is_half or input.type.dtype == dtypes.int1:
+        input = context.builder.cast(input, dtypes.float32)
+    axis = None if axis is None else axis_of(context, input, axis)
+    input = fill_padding(context, input, axis, _identity(name.removeprefix("arg"), input.type.dtype))
+    type = with_dtype(reduced_type(context, input.type, axis, keep_dims), dtypes.int32)
+    return context.builder.apply(name, (input,), type, axis=axis, keep_dims=keep_dims)
+
+
+def scan(context, name, input, axis=0, reverse=False):
+    builder, input = context.builder, tile(context, input)
+    own = dtypes.int32 if input.type.dtype.bits < 32 and not input.type.dtype.is_floating else input.type.dtype
+    input = builder.cast(input, dtypes.float32 if own.is_half else own)
+    axis = axis_of(context, input, axis)
+    return builder.cast(builder.apply(name, (input,), input.type, axis=axis, reverse=bool(reverse)), own)
+
+
+def sort(context, x, dim=None, descending=False):
+    x = tile(context, x)
+    last = len(x.type.shape) - 1
+    if dim is not None and axis_of(context, x, dim) != last:
+        raise context.error("`sort` works along the last dimension; permute the tile first")
+    x = fill_padding(context, x, last, _identity("max" if descending else "min", x.type.dtype))
+    return context.builder.apply("sort", (x,), x.type, descending=bool(_known(context, descending, "`descending`")))
+
+
+def topk(context, x, k, dim=None):
+    """The k largest along the last dimension, largest first: the head of a descending sort."""
+    sorted_ = sort(context, x, dim, True)
+    *leading, last = extents_of(sorted_.type)
+    k = _known(context, k, "`k`")
+    _exact(context, "topk", sorted_)
+    grouped = reshape(context, sorted_, (*(e.size for e in leading), last.lanes // k, k))
+    return select(context, grouped, len(leading), 0)
+
+
+def histogram(context, input, num_bins):
+    input = tile(context, input)
+    extent = shapes.extent(_known(context, num_bins, "`num_bins`"), context.facts)
+    return context.builder.apply("histogram", (input,), tile_type(dtypes.int32, (extent,)), num_bins=extent.lanes)
+
+
+def softmax(context, x, dim=None, keep_dims=False):
+    """exp(x - max) / sum(exp(x - max)) along `dim`, the last by default."""
+    x = context.builder.to_float(tile(context, x))
+    axis = len(x.type.shape) - 1 if dim is None else axis_of(context, x, dim)
+    shifted = binary(context, "sub", x, reduction(context, "max", x, axis, True))
+    numerator = context.builder.floating("exp", shifted)
+    return binary(context, "truediv", numerator, reduction(context, "sum", numerator, axis, True))
+
+
+def select(context: Context, value: Value, axis: int, index: Any) -> Value:
+    """One element along an axis: all others are zeroed and the axis is summed, which is exact."""
+    builder = context.builder
+    index = operand(context, index)
+    if isinstance(index, int) and index < 0:
+        index = value.type.shape[axis] + index
+    extent = extents_of(value.type)[axis]
+    type = reduced_type(context, value.type, axis, False)
+    if extent.is_one:
+        return builder.apply("reshape", (value,), type)
+    lane = memory.lane(context, axis, extent.lanes)
+    extents = [extent if d == axis else shapes.ONE for d in range(len(value.type.shape))]
+    position = builder.index(var(lane.name), (lane,), tile_type(dtypes.int32, extents))
+    own = value.type.dtype
+    value = (
+        builder.cast(value, dtypes.int32) if own == dtypes.int1 else builder.to_float(value) if own.is_half else value
+    )
+    chosen = where(context, builder.binary("eq", position, index), value, 0)
+    result = builder.apply("sum", (chosen,), with_dtype(type, value.type.dtype), axis=axis, keep_dims=False)
+    return builder.cast(result, own)

@@ -1,0 +1,54 @@
+"""What names stand for when they are read, and the items of what is known when compiling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ninetoothed.frontend import memory
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.indexing import index
+from ninetoothed.frontend.operators import is_dynamic
+from ninetoothed.frontend.values import UNDEFINED, Cell, TileRef
+from ninetoothed.symbol import Symbol
+
+
+def read(context: Context, cell: Cell) -> Any:
+    """The value of a variable: what was assigned last, else a handle on its tile."""
+    if cell.value is UNDEFINED:
+        raise context.error(
+            f"{cell.name!r} may not have a value here: it is assigned only inside a loop or one branch of an `if`"
+        )
+    if cell.value is not None or cell.tile is None:
+        return cell.value
+    return cell.tile
+
+
+def outside(context: Context, value: Any) -> Any:
+    """A Python object from outside the application: symbols stand for the numbers chosen for them."""
+    if isinstance(value, Symbol):
+        number = context.number(value)
+        return number.constant if number.is_constant else number
+    if type(value).__name__ == "constexpr" and hasattr(value, "value"):
+        return value.value
+    return value
+
+
+def snapshot(context: Context, value: Any) -> Any:
+    """A value that later stores do not change: tiles are loaded now."""
+    if isinstance(value, TileRef) and not memory.is_hierarchical(context, value):
+        return memory.load(context, value)
+    return value
+
+
+def iterate(context: Context, value: Any) -> list:
+    """The items of something whose length is known when compiling."""
+    if isinstance(value, TileRef):
+        (length,) = memory.shape(context, value)[:1] or (None,)
+        if length is None or not length.is_constant:
+            raise context.error(
+                "iterate over a tile whose length is only known at run time with `for i in range(x.shape[0])`"
+            )
+        return [index(context, value, (i,)) for i in range(length.constant)]
+    if is_dynamic(value):
+        raise context.error("a computed tile cannot be unpacked or iterated over; index or `split` it")
+    return [outside(context, item) for item in value]
