@@ -27,9 +27,9 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import CompilationError, NineToothedError
 from ninetoothed.runtime import arguments, cache, prepared, variants
 from ninetoothed.runtime.arguments import Call
-from ninetoothed.runtime.config import Configuration, within
 from ninetoothed.runtime.device import GPU
 from ninetoothed.runtime.recent import signature
+from ninetoothed.runtime.task import Configuration, within
 
 # The formula's pick and its neighbours.
 MOST = 9
