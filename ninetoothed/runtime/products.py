@@ -38,9 +38,11 @@ def products(task: Task, gpu: GPU) -> Iterator[Configuration]:
     kind = task.structure.kind
     bits = max(task.bits(kind.lhs), task.bits(kind.rhs))
     scored: dict[Configuration, float] = {}
+    # Before Hopper operands pass through registers.
+    most = 64 * (128 if gpu.capability >= 90 else 32)
     is_exact = bits == 32 and task.specialisation.dot_precision == "highest"
     for (m, n, warps), row_bytes in itertools.product(_PRODUCT_TILES, (256, 128, 64)):
-        if row_bytes == 256 and (is_exact or m * n > 64 * 128):
+        if row_bytes == 256 and (is_exact or m * n > most):
             continue  # too few stages would fit, or too much would be unrolled
         k = row_bytes * 8 // bits
         blocks = {
