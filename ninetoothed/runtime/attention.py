@@ -11,15 +11,18 @@ from ninetoothed.runtime.task import RESERVED, Configuration, Task, power_above
 
 def attentions(task: Task, gpu: GPU) -> Iterator[Configuration]:
     """Blocks whose scores, weights and accumulator fit into registers, and whose operands fit into shared memory."""
-    kind, limit = task.structure.kind, _attention_registers(task, gpu)
+    if _is_exact(task):
+        yield from _exact_attentions(task, gpu)
+        return
+    kind = task.structure.kind
+    # Registers for scores, weights and what they add up to; Hopper reads operands from shared memory.
+    limit = 200 if 90 <= gpu.capability < 100 else 110 if gpu.capability < 90 else 130
     bits, width = task.bits(kind.lhs), power_above(max(evaluate(kind.width, task.values), 16))
     rows = min(128, power_above(task.extent(kind.rows)))
     while rows > 64 and task.programs({kind.rows: task.block(kind.rows, rows)}) < gpu.multiprocessors:
         rows //= 2
     general = ((rows, 64), (rows, 32), (min(rows, 64), 32), (min(rows, 32), 32), (16, 16))
     for m, n, most in (*_fine_attentions(task, gpu, rows, width), *((m, n, 3) for m, n in general)):
-        if bits == 32:
-            m, n = min(m, 64), min(n, 32)
         m = task.block(kind.rows, m)
         n = task.block(kind.keys, min(n, power_above(task.extent(kind.keys))))
         # A score and a weight for each key, and what is accumulated of the width.
@@ -42,8 +45,18 @@ def _fine_attentions(task: Task, gpu: GPU, rows: int, width: int) -> Iterator[tu
     yield (min(rows, 64), 64, 3) if width > 64 or is_flagged else (min(rows, 64), 128, 2)
 
 
-def _attention_registers(task: Task, gpu: GPU) -> int:
-    """Registers of a thread that scores, weights and accumulator may take; Hopper reads operands from shared memory."""
-    if task.bits(task.structure.kind.lhs) == 32 and task.specialisation.dot_precision == "highest":
-        return 32
-    return 200 if 90 <= gpu.capability < 100 else 110 if gpu.capability < 90 else 130
+def _is_exact(task: Task) -> bool:
+    """Whether products are of whole float32 numbers, which no tensor core multiplies."""
+    return task.bits(task.structure.kind.lhs) == 32 and task.specialisation.dot_precision == "highest"
+
+
+def _exact_attentions(task: Task, gpu: GPU) -> Iterator[Configuration]:
+    """Small blocks and many warps: each thread keeps its part of both operands in registers, too."""
+    kind = task.structure.kind
+    width = power_above(max(evaluate(kind.width, task.values), 16))
+    shapes = ((64, 32, 8),) if width <= 64 else ((32, 64, 8),) if width <= 128 else ()
+    for m, n, warps in (*shapes, (32, 32, 16), (32, 32, 8), (16, 16, 4)):
+        m, n = task.block(kind.rows, m), task.block(kind.keys, min(n, power_above(task.extent(kind.keys))))
+        for stages in (2, 1):
+            if 4 * width * (m + 2 * task.stages(stages) * n) + RESERVED <= gpu.shared_memory:
+                yield task.configuration({kind.rows: m, kind.keys: n}, warps, stages)

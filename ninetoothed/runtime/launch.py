@@ -28,6 +28,9 @@ from ninetoothed.runtime.replay import RECORDER
 from ninetoothed.runtime.specialise import Plan
 from ninetoothed.runtime.variants import Variant
 
+# How many configurations that spill are compiled before the best of them is taken.
+MOST_SPILLING = 4
+
 
 def hidden_from_dynamo(function):
     """Let `torch.compile` call a function as it is, between graphs, rather than trace it and all that it calls.
@@ -179,15 +182,29 @@ class Launcher:
         if gpu is not None and tune.is_asked_for(self.definition):
             tune.tune(self.definition, self._variants, call, place, gpu)
         kind = prepared.Evaluation if gpu is None else prepared.Launch
-        variant = None
-        while variant is None:
+        if math.prod(self._variants.select(call, place, gpu).grid) == 0:
+            return prepared.Nothing()
+        selection, variant = self._fitting(call, place, gpu, kind)
+        arguments.check_stored(self.definition, call, variant.stored)
+        return kind.of(self.definition, variant, call, selection.values, place)
+
+    def _fitting(self, call: Call, place: torch.device, gpu, kind) -> tuple[variants.Selection, Variant]:
+        """The variant of the best configuration that fits the GPU; of the first few, one that spills no registers."""
+        spilling: list[tuple[int, int, variants.Selection, Variant]] = []
+        while True:
             selection = self._variants.select(call, place, gpu)
-            if math.prod(selection.grid) == 0:
-                return prepared.Nothing()
             try:
                 variant = self._variants.get(selection, kind.compile)
             except ResourceError:
                 if not self._variants.reject(selection):
                     raise
-        arguments.check_stored(self.definition, call, variant.stored)
-        return kind.of(self.definition, variant, call, selection.values, place)
+                continue
+            is_chosen = gpu is None or self._variants.is_settled(selection)
+            spills = 0 if is_chosen else variant.compiled.spills
+            if not spills:
+                return selection, variant
+            spilling.append((spills, len(spilling), selection, variant))
+            if len(spilling) == MOST_SPILLING or not self._variants.reject(selection):
+                _, _, selection, variant = min(spilling)
+                self._variants.settle(selection, selection.configuration)
+                return selection, variant

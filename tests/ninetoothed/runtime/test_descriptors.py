@@ -134,14 +134,14 @@ class TestTheLauncherUnderneath:
 
 
 class TestWhatDoesNotFit:
-    def select(self, kernel, arguments, monkeypatch, fits):
+    def select(self, kernel, arguments, monkeypatch, fits, spills=lambda chosen: 0):
         tried = []
 
         def compile(definition, variant):
             tried.append(variant.selection.configuration)
             if not fits(variant.selection.configuration):
                 raise ResourceError("too large")
-            return "compiled"
+            return types.SimpleNamespace(spills=spills(variant.selection.configuration))
 
         monkeypatch.setattr(prepared.Launch, "compile", staticmethod(compile))
         monkeypatch.setattr(prepared.Launch, "of", staticmethod(lambda definition, variant, *rest: variant))
@@ -161,6 +161,24 @@ class TestWhatDoesNotFit:
         arguments = tuple(halves(4096, 4096) for _ in range(3))
         found, tried = self.select(mm.make(), arguments, monkeypatch, lambda chosen: False)
         assert found is None and len(tried) == len(set(tried)) > 2
+
+    def test_one_that_spills_gives_way_to_one_that_does_not(self, gpu, monkeypatch):
+        arguments = tuple(halves(4096, 4096) for _ in range(3))
+        found, tried = self.select(
+            mm.make(), arguments, monkeypatch, lambda chosen: True, lambda chosen: 8 * bool(chosen.programs)
+        )
+        assert [chosen.programs for chosen in tried] == [132, 0] and found == tried[1]
+
+    def test_where_all_spill_the_one_that_spills_least(self, gpu, monkeypatch):
+        arguments = tuple(halves(4096, 4096) for _ in range(3))
+        amounts = iter((16, 8, 32, 64, 4))
+        seen = {}
+
+        def spills(chosen):
+            return seen.setdefault(chosen, next(amounts))
+
+        found, tried = self.select(mm.make(), arguments, monkeypatch, lambda chosen: True, spills)
+        assert len(tried) == launch.MOST_SPILLING and found == tried[1]
 
     def test_a_real_one(self, gpu, monkeypatch, tmp_path):
         pytest.importorskip("triton")

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from ninetoothed.backends.triton import emit
-from ninetoothed.runtime import device, launch
+from ninetoothed.runtime import device, launch, prepared
 from ninetoothed.runtime.compile import compile_kernel
+from ninetoothed_ops.kernels import sdpa
 from tests.ninetoothed_ops.kernels import calls
 
 pytest.importorskip("triton")
@@ -32,3 +33,16 @@ def test_compiled_without_spills(name, gpu, dtype, tmp_path, monkeypatch):
         assert instruction in compiled.asm["ptx"] or (gpu == device.B200 and "mma.sync" in compiled.asm["ptx"])
     elif name != "rope":  # interleaved pairs are two loads of every other element
         assert "ld.global.v4" in compiled.asm["ptx"] or "ld.global.v8" in compiled.asm["ptx"]
+
+
+@pytest.mark.parametrize("is_causal", (False, True))
+@pytest.mark.parametrize("dtype, depth", ((torch.float32, 64), (torch.float32, 128), (torch.float16, 128)))
+@pytest.mark.parametrize("gpu", (device.A100, device.H200, device.B200), ids=lambda gpu: f"sm_{gpu.capability}")
+def test_attention_of_other_types_and_depths_spills_nothing(gpu, dtype, depth, is_causal, tmp_path, monkeypatch):
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    tensor, mask = torch.empty(2, 8, 1024, depth, dtype=dtype), torch.empty(2, 8, 1024, 1024, dtype=dtype)
+    arguments = (tensor, tensor, tensor, mask, 0.1, tensor, sdpa.NO_MASK, is_causal)
+    launcher = launch.launcher_of(sdpa.make())
+    variant = launcher.trace(arguments, {}, gpu)
+    compiled = prepared.Launch.compile(launcher.definition, variant)
+    assert compiled.spills == 0, f"{compiled.registers} registers: {variant.selection.configuration}"
