@@ -57,6 +57,6 @@ def _exact_attentions(task: Task, gpu: GPU) -> Iterator[Configuration]:
     shapes = ((64, 32, 8),) if width <= 64 else ((32, 64, 8),) if width <= 128 else ()
     for m, n, warps in (*shapes, (32, 32, 16), (32, 32, 8), (16, 16, 4)):
         m, n = task.block(kind.rows, m), task.block(kind.keys, min(n, power_above(task.extent(kind.keys))))
-        for stages in (2, 1):
+        for stages in range(3 if width <= 64 else 2, 0, -1):
             if 4 * width * (m + 2 * task.stages(stages) * n) + RESERVED <= gpu.shared_memory:
                 yield task.configuration({kind.rows: m, kind.keys: n}, warps, stages)
