@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ninetoothed import dtypes
+from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType
-from ninetoothed.expr import var
+from ninetoothed.expr import Expr, const, simplify, var
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.functions import _exact, _known, as_dtype, axis_of, inside, reshape, tile, where
@@ -31,6 +31,10 @@ def reduction(context, name, input, axis, keep_dims, dtype=None):
     """sum, xor_sum, max or min; sums of halves run in float32, of small integers in int32."""
     builder = context.builder
     input = tile(context, input)
+    if name in ("min", "max") and axis is None and not keep_dims and dtype is None:
+        known = extremum_of_indices(context, name, input)
+        if known is not None:
+            return known
     if dtype is not None:
         input = builder.cast(input, as_dtype(context, dtype))
     own = input.type.dtype
@@ -45,6 +49,24 @@ def reduction(context, name, input, axis, keep_dims, dtype=None):
         name, (input,), reduced_type(context, input.type, axis, keep_dims), axis=axis, keep_dims=keep_dims
     )
     return builder.cast(result, own)
+
+
+def extremum_of_indices(context: Context, name: str, input: Value) -> Expr | None:
+    """The least or greatest of affine indices, which is that of one corner of the tile.
+
+    min(64 * program + lane)   ->   64 * program
+    """
+    producer = context.builder.producer(input)
+    if not isinstance(producer, ir.Index) or not producer.lanes or producer.bindings:
+        return None
+    linear = producer.expr.linear([lane.name for lane in producer.lanes])
+    if linear is None or not all(coefficient.is_constant for coefficient in linear[0].values()):
+        return None
+    corner = {}
+    for lane in producer.lanes:
+        rises = linear[0].get(lane.name, const(0)).constant > 0
+        corner[lane.name] = input.type.shape[lane.axis] - 1 if rises == (name == "max") else const(0)
+    return simplify(producer.expr.subs(corner), context.facts)
 
 
 def _identity(name: str, dtype: DType):

@@ -6,7 +6,7 @@ import ast
 import math
 
 from ninetoothed import ir
-from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton import order, syntax
 from ninetoothed.backends.triton.context import Context
 from ninetoothed.backends.triton.tiles import Frame
 from ninetoothed.dtypes import int32
@@ -46,7 +46,12 @@ def count(context: Context) -> ast.expr:
 
 
 def _row_major(context: Context, pid: ast.expr, axes, used: set[str]) -> None:
-    """`pid // inner % extent`, for the axes in use; the first needs no remainder."""
+    """`pid // inner % extent`, for the axes in use; the first needs no remainder.
+
+    Along the last axis programs with more work come first, so that none of them is left over at the end:
+
+        pid_2 = pid % extent   ->   pid_2 = extent - 1 - pid % extent
+    """
     inner: list[ast.expr] = []
     nodes: list[tuple[str, ast.expr]] = []
     for position in reversed(range(len(axes))):
@@ -55,7 +60,11 @@ def _row_major(context: Context, pid: ast.expr, axes, used: set[str]) -> None:
         if inner:
             node = syntax.binary("//", node, _product(*inner))
         if axis in used:
-            nodes.append((axis, syntax.binary("%", node, _extent(context, extent)) if position else node))
+            node = syntax.binary("%", node, _extent(context, extent)) if position else node
+            if position == len(axes) - 1 and order.grows_with(context.program, axis):
+                last = syntax.binary("-", _extent(context, extent), syntax.number(1))
+                node = syntax.binary("-", last, node)
+            nodes.append((axis, node))
         needed = used & {axis for axis, _ in axes[:position]}
         if needed:
             inner = [_extent(context, extent), *inner]

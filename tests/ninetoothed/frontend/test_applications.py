@@ -519,6 +519,16 @@ def test_offsets_and_shapes():
     assert torch.equal(y.cpu(), expected)
 
 
+def test_extrema_of_indices():
+    def application(x, y):
+        first, last = ntl.min(x.offsets(0)), ntl.max(x.offsets(0))
+        y = x * 0 + first * 1000 + last + ntl.max(5 - ntl.arange(0, 3))
+
+    x = randn(20)
+    starts = torch.arange(20, device=DEVICE) // 8 * 8
+    torch.testing.assert_close(run(application, x, block=8), (starts * 1000 + starts + 7 + 5).float())
+
+
 def test_gather_and_scatter_through_the_source():
     def application(index, table, output):
         positions = index

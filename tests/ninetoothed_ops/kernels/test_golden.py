@@ -242,16 +242,12 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, query_size_2, key
     extent = tl.cdiv(query_size_2, 64)
     pid_0 = pid // (48 * extent)
     pid_1 = pid // extent % 48
-    pid_2 = pid % extent
-    index = pid_2 * 64 + tl.arange(0, 64)
-    first = tl.min(index)
-    whole = tl.minimum((first + 1) // 64, key_size_2 // 64)
-    stop = tl.minimum(first + 64, key_size_2)
+    pid_2 = extent - 1 - pid % extent
     query = tl.reshape(query_desc.load([pid_0, pid_1, pid_2 * 64, 0]), (64, 64))
     total = tl.zeros((64,), tl.float32)
     accumulator = tl.zeros((64, 64), tl.float32)
     peak = tl.full((64,), float("-inf"), tl.float32)
-    for j in range(whole):
+    for j in range(tl.minimum(key_size_2 // 64, pid_2)):
         key = tl.reshape(key_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         scores = tl.dot(query, tl.trans(key))
         new_peak = tl.maximum(peak, tl.max(scores, axis=1))
@@ -262,14 +258,14 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, query_size_2, key
         value = tl.reshape(value_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         accumulator = tl.dot(weights.to(tl.float16), value, accumulator * decay[:, None])
         peak = new_peak
-    numerator = stop + 64 - 1
-    for j in range(whole, numerator >> 6):
+    index_1 = pid_2 * 64 + tl.arange(0, 64)
+    for j in range(tl.minimum(key_size_2 // 64, pid_2), tl.cdiv(tl.minimum(pid_2 * 64 + 64, key_size_2), 64)):
         key = tl.reshape(key_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         scores = tl.dot(query, tl.trans(key))
-        index_1 = j * 64 + tl.arange(0, 64)
-        columns = index_1[None, :]
+        index = j * 64 + tl.arange(0, 64)
+        columns = index[None, :]
         visible = columns < key_size_2
-        visible = visible & (columns <= index[:, None])
+        visible = visible & (columns <= index_1[:, None])
         scores = tl.where(visible, scores, float("-inf"))
         new_peak = tl.maximum(peak, tl.max(scores, axis=1))
         factor = scale * 1.4426950408889634

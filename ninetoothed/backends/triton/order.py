@@ -1,0 +1,49 @@
+"""Whether a program has more to do the greater its index is, as one of a causal attention has."""
+
+from __future__ import annotations
+
+from ninetoothed import ir
+
+
+def grows_with(program: ir.Program, axis: str) -> bool:
+    """Whether some loop runs on for longer the greater the program's index along `axis` is, and none for less long."""
+    slopes = {
+        loop.stop.fold(_Slope(axis))
+        for loop in ir.walk(program.body)
+        if isinstance(loop, ir.For) and axis not in loop.start.variables and axis in loop.stop.variables
+    }
+    return slopes == {1}
+
+
+class _Slope:
+    """How an expression changes with a variable: 1 never falls, -1 never rises, 0 does not change, None unknown."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def const(self, n: int) -> int:
+        return 0
+
+    def var(self, name: str) -> int:
+        return int(name == self._name)
+
+    def add(self, operands: list[int | None]) -> int | None:
+        changing = set(operands) - {0}
+        return changing.pop() if len(changing) == 1 else None if changing else 0
+
+    minimum = maximum = add
+
+    def mul(self, coefficient: int, factors: list[int | None]) -> int | None:
+        changing = [factor for factor in factors if factor != 0]
+        if not changing:
+            return 0
+        # Of products only those with numbers: the sign of another factor is not known here.
+        if len(factors) > 1 or changing[0] is None:
+            return None
+        return changing[0] if coefficient > 0 else -changing[0]
+
+    def floordiv(self, a: int | None, b: int | None) -> int | None:
+        return a if b == 0 else None
+
+    def mod(self, a: int | None, b: int | None) -> int | None:
+        return 0 if a == b == 0 else None
