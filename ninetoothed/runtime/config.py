@@ -81,7 +81,7 @@ def _check(definition: KernelDefinition) -> None:
 
 
 def _lanewise(task: Task, gpu: GPU) -> Configuration:
-    """One or two 16-byte vectors a thread; whole rows get warps by their length."""
+    """Two 16-byte vectors a thread; whole rows get warps by their length."""
     symbols = task.definition.meta_symbols
     bits = max([task.bits(tile.parameter) for tile in task.structure.tiles], default=32)
     fixed = max([_elements(task, tile.shape, set(symbols)) for tile in task.structure.tiles], default=1)
@@ -95,7 +95,8 @@ def _lanewise(task: Task, gpu: GPU) -> Configuration:
     wanted = max(min(wanted, share), 32 * vector)
     blocks = _shared_out(task, max(wanted // fixed, 1))
     lanes = fixed * math.prod(blocks.values())
-    return task.configuration(blocks, min(max(power_above(lanes // (32 * vector)), 1), 4 if fixed == 1 else 16), 3)
+    warps = lanes // (64 * vector) if fixed == 1 else min(power_above(lanes // (32 * vector)), 16)
+    return task.configuration(blocks, max(warps, 1), 3)
 
 
 def _elements(task: Task, shape, symbols: set[str]) -> int:
