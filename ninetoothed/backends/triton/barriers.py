@@ -19,8 +19,8 @@ def access_key(access: ir.Access):
 
 
 def before_read(context: Context, parameter: str, key) -> None:
-    """A thread may read what another thread of the program wrote."""
-    if parameter in context.written:
+    """A thread may read what another thread of the program wrote: two parameters may be the same memory."""
+    if context.written:
         barrier(context)
     context.read.setdefault(parameter, set()).add(key)
 

@@ -398,6 +398,20 @@ def test_a_loads_waits_for_a_store_to_the_same_memory():
     assert "tl.debug_barrier()" in text(shift, vector(512), arrangement=arrangement, BLOCK_SIZE=128)
 
 
+def test_a_load_waits_for_a_store_to_what_may_be_the_same_memory():
+    def both(x, y, z):
+        y = x + 1
+        z = x * 2
+
+    def one(x, y, z):
+        z = x + y
+
+    emitted = text(both, *(vector(512) for _ in range(3)), BLOCK_SIZE=128)
+    first, second = emitted.index("tl.store"), emitted.rindex("tl.load")
+    assert first < emitted.index("tl.debug_barrier()") < second
+    assert "debug_barrier" not in text(one, *(vector(512) for _ in range(3)), BLOCK_SIZE=128)
+
+
 def test_products_of_float64_are_for_the_cpu():
     from ninetoothed_ops.kernels import mm
 
