@@ -251,8 +251,8 @@ def _cell(context: Context, name: str, argument: Any) -> Cell:
     if isinstance(argument, Cell):
         return argument
     if isinstance(argument, TileRef):
-        return Cell(name, None, argument)
-    return Cell(name, outside(context, argument))
+        return Cell(name, None, argument, born=len(context.journals))
+    return Cell(name, outside(context, argument), born=len(context.journals))
 
 
 def bind_python(

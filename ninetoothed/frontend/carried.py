@@ -20,10 +20,14 @@ from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, TileRef
 from ninetoothed.ir import TileType, Value
 
 
+# Types widen and variables are found a few times at most.
+MAX_ROUNDS = 32
+
+
 def write(context: Context, cell: Cell, value: Any) -> None:
     """Assign a variable; every open region remembers what it held on entry."""
-    for journal in context.journals:
-        journal.setdefault(cell, cell.value)
+    for depth, journal in enumerate(context.journals):
+        journal.setdefault(cell, cell.value if depth >= cell.born else UNDEFINED)
     cell.value = value
 
 
@@ -207,7 +211,7 @@ def _entry_type(context: Context, cell: Cell, before: Any) -> Any:
 def loop(context: Context, body, variable: str | None = None):
     """Trace a loop body to a fixed point. Gives (cells, initial, arguments, operations, yields, results, extra)."""
     types = _carried_types(context, body, variable)
-    while True:
+    for _ in range(MAX_ROUNDS):
         initial = [
             value
             for cell, type in types.items()
@@ -242,6 +246,7 @@ def loop(context: Context, body, variable: str | None = None):
         if stable:
             return types, initial, arguments, operations, yields, extra, journal
         types = widened
+    raise context.error("the types of what this loop carries from one round to the next do not settle")
 
 
 def finish(context: Context, types: dict[Cell, Any], journal, *blocks) -> tuple[Value, ...]:

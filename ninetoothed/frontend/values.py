@@ -69,6 +69,8 @@ class LocalFunction:
 class Cell:
     """A variable. Frames share cells where a helper's parameter is the caller's variable (parameters are by reference).
 
+    `born` counts the loops and branches that were open when it was made: for those it is local, and never carried.
+
     A cell with a `tile` is a tile parameter: assigning it stores. Its `value` is then what was assigned last, or None
     while memory holds the only copy.
     """
@@ -76,6 +78,7 @@ class Cell:
     name: str
     value: Any = None
     tile: TileRef | None = None
+    born: int = 0
 
 
 class _Undefined:

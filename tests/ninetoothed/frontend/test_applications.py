@@ -283,6 +283,22 @@ def test_variables_that_start_equal_are_told_apart():
     torch.testing.assert_close(run(application, x), x * 80 + 3)
 
 
+def test_helpers_assign_elements_in_loops():
+    def triple(target, source):
+        target = source * 3
+
+    def application(x, y):
+        for i in range(x.shape[0]):
+            triple(y[i], x[i])
+
+    def arrangement(x, y):
+        return x.tile((4,)).tile((2,)), y.tile((4,)).tile((2,))
+
+    x, y = randn(16), nans(16)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x, y)
+    torch.testing.assert_close(y, x * 3)
+
+
 def test_static_range_and_comprehensions():
     def application(x, y):
         powers = [x**i for i in range(4)]
