@@ -58,5 +58,11 @@ class KernelDefinition:
         return {name: symbol for name, symbol in self.symbols.items() if symbol.meta}
 
     @cached_property
+    def tile_sizes(self) -> frozenset[str]:
+        """The symbols that are extents of tiles themselves, rather than parts of one."""
+        sizes = (size for parameter in self.parameters for size in parameter.innermost)
+        return frozenset(size.name for size in sizes if isinstance(size, Symbol) and size.name in self.symbols)
+
+    @cached_property
     def constexpr_symbols(self) -> dict[str, Symbol]:
         return {name: symbol for name, symbol in self.symbols.items() if not symbol.meta}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -124,7 +125,9 @@ def _annotations(function: Callable) -> dict[str, Any]:
 
 def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_num_configs, tune) -> Kernel:
     names = _parameter_names(application, len(arranged))
-    name = kernel_name or _name_of(application)
+    name = _name_of(application) if kernel_name is None else kernel_name
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name in ("tl", "triton"):
+        raise ArrangementError(f"a kernel cannot be named {name!r}; give a Python identifier, not `tl` or `triton`")
     for parameter, tensor in zip(names, arranged, strict=True):
         if not isinstance(tensor, Tensor):
             raise ArrangementError(
@@ -146,8 +149,8 @@ def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_nu
         parameters,
         application,
         _symbols(name, parameters),
-        _choices(num_warps),
-        _choices(num_stages),
+        _choices("num_warps", num_warps),
+        _choices("num_stages", num_stages),
         max_num_configs,
         tune,
     )
@@ -155,8 +158,13 @@ def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_nu
     return Kernel(definition)
 
 
-def _choices(value: int | tuple[int, ...] | None) -> tuple[int, ...] | None:
-    return None if value is None else tuple(value) if isinstance(value, tuple | list) else (value,)
+def _choices(option: str, value: int | tuple[int, ...] | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    values = tuple(value) if isinstance(value, tuple | list) else (value,)
+    if not values or any(isinstance(each, bool) or not isinstance(each, int) for each in values):
+        raise ArrangementError(f"{option}={value!r} is no choice; give a number, or several to choose from")
+    return values
 
 
 def _name_of(application: Callable) -> str:

@@ -19,7 +19,6 @@ from ninetoothed.frontend.shapes import extents_of, tile_type
 from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, TileRef
 from ninetoothed.ir import TileType, Value
 
-
 # Types widen and variables are found a few times at most.
 MAX_ROUNDS = 32
 

@@ -69,7 +69,7 @@ def _positional(definition: KernelDefinition, args: tuple, by_keyword: dict[str,
     keywords = f" and {', '.join(sorted(by_keyword))} by keyword" if by_keyword else ""
     constexprs = [f"{name}=..." for name in definition.constexpr_symbols]
     remedy = f"constexpr symbols go by keyword: {', '.join(constexprs)}" if constexprs else "give each exactly once"
-    raise ArgumentError(f"kernel `{definition.name}` takes {expected}; got {len(args)}{keywords}; {remedy}")
+    raise ArgumentTypeError(f"kernel `{definition.name}` takes {expected}; got {len(args)}{keywords}; {remedy}")
 
 
 def _valued(definition: KernelDefinition, parameter: KernelParameter, values: dict[str, Any]):
@@ -97,14 +97,19 @@ def _constants(definition: KernelDefinition, given: dict[str, Any]) -> tuple[tup
             )
         if name not in expected:
             offer = f"it takes {', '.join(expected)}" if expected else "it takes no keywords"
-            raise ArgumentError(f"kernel `{definition.name}` has no keyword `{name}`; {offer}")
+            raise ArgumentTypeError(f"kernel `{definition.name}` has no keyword `{name}`; {offer}")
         if isinstance(value, bool) or not hasattr(value, "__index__") or isinstance(value, torch.Tensor):
             raise ArgumentTypeError(
                 f"kernel `{definition.name}`: constexpr symbol `{name}` must be an integer, not {_show(value)}"
             )
+        if name in definition.tile_sizes and value < 1:
+            raise ArgumentError(
+                f"kernel `{definition.name}`: `{name}` is the size of a tile, and the call gives {value}; "
+                "give 1 or more"
+            )
     missing = [name for name in expected if name not in given]
     if missing:
-        raise ArgumentError(
+        raise ArgumentTypeError(
             f"kernel `{definition.name}` lacks the value of constexpr symbol{'s' * (len(missing) > 1)} "
             f"{', '.join(missing)}; call it with {', '.join(f'{name}=...' for name in missing)}"
         )

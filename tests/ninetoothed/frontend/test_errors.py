@@ -186,6 +186,30 @@ def test_outermost_shapes_known_to_disagree():
         )
 
 
+@pytest.mark.parametrize("name", ("for", "tl", "a b", ""))
+def test_names_that_no_kernel_can_have(name):
+    with pytest.raises(ArrangementError, match="cannot be named"):
+        ninetoothed.make(elementwise, calls_torch, (Tensor(1), Tensor(1)), kernel_name=name)
+
+
+@pytest.mark.parametrize("option", ({"num_warps": ()}, {"num_stages": True}, {"num_warps": "4"}))
+def test_options_that_are_no_choice(option):
+    with pytest.raises(ArrangementError, match="is no choice"):
+        ninetoothed.make(elementwise, calls_torch, (Tensor(1), Tensor(1)), **option)
+
+
+@pytest.mark.parametrize("size", (0, -1))
+def test_tiles_without_elements(size):
+    block = ninetoothed.Symbol("BLOCK", constexpr=True)
+
+    def application(x, y):
+        y = x
+
+    kernel = ninetoothed.make(lambda x, y: (x.tile((block,)), y.tile((block,))), application, (Tensor(1), Tensor(1)))
+    with pytest.raises(ninetoothed.ArgumentError, match=f"`BLOCK` is the size of a tile, and the call gives {size}"):
+        kernel(torch.randn(8, device=DEVICE), torch.empty(8, device=DEVICE), BLOCK=size)
+
+
 def test_an_arrangement_that_returns_no_tensors():
     def application(x):
         pass
