@@ -70,6 +70,19 @@ class Plan:
         return frozenset(names) & self.sizes
 
     @cached_property
+    def squeezed(self) -> tuple[tuple[KernelParameter, Size], ...]:
+        """Sizes of dimensions that an arrangement takes away, where they are not known to be 1."""
+        return tuple(
+            (parameter, step.shape[dim])
+            for parameter, kind in zip(self.definition.parameters, self.kinds, strict=True)
+            if kind == "tensor"
+            for step in parameter.arrangement.steps
+            if step.operation == "squeeze"
+            for dim in step.arguments[0]
+            if not isinstance(step.shape[dim], int)
+        )
+
+    @cached_property
     def twins(self) -> tuple[tuple[str, str], ...]:
         """(name, earlier name) of sizes in equal formulas at equal places of two arrangements: likely one number."""
         order = {
@@ -250,6 +263,15 @@ def _is_wide(tensor: torch.Tensor) -> bool:
 def next_power_of_two(n: int) -> int:
     """The least power of two that is at least `n`; 0 for 0."""
     return 1 << (n - 1).bit_length() if n > 0 else 0
+
+
+def check_squeezed(plan: Plan, values: Mapping[str, int]) -> None:
+    """Raises `ArgumentError` where a dimension that an arrangement squeezes has more than one element."""
+    for parameter, size in plan.squeezed:
+        number = as_expr(size).fold(_Numbers(values))
+        if number > 1:
+            what = f"is squeezed along a dimension of size {size}, which is {number} in this call"
+            raise problem(plan.definition, parameter, what, "a dimension that is squeezed has one element")
 
 
 def outermost_shapes(plan: Plan, values: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

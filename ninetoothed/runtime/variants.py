@@ -80,6 +80,7 @@ class Cache:
         family, chosen = self._configure(specialisation, values, gpu)
         configuration = configuration or chosen
         values = {**values, **configuration.blocks}
+        specialise.check_squeezed(self._plan, values)
         shapes = specialise.outermost_shapes(self._plan, values)
         grid = specialise.grid_of(self._plan, shapes)
         specialisation = specialise.with_blocks(specialisation, configuration.blocks, shapes)

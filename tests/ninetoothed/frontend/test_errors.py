@@ -210,6 +210,20 @@ def test_tiles_without_elements(size):
         kernel(torch.randn(8, device=DEVICE), torch.empty(8, device=DEVICE), BLOCK=size)
 
 
+def test_squeezing_more_than_one_element():
+    def application(x, y):
+        y = x
+
+    kernel = ninetoothed.make(
+        lambda x, y: (x.tile((8,)).squeeze(0), y.tile((8,)).squeeze(0)), application, (Tensor(1), Tensor(1))
+    )
+    y = torch.full((8,), 7.0, device=DEVICE)
+    kernel(torch.ones(8, device=DEVICE), y)
+    assert bool((y == 1).all())
+    with pytest.raises(ninetoothed.ArgumentError, match="`x` is squeezed along a dimension .* which is 2"):
+        kernel(torch.ones(16, device=DEVICE), torch.zeros(16, device=DEVICE))
+
+
 def test_an_arrangement_that_returns_no_tensors():
     def application(x):
         pass
