@@ -21,6 +21,8 @@ from ninetoothed.specialisation import Specialisation
 
 __all__ = ["Configuration", "candidates", "choose", "within"]
 
+# Elements of all rows that are done side by side.
+PACKED_LANES = 2048
 _WARPS = (1, 2, 4, 8, 16, 32)
 
 
@@ -86,7 +88,7 @@ def _lanewise(task: Task, gpu: GPU) -> Configuration:
     bits = max([task.bits(tile.parameter) for tile in task.structure.tiles], default=32)
     fixed = max([_elements(task, tile.shape, set(symbols)) for tile in task.structure.tiles], default=1)
     if not symbols:
-        return task.configuration({}, _row_warps(fixed), 3)
+        return replace(task.configuration({}, _row_warps(fixed), 3), packed=_packed(task, fixed, gpu))
     vector = 128 // bits
     wanted = 128 * vector * (2 if bits > 16 else 1)
     # Small arrays are spread over all multiprocessors.
@@ -108,6 +110,13 @@ def _elements(task: Task, shape, symbols: set[str]) -> int:
 def _row_warps(lanes: int) -> int:
     """Some 16 elements a thread, and more where there would be too many threads."""
     return min(max(power_above(lanes // 512), 1), 16 if lanes <= 32768 else 32)
+
+
+def _packed(task: Task, lanes: int, gpu: GPU) -> int:
+    """How many programs are done side by side: all that fit where rows are short and many, so that few variants exist."""
+    count = power_below(max(PACKED_LANES // lanes, 1))
+    is_free = not task.definition.num_warps and not task.structure.loops
+    return count if is_free and task.programs({}) >= 2 * gpu.multiprocessors * count else 1
 
 
 def _shared_out(task: Task, wanted: int) -> dict[str, int]:

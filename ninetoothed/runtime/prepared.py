@@ -18,6 +18,7 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.runtime import descriptors
 from ninetoothed.runtime.arguments import Call, is_read_by_host
 from ninetoothed.runtime.compile import Compiled, Loaded, compile_kernel
+from ninetoothed.runtime.task import PACKED_WARPS
 from ninetoothed.runtime.variants import Variant
 
 
@@ -83,9 +84,8 @@ class Launch:
     def compile(definition: KernelDefinition, variant: Variant) -> Compiled:
         chosen = variant.selection.configuration
         emitted = triton.emit(variant.program, options_of(definition, variant))
-        return compile_kernel(
-            emitted, variant.selection.gpu, chosen.num_warps, chosen.num_stages, _aligned(definition, variant)
-        )
+        warps = PACKED_WARPS if emitted.packed else chosen.num_warps
+        return compile_kernel(emitted, variant.selection.gpu, warps, chosen.num_stages, _aligned(definition, variant))
 
     @classmethod
     def of(cls, definition: KernelDefinition, variant: Variant, call: Call, integers: Mapping[str, int], place):
@@ -131,7 +131,7 @@ def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options
     """How a variant's text may access memory and share out its tiles."""
     chosen = variant.selection.configuration
     if not chosen.described or not descriptors.are_supported():
-        return triton.Options()
+        return triton.Options(packed=chosen.packed)
     return triton.Options(described=_aligned(definition, variant), persistent=chosen.programs > 0)
 
 

@@ -11,6 +11,8 @@ from ninetoothed.runtime.structure import Structure, evaluate
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol
 
+# The warps of a program that does the work of several.
+PACKED_WARPS = 4
 # Shared memory that Triton needs besides the stages of a loop.
 RESERVED = 2048
 
@@ -20,7 +22,8 @@ class Configuration:
     """A choice: (name, number) for each meta symbol, the warps of a program, the stages of its pipelined loops.
 
     described: whether tiles may go through tensor descriptors. programs: how many programs take the tiles of a product
-    one after another; 0 for a program a tile.
+    one after another; 0 for a program a tile. packed: how many programs of straight-line code are done side by side, on
+    `PACKED_WARPS`; 1 where each is done by itself, as it is where that cannot be.
     """
 
     meta: tuple[tuple[str, int], ...] = ()
@@ -28,6 +31,7 @@ class Configuration:
     num_stages: int = 3
     described: bool = False
     programs: int = 0
+    packed: int = 1
 
     @property
     def blocks(self) -> dict[str, int]:
@@ -36,7 +40,8 @@ class Configuration:
     def __str__(self) -> str:
         parts = [f"{name}={value}" for name, value in self.meta]
         parts += [f"num_warps={self.num_warps}", f"num_stages={self.num_stages}"]
-        return ", ".join([*parts, *([f"programs={self.programs}"] if self.programs else [])])
+        parts += [f"programs={self.programs}"] if self.programs else []
+        return ", ".join([*parts, *([f"packed={self.packed}"] if self.packed > 1 else [])])
 
 
 @dataclass(frozen=True)

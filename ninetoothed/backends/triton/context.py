@@ -49,12 +49,13 @@ class Options:
 
     group_rows: rows of programs that share an L2-sized band. described: the parameters that may be accessed through
     tensor descriptors, whose addresses are multiples of 16. persistent: whether programs may take one tile of a product
-    after another.
+    after another. packed: how many programs may be done side by side in one.
     """
 
     group_rows: int = 8
     described: frozenset[str] = frozenset()
     persistent: bool = False
+    packed: int = 1
 
 
 @dataclass

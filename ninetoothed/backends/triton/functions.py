@@ -35,8 +35,8 @@ _SAME_NAME = frozenset(
 _OTHER = frozenset("neg invert floordiv mod maximum minimum pow tanh libdevice cast bitcast broadcast full".split())
 # What is computed lane by lane, so that broadcasting may be left to Triton.
 ELEMENTWISE = frozenset({*_OPERATORS, *_SAME_NAME, *_OTHER})
-_REDUCTIONS = frozenset("sum max min xor_sum argmax argmin".split())
-_SCANS = frozenset("cumsum cumprod".split())
+REDUCTIONS = frozenset("sum max min xor_sum argmax argmin".split())
+SCANS = frozenset("cumsum cumprod".split())
 
 
 def text_of(context: Context, operation: ir.Apply) -> Text:
@@ -47,9 +47,9 @@ def text_of(context: Context, operation: ir.Apply) -> Text:
         return _SPECIAL[function](context, operation, operands)
     if function in _OPERATORS or function in _SAME_NAME:
         return _elementwise(context, operation, operands)
-    if function in _REDUCTIONS:
+    if function in REDUCTIONS:
         return _reduction(operation, operands)
-    if function in _SCANS:
+    if function in SCANS:
         return _scan(operation, operands)
     if function.startswith("atomic_"):
         return _atomic(context, operation, operands)

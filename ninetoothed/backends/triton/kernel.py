@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.triton import descriptors, grid, halves, persistent, statements, syntax
+from ninetoothed.backends.triton import descriptors, grid, halves, packed, persistent, statements, syntax
 from ninetoothed.backends.triton.analysis import ROOT, analyse
 from ninetoothed.backends.triton.context import Context, Options
 from ninetoothed.backends.triton.names import Names
@@ -40,7 +40,8 @@ class KernelArgument:
 class Emitted:
     """A module of text with one kernel, `name`, which takes `arguments` and is launched along one axis.
 
-    Descriptors come first among the arguments. persistent: whether fewer programs than tiles do.
+    Descriptors come first among the arguments. persistent: whether fewer programs than tiles do. packed: whether each
+    does the work of several.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Emitted:
     arguments: tuple[KernelArgument, ...]
     grid: tuple[Expr, ...]
     persistent: bool = False
+    packed: bool = False
 
     @property
     def descriptors(self) -> tuple[KernelArgument, ...]:
@@ -67,7 +69,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     Raises `UnsupportedError` for what runs on the CPU alone.
     """
     options = options or Options()
-    program, loop = _passed(program, options)
+    single, (program, loop) = program, _passed(program, options)
     names = _argument_names(program)
     title = syntax.identifier(program.name)
     analysis = analyse(program.body)
@@ -88,15 +90,16 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     if context.libdevice:
         imports.append("from triton.language.extra import libdevice")
     source = "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
-    return Emitted(title, source, arguments, program.grid, loop is not None)
+    return Emitted(title, source, arguments, program.grid, loop is not None, program.grid != single.grid)
 
 
 def _passed(program: ir.Program, options: Options) -> tuple[ir.Program, ir.For | None]:
     """The program after the passes that rewrite it, and the loop that a persistent program's tiles share."""
-    if not options.persistent:
-        return program, None
-    loop = persistent.loop_of(program, descriptors.boxes(program, analyse(program.body), options.described))
-    return (halves.halved(program, loop), loop) if loop is not None else (program, None)
+    if options.persistent:
+        loop = persistent.loop_of(program, descriptors.boxes(program, analyse(program.body), options.described))
+        if loop is not None:
+            return halves.halved(program, loop), loop
+    return packed.packed(program, options.packed), None
 
 
 def _described(program: ir.Program, name: str, box: descriptors.Box) -> KernelArgument:

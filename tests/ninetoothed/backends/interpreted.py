@@ -98,15 +98,14 @@ class Libdevice:
         return function
 
 
-def interpret(kernel, arguments, gpu=device.H200, persistent=None):
+def interpret(kernel, arguments, gpu=device.H200, **changes):
     """Call a kernel on CPU tensors as it would be emitted for a GPU; what was emitted.
 
-    persistent: whether programs take one tile after another, if that is not left to the configuration.
+    changes: options of the text that are not left to the configuration.
     """
     launcher = launch.launcher_of(kernel)
     variant = launcher.trace(arguments, {}, gpu)
-    options = prepared.options_of(kernel.definition, variant)
-    options = options if persistent is None else dataclasses.replace(options, persistent=persistent)
+    options = dataclasses.replace(prepared.options_of(kernel.definition, variant), **changes)
     emitted = triton.emit(variant.program, options)
     call, _ = launcher._checked(arguments, {})
     names = [parameter.name for parameter in kernel.definition.parameters]
@@ -117,7 +116,7 @@ def interpret(kernel, arguments, gpu=device.H200, persistent=None):
 def _compile(definition, variant):
     plain = triton.emit(variant.program)
     names = frozenset(parameter.name for parameter in variant.program.parameters)
-    rich = triton.emit(variant.program, triton.Options(described=names, persistent=True))
+    rich = triton.emit(variant.program, triton.Options(described=names, persistent=True, packed=4))
     return functools.partial(_run_either, *((emitted, load(emitted)) for emitted in (plain, rich)))
 
 

@@ -1,0 +1,193 @@
+"""Pass: several programs of straight-line code side by side in one, so that short rows fill the warps.
+
+    x = load(x_ptr + pid * n + arange(n)); store(y_ptr + pid * n + arange(n), x / sum(x))
+->  rows = pid * 16 + arange(16)
+    x = load(x_ptr + rows[:, None] * n + arange(n)); store(y_ptr + rows[:, None] * n + arange(n), x / sum(x, axis=1))
+
+Whatever depends on the program gets an axis of its own, before the others; what does not is shared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ninetoothed import ir
+from ninetoothed.backends.triton.functions import ELEMENTWISE, REDUCTIONS, SCANS
+from ninetoothed.dtypes import PointerType
+from ninetoothed.expr import Expr, Facts, cdiv, const, is_nonnegative, var
+from ninetoothed.lowering import Guard
+
+_LANE = "packed"
+
+
+def packed(program: ir.Program, count: int) -> ir.Program:
+    """The program `count` times along the last axis of its grid; as it is where something in it cannot be repeated."""
+    axes = [axis for axis, extent in zip(program.axes, program.grid, strict=True) if extent != 1]
+    if not axes or count == 1:
+        return program
+    position = program.axes.index(axes[-1])
+    extent = program.grid[position]
+    index = f"{axes[-1]}_packed"
+    facts = program.facts.bind(index, 0, cdiv(extent, count) - 1).bind(_LANE, 0, count - 1)
+    work = _Work(axes[-1], var(index) * count + var(_LANE), count, _guard(index, extent, count, facts))
+    try:
+        for operation in program.body:
+            work.repeat(operation)
+    except _Single:
+        return program
+    return replace(
+        program,
+        grid=(*program.grid[:position], cdiv(extent, count), *program.grid[position + 1 :]),
+        axes=(*program.axes[:position], index, *program.axes[position + 1 :]),
+        body=tuple(work.operations),
+        facts=facts,
+    )
+
+
+def _guard(index: str, extent: Expr, count: int, facts: Facts) -> tuple[Guard, ...]:
+    """That the program exists; nothing where `count` divides how many there are."""
+    guard = Guard(var(index) * count + var(_LANE), extent, lower=False)
+    return () if is_nonnegative(guard.size - 1 - guard.index, facts) else (guard,)
+
+
+class _Single(Exception):
+    """Something that cannot be done for several programs at once."""
+
+
+@dataclass
+class _Work:
+    """What has been repeated: `index` is the program's number, for each lane of the new axis, in place of `axis`."""
+
+    axis: str
+    index: Expr
+    count: int
+    guard: tuple[Guard, ...]
+    values: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    operations: list[ir.Operation] = field(default_factory=list)
+
+    def repeat(self, operation: ir.Operation) -> None:
+        match operation:
+            case ir.Constant() | ir.Argument():
+                self.operations.append(operation)
+            case ir.Index(expr=e, lanes=lanes, result=result):
+                if self.axis in e.variables:
+                    self._bare(operation.bindings)
+                    new = replace(operation, result=self._wide(result), expr=self._at(e), lanes=self._lanes(lanes))
+                else:
+                    new = self._shared(operation)
+                self.operations.append(new)
+            case ir.Load(access=access, result=result):
+                access = self._access(access)
+                new = (
+                    self._shared(operation)
+                    if access is None
+                    else replace(operation, result=self._wide(result), access=access)
+                )
+                self.operations.append(new)
+            case ir.Store(access=access, value=value):
+                access = self._access(access)
+                if access is None:
+                    raise _Single
+                self.operations.append(replace(operation, access=access, value=self._lifted(value)))
+            case ir.Apply():
+                self._apply(operation)
+            case _:
+                raise _Single
+
+    def _apply(self, operation: ir.Apply) -> None:
+        if not any(operand in self.values for operand in operation.operands):
+            if not operation.results or operation.function not in ELEMENTWISE | _WITH_AXIS | {"dot"}:
+                raise _Single
+            self.operations.append(operation)
+            return
+        attributes = dict(operation.attributes)
+        (first, *_) = operation.operands
+        if operation.function in _WITH_AXIS:
+            rank = len(operation.result.type.lanes if operation.function == "expand_dims" else first.type.lanes)
+            axis = attributes.get("axis")
+            if axis is None and rank != 1:
+                raise _Single
+            attributes["axis"] = (axis or 0) % rank + 1
+        elif operation.function not in ELEMENTWISE:
+            raise _Single
+        if operation.function in ("full", "broadcast"):
+            operands = (self._with_rank(first, len(operation.result.type.lanes)),)
+        else:
+            operands = tuple(map(self._lifted, operation.operands))
+        results = tuple(map(self._wide, operation.results))
+        self.operations.append(
+            replace(operation, results=results, operands=operands, attributes=tuple(attributes.items()))
+        )
+
+    # -- what depends on the program --
+
+    def _wide(self, value: ir.Value) -> ir.Value:
+        """The value for every program."""
+        if isinstance(value.type.dtype, PointerType):
+            raise _Single
+        self.values[value] = ir.Value(self._type(value.type), value.hint)
+        return self.values[value]
+
+    def _type(self, type: ir.TileType) -> ir.TileType:
+        return replace(type, shape=(const(self.count), *type.shape), lanes=(self.count, *type.lanes))
+
+    def _at(self, e: Expr) -> Expr:
+        return e.subs({self.axis: self.index})
+
+    def _lanes(self, lanes: tuple[ir.Lane, ...]) -> tuple[ir.Lane, ...]:
+        moved = (replace(lane, axis=lane.axis + 1) for lane in lanes)
+        return (ir.Lane(_LANE, 0, self.count), *moved)
+
+    def _access(self, access: ir.Access) -> ir.Access | None:
+        """Where all programs' tiles lie; None where it is one place."""
+        guarded = (e for guard in access.guards for e in (guard.index, guard.size))
+        if not any(self.axis in e.variables for e in (*access.indices, *guarded)):
+            return None
+        self._bare(access.bindings)
+        guards = tuple(replace(g, index=self._at(g.index), size=self._at(g.size)) for g in access.guards)
+        return replace(
+            access,
+            type=self._type(access.type),
+            indices=tuple(map(self._at, access.indices)),
+            guards=(*self.guard, *guards),
+            lanes=self._lanes(access.lanes),
+        )
+
+    def _bare(self, bindings: ir.Bindings) -> None:
+        if bindings:
+            raise _Single
+
+    # -- what does not --
+
+    def _shared(self, operation: ir.Operation) -> ir.Operation:
+        if any(operand in self.values for operand in ir.operands(operation)):
+            raise _Single
+        return operation
+
+    def _lifted(self, value: ir.Value) -> ir.Value:
+        """The value with an axis for the programs, along which one that is shared is broadcast."""
+        if value in self.values:
+            return self.values[value]
+        lanes = value.type.lanes
+        if lanes:
+            one = ir.Value(replace(value.type, shape=(const(1), *value.type.shape), lanes=(1, *lanes)), value.hint)
+            self.operations.append(ir.Apply((one,), "expand_dims", (value,), (("axis", 0),)))
+            value, function = one, "broadcast"
+        else:
+            function = "full"
+        result = ir.Value(replace(self._type(replace(value.type, shape=value.type.shape[1:], lanes=lanes))))
+        self.operations.append(ir.Apply((result,), function, (value,)))
+        return result
+
+    def _with_rank(self, value: ir.Value, rank: int) -> ir.Value:
+        """The value for every program, with axes of one element up to `rank` axes beside that of the programs."""
+        value = self._lifted(value)
+        while len(value.type.lanes) < rank + 1:
+            type = replace(value.type, shape=(*value.type.shape, const(1)), lanes=(*value.type.lanes, 1))
+            wider = ir.Value(type, value.hint)
+            self.operations.append(ir.Apply((wider,), "expand_dims", (value,), (("axis", len(type.lanes) - 1),)))
+            value = wider
+        return value
+
+
+_WITH_AXIS = REDUCTIONS | SCANS | {"expand_dims"}

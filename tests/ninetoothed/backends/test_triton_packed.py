@@ -1,0 +1,102 @@
+"""Short rows side by side in one program: how that reads, when it is done, and that it is right."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+import expecttest
+import pytest
+import torch
+
+import ninetoothed
+from ninetoothed import Tensor
+from ninetoothed.runtime import device, launch, prepared
+from ninetoothed_ops.kernels import rms_norm, softmax
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def matrices(rows, columns, count=2):
+    return tuple(torch.empty(rows, columns, dtype=torch.float16) for _ in range(count))
+
+
+class GoldenTest(expecttest.TestCase):
+    maxDiff = None
+
+    def test_short_rows(self):
+        text = softmax.make(2).source(*matrices(100_000, 100), gpu=device.H200).text
+        self.assertExpectedInline(
+            text[text.index("@triton.jit") :],
+            """\
+@triton.jit
+def softmax(input_ptr, output_ptr, input_size_1):
+    pid = tl.program_id(0)
+    mask = tl.arange(0, 128)[None, :] < input_size_1
+    input_index_0 = pid * 16 + tl.arange(0, 16)
+    input = tl.load(
+        input_ptr + input_index_0[:, None] * input_size_1 + tl.arange(0, 128)[None, :],
+        mask=mask,
+        other=float("-inf"),
+    )
+    wide = input.to(tl.float32)
+    numerator = tl.exp(wide - tl.max(wide, axis=1)[:, None])
+    output = numerator / tl.sum(numerator, axis=1)[:, None]
+    tl.store(
+        output_ptr + input_index_0[:, None] * input_size_1 + tl.arange(0, 128)[None, :],
+        output.to(tl.float16),
+        mask=mask,
+    )
+""",
+        )
+
+
+def chosen(kernel, *arguments):
+    return launch.launcher_of(kernel).trace(arguments, {}, device.H200).selection.configuration
+
+
+class TestWhenRowsArePacked:
+    def test_short_and_many(self):
+        assert chosen(softmax.make(2), *matrices(100_000, 128)).packed == 16
+        assert chosen(softmax.make(2), *matrices(100_000, 500)).packed == 4
+
+    def test_long_or_few(self):
+        assert chosen(softmax.make(2), *matrices(100_000, 4096)).packed == 1
+        assert chosen(softmax.make(2), *matrices(1000, 128)).packed == 1
+
+    def test_the_users_own_warps(self):
+        kernel = ninetoothed.make(softmax.arrangement, softmax.application, (Tensor(2), Tensor(2)), num_warps=2)
+        configuration = chosen(kernel, *matrices(100_000, 128))
+        assert (configuration.packed, configuration.num_warps) == (1, 2)
+
+
+def test_how_many_programs():
+    kernel, arguments = softmax.make(2), matrices(100_001, 128)
+    variant = launch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    emitted = ninetoothed.backends.triton.emit(variant.program, prepared.options_of(kernel.definition, variant))
+    assert emitted.programs(dict(variant.selection.values)) == 6251
+
+
+def test_compiled(tmp_path, monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    x, y = matrices(2**17, 128)
+    kernel, arguments = rms_norm.make(2), (x, torch.empty(128, dtype=torch.float16), 1e-6, y, True)
+    variant = launch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
+    compiled = prepared.Launch.compile(kernel.definition, variant)
+    assert compiled.emitted.packed and compiled.kernel.metadata.num_warps == 4 and not compiled.spills
+    assert "LDG.E.128" in compiled.sass() and "STG.E.128" in compiled.sass()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
+def test_interpreted(tmp_path):
+    command = [sys.executable, "-m", "tests.ninetoothed.backends.interpret_packed"]
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "NINETOOTHED_CACHE_DIR": str(tmp_path),
+    }
+    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
