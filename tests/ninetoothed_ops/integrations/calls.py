@@ -1,0 +1,28 @@
+"""How the tests call models and compare what they give."""
+
+import torch
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+NAMES = ("Llama", "Mistral", "Qwen2", "Qwen3")
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-1}
+
+
+def error(actual, expected):
+    return ((actual.double() - expected.double()).norm() / expected.double().norm()).item()
+
+
+@torch.no_grad()
+def logits(model, tokens, mask=None, **options):
+    """At the tokens that the mask keeps."""
+    found = model(input_ids=tokens, attention_mask=mask, **options).logits
+    return found if mask is None else found[mask.bool()]
+
+
+def generate(model, tokens, mask, count=8, **options):
+    found = model.generate(input_ids=tokens, attention_mask=mask, max_new_tokens=count, do_sample=False, **options)
+    return found[:, tokens.shape[1] :]
+
+
+def reasons(report):
+    """Why each module of a report was left alone, by its name."""
+    return {row.name: row.reason for row in report.skipped}

@@ -1,0 +1,55 @@
+"""Swapped models under torch.compile: one graph for all sizes, with the operators in it."""
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._inductor.utils import fresh_cache
+
+from ninetoothed_ops.modules import swap_modules
+from tests.ninetoothed_ops.integrations.calls import NAMES, TOLERANCE, error, generate, logits
+
+
+@pytest.mark.parametrize("name", (pytest.param("Llama", marks=pytest.mark.slow), *NAMES[1:]))
+def test_compiled_whole_with_dynamic_sizes(make, batch, name):
+    """Inductor compiles the Llama; the others stop at the graph."""
+    model = make(name)
+    batches = [batch(3, 11), batch(4, 17), batch(2, 9)]
+    expected = [logits(model, *sizes) for sizes in batches]
+    swap_modules(model)
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("inductor" if name == "Llama" else "eager")
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=counter)
+    frames = []
+    # What Inductor kept of an earlier run would assume the strides that the operators gave then.
+    with fresh_cache():
+        for sizes, value in zip(batches, expected):
+            assert error(logits(compiled, *sizes), value) < TOLERANCE[torch.float32]
+            frames.append(counter.frame_count)
+    assert frames[0] == frames[-1]
+    targets = " ".join(str(node.target) for graph in counter.graphs for node in graph.graph.nodes)
+    assert "ninetoothed.sdpa" in targets and "ninetoothed.rope" in targets and "scaled_dot_product" not in targets
+
+
+@pytest.mark.parametrize("static", (False, True))
+def test_compiled_decoding_makes_the_same_tokens(make, batch, static):
+    from transformers import DynamicCache, StaticCache
+
+    model, (tokens, mask) = make("Llama"), batch(3, 11)
+    expected = generate(model, tokens, mask)
+    swap_modules(model)
+    torch._dynamo.reset()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="eager")
+    cache = StaticCache(config=model.config, max_cache_len=20) if static else DynamicCache(config=model.config)
+    found, step = [], tokens
+    with torch.no_grad():
+        for index in range(expected.shape[1]):
+            positions = mask.cumsum(-1)[:, -step.shape[1] :] - 1
+            # A static cache is made where nothing is traced; from then on all is compiled.
+            run = model if index == 0 else compiled
+            output = run(
+                input_ids=step, attention_mask=mask, past_key_values=cache, position_ids=positions.clamp(min=0)
+            )
+            step = output.logits[:, -1:].argmax(-1)
+            found.append(step)
+            mask = torch.cat((mask, torch.ones_like(step)), 1)
+    assert torch.equal(torch.cat(found, 1), expected)

@@ -1,0 +1,140 @@
+"""What is left alone, the reason that the report gives, and the errors for what a model is set to after a swap."""
+
+import pytest
+import torch
+from torch import nn
+
+from ninetoothed.errors import UnsupportedError
+from ninetoothed_ops.modules import NTLinear, swap_modules
+from tests.ninetoothed_ops.integrations.calls import DEVICE, TOLERANCE, error, logits, reasons
+
+
+def test_soft_caps_and_gemmas_norm(make, batch):
+    model, (tokens, mask) = make("Gemma2", sliding_window=5), batch(2, 11)
+    expected = logits(model, tokens, mask)
+    why = reasons(swap_modules(model))
+    assert why["model.layers.1.self_attn"] == "it soft-caps its attention logits"
+    assert why["model.norm"] == "its forward is not that of LlamaRMSNorm"
+    assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    (
+        # Pairs of neighbours rotate, and not the two halves.
+        ("Glm", "its apply_rotary_pos_emb is not that of Llama"),
+        ("GptOss", "its forward is not that of Llama's"),
+        ("Phi3", "it has no q_proj"),
+    ),
+)
+def test_attention_of_another_kind(make, batch, name, reason):
+    model, (tokens, mask) = make(name, "eager", num_hidden_layers=1), batch(2, 7)
+    expected = logits(model, tokens, mask)
+    assert reason in reasons(swap_modules(model))["model.layers.0.self_attn"]
+    assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
+
+
+def test_subclasses_patches_and_parts_that_are_left_alone(make):
+    from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRMSNorm
+
+    class Louder(LlamaAttention):
+        def forward(self, *args, **kwargs):
+            output, weights = super().forward(*args, **kwargs)
+            return 2 * output, weights
+
+    class Helpful(nn.Module):
+        """A norm with Llama's forward, and something that callers may rely on."""
+
+        forward = LlamaRMSNorm.forward
+
+        def fuse(self):
+            pass
+
+    class Heir(LlamaRMSNorm):
+        pass
+
+    class Follower(LlamaAttention):
+        pass
+
+    model = make("Llama", num_hidden_layers=3)
+    first, second, third = model.model.layers
+    first.self_attn, third.self_attn = Louder(model.config, 0), Follower(model.config, 2)
+    second.self_attn.forward = second.self_attn.forward
+    first.input_layernorm, second.input_layernorm = Heir(64), Helpful()
+    Helpful.__name__ = "HelpfulRMSNorm"
+    third.mlp.act_fn.forward = torch.tanh
+    why = reasons(swap_modules(model))
+    assert why == {
+        "model.layers.0.self_attn": "its forward is not that of Llama's, Mistral's, Qwen2's or Qwen3's attention",
+        "model.layers.0.input_layernorm": "a subclass of something, which may compute something else",
+        "model.layers.1.self_attn": "its forward was patched on this instance",
+        "model.layers.1.input_layernorm": "it has fuse beside its forward",
+        "model.layers.2.self_attn": "a subclass of something, which may compute something else",
+        "model.layers.2.mlp.act_fn": "its forward was patched on this instance",
+    }
+    assert type(first.self_attn.q_proj) is NTLinear and type(third.self_attn) is Follower
+
+
+def test_quantised_projections_stay_and_the_attention_is_swapped(make, batch):
+    class Linear8bit(nn.Module):
+        def __init__(self, layer):
+            super().__init__()
+            self.scale = layer.weight.detach().abs().max() / 127
+            self.weight = nn.Buffer((layer.weight.detach() / self.scale).round().to(torch.int8))
+
+        def forward(self, input):
+            return input @ (self.weight.to(input.dtype) * self.scale).t()
+
+    model, (tokens, mask) = make("Mistral"), batch(2, 7)
+    for layer in model.model.layers:
+        layer.self_attn.q_proj = Linear8bit(layer.self_attn.q_proj)
+    expected = logits(model, tokens, mask)
+    why = reasons(swap_modules(model))
+    assert why == {f"model.layers.{index}.self_attn.q_proj": "not a torch.nn.Linear" for index in range(2)}
+    assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
+
+
+def test_float64_is_for_the_cpu(make, batch):
+    model, (tokens, mask) = make("Qwen3", dtype=torch.float64), batch(2, 7)
+    expected = logits(model, tokens, mask)
+    report = swap_modules(model)
+    assert ("model.layers.0.self_attn" in reasons(report)) is (DEVICE == "cuda")
+    assert error(logits(model, tokens, mask), expected) < 1e-6
+
+
+def test_a_class_that_something_has_patched(make, monkeypatch):
+    from transformers.models.llama import modeling_llama
+
+    from ninetoothed_ops.integrations import transformers as integration
+
+    def patched(self, hidden_states):
+        return hidden_states
+
+    integration._reference.cache_clear()
+    monkeypatch.setattr(modeling_llama.LlamaRMSNorm, "forward", patched)
+    monkeypatch.setattr(modeling_llama, "apply_rotary_pos_emb", lambda q, k, cos, sin, unsqueeze_dim=1: (q, k))
+    why = reasons(swap_modules(make("Llama")))
+    integration._reference.cache_clear()
+    assert why["model.norm"] == "its forward is not that of LlamaRMSNorm"
+    assert why["model.layers.0.self_attn"] == "its apply_rotary_pos_emb is not that of Llama"
+
+
+def test_masks_of_another_implementation(make, batch):
+    model, (tokens, mask) = make("Llama"), batch(2, 7)
+    model.config._attn_implementation = "flash_attention_2"
+    why = reasons(swap_modules(model))["model.layers.0.self_attn"]
+    assert (
+        why
+        == "the model's attention implementation is 'flash_attention_2': model.set_attn_implementation('sdpa') first"
+    )
+
+    model = make("Llama")
+    report = swap_modules(model)
+    model.config._attn_implementation = "flash_attention_2"
+    with pytest.raises(UnsupportedError, match=r"NTAttention \(layer 0\).*'flash_attention_2' now"):
+        logits(model, tokens)
+    model.config._attn_implementation = "eager"
+    with pytest.raises(UnsupportedError, match="output_attentions=True asks for attention weights"):
+        logits(model, tokens, output_attentions=True)
+    report.undo()
+    assert len(model(input_ids=tokens, output_attentions=True).attentions) == 2

@@ -1,0 +1,75 @@
+"""What a swap leaves as it was: other models, files, copies, and the model itself once it is taken back."""
+
+import copy
+import json
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from ninetoothed_ops.modules import NTAttention, swap_modules
+from tests.ninetoothed_ops.integrations.calls import DEVICE, NAMES, TOLERANCE, error, logits
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_undo_restores_the_very_same_logits(make, batch, name):
+    model, (tokens, mask) = make(name), batch(2, 7)
+    before, expected, config = [type(m) for m in model.modules()], logits(model, tokens, mask), model.config.to_dict()
+    report = swap_modules(model)
+    assert model.config.to_dict() == config and model.config._attn_implementation == "sdpa"
+    report.undo()
+    assert [type(m) for m in model.modules()] == before
+    assert torch.equal(logits(model, tokens, mask), expected) and model.config.to_dict() == config
+
+
+def test_models_that_share_a_config_or_a_class(make, batch):
+    from transformers import LlamaForCausalLM
+
+    model, (tokens, mask) = make("Llama"), batch(2, 7)
+    other = LlamaForCausalLM(model.config).eval().to(DEVICE)
+    before, expected = [type(m) for m in other.modules()], logits(other, tokens, mask)
+    swap_modules(model)
+    assert [type(m) for m in other.modules()] == before
+    assert torch.equal(logits(other, tokens, mask), expected)
+
+
+@pytest.mark.parametrize("tied", (False, True))
+def test_saved_models_are_plain_ones(make, batch, tied, tmp_path):
+    from transformers import LlamaForCausalLM
+
+    model, (tokens, mask) = make("Llama", tie_word_embeddings=tied), batch(2, 7)
+    model.save_pretrained(tmp_path / "before")
+    expected, values = logits(model, tokens, mask), {k: v.clone() for k, v in model.state_dict().items()}
+    swap_modules(model)
+    assert list(model.state_dict()) == list(values)
+    assert all(torch.equal(v, values[k]) for k, v in model.state_dict().items())
+    assert (model.lm_head.weight is model.model.embed_tokens.weight) is tied
+
+    model.save_pretrained(tmp_path / "after")
+    configs = [json.loads((tmp_path / when / "config.json").read_text()) for when in ("before", "after")]
+    assert configs[0] == configs[1]
+    loaded = LlamaForCausalLM.from_pretrained(tmp_path / "after").eval().to(DEVICE)
+    assert type(loaded.lm_head) is nn.Linear and torch.equal(logits(loaded, tokens, mask), expected)
+
+
+@pytest.mark.parametrize("duplicate", (copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))))
+def test_copies_and_other_types(make, batch, duplicate):
+    model, (tokens, mask) = make("Qwen3"), batch(2, 7)
+    expected = logits(model, tokens, mask)
+    report = swap_modules(model)
+    twin = duplicate(model)
+    report.undo()
+    assert isinstance(twin.model.layers[0].self_attn, NTAttention)
+    assert error(logits(twin, tokens, mask), expected) < TOLERANCE[torch.float32]
+    if DEVICE == "cuda":
+        assert error(logits(twin.to(torch.bfloat16), tokens, mask), expected) < TOLERANCE[torch.bfloat16]
+
+
+def test_one_layer_of_a_model(make, batch):
+    model, (tokens, mask) = make("Llama"), batch(2, 7)
+    expected = logits(model, tokens, mask)
+    report = swap_modules(model.model.layers[1])
+    assert isinstance(model.model.layers[1].self_attn, NTAttention) and type(model.lm_head) is nn.Linear
+    assert "self_attn" in {row.name for row in report.swapped}
+    assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
