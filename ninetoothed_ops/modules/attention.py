@@ -31,6 +31,10 @@ class NTAttention(nn.Module):
     sine table, `(1 or B, S, D)`; None or a mask that broadcasts to `(B, heads, S, keys)`; None or a cache. It gives
     `(B, S, hidden)`, and None for the attention weights, which it never holds. Causality and sliding windows come as
     the model says them: in the mask or, where it makes none because plain causality is meant, in `is_causal`.
+
+    A mask means what it means to the model's `config._attn_implementation`. To "sdpa" a boolean one says which keys a
+    query sees, and one of numbers is added to the scores. "eager" adds every mask, so that a boolean one, which a
+    caller must have made, adds 0 or 1 and hides nothing, as it does in transformers.
     """
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -89,6 +93,8 @@ class NTAttention(nn.Module):
             # There are more keys than queries here only in a static cache before its first use: the rest is unwritten.
             key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
         query, key, value, mask = autocast(query, key, value, mask)
+        if mask is not None and self.config._attn_implementation == "eager":
+            mask = _addend(mask, query.dtype)
         dropout = self.attention_dropout if self.training else 0.0
         grouped = self.num_key_value_groups > 1
         return torch.ops.ninetoothed.sdpa(
@@ -103,6 +109,11 @@ class NTAttention(nn.Module):
                 f"NTAttention (layer {self.layer_idx}): it reads the masks of the attention implementations "
                 f"{' and '.join(IMPLEMENTATIONS)}, and the model's is {implementation!r} now. Set it back with "
                 "model.set_attn_implementation('sdpa'), or take the swap back with report.undo()."
+            )
+        if implementation == "sdpa" and kwargs.get("position_bias") is not None:
+            raise UnsupportedError(
+                f"NTAttention (layer {self.layer_idx}): it adds no position_bias to its scores. Leave that out, or "
+                "take the swap back with report.undo()."
             )
         weights = kwargs.get("output_attentions", getattr(self.config, "output_attentions", False))
         if weights and implementation == "eager":
@@ -130,6 +141,11 @@ def _rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch
     dtype = torch.promote_types(states.dtype, cos.dtype)
     sin, cos = (table[..., : dim // 2].expand(batch, length, -1).to(dtype) for table in (sin, cos))
     return torch.ops.ninetoothed.rope(states.to(dtype), sin, cos, False)
+
+
+def _addend(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A mask of any type, truth values and integers too, as numbers that `sdpa` adds to scores of `dtype`."""
+    return mask if mask.dtype in (dtype, torch.float32) else mask.to(torch.promote_types(dtype, torch.float32))
 
 
 def projects(module: nn.Module) -> bool:

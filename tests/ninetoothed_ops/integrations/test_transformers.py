@@ -174,6 +174,42 @@ def test_packed_sequences_beams_and_hidden_states(make, batch):
 
 
 @pytest.mark.parametrize("implementation", ("sdpa", "eager"))
+@pytest.mark.parametrize("kind", (torch.bool, torch.float32))
+def test_masks_for_every_query_and_key(make, batch, kind, implementation):
+    """Models hand masks of four dimensions on as they are."""
+    model, (tokens, mask) = make("Llama", implementation), batch(2, 7)
+    seen = torch.ones(7, 7, device=DEVICE).tril().bool() & mask.bool()[:, None, None]
+    whole = seen if kind is torch.bool else torch.where(seen, 0.0, torch.finfo(kind).min)
+    with torch.no_grad():
+        expected = model(input_ids=tokens, attention_mask=whole).logits
+        swap_modules(model)
+        found = model(input_ids=tokens, attention_mask=whole).logits
+    assert error(found[mask.bool()], expected[mask.bool()]) < TOLERANCE[torch.float32]
+
+
+def test_other_ways_to_generate(make, batch):
+    model, assistant, (tokens, mask) = make("Llama"), make("Llama"), batch(2, 7)
+    calls = (
+        lambda: generate(model, tokens, mask, num_beams=4, num_return_sequences=2),
+        lambda: generate(model, tokens[:1], mask[:1], assistant_model=assistant),
+        lambda: generate(model, tokens[:1], mask[:1], prompt_lookup_num_tokens=3),
+    )
+    expected = [call() for call in calls]
+    swap_modules(model)
+    swap_modules(assistant)
+    assert all(torch.equal(call(), value) for call, value in zip(calls, expected))
+
+
+def test_checkpoints_of_gradients(make, batch):
+    model, (tokens, mask) = make("Llama").train(), batch(2, 7)
+    model.gradient_checkpointing_enable()
+    expected = model(input_ids=tokens, attention_mask=mask).logits.detach()
+    swap_modules(model)
+    found = model(input_ids=tokens, attention_mask=mask).logits
+    assert found.requires_grad and error(found[mask.bool()], expected[mask.bool()]) < TOLERANCE[torch.float32]
+
+
+@pytest.mark.parametrize("implementation", ("sdpa", "eager"))
 def test_attention_to_both_sides(make, batch, implementation):
     model, (tokens, mask) = make("Llama", implementation, is_causal=False), batch(2, 11)
     expected = [logits(model, tokens), logits(model, tokens, mask)]

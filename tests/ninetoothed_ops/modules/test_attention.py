@@ -3,7 +3,7 @@ import copy
 import pytest
 import torch
 
-from ninetoothed.errors import NineToothedError
+from ninetoothed.errors import NineToothedError, UnsupportedError
 from ninetoothed_ops.modules import NTAttention, swap_modules
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -62,12 +62,26 @@ def test_no_mask_means_what_the_implementation_says(attention, inputs):
 @pytest.mark.parametrize("shape", ((1, 1), (ROWS, HEADS)))
 @pytest.mark.parametrize("additive", (False, True))
 def test_masks(attention, inputs, shape, additive):
-    if not additive and attention.config._attn_implementation == "eager":
-        pytest.skip("eager adds its masks")
+    """To "eager", which adds them, boolean masks are 0 and 1."""
     mask = triangle(*shape)
     if additive:
         mask = torch.where(mask, torch.randn(mask.shape, device=DEVICE), torch.finfo(torch.float32).min)
     compare(attention, inputs, mask)
+
+
+@pytest.mark.parametrize("attention", ("eager",), indirect=True)
+def test_eager_adds_boolean_masks(attention, inputs):
+    mask = triangle(ROWS, HEADS)
+    added = compare(attention, inputs, mask)
+    assert torch.equal(added, compare(attention, inputs, mask.float()))
+    attention.config._attn_implementation = "sdpa"
+    assert (compare(attention, inputs, mask) - added).norm() > 1e-2
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16, torch.float64, torch.int64))
+@pytest.mark.parametrize("attention", ("eager",), indirect=True)
+def test_eager_adds_masks_of_any_type(attention, inputs, dtype):
+    compare(attention, inputs, torch.randint(-3, 3, (ROWS, 1, LENGTH, LENGTH), device=DEVICE).to(dtype))
 
 
 def test_is_causal_as_the_caller_says(attention, inputs):
@@ -84,6 +98,14 @@ def test_a_table_for_every_row(attention, inputs):
 def test_strided_states(attention, inputs):
     states = inputs["hidden_states"].transpose(0, 1).contiguous().transpose(0, 1)
     compare(attention, dict(inputs, hidden_states=states))
+
+
+@pytest.mark.parametrize("attention", ("sdpa",), indirect=True)
+def test_a_bias_of_positions_is_an_error(attention, inputs):
+    swap_modules(attention)
+    bias = torch.randn(1, HEADS, LENGTH, LENGTH, device=DEVICE)
+    with pytest.raises(UnsupportedError, match=r"NTAttention \(layer 0\): it adds no position_bias"):
+        attention(**inputs, attention_mask=None, position_bias=bias)
 
 
 def test_dropout_is_an_error_while_there_is_none(attention, inputs):
