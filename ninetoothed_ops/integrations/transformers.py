@@ -14,6 +14,7 @@ from types import CodeType, FunctionType
 
 from torch import nn
 from transformers.activations import SiLUActivation
+from transformers.integrations import sdpa_attention
 from transformers.utils import deprecation
 
 from ..modules.attention import IMPLEMENTATIONS, projects, replacing
@@ -83,9 +84,16 @@ def _unready(module: nn.Module) -> str | None:
         return (
             f"the model's attention implementation is {implementation!r}: model.set_attn_implementation('sdpa') first"
         )
+    if not _is_own(_undecorated(type(module).forward).__globals__["ALL_ATTENTION_FUNCTIONS"].get(implementation)):
+        return f"another function is registered for the attention implementation {implementation!r}"
     # Of other projections (quantised, LoRA) the weight does not tell in which type they compute.
     plain = isinstance(module.q_proj, nn.Linear) and type(module.q_proj.weight) is nn.Parameter
     return unsupported(module.q_proj.weight, "q_proj's weight") if plain else None
+
+
+def _is_own(registered: Callable | None) -> bool:
+    """Whether an attention function is transformers'; for "eager", which is in the model's file, none is registered."""
+    return registered is None or getattr(registered, "__globals__", None) is vars(sdpa_attention)
 
 
 def _more_than_forward(cls: type[nn.Module]) -> str | None:

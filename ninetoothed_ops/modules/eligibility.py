@@ -1,5 +1,7 @@
 """Whether a module is what its class says: the reasons to leave it alone that all replacements share."""
 
+import sys
+
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
@@ -16,9 +18,18 @@ def unsuitable(module: nn.Module, *parameters: str) -> str | None:
     """
     if "forward" in vars(module):
         return "its forward was patched on this instance"
+    if _patched(type(module)):
+        return "the forward of its class was patched"
     if parametrize.is_parametrized(module):
         return f"parametrised: {', '.join(module.parametrizations)}"
     return next(filter(None, (_not_plain(module, name) for name in parameters)), None)
+
+
+def _patched(cls: type[nn.Module]) -> bool:
+    """Whether a class of PyTorch's has a forward that PyTorch's file did not give it."""
+    owner = next(base for base in cls.__mro__ if "forward" in vars(base))
+    own = owner.__module__.startswith("torch.")
+    return own and getattr(owner.forward, "__globals__", None) is not vars(sys.modules[owner.__module__])
 
 
 def _not_plain(module: nn.Module, name: str) -> str | None:

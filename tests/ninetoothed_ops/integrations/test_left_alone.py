@@ -119,16 +119,30 @@ def test_a_class_that_something_has_patched(make, monkeypatch):
     assert why["model.layers.0.self_attn"] == "its apply_rotary_pos_emb is not that of Llama"
 
 
-def test_masks_of_another_implementation(make, batch):
-    model, (tokens, mask) = make("Llama"), batch(2, 7)
-    model.config._attn_implementation = "flash_attention_2"
-    why = reasons(swap_modules(model))["model.layers.0.self_attn"]
-    assert (
-        why
-        == "the model's attention implementation is 'flash_attention_2': model.set_attn_implementation('sdpa') first"
-    )
+@pytest.mark.parametrize("name", ("sdpa", "eager"))
+def test_another_function_for_an_attention_implementation(make, monkeypatch, name):
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+    def louder(*args, **kwargs):
+        raise AssertionError("it is not called here")
+
+    model = make("Llama", name)
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, name, louder)
+    reason = f"another function is registered for the attention implementation {name!r}"
+    assert reasons(swap_modules(model))["model.layers.0.self_attn"] == reason
+
+
+@pytest.mark.parametrize("name", ("flash_attention_2", "flex_attention", "paged|sdpa"))
+def test_masks_of_another_implementation(make, name):
     model = make("Llama")
+    model.config._attn_implementation = name
+    why = reasons(swap_modules(model))
+    reason = f"the model's attention implementation is {name!r}: model.set_attn_implementation('sdpa') first"
+    assert why == {f"model.layers.{index}.self_attn": reason for index in range(2)}
+
+
+def test_what_a_model_is_set_to_after_the_swap(make, batch):
+    model, (tokens, _) = make("Llama"), batch(2, 7)
     report = swap_modules(model)
     model.config._attn_implementation = "flash_attention_2"
     with pytest.raises(UnsupportedError, match=r"NTAttention \(layer 0\).*'flash_attention_2' now"):
