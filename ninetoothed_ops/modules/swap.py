@@ -37,10 +37,22 @@ class Row(NamedTuple):
     new: type[nn.Module] | None
     reason: str = ""
 
+    def __reduce__(self) -> tuple:
+        """Copies and pickles know a class that was made for another one by that, which can be imported."""
+        made = self.new is not None and issubclass(self.new, attention.NTAttention)
+        return _row, (self.name, self.old, attention.NTAttention if made else self.new, self.reason)
+
+
+def _row(name: str, old: type[nn.Module], new: type[nn.Module] | None, reason: str) -> Row:
+    return Row(name, old, attention.replacing(old) if new is attention.NTAttention else new, reason)
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SwapReport:
-    """What `swap_modules` did: iterates over rows `(name, old, new, reason)`, prints as a table, and can undo it."""
+    """What `swap_modules` did: iterates over rows `(name, old, new, reason)`, prints as a table, and can undo it.
+
+    A report that is copied or pickled together with its model, as `(model, report)`, undoes the swap of the copy.
+    """
 
     rows: tuple[Row, ...]
     modules: tuple[nn.Module, ...] = field(repr=False)
@@ -60,20 +72,18 @@ class SwapReport:
         return tuple(row for row in self.rows if row.new is None)
 
     def undo(self) -> None:
-        """Gives every module its class back, whatever its weights have become since; a second call does nothing.
+        """Gives every module its class back, whatever its weights have become since; one that has it stays as it is.
 
-        Raises SwapError, and changes nothing, where a module has been given a third class in between.
+        Raises SwapError, and changes nothing, where a module has been given a third class in between, or a forward of
+        its own, which may call that of the class it would lose.
         """
         swapped = [(row, module) for row, module in zip(self.rows, self.modules) if row.new is not None]
         pending = [(row, module) for row, module in swapped if type(module) is not row.old]
+        hindrance = next(filter(None, (_hindrance(row, module) for row, module in pending)), None)
+        if hindrance:
+            raise SwapError(f"undo: {hindrance}, then call undo() again.")
         for row, module in pending:
-            if type(module) is not row.new:
-                raise SwapError(
-                    f"undo: {_named(row)} was {row.old.__name__}, was made {row.new.__name__}, and something has made "
-                    f"it {type(module).__name__} since. Take that back first (remove the parametrisation, unshard), "
-                    "then call undo() again."
-                )
-        for row, module in pending:
+            vars(module).pop("forward", None)
             module.__class__ = row.old
         _forget_compiled_code()
 
@@ -119,6 +129,24 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None) -> SwapRepor
             module.__class__ = row.new
     _forget_compiled_code()
     return report
+
+
+def _hindrance(row: Row, module: nn.Module) -> str | None:
+    """What stands in the way of giving a module its class back, and what to do about it."""
+    if type(module) is not row.new:
+        return (
+            f"{_named(row)} was {row.old.__name__}, was made {row.new.__name__}, and something has made it "
+            f"{type(module).__name__} since. Take that back first (remove the parametrisation, unshard)"
+        )
+    forward = vars(module).get("forward")
+    # Libraries that take back a patch leave the method of the class behind, which may go with the class.
+    left_over = getattr(forward, "__self__", None) is module and forward.__func__ is row.new.forward
+    if forward is None or left_over:
+        return None
+    return (
+        f"the forward of {_named(row)} was patched on this instance since. Take that back first (remove the hook that "
+        "did it, or delete the attribute)"
+    )
 
 
 def _forget_compiled_code() -> None:

@@ -3,6 +3,8 @@
 import copy
 import json
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -64,6 +66,38 @@ def test_copies_and_other_types(make, batch, duplicate):
     assert error(logits(twin, tokens, mask), expected) < TOLERANCE[torch.float32]
     if DEVICE == "cuda":
         assert error(logits(twin.to(torch.bfloat16), tokens, mask), expected) < TOLERANCE[torch.bfloat16]
+
+
+@pytest.mark.parametrize("duplicate", (copy.deepcopy, lambda both: pickle.loads(pickle.dumps(both))))
+def test_a_report_that_is_copied_with_its_model_undoes_the_copy(make, batch, duplicate):
+    model, (tokens, mask) = make("Qwen3"), batch(2, 7)
+    before, expected = [type(m) for m in model.modules()], logits(model, tokens, mask)
+    report = swap_modules(model, lambda module, name: name != "lm_head")
+    twin, twins = duplicate((model, report))
+    assert [tuple(row) for row in twins] == [tuple(row) for row in report] and repr(twins) == repr(report)
+    twins.undo()
+    assert [type(m) for m in twin.modules()] == before and torch.equal(logits(twin, tokens, mask), expected)
+    assert isinstance(model.model.layers[0].self_attn, NTAttention)
+
+
+def test_saved_whole_and_loaded_by_another_process(make, batch, tmp_path):
+    model, (tokens, mask) = make("Llama"), batch(2, 7)
+    expected = logits(model, tokens, mask)
+    report = swap_modules(model)
+    torch.save((model, report, tokens, mask, expected), tmp_path / "all.pt")
+    program = """
+import sys, torch
+model, report, tokens, mask, expected = torch.load(sys.argv[1], weights_only=False)
+with torch.no_grad():
+    swapped = model(input_ids=tokens, attention_mask=mask).logits[mask.bool()]
+    assert type(model.model.layers[0].self_attn).__name__ == "NTAttention"
+    assert (swapped - expected).norm() / expected.norm() < 1e-4
+    report.undo()
+    assert type(model.model.layers[0].self_attn).__name__ == "LlamaAttention"
+    torch.testing.assert_close(model(input_ids=tokens, attention_mask=mask).logits[mask.bool()], expected)
+"""
+    done = subprocess.run([sys.executable, "-c", program, tmp_path / "all.pt"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_one_layer_of_a_model(make, batch):
