@@ -39,12 +39,18 @@ class Row(NamedTuple):
 
     def __reduce__(self) -> tuple:
         """Copies and pickles know a class that was made for another one by that, which can be imported."""
-        made = self.new is not None and issubclass(self.new, attention.NTAttention)
-        return _row, (self.name, self.old, attention.NTAttention if made else self.new, self.reason)
+        return _row, (self.name, _origin(self.old), _origin(self.new), self.reason)
 
 
-def _row(name: str, old: type[nn.Module], new: type[nn.Module] | None, reason: str) -> Row:
-    return Row(name, old, attention.replacing(old) if new is attention.NTAttention else new, reason)
+def _origin(cls: type[nn.Module] | None) -> tuple[type[nn.Module] | None, bool]:
+    """(the class that an NTAttention was made for, True), or (any other class, False)."""
+    made = cls is not None and issubclass(cls, attention.NTAttention)
+    return (cls.replaced, True) if made else (cls, False)
+
+
+def _row(name: str, old: tuple, new: tuple, reason: str) -> Row:
+    old, new = (attention.replacing(cls) if made else cls for cls, made in (old, new))
+    return Row(name, old, new, reason)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

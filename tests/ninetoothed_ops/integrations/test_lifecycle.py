@@ -78,6 +78,8 @@ def test_a_report_that_is_copied_with_its_model_undoes_the_copy(make, batch, dup
     twins.undo()
     assert [type(m) for m in twin.modules()] == before and torch.equal(logits(twin, tokens, mask), expected)
     assert isinstance(model.model.layers[0].self_attn, NTAttention)
+    again = swap_modules(model)
+    assert [tuple(row) for row in duplicate(again)] == [tuple(row) for row in again]
 
 
 def test_saved_whole_and_loaded_by_another_process(make, batch, tmp_path):
