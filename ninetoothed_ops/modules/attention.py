@@ -92,9 +92,12 @@ class NTAttention(nn.Module):
         if is_causal:
             # There are more keys than queries here only in a static cache before its first use: the rest is unwritten.
             key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
-        query, key, value, mask = autocast(query, key, value, mask)
         if mask is not None and self.config._attn_implementation == "eager":
+            # Only PyTorch's attention has its mask cast: in a half, what hides a key would be infinite.
+            query, key, value = autocast(query, key, value)
             mask = _addend(mask, query.dtype)
+        else:
+            query, key, value, mask = autocast(query, key, value, mask)
         dropout = self.attention_dropout if self.training else 0.0
         grouped = self.num_key_value_groups > 1
         return torch.ops.ninetoothed.sdpa(
