@@ -113,7 +113,7 @@ def _row_warps(lanes: int) -> int:
 
 
 def _packed(task: Task, lanes: int, gpu: GPU) -> int:
-    """How many programs are done side by side: all that fit where rows are short and many, so that few variants exist."""
+    """How many programs are done side by side: as many as fit, or one, so that few variants exist."""
     count = power_below(max(PACKED_LANES // lanes, 1))
     is_free = not task.definition.num_warps and not task.structure.loops
     return count if is_free and task.programs({}) >= 2 * gpu.multiprocessors * count else 1

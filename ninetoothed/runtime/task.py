@@ -23,7 +23,8 @@ class Configuration:
 
     described: whether tiles may go through tensor descriptors. programs: how many programs take the tiles of a product
     one after another; 0 for a program a tile. packed: how many programs of straight-line code are done side by side, on
-    `PACKED_WARPS`; 1 where each is done by itself, as it is where that cannot be.
+    `PACKED_WARPS`; 1 where each is done by itself, as it is where that cannot be. split: over how many programs the sum
+    of a product is shared out.
     """
 
     meta: tuple[tuple[str, int], ...] = ()
@@ -32,6 +33,7 @@ class Configuration:
     described: bool = False
     programs: int = 0
     packed: int = 1
+    split: int = 1
 
     @property
     def blocks(self) -> dict[str, int]:
@@ -41,7 +43,8 @@ class Configuration:
         parts = [f"{name}={value}" for name, value in self.meta]
         parts += [f"num_warps={self.num_warps}", f"num_stages={self.num_stages}"]
         parts += [f"programs={self.programs}"] if self.programs else []
-        return ", ".join([*parts, *([f"packed={self.packed}"] if self.packed > 1 else [])])
+        parts += [f"packed={self.packed}"] if self.packed > 1 else []
+        return ", ".join([*parts, *([f"split={self.split}"] if self.split > 1 else [])])
 
 
 @dataclass(frozen=True)

@@ -2,5 +2,6 @@
 
 from ninetoothed.backends.triton.context import Options
 from ninetoothed.backends.triton.kernel import Emitted, KernelArgument, emit
+from ninetoothed.backends.triton.split import Scratch
 
-__all__ = ["Emitted", "KernelArgument", "Options", "emit"]
+__all__ = ["Emitted", "KernelArgument", "Options", "Scratch", "emit"]

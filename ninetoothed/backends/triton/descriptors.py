@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ninetoothed import ir
@@ -61,14 +61,23 @@ def boxes(program: ir.Program, analysis: Analysis, aligned: frozenset[str]) -> M
             _keep(found, program, operation, allowed)
     if not found:
         return {}
-    for operation in program.body:
+    once = tuple(_done_once(program.body))
+    for operation in once:
         if isinstance(operation, ir.Store) and len(operation.access.type.lanes) > 1:
             _keep(found, program, operation, allowed)
             stored |= {operation.access.type.lanes} if operation in found else set()
-    for operation in program.body:
+    for operation in once:
         if isinstance(operation, ir.Load) and operation.access.type.lanes in stored:
             _keep(found, program, operation, allowed)
     return found
+
+
+def _done_once(block: ir.Block) -> Iterator[ir.Operation]:
+    """What no loop repeats."""
+    for operation in block:
+        yield operation
+        if isinstance(operation, ir.If):
+            yield from _done_once((*operation.then_body, *operation.else_body))
 
 
 def _keep(found: dict[ir.Operation, Box], program: ir.Program, operation: ir.Load | ir.Store, allowed) -> None:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.triton import descriptors, grid, halves, packed, persistent, statements, syntax
+from ninetoothed.backends.triton import descriptors, grid, halves, packed, persistent, split, statements, syntax
 from ninetoothed.backends.triton.analysis import ROOT, analyse
 from ninetoothed.backends.triton.context import Context, Options
 from ninetoothed.backends.triton.names import Names
@@ -41,7 +41,8 @@ class Emitted:
     """A module of text with one kernel, `name`, which takes `arguments` and is launched along one axis.
 
     Descriptors come first among the arguments. persistent: whether fewer programs than tiles do. packed: whether each
-    does the work of several.
+    does the work of several. scratch: memory that the kernel takes beside what it is called with, by the names of
+    arguments.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Emitted:
     grid: tuple[Expr, ...]
     persistent: bool = False
     packed: bool = False
+    scratch: tuple[split.Scratch, ...] = ()
 
     @property
     def descriptors(self) -> tuple[KernelArgument, ...]:
@@ -69,7 +71,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     Raises `UnsupportedError` for what runs on the CPU alone.
     """
     options = options or Options()
-    single, (program, loop) = program, _passed(program, options)
+    single, (program, loop, scratch) = program, _passed(program, options)
     names = _argument_names(program)
     title = syntax.identifier(program.name)
     analysis = analyse(program.body)
@@ -90,16 +92,18 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     if context.libdevice:
         imports.append("from triton.language.extra import libdevice")
     source = "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
-    return Emitted(title, source, arguments, program.grid, loop is not None, program.grid != single.grid)
+    is_packed = not scratch and program.grid != single.grid
+    return Emitted(title, source, arguments, program.grid, loop is not None, is_packed, scratch)
 
 
-def _passed(program: ir.Program, options: Options) -> tuple[ir.Program, ir.For | None]:
-    """The program after the passes that rewrite it, and the loop that a persistent program's tiles share."""
+def _passed(program: ir.Program, options: Options) -> tuple[ir.Program, ir.For | None, tuple[split.Scratch, ...]]:
+    """The program after the passes that rewrite it, the loop that a persistent program's tiles share, and scratch."""
     if options.persistent:
         loop = persistent.loop_of(program, descriptors.boxes(program, analyse(program.body), options.described))
         if loop is not None:
-            return halves.halved(program, loop), loop
-    return packed.packed(program, options.packed), None
+            return halves.halved(program, loop), loop, ()
+    program, scratch = split.split(program, options.split)
+    return program if scratch else packed.packed(program, options.packed), None, scratch
 
 
 def _described(program: ir.Program, name: str, box: descriptors.Box) -> KernelArgument:

@@ -6,7 +6,7 @@ import ast
 import re
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.triton import accesses, combine, functions, syntax
+from ninetoothed.backends.triton import accesses, combine, functions, short, syntax
 from ninetoothed.backends.triton.analysis import BlockKey, key_of
 from ninetoothed.backends.triton.context import Context, Scope, Text
 from ninetoothed.backends.triton.tiles import Frame
@@ -243,8 +243,8 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
     _yield_all(context, names, operation.yields)
     body = context.leave()
     context.facts = outer_facts
-    function = "tl.range" if operation.hints else "range"
-    iterator = syntax.call(function, *bounds, **dict(operation.hints))
+    hints = short.hints(operation, outer_facts)
+    iterator = syntax.call("tl.range" if hints else "range", *bounds, **hints)
     context.append(ast.For(syntax.name(counter), iterator, body or [ast.Pass()], [], lineno=0))
 
 

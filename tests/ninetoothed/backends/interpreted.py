@@ -50,12 +50,16 @@ def load(emitted):
 def run(emitted, function, arguments, integers):
     """Run a kernel on arguments by parameter name."""
     values = {**arguments, **integers}
+    for each in emitted.scratch:
+        make = torch.zeros if each.is_zeroed else torch.empty
+        values[each.name] = make(each.count.evaluate(integers), dtype=getattr(torch, each.dtype.name))
     passed = (
         described(a, values[a.source], integers) if a.kind == "descriptor" else plain(a.kind, values[a.source], a.dtype)
         for a in emitted.arguments
     )
     # Where programs take several tiles, two of them do, one after another.
     function[(emitted.programs(integers, 2),)](*passed)
+    assert all(not values[each.name].any() for each in emitted.scratch if each.is_zeroed)
 
 
 def described(argument, tensor, integers):
@@ -117,6 +121,8 @@ def _compile(definition, variant):
     plain = triton.emit(variant.program)
     names = frozenset(parameter.name for parameter in variant.program.parameters)
     rich = triton.emit(variant.program, triton.Options(described=names, persistent=True, packed=4))
+    if not rich.persistent and not rich.packed:
+        rich = triton.emit(variant.program, triton.Options(described=names, split=3))
     return functools.partial(_run_either, *((emitted, load(emitted)) for emitted in (plain, rich)))
 
 

@@ -1,0 +1,71 @@
+"""Memory that kernels need beside their arguments: kept for the next launch on the same stream, which comes after."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from ninetoothed.backends.triton import Emitted
+
+
+def attached(
+    kernel: Callable[[int, tuple, int], None], emitted: Emitted, integers: Mapping[str, int], device: int
+) -> Callable[[int, tuple, int], None]:
+    """The loaded kernel, which from now on brings the scratch among its arguments itself; as it is if it has none.
+
+    integers: the values of the run-time sizes.
+    """
+    if not emitted.scratch:
+        return kernel
+    sizes = tuple((each.count.evaluate(integers) * each.dtype.bits // 8, each.is_zeroed) for each in emitted.scratch)
+    sources = [argument.source for argument in emitted.arguments]
+    after = len(sources) - 1 - max(sources.index(each.name) for each in emitted.scratch)
+    return _WithScratch(kernel, sizes, after, _pool(device))
+
+
+@dataclass(frozen=True)
+class _WithScratch:
+    """sizes: (bytes, whether they must be zeros) of each scratch argument; `after` other arguments follow them."""
+
+    kernel: Callable[[int, tuple, int], None]
+    sizes: tuple[tuple[int, bool], ...]
+    after: int
+    pool: Pool
+
+    def __call__(self, programs: int, arguments: tuple, stream: int) -> None:
+        cut = len(arguments) - self.after
+        own = self.pool.addresses(stream, self.sizes)
+        self.kernel(programs, (*arguments[:cut], *own, *arguments[cut:]), stream)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The scratch of one device, by stream, place and whether it must be zeros. Whoever gets zeros leaves zeros."""
+
+    device: torch.device
+    kept: dict[tuple[int, int, bool], torch.Tensor] = field(default_factory=dict)
+
+    def addresses(self, stream: int, sizes: tuple[tuple[int, bool], ...]) -> list[int]:
+        """Where scratch of these sizes lies, for the next launch on a stream, which must be the current one."""
+        if torch.cuda.is_current_stream_capturing():
+            # Replays may run on any stream: each captured launch has memory of its own, which the graph keeps.
+            return [self._new(count, is_zeroed).data_ptr() for count, is_zeroed in sizes]
+        found = []
+        for place, (count, is_zeroed) in enumerate(sizes):
+            held = self.kept.get((stream, place, is_zeroed))
+            if held is None or held.numel() < count:
+                held = self.kept[stream, place, is_zeroed] = self._new(count, is_zeroed)
+            found.append(held.data_ptr())
+        return found
+
+    def _new(self, count: int, is_zeroed: bool) -> torch.Tensor:
+        make = torch.zeros if is_zeroed else torch.empty
+        return make(count, dtype=torch.uint8, device=self.device)
+
+
+@functools.cache
+def _pool(device: int) -> Pool:
+    return Pool(torch.device("cuda", device))

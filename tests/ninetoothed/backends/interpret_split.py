@@ -1,0 +1,70 @@
+"""Run by `test_triton_split` under TRITON_INTERPRET=1: products whose sum is shared out, against float64."""
+
+import torch
+import torch.nn.functional as F
+
+from ninetoothed_ops.kernels import addmm, bmm, conv2d, mm, sdpa, softmax
+from tests.ninetoothed.backends import interpreted
+
+
+def random(*shape, dtype=torch.float16):
+    return torch.randn(shape, dtype=dtype)
+
+
+def empty(*shape, dtype=torch.float16):
+    return torch.full(shape, float("nan"), dtype=dtype)
+
+
+def check(title, kernel, arguments, output, expected, parts, is_split=True):
+    emitted = interpreted.interpret(kernel, arguments, persistent=False, split=parts)
+    assert bool(emitted.scratch) == is_split, f"{title}: {emitted.scratch}"
+    error = ((output.double() - expected).norm() / expected.norm()).item()
+    assert error <= 1e-3, f"{title}: relative error {error}"
+
+
+def matrices():
+    for parts in (2, 3, 4, 7):
+        for m, n, k in ((150, 264, 520), (33, 47, 1000), (16, 16, 5), (1, 65, 64)):
+            a, b, c = random(m, k), random(n, k).mT, empty(m, n)
+            check(f"mm {m, n, k} by {parts}", mm.make(), (a, b, c), c, a.double() @ b.double(), parts)
+    a, b, c = (
+        random(50, 300, dtype=torch.float32),
+        random(300, 70, dtype=torch.float32),
+        empty(50, 70, dtype=torch.float32),
+    )
+    check("float32", mm.make(), (a, b, c), c, a.double() @ b.double(), 4)
+
+
+def sums():
+    a, b = random(50, 300), random(300, 70)
+    for x in (random(50, 70), random(70).expand(50, 70)):
+        c = empty(50, 70)
+        expected = 0.5 * x.double() + 1.5 * (a.double() @ b.double())
+        check("addmm", addmm.make(), (x, a, b, 0.5, 1.5, c), c, expected, 3)
+
+
+def batches():
+    a, b, c = random(3, 50, 300), random(3, 300, 70), empty(3, 50, 70)
+    check("bmm", bmm.make(), (a, b, c), c, a.double() @ b.double(), 4)
+
+
+def convolutions():
+    x, w, bias, y = random(2, 5, 9, 8), random(7, 5, 3, 3), random(7), empty(2, 7, 7, 6)
+    for biased in (True, False):
+        expected = F.conv2d(x.double(), w.double(), bias.double() if biased else None)
+        check("conv2d", conv2d.make(), (x, w, bias, y, biased), y, expected, 3)
+
+
+def what_has_no_such_sum():
+    x, y = random(8, 32), empty(8, 32)
+    check("softmax", softmax.make(2), (x, y), y, x.double().softmax(-1), 4, is_split=False)
+    q, o = random(1, 2, 64, 64), empty(1, 2, 64, 64)
+    expected = F.scaled_dot_product_attention(*(q.double(),) * 3, scale=0.125)
+    check("sdpa", sdpa.make(), (q, q, q, q, 0.125, o, 0, False), o, expected, 4, is_split=False)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    for run in (matrices, sums, batches, convolutions, what_has_no_such_sum):
+        run()
+        print(run.__name__)

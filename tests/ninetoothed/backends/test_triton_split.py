@@ -1,0 +1,181 @@
+"""Sums shared out over programs: how that reads, for which kernels it is done, and that it is right."""
+
+import dataclasses
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+import expecttest
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+from ninetoothed.backends.triton import Options, emit
+from ninetoothed.backends.triton.split import sum_of
+from ninetoothed.runtime import device, launch, prepared
+from ninetoothed_ops.kernels import addmm, mm, sdpa
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def halves(*shape):
+    return torch.empty(shape, dtype=torch.float16)
+
+
+def traced(kernel, *arguments):
+    return launch.launcher_of(kernel).trace(arguments, {}, device.H200)
+
+
+class GoldenTest(expecttest.TestCase):
+    maxDiff = None
+
+    def test_two_parts(self):
+        arguments = halves(128), halves(256, 4096), halves(4096, 128)
+        bias, a, b = arguments
+        variant = traced(addmm.make(), bias.expand(256, 128), a, b, 1.0, 1.0, halves(256, 128))
+        described = frozenset(parameter.name for parameter in variant.program.parameters)
+        text = emit(variant.program, Options(described=described, split=2)).source
+        self.assertExpectedInline(
+            text[text.index("@triton.jit") :],
+            """\
+@triton.jit
+def addmm(
+    mat1_desc,
+    mat2_desc,
+    output_desc,
+    input_ptr,
+    beta,
+    alpha,
+    partials_ptr,
+    arrivals_ptr,
+    input_size_0,
+    input_size_1,
+    mat1_size_1,
+):
+    pid = tl.program_id(0)
+    rows = tl.cdiv(input_size_0, 32)
+    columns = tl.cdiv(input_size_1, 32)
+    tile = pid % (rows * columns)
+    group_size = 8 * columns
+    first_row = tile // group_size * 8
+    group_rows = tl.minimum(rows - first_row, 8)
+    pid_0 = first_row + tile % group_size % group_rows
+    pid_1 = tile % group_size // group_rows
+    part = pid // (rows * columns)
+    accumulator = tl.zeros((32, 32), tl.float32)
+    for k in range(
+        tl.cdiv(mat1_size_1, 128) * part // 2,
+        (tl.cdiv(mat1_size_1, 128) * part + tl.cdiv(mat1_size_1, 128)) // 2,
+    ):
+        mat1 = mat1_desc.load([pid_0 * 32, k * 128])
+        mat2 = mat2_desc.load([k * 128, pid_1 * 32])
+        accumulator = tl.dot(mat1, mat2, accumulator)
+    tile_number = tl.cdiv(input_size_1, 32) * pid_0 + pid_1
+    tl.store(
+        partials_ptr + (part + tile_number * 2) * 1024 + tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :],
+        accumulator,
+    )
+    tl.debug_barrier()
+    arrivals = arrivals_ptr + tile_number
+    arrived = tl.atomic_add(arrivals, 1)
+    input_index_0 = pid_0 * 32 + tl.arange(0, 32)
+    input_index_1 = pid_1 * 32 + tl.arange(0, 32)
+    mask = (input_index_0[:, None] < input_size_0) & (input_index_1[None, :] < input_size_1)
+    if arrived == 1:
+        tl.debug_barrier()
+        partial = tl.load(
+            partials_ptr + tile_number * 2 * 1024 + tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :],
+        )
+        partial_1 = tl.load(
+            partials_ptr + (tile_number * 2 + 1) * 1024 + tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :],
+        )
+        accumulator_1 = partial + partial_1
+        input = tl.load(tl.broadcast_to(input_ptr + input_index_1[None, :], (32, 32)), mask=mask)
+        output = beta * input.to(tl.float32) + alpha * accumulator_1
+        output_desc.store([pid_0 * 32, pid_1 * 32], output.to(tl.float16))
+        tl.store(arrivals, 0)
+""",
+        )
+
+
+class TestWhatIsSplit:
+    def program(self, application, *shapes):
+        kernel = ninetoothed.make(mm.arrangement, application, tuple(Tensor(2) for _ in shapes))
+        return traced(kernel, *(halves(*shape) for shape in shapes)).program
+
+    def test_sums_of_tiles_from_zero(self):
+        assert sum_of(traced(mm.make(), halves(64, 512), halves(512, 64), halves(64, 64)).program)
+
+    def test_not_what_is_no_sum(self):
+        def scaled(input, other, output):
+            total = ntl.zeros(output.shape, dtype=ntl.float32)
+            for k in range(input.shape[0]):
+                total = total * 2.0 + ntl.dot(input[k], other[k])
+            output = total
+
+        def started(input, other, output):
+            total = ntl.full(output.shape, 1.0, dtype=ntl.float32)
+            for k in range(input.shape[0]):
+                total += ntl.dot(input[k], other[k])
+            output = total
+
+        def looked_at(input, other, output):
+            total = ntl.zeros(output.shape, dtype=ntl.float32)
+            for k in range(input.shape[0]):
+                total += ntl.dot(input[k], other[k]) * ntl.max(total)
+            output = total
+
+        def read_and_written(input, other, output):
+            total = ntl.zeros(output.shape, dtype=ntl.float32)
+            for k in range(input.shape[0]):
+                total += ntl.dot(input[k], other[k])
+            output = total + output
+
+        for application in (scaled, started, looked_at, read_and_written):
+            assert sum_of(self.program(application, (64, 512), (512, 64), (64, 64))) is None, application.__name__
+
+    def test_not_attention(self):
+        q = halves(1, 4, 128, 64)
+        assert sum_of(traced(sdpa.make(), q, q, q, q, 1.0, q, 0, False).program) is None
+
+
+def test_scratch_and_programs():
+    variant = traced(mm.make(), halves(100, 4096), halves(4096, 200), halves(100, 200))
+    emitted = emit(variant.program, Options(split=4))
+    sizes = dict(variant.selection.values)
+    tiles = emit(variant.program).programs(sizes)
+    blocks = sorted(variant.selection.configuration.blocks.items())
+    area = blocks[0][1] * blocks[1][1]
+    assert emitted.programs(sizes) == 4 * tiles
+    assert [each.count.evaluate(sizes) for each in emitted.scratch] == [4 * tiles * area, tiles]
+
+
+def test_compiled(tmp_path, monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    kernel = mm.make()
+    variant = traced(kernel, halves(2048, 4096), halves(4096, 2048), halves(2048, 2048))
+    configuration = dataclasses.replace(variant.selection.configuration, programs=0, split=4)
+    variant = dataclasses.replace(
+        variant, selection=dataclasses.replace(variant.selection, configuration=configuration)
+    )
+    compiled = prepared.Launch.compile(kernel.definition, variant)
+    assert compiled.emitted.scratch and not compiled.spills
+    assert "HGMMA" in compiled.sass() and "ATOM" in compiled.sass() and "UTMALDG" in compiled.sass()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
+def test_interpreted(tmp_path):
+    command = [sys.executable, "-m", "tests.ninetoothed.backends.interpret_split"]
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "NINETOOTHED_CACHE_DIR": str(tmp_path),
+    }
+    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
