@@ -220,10 +220,11 @@ def test_attention_to_both_sides(make, batch, implementation):
 
 @pytest.mark.parametrize("implementation", ("sdpa", "eager"))
 def test_autocast(make, batch, implementation):
-    """Where there is padding, too: a token that sees no other sees all of them alike, or none, as without the swap."""
+    """To "eager" a token of padding, which sees no other, sees all of them alike; of "sdpa" that is not said."""
     model, (tokens, mask) = make("Llama", implementation), batch(3, 11)
+    compared = mask.bool() | (implementation == "eager")
     with torch.no_grad(), torch.autocast(DEVICE, dtype=torch.bfloat16):
         expected = model(input_ids=tokens, attention_mask=mask).logits
         swap_modules(model)
         found = model(input_ids=tokens, attention_mask=mask).logits
-    assert found.dtype == expected.dtype and error(found, expected) < TOLERANCE[torch.bfloat16]
+    assert found.dtype == expected.dtype and error(found[compared], expected[compared]) < TOLERANCE[torch.bfloat16]
