@@ -1,0 +1,127 @@
+"""Loops that take up what others have left: which they are, and how they read."""
+
+import itertools
+
+import expecttest
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+from ninetoothed.backends.triton.short import has_at_most
+from ninetoothed.expr import Facts, cdiv, const, minimum, var
+from ninetoothed.runtime import device
+
+n, p = var("n"), var("p")
+
+
+def arrangement(input, output):
+    return input.tile((64,)).tile((-1,)), output
+
+
+def text(application):
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(0)), kernel_name="total")
+    source = kernel.source(torch.empty(1000), torch.empty(()), gpu=device.H200).text
+    return source[source.index("@triton.jit") :]
+
+
+def loop(application):
+    """The head of the last loop."""
+    return [line.strip() for line in text(application).splitlines() if " for " in line][-1]
+
+
+def in_two_loops(input, output):
+    total = ntl.zeros((), dtype=ntl.float32)
+    whole = input.source.shape[0] // 64
+    for i in range(whole):
+        total += ntl.sum(input[i])
+    for i in range(whole, input.shape[0]):
+        total += ntl.sum(input[i] * 2)
+    output = total
+
+
+class GoldenTest(expecttest.TestCase):
+    maxDiff = None
+
+    def test_rest(self):
+        self.assertExpectedInline(
+            text(in_two_loops),
+            """\
+@triton.jit
+def total(input_ptr, output_ptr, input_size_0):
+    total_1 = tl.full((), 0.0, tl.float32)
+    input_offsets = tl.arange(0, 64)
+    for i in range(input_size_0 // 64):
+        input = tl.load(input_ptr + i * 64 + input_offsets)
+        total_1 = total_1 + tl.sum(input)
+    for i in tl.range(input_size_0 // 64, tl.cdiv(input_size_0, 64), num_stages=1):
+        input = tl.load(input_ptr + i * 64 + input_offsets, mask=tl.arange(0, 64) < input_size_0 - i * 64, other=0.0)
+        total_1 = total_1 + tl.sum(input * 2.0)
+    tl.store(output_ptr, total_1)
+""",
+        )
+
+
+def with_hint(input, output):
+    total = ntl.zeros((), dtype=ntl.float32)
+    for i in ntl.range(input.source.shape[0] // 64, input.shape[0], num_stages=4):
+        total += ntl.sum(input[i])
+    output = total
+
+
+def with_another_hint(input, output):
+    total = ntl.zeros((), dtype=ntl.float32)
+    for i in ntl.range(input.source.shape[0] // 64, input.shape[0], flatten=True):
+        total += ntl.sum(input[i])
+    output = total
+
+
+def of_four(input, output):
+    total = ntl.zeros((), dtype=ntl.float32)
+    for i in range(input.source.shape[0] // 256 * 4, input.shape[0]):
+        total += ntl.sum(input[i])
+    output = total
+
+
+def from_the_start(input, output):
+    total = ntl.zeros((), dtype=ntl.float32)
+    for i in range(min(input.shape[0], 2)):
+        total += ntl.sum(input[i])
+    output = total
+
+
+@pytest.mark.parametrize(
+    "application, expected",
+    (
+        (with_hint, "tl.range(input_size_0 // 64, tl.cdiv(input_size_0, 64), num_stages=4)"),
+        (with_another_hint, "tl.range(input_size_0 // 64, tl.cdiv(input_size_0, 64), num_stages=1, flatten=True)"),
+        (of_four, "range(input_size_0 // 256 * 4, tl.cdiv(input_size_0, 64))"),
+        (from_the_start, "range(tl.minimum(tl.cdiv(input_size_0, 64), 2))"),
+    ),
+)
+def test_which_loops(application, expected):
+    assert loop(application) == f"for i in {expected}:"
+
+
+@pytest.mark.parametrize("block", (32, 64, 128))
+@pytest.mark.parametrize("rows", (32, 64, 128))
+def test_the_diagonal_of_attention(rows, block):
+    """As many rounds are proved to be the most as there are for some size."""
+    whole, end = (rows * p + 1) // block, minimum(rows * p + rows, n)
+    start, stop = minimum(whole, n // block), cdiv(end, block)
+    facts = Facts().bind("n", 0).bind("p", 0, cdiv(n, rows) - 1)
+    most = max(
+        (stop - start).evaluate({"n": size, "p": index})
+        for size, index in itertools.product(range(1, 600, 3), range(5))
+        if index * rows < size
+    )
+    assert has_at_most(most, start, stop, const(1), facts)
+    assert not has_at_most(most - 1, start, stop, const(1), facts)
+
+
+@pytest.mark.parametrize("step", (1, 4, 64))
+def test_steps(step):
+    start = n // step * step
+    assert has_at_most(1, start, n, const(step), Facts().bind("n", 0)) or step == 1
+    assert not has_at_most(1, start - step, n, const(step), Facts().bind("n", 0)) or step == 1
