@@ -28,11 +28,12 @@ SLACK = 16
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     os.environ["HF_HUB_OFFLINE"] = "1"
-    torch.manual_seed(options.seed)
     try:
+        check(options.device)
+        torch.manual_seed(options.seed)
         model, tokenizer = load(options)
         inputs = encode(options, model, tokenizer)
-    except (FileNotFoundError, ImportError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
     print(f"{type(model).__name__}, {sum(p.numel() for p in model.parameters()):,} parameters, {describe(options)}")
@@ -71,6 +72,18 @@ def positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
     return number
+
+
+def check(device: str) -> None:
+    """Raises ValueError for a device that the kernels do not run on, or that is not there."""
+    try:
+        kind, index = torch.device(device).type, torch.device(device).index or 0
+    except RuntimeError:
+        kind, index = None, 0
+    if kind not in ("cpu", "cuda"):
+        raise ValueError(f"--device {device}: the kernels run on cpu and on cuda")
+    if kind == "cuda" and index >= torch.cuda.device_count():
+        raise ValueError(f"--device {device}: PyTorch finds {torch.cuda.device_count()} CUDA devices here")
 
 
 def describe(options: argparse.Namespace) -> str:

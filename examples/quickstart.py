@@ -4,6 +4,7 @@ python examples/quickstart.py [--device cpu|cuda]
 """
 
 import argparse
+import sys
 
 import torch
 import torch.nn.functional as F
@@ -45,8 +46,12 @@ def error(actual, expected):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    devices = ("cuda", "cpu") if torch.cuda.is_available() else ("cpu",)
+    parser.add_argument("--device", default=devices[0])
     device = parser.parse_args(arguments).device
+    if device not in devices:
+        print(f"--device {device}: here the kernels run on {' and on '.join(devices)}", file=sys.stderr)
+        return 2
 
     # A kernel is called with tensors; the result is in the last of them.
     gate, up = torch.randn(98432, device=device), torch.randn(98432, device=device)
@@ -65,7 +70,8 @@ def main(arguments=None):
     # In a compiled function it stays one node, and what is around it is fused as always.
     compiled = torch.compile(lambda gate, up: torch.ops.quickstart.swiglu(gate, up) * 2 + 1, fullgraph=True)
     print(f"4. under torch.compile: relative error {error(compiled(gate, up), F.silu(gate) * up * 2 + 1):.1e}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

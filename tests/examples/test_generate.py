@@ -68,11 +68,23 @@ def test_disagreement_is_told(generate, capsys, monkeypatch):
     (
         (["--model", "/nowhere"], "/nowhere holds no config.json"),
         (["--prompt", "Nine"], "--prompt needs a tokenizer"),
+        (["--device", "cuda:99"], f"--device cuda:99: PyTorch finds {torch.cuda.device_count()} CUDA devices here"),
+        (["--device", "nonsense"], "--device nonsense: the kernels run on cpu and on cuda"),
+        (["--device", "meta"], "--device meta: the kernels run on cpu and on cuda"),
+        (["--seed", "9" * 30], "Overflow"),
     ),
 )
-def test_mistakes(generate, capsys, arguments, message):
+def test_mistakes_are_told_in_one_line(generate, capsys, arguments, message):
     assert generate.main(arguments) == 2
-    assert message in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert message in told.err and told.err.count("\n") == 1 and not told.out
+
+
+@pytest.mark.parametrize("config", ("{", '{"model_type": "llama"}'))
+def test_a_folder_with_half_a_model(generate, capsys, tmp_path, config):
+    (tmp_path / "config.json").write_text(config)
+    assert generate.main(["--model", str(tmp_path)]) == 2
+    assert str(tmp_path) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", (["--tokens", "0"], ["--backend", "jax"]))
