@@ -31,6 +31,13 @@ class DType:
         return self.is_floating and self.bits <= 16
 
     @property
+    def range(self) -> tuple[int, int]:
+        """The least and the greatest number of a type of integers or bools."""
+        if self.kind == "int":
+            return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
+        return 0, 2**self.bits - 1
+
+    @property
     def primitive_bitwidth(self) -> int:
         """Triton's name for `bits`."""
         return self.bits

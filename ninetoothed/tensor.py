@@ -51,7 +51,7 @@ class Tensor:
             sizes=sizes,
             strides=tuple(Symbol(f"{name}_stride_{dim}") for dim in range(len(sizes))),
             dtype=dtype,
-            other=other,
+            other=None if other is None else _number(name, other),
             constexpr=constexpr,
             has_value=value is not _UNSET and value is not None,
             value=None if value is _UNSET else value,
@@ -273,6 +273,14 @@ def _rejoined(tensor: Tensor, level: Tensor) -> Arrangement:
         )
     levels = ours.levels[:outermost] + theirs.levels[outermost:]
     return Arrangement(ours.source, levels, (*ours.steps[:parted], *outer, *inner))
+
+
+def _number(name, other):
+    """A Python number for one of NumPy's or PyTorch's, too."""
+    number = other.item() if hasattr(other, "item") and getattr(other, "ndim", 0) == 0 else other
+    if not isinstance(number, float) and not (isinstance(number, int) and -(2**63) <= number < 2**64):
+        raise _error(f"`{name}` has other={other!r}", "give the number to read out of bounds, of 64 bits at most")
+    return number
 
 
 def _source_sizes(name, ndim, shape, shape_options):

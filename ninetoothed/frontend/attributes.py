@@ -86,7 +86,7 @@ def _value_attribute(context: Context, value: Value, name: str) -> Any:
     if name == "dtype":
         return value.type.dtype
     if name == "T":
-        return functions.permute(context, value, ())
+        return functions.permute(context, value, ()) if len(value.type.shape) > 1 else value
     if name == "to" or name in FUNCTIONS:
         return BoundMethod(value, name)
     raise context.error(f"a tile has no attribute {name!r}")

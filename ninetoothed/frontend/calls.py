@@ -13,7 +13,7 @@ from ninetoothed.frontend import builtins, functions, memory
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.operators import integer, is_dynamic, operand
 from ninetoothed.frontend.parse import parse, unwrap
-from ninetoothed.frontend.values import BoundMethod, Cell, Frame, LocalFunction, SourceRef, TileRef, name_of
+from ninetoothed.frontend.values import BoundMethod, Cell, Frame, LocalFunction, SourceRef, TileRef, name_of, shown
 from ninetoothed.frontend.variables import iterate, outside, read
 from ninetoothed.ir import Value
 from ninetoothed.language import FUNCTIONS, LIBDEVICE, Function
@@ -87,7 +87,7 @@ def _python(context: Context, callee: Any, args, kwargs, plain, named) -> Any:
     if isinstance(function, types.FunctionType) and not _is_foreign(function):
         return _inline(context, function, args, kwargs)
     if not callable(callee):
-        raise context.error(f"{callee!r} cannot be called")
+        raise context.error(f"{shown(callee)} cannot be called")
     dynamic = [a for a in (*plain, *named.values()) if is_dynamic(operand(context, a))]
     if dynamic:
         raise context.error(
@@ -188,7 +188,12 @@ def _source_method(context: Context, owner: SourceRef, name: str, dim=None) -> A
     values = source.strides if name == "stride" else source.sizes
     numbers = tuple(context.number(value) for value in values)
     numbers = tuple(n.constant if n.is_constant else n for n in numbers)
-    return numbers if dim is None else numbers[_constant(context, dim)]
+    if dim is None:
+        return numbers
+    dim = _constant(context, dim)
+    if not -len(numbers) <= dim < len(numbers):
+        raise context.error(f"the source of {source.name!r} has {len(numbers)} dimensions: there is no dimension {dim}")
+    return numbers[dim]
 
 
 def _constant(context: Context, value: Any) -> int:

@@ -16,7 +16,7 @@ from ninetoothed.frontend.builder import number_type
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.operators import is_dynamic, is_number, operand
 from ninetoothed.frontend.shapes import extents_of, tile_type
-from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, TileRef
+from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, TileRef, shown
 from ninetoothed.ir import TileType, Value
 
 # Types widen and variables are found a few times at most.
@@ -115,8 +115,12 @@ def join(context: Context, cell: Cell, a: Any, b: Any) -> Any:
     if a == b:
         return a
     raise context.error(
-        f"{cell.name!r} is {a!r} on one path and {b!r} on the other, and the choice is made at run time"
+        f"{cell.name!r} is {_told(a)} on one path and {_told(b)} on the other, and the choice is made at run time"
     )
+
+
+def _told(type: Any) -> str:
+    return shown(Value(type) if isinstance(type, TileType) else type)
 
 
 def _leaves(structure: Any) -> list:

@@ -8,11 +8,12 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import Context
-from ninetoothed.frontend.functions import as_dtype, axis_of, tile
+from ninetoothed.frontend.functions import as_dtype, axis_of, exact, tile
+from ninetoothed.frontend.lanes import edges, extents, mask as mask_of
 from ninetoothed.frontend.operators import is_dynamic, operand, truth
 from ninetoothed.frontend.reductions import reduced_type
 from ninetoothed.frontend.shapes import extents_of, with_dtype
-from ninetoothed.frontend.values import name_of
+from ninetoothed.frontend.values import Text, name_of
 from ninetoothed.ir import TileType, Value
 
 
@@ -26,28 +27,31 @@ def pointer(context: Context, value: Any) -> Value:
     return value
 
 
-def _masked(context: Context, address: Value, *rest) -> tuple[Value, ...]:
-    return context.builder.broadcast(address, *rest)
+def _masked(context: Context, address: Value, mask: Any, *rest: Value) -> tuple[Value, ...]:
+    """Operands of one shape: the pointers, `rest`, and the mask, without the pointers that name no place."""
+    builder = context.builder
+    address, *rest = builder.broadcast(address, *rest)
+    known = mask_of(context, edges(context, address))
+    if mask is None:
+        return builder.broadcast(address, *rest, *(() if known is None else (known,)))
+    mask = truth(context, mask)
+    both = mask if known is None else builder.elementwise("and", mask, known, dtype=dtypes.int1)
+    return builder.broadcast(address, *rest, both)
 
 
 def load(context, pointer_, mask=None, other=None):
     builder, address = context.builder, pointer(context, pointer_)
     element = address.type.dtype.element
-    operands = [address]
-    if mask is not None:
-        operands.append(truth(context, mask))
-        if other is not None:
-            operands.append(builder.value(operand(context, other), element))
-    operands = _masked(context, *operands)
+    operands = _masked(context, address, mask)
+    if mask is not None and other is not None:
+        operands = builder.broadcast(*operands, builder.value(operand(context, other), element))
     return builder.apply("load_pointer", operands, with_dtype(operands[0].type, element))
 
 
 def store(context, pointer_, value, mask=None):
     builder, address = context.builder, pointer(context, pointer_)
-    operands = [address, builder.value(operand(context, value), address.type.dtype.element)]
-    if mask is not None:
-        operands.append(truth(context, mask))
-    builder.apply("store_pointer", _masked(context, *operands))
+    value = builder.value(operand(context, value), address.type.dtype.element)
+    builder.apply("store_pointer", _masked(context, address, mask, value))
     forget_loads(context)
 
 
@@ -59,10 +63,7 @@ def forget_loads(context: Context) -> None:
 def atomic(context, pointer_, val, mask=None, sem=None, scope=None, *, name):
     builder, address = context.builder, pointer(context, pointer_)
     element = address.type.dtype.element
-    operands = [address, builder.value(operand(context, val), element)]
-    if mask is not None:
-        operands.append(truth(context, mask))
-    operands = _masked(context, *operands)
+    operands = _masked(context, address, mask, builder.value(operand(context, val), element))
     result = builder.apply(name, operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
     forget_loads(context)
     return result
@@ -71,8 +72,8 @@ def atomic(context, pointer_, val, mask=None, sem=None, scope=None, *, name):
 def atomic_cas(context, pointer_, cmp, val, sem=None, scope=None):
     builder, address = context.builder, pointer(context, pointer_)
     element = address.type.dtype.element
-    operands = [address, *(builder.value(operand(context, v), element) for v in (cmp, val))]
-    operands = _masked(context, *operands)
+    operands = builder.broadcast(address, *(builder.value(operand(context, v), element) for v in (cmp, val)))
+    exact(context, "atomic_cas", operands[0])
     result = builder.apply("atomic_cas", operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
     forget_loads(context)
     return result
@@ -145,7 +146,14 @@ def device_assert(context: Context, cond: Any, msg: Any = "") -> None:
         if not cond:
             raise context.error(f"assertion failed when compiling: {msg}")
         return
-    context.builder.apply("device_assert", (truth(context, cond),), message=str(msg))
+    if isinstance(msg, Text):
+        raise context.error("the message of an assertion is text that is known when compiling; print what is computed")
+    cond = truth(context, cond)
+    counting = mask_of(context, extents(context, cond.type))
+    if counting is not None:
+        outside = context.builder.apply("invert", (counting,), counting.type)
+        cond = context.builder.elementwise("or", cond, outside, dtype=dtypes.int1)
+    context.builder.apply("device_assert", (cond,), message=str(msg))
 
 
 def inline_asm(context, asm, constraints, args, dtype, is_pure, pack):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import Any
 
 from ninetoothed.dtypes import DType
@@ -21,19 +20,8 @@ from ninetoothed.frontend.operators import (
     truth,
     unary,
 )
-from ninetoothed.frontend.values import (
-    Cell,
-    Frame,
-    LocalFunction,
-)
+from ninetoothed.frontend.values import Cell, Frame, LocalFunction, Text
 from ninetoothed.frontend.variables import iterate, outside, read, snapshot
-
-
-@dataclass(frozen=True)
-class Text:
-    """An f-string with run-time values in it: for `print` alone."""
-
-    pieces: tuple
 
 
 def evaluate(context: Context, frame: Frame, node: ast.expr) -> Any:
@@ -226,18 +214,20 @@ def _subscript(context, frame, node):
     indices = evaluate_indices(context, frame, node.slice)
     context.builder.location = frame.parsed.location(node)
     if isinstance(owner, dict | str | tuple | list | range):
-        return _of_python(context, owner, indices)
+        return _of_python(context, owner, indices, ast.unparse(node.value))
     return index(context, owner, indices)
 
 
-def _of_python(context: Context, owner: Any, indices: tuple) -> Any:
+def _of_python(context: Context, owner: Any, indices: tuple, text: str) -> Any:
     key = indices[0] if len(indices) == 1 else indices
     if is_dynamic(key):
-        raise context.error("a Python sequence is indexed with numbers that are known when compiling")
+        raise context.error(f"`{text}` is a Python sequence: it is indexed with numbers that are known when compiling")
     try:
         return outside(context, owner[key])
-    except (IndexError, KeyError, TypeError) as error:
-        raise context.error(f"{type(error).__name__}: {error}") from None
+    except IndexError:
+        raise context.error(f"`{text}` has {len(owner)} items: there is none at index {key}") from None
+    except (KeyError, TypeError) as error:
+        raise context.error(f"`{text}` cannot be indexed so: {type(error).__name__}: {error}") from None
 
 
 def evaluate_indices(context: Context, frame: Frame, node: ast.expr) -> tuple:

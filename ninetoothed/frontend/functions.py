@@ -8,8 +8,9 @@ from typing import Any
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import as_expr, const, var
-from ninetoothed.frontend import memory, shapes
+from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.lanes import inside, lane
 from ninetoothed.frontend.operators import operand, truth
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import Apply, TileType, Value
@@ -79,8 +80,8 @@ def arange(context, start, end):
     start, end = _known(context, start, "`arange`"), _known(context, end, "`arange`")
     start, end = (0, start) if end is None else (start, end)
     extent = shapes.extent(as_expr(end) - as_expr(start), context.facts)
-    lane = memory.lane(context, 0, extent.lanes)
-    return context.builder.index(as_expr(start) + var(lane.name), (lane,), tile_type(dtypes.int32, (extent,)))
+    variable = lane(context, 0, extent.lanes)
+    return context.builder.index(as_expr(start) + var(variable.name), (variable,), tile_type(dtypes.int32, (extent,)))
 
 
 def full(context, shape, value, dtype):
@@ -161,6 +162,8 @@ def permute(context, input, dims):
     dims = dims[0] if len(dims) == 1 and isinstance(dims[0], tuple | list) else dims
     rank = len(input.type.shape)
     if not dims:
+        if rank < 2:
+            raise context.error(f"a tile of {rank} dimensions has no two that could be transposed")
         dims = (*range(rank - 2), rank - 1, rank - 2)
     dims = tuple(axis_of(context, input, d) for d in dims)
     if sorted(dims) != list(range(rank)):
@@ -202,13 +205,14 @@ def cat(context, input, other, can_reorder=False):
     if len(a.type.shape) != 1 or len(b.type.shape) != 1 or a.type.lanes != b.type.lanes:
         raise context.error("`cat` joins two tiles of one dimension and of the same size")
     extent = shapes.Extent(a.type.shape[0] + b.type.shape[0], a.type.lanes[0] * 2)
-    _exact(context, "cat", a)
+    exact(context, "cat", a)
     return context.builder.apply(
         "cat", (context.builder.cast(a, dtype), context.builder.cast(b, dtype)), tile_type(dtype, (extent,))
     )
 
 
-def _exact(context, name: str, value: Value) -> None:
+def exact(context: Context, name: str, value: Value) -> None:
+    """Raise where some lanes of a tile are no elements of it."""
     for e in extents_of(value.type):
         if not e.is_full:
             raise context.error(
@@ -219,7 +223,7 @@ def _exact(context, name: str, value: Value) -> None:
 def flip(context, x, dim=None):
     x = tile(context, x)
     axis = axis_of(context, x, -1 if dim is None else dim)
-    _exact(context, "flip", x)
+    exact(context, "flip", x)
     return context.builder.apply("flip", (x,), x.type, axis=axis)
 
 
@@ -283,24 +287,9 @@ def _clean(context: Context, value: Value, axis: int) -> Value:
     return where(context, inside(context, value.type, axis), value, 0)
 
 
-def inside(context: Context, type: TileType, axis: int) -> Value:
-    """Which lanes along `axis` belong to the tile: int1, of one element along the other axes."""
-    extent = extents_of(type)[axis]
-    lane = memory.lane(context, axis, extent.lanes)
-    extents = [extent if d == axis else shapes.ONE for d in range(len(type.shape))]
-    lanes = context.builder.index(var(lane.name), (lane,), tile_type(dtypes.int32, extents))
-    return context.builder.binary("lt", lanes, extent.size)
-
-
 def where(context, condition, x, y):
     builder = context.builder
     condition, x, y = truth(context, condition), operand(context, x), operand(context, y)
     dtype = builder.common_type(x, y)
     values = builder.broadcast(condition, builder.value(x, dtype), builder.value(y, dtype))
     return builder.apply("where", values, with_dtype(values[1].type, dtype))
-
-
-# -- reductions ------------------------------------------------------------------------------------
-
-
-# -- indexing values -------------------------------------------------------------------------------

@@ -1,27 +1,35 @@
-"""Indexing: elements of the next level, of the innermost level, of the source, and of computed tiles."""
+"""Indexing: elements of the next level, of the innermost level, of the source, and of computed tiles.
+
+Numbers that are known when compiling mean what they mean in NumPy: negative ones count from the end, and one that lies
+outside a size that is known, too, is an error. What is only known when the kernel runs (counters of loops, scalars and
+tiles that it computes, and all that is made of them) is taken as it is: where it lies outside, negative or not, an
+element of a parameter or of its source reads as `other` and is not written, and one of a computed tile reads as 0.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ninetoothed.expr import Expr, as_expr
+from ninetoothed import dtypes
+from ninetoothed.expr import Expr, const, simplify
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.functions import expand_dims
-from ninetoothed.frontend.operators import integer
+from ninetoothed.frontend.lanes import place
+from ninetoothed.frontend.operators import scalar
 from ninetoothed.frontend.reductions import select
 from ninetoothed.frontend.shapes import extents_of
-from ninetoothed.frontend.values import SourceRef, TileRef
+from ninetoothed.frontend.values import SourceRef, TileRef, shown
 from ninetoothed.ir import Value
 
 
 def index(context: Context, owner: Any, indices: tuple) -> Any:
     """`owner[indices]`: an element of the next level, elements of a tile, or elements of the source."""
     if isinstance(owner, SourceRef):
-        return memory.gather(context, owner, _source_indices(context, indices))
+        return memory.gather(context, owner, source_indices(context, owner, indices))
     if isinstance(owner, TileRef):
         if memory.is_hierarchical(context, owner):
-            return memory.element(context, owner, _element_indices(context, indices))
+            return element(context, owner, indices)
         if is_elementwise(indices):
             return memory.load(context, owner, innermost_indices(context, owner, indices))
         owner = memory.load(context, owner)
@@ -29,8 +37,8 @@ def index(context: Context, owner: Any, indices: tuple) -> Any:
         return index_value(context, owner, indices)
     try:
         return owner[indices[0] if len(indices) == 1 else indices]
-    except TypeError:
-        raise context.error(f"{owner!r} cannot be indexed") from None
+    except (TypeError, LookupError) as error:
+        raise context.error(f"{shown(owner)} cannot be indexed so: {error}") from None
 
 
 def is_elementwise(indices: tuple) -> bool:
@@ -40,52 +48,82 @@ def is_elementwise(indices: tuple) -> bool:
     ]
 
 
-def _source_indices(context: Context, indices: tuple) -> tuple:
-    for i in indices:
-        if not isinstance(i, int | Expr | Value):
-            raise context.error("a source is indexed with numbers or tiles of indices, one a dimension")
-        _check_integer(context, i)
-    return indices
+def element(context: Context, ref: TileRef, indices: tuple) -> TileRef:
+    """One element of the next level."""
+    shape, name = memory.shape(context, ref), memory.name(context, ref)
+    if any(i is None or i is Ellipsis or isinstance(i, slice) for i in indices):
+        raise context.error("a tile of tiles is indexed with one number for each dimension")
+    if len(indices) != len(shape):
+        raise context.error(
+            f"{name!r} has {len(shape)} dimensions at this level (shape {shapes.tuple_text(shape)}) and is"
+            f" indexed with {len(indices)}"
+        )
+    chosen = (_position(context, i, d, shape, repr(name)) for d, i in enumerate(indices))
+    return TileRef(ref.parameter, (*ref.indices, tuple(_as_expr(context, i) for i in chosen)))
 
 
-def _check_integer(context: Context, value: Any) -> None:
-    if isinstance(value, Value) and value.type.dtype.is_floating:
-        raise context.error(f"an index must be an integer, not {value.type.dtype}; convert it with `.to(ntl.int32)`")
+def source_indices(context: Context, ref: SourceRef, indices: tuple) -> tuple[Expr | Value, ...]:
+    """Indices into the source: numbers or tiles of numbers, one a dimension."""
+    source = context.definition.parameters[ref.parameter].source
+    what = f"the source of {source.name!r}"
+    if any(i is None or i is Ellipsis or isinstance(i, slice) for i in indices):
+        raise context.error(f"{what} is indexed with one number, or one tile of indices, for each dimension")
+    if len(indices) != source.ndim:
+        raise context.error(f"{what} has {source.ndim} dimensions and is indexed with {len(indices)}")
+    sizes = tuple(context.number(size) for size in source.sizes)
+    return tuple(_position(context, i, d, sizes, what) for d, i in enumerate(indices))
 
 
-def _element_indices(context: Context, indices: tuple) -> tuple:
-    for i in indices:
-        if i is None or i is Ellipsis or isinstance(i, slice):
-            raise context.error("a tile of tiles is indexed with one number for each dimension")
-    return tuple(as_expr(integer(context, i, "an index")) for i in indices)
-
-
-def innermost_indices(context: Context, ref: TileRef, indices: tuple) -> tuple:
+def innermost_indices(context: Context, ref: TileRef, indices: tuple) -> tuple[Expr | Value | slice, ...]:
     """Indices into the innermost level: numbers, tiles of numbers, and bare slices."""
-    rank = len(memory.shape(context, ref))
+    shape, name = memory.shape(context, ref), memory.name(context, ref)
     if Ellipsis in [i for i in indices if i is Ellipsis]:
         at = next(n for n, i in enumerate(indices) if i is Ellipsis)
-        indices = (*indices[:at], *(slice(None),) * (rank - len(indices) + 1), *indices[at + 1 :])
-    if len(indices) > rank:
-        raise context.error(f"a tile of {rank} dimensions is indexed with {len(indices)} indices")
-    result = []
-    for i in indices:
-        _check_integer(context, i)
-        if isinstance(i, slice):
-            if i != slice(None):
-                raise context.error("the innermost level can be sliced only with a bare `:`")
-            result.append(i)
-        elif isinstance(i, Value) and i.type.is_scalar:
-            result.append(context.builder.expr_of(i))
-        else:
-            result.append(i if isinstance(i, Value) else as_expr(i))
-    return tuple(result)
+        indices = (*indices[:at], *(slice(None),) * (len(shape) - len(indices) + 1), *indices[at + 1 :])
+    if len(indices) > len(shape):
+        raise context.error(f"a tile of {len(shape)} dimensions is indexed with {len(indices)} indices")
+    if any(isinstance(i, slice) and i != slice(None) for i in indices):
+        raise context.error("the innermost level can be sliced only with a bare `:`")
+    chosen = (i if isinstance(i, slice) else _position(context, i, d, shape, repr(name)) for d, i in enumerate(indices))
+    return tuple(_as_expr(context, i) if isinstance(i, Value) and i.type.is_scalar else i for i in chosen)
+
+
+def _position(context: Context, i: Any, dimension: int, shape: tuple[Expr, ...], what: str) -> Expr | Value:
+    """One index along a dimension of something: numbers that are known are counted from the start, and checked."""
+    if isinstance(i, Value) and i.type.dtype.is_integer or isinstance(i, Expr):
+        return i
+    if isinstance(i, Value):
+        remedy = "choose with `ntl.where`" if i.type.dtype == dtypes.int1 else "convert it with `.to(ntl.int32)`"
+        raise context.error(f"an index must be an integer, not {i.type.dtype}; {remedy}")
+    if isinstance(i, bool) or not hasattr(i, "__index__"):
+        raise context.error(f"{what} is indexed with {shown(i)}; an index is an integer or a tile of integers")
+    number, size = i.__index__(), shape[dimension]
+    if size.is_constant and not -size.constant <= number < size.constant:
+        remedy = f"use {-size.constant} to {size.constant - 1}" if size.constant else "it is empty"
+        raise context.error(
+            f"index {number} is out of range for dimension {dimension} of {what}, which has shape"
+            f" {shapes.tuple_text(shape)}; {remedy}"
+        )
+    return const(number) if number >= 0 else simplify(size + number, context.facts)
+
+
+def _as_expr(context: Context, i: Expr | Value) -> Expr:
+    """An index that is one number as an expression."""
+    if isinstance(i, Expr):
+        return i
+    return context.builder.expr_of(place(context, scalar(context, i, "an index")))
+
+
+def _one(context: Context, i: Expr | Value) -> Expr | Value:
+    what = "an index into a computed tile (for a tile of indices there is `ntl.gather`)"
+    return i if isinstance(i, Expr) else scalar(context, i, what)
 
 
 def index_value(context: Context, value: Value, indices: tuple) -> Value:
     """`v[:, None]`, `v[0]`, `v[i, :]` of a computed tile."""
     axis = 0
     rank = len(value.type.shape)
+    what = "a computed tile"
     given = sum(1 for index in indices if index is not None and index is not Ellipsis)
     if given > rank:
         raise context.error(f"a tile of shape {shapes.text(extents_of(value.type))} is indexed with {given} indices")
@@ -100,5 +138,6 @@ def index_value(context: Context, value: Value, indices: tuple) -> Value:
                 raise context.error("a computed tile can be sliced only with a bare `:`")
             axis += 1
         else:
-            value = select(context, value, axis, index)
+            chosen = _position(context, index, axis, value.type.shape, what)
+            value = select(context, value, axis, _one(context, chosen))
     return value

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.errors import ArgumentError
-from ninetoothed.expr import Expr, as_expr, const, is_nonnegative, simplify, var
+from ninetoothed.expr import Expr, const, is_nonnegative, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.lanes import edges, lane, place
 from ninetoothed.frontend.values import SourceRef, TileRef
-from ninetoothed.ir import Access, Lane, TileType, Value
+from ninetoothed.ir import Access, TileType, Value
 from ninetoothed.lowering import Guard, lower, source_indices
 
 
@@ -31,43 +34,13 @@ def is_hierarchical(context: Context, ref: TileRef) -> bool:
     return ref.level < len(context.levels(ref.parameter)) - 1
 
 
-def element(context: Context, ref: TileRef, indices: tuple[Expr, ...]) -> TileRef:
-    """One element of the next level."""
-    extents = shape(context, ref)
-    if len(indices) != len(extents):
-        name = context.definition.parameters[ref.parameter].name
-        raise context.error(
-            f"{name!r} has {len(extents)} dimensions at this level (shape {_text(extents)}) and is"
-            f" indexed with {len(indices)}"
-        )
-    wrapped = tuple(_wrap(context, index, size) for index, size in zip(indices, extents, strict=True))
-    return TileRef(ref.parameter, (*ref.indices, wrapped))
-
-
-def _wrap(context: Context, index: Expr, size: Expr) -> Expr:
-    """Negative numbers count from the end, as in Python; run-time indices are taken as they are."""
-    if index.is_constant and index.constant < 0:
-        return simplify(size + index, context.facts)
-    return index
-
-
-def lane(context: Context, axis: int, count: int) -> Lane:
-    """A lane variable; its name tells its range, so that equal tiles share it."""
-    name = f"lane_{axis}_{count}"
-    context.builder.facts = context.facts.bind(name, 0, count - 1)
-    return Lane(name, axis, count)
-
-
 def access(context: Context, ref: TileRef, indices: tuple[Expr | slice | Value, ...] | None = None) -> Access:
     """The access of the tile at a handle: all of it, or where `indices` has numbers or tiles, only those elements."""
     extents = shape(context, ref)
     chosen = tuple(indices or ()) + (slice(None),) * (len(extents) - len(indices or ()))
-    lanes, tile_extents, innermost = [], [], []
+    lanes, innermost = [], []
     gathered = [index for index in chosen if isinstance(index, Value)]
-    if gathered:
-        values = context.builder.broadcast(*gathered)
-        tile_extents = list(shapes.extents_of(values[0].type))
-        names = iter([context.builder.expr_of(value) for value in values])
+    tile_extents, names, guards = _gathered(context, gathered)
     for index, size in zip(chosen, extents, strict=True):
         if isinstance(index, Value):
             innermost.append(next(names))
@@ -75,7 +48,7 @@ def access(context: Context, ref: TileRef, indices: tuple[Expr | slice | Value, 
             try:
                 tile_extent = shapes.extent(size, context.facts)
             except shapes.ShapeMismatch as error:
-                raise context.error(f"parameter {_name(context, ref)!r}: {error}") from None
+                raise context.error(f"parameter {name(context, ref)!r}: {error}") from None
             if tile_extent.lanes == 1 and tile_extent.size.is_constant:
                 innermost.append(const(0))
             else:
@@ -83,15 +56,31 @@ def access(context: Context, ref: TileRef, indices: tuple[Expr | slice | Value, 
                 innermost.append(var(lanes[-1].name))
             tile_extents.append(tile_extent)
         else:
-            innermost.append(_wrap(context, index, size))
+            innermost.append(index)
     if gathered and lanes:
         raise context.error("tiles of indices must be given for every dimension of the tile, or for none")
     levels = (*ref.indices, *((tuple(innermost),) if extents or ref.level < len(context.levels(ref.parameter)) else ()))
-    return _located(context, ref.parameter, levels, tuple(tile_extents), tuple(lanes))
+    return _located(context, ref.parameter, levels, tuple(tile_extents), tuple(lanes), guards)
 
 
-def _located(context: Context, parameter: int, levels, extents, lanes) -> Access:
-    argument, source = context.argument(parameter), context.definition.parameters[parameter].source
+def _gathered(context: Context, tiles: list[Value]) -> tuple[list[shapes.Extent], Iterator[Expr], tuple[Guard, ...]]:
+    """The shape in which tiles of indices meet, a name for each of them, and guards of those that name no place."""
+    if not tiles:
+        return [], iter(()), ()
+    builder = context.builder
+    values = builder.broadcast(*tiles)
+    extents = shapes.extents_of(values[0].type)
+    names = [builder.expr_of(value) for value in values]
+    own = [edge for tile in tiles for edge in edges(context, tile)]
+    guards = (
+        Guard(builder.expr_of(builder.broadcast_to(edge.index, extents)), edge.size, edge.lower, edge.upper)
+        for edge in own
+    )
+    return list(extents), iter(names), tuple(dict.fromkeys(guards))
+
+
+def _located(context: Context, parameter: int, levels, extents, lanes, before: tuple[Guard, ...]) -> Access:
+    argument = context.argument(parameter)
     count = 1
     for e in extents:
         count *= e.lanes
@@ -108,30 +97,47 @@ def _located(context: Context, parameter: int, levels, extents, lanes) -> Access
     if key not in context.locations:
         context.locations[key] = lower(context.arrangement(parameter), levels, context.facts)
     location = context.locations[key]
-    guards = location.guards
+    guards = (*before, *location.guards)
     bindings = context.builder.bindings(*location.indices, *(e for g in guards for e in (g.index, g.size)))
     return Access(
         context.definition.parameters[parameter].name,
         shapes.tile_type(argument.dtype, extents),
         location.indices,
         guards,
-        0 if source.other is None else source.other,
+        _other(context, parameter),
         lanes,
         bindings,
     )
+
+
+def _other(context: Context, parameter: int) -> int | float:
+    """What is read out of bounds; infinities are the least and the greatest integer."""
+    source, dtype = context.definition.parameters[parameter].source, context.argument(parameter).dtype
+    other = 0 if source.other is None else source.other
+    if dtype.is_floating:
+        return float(other)
+    low, high = dtype.range
+    if abs(other) == math.inf:
+        return low if other < 0 else high
+    if not low <= other <= high or other != int(other):
+        raise ArgumentError(
+            f"kernel {context.definition.name!r}: parameter {source.name!r} has other={other!r}, which is no {dtype};"
+            f" give a whole number from {low} to {high}, or an infinity for the nearest of them"
+        )
+    return int(other)
 
 
 def load(context: Context, ref: TileRef, indices=None) -> Value:
     """Read the tile at a handle; reading it again before any store gives the same value."""
     if is_hierarchical(context, ref):
         raise context.error(
-            f"{_name(context, ref)!r} is a tile of tiles here (shape {_text(shape(context, ref))});"
+            f"{name(context, ref)!r} is a tile of tiles here (shape {shapes.tuple_text(shape(context, ref))});"
             " index it to get one of its tiles"
         )
     argument = context.argument(ref.parameter)
     if argument.kind == "scalar":
         return _scalar(context, ref.parameter, argument)
-    return load_at(context, access(context, ref, indices), _name(context, ref) if indices is None else None)
+    return load_at(context, access(context, ref, indices), name(context, ref) if indices is None else None)
 
 
 def load_at(context: Context, place: Access, hint: str | None) -> Value:
@@ -157,9 +163,12 @@ def _scalar(context: Context, parameter: int, argument) -> Value:
 def store(context: Context, ref: TileRef, operand, indices=None) -> Value:
     """Write to the tile at a handle, broadcasting and converting; gives the value as it was before conversion."""
     if is_hierarchical(context, ref):
-        raise context.error(f"{_name(context, ref)!r} is a tile of tiles here; index it to assign one of its tiles")
+        raise context.error(f"{name(context, ref)!r} is a tile of tiles here; index it to assign one of its tiles")
     if context.argument(ref.parameter).kind != "tensor":
-        raise context.error(f"{_name(context, ref)!r} is a scalar argument: it cannot be assigned")
+        raise context.error(
+            f"what is assigned to {name(context, ref)!r} would be lost: it is a scalar, and the call gives a number for"
+            " it; pass a 0-d tensor to store to on the kernel's device, or assign another name"
+        )
     place = access(context, ref, indices)
     return _write(context, place, operand)
 
@@ -179,33 +188,26 @@ def _write(context: Context, place: Access, operand) -> Value:
 
 
 def source_access(context: Context, ref: SourceRef, indices: tuple) -> Access:
-    """`x.source[i, j]`: indices are numbers, expressions or tiles; out of bounds where they leave the tensor."""
+    """`x.source[i, j]`: indices are expressions or tiles; out of bounds where they leave the tensor."""
     parameter = context.definition.parameters[ref.parameter]
     sizes = tuple(context.number(size) for size in parameter.source.sizes)
-    if len(indices) != len(sizes):
-        raise context.error(
-            f"the source of {parameter.name!r} has {len(sizes)} dimensions and is indexed with {len(indices)}"
-        )
     builder = context.builder
-    tiles = [index for index in indices if isinstance(index, Value) and not index.type.is_scalar]
-    extents = shapes.extents_of(builder.broadcast(*tiles)[0].type) if tiles else ()
-    values = iter(builder.broadcast(*tiles)) if tiles else iter(())
+    tiled = [i for i in indices if isinstance(i, Value) and not i.type.is_scalar]
+    extents, tiles, guards = _gathered(context, tiled)
     names = []
     for index in indices:
         if isinstance(index, Value):
-            names.append(builder.expr_of(index if index.type.is_scalar else next(values)))
+            names.append(builder.expr_of(place(context, index)) if index.type.is_scalar else next(tiles))
         else:
-            names.append(as_expr(index))
-    guards = []
+            names.append(index)
     for index, size in zip(names, sizes, strict=True):
         lower_fails = not is_nonnegative(index, context.facts)
         upper_fails = not is_nonnegative(size - 1 - index, context.facts)
         if lower_fails or upper_fails:
-            guards.append(Guard(index, size, lower_fails, upper_fails))
-    other = 0 if parameter.source.other is None else parameter.source.other
+            guards += (Guard(index, size, lower_fails, upper_fails),)
     type = shapes.tile_type(context.argument(ref.parameter).dtype, extents)
-    bindings = builder.bindings(*names)
-    return Access(parameter.name, type, tuple(names), tuple(guards), other, (), bindings)
+    bindings = builder.bindings(*names, *(guard.index for guard in guards))
+    return Access(parameter.name, type, tuple(names), guards, _other(context, ref.parameter), (), bindings)
 
 
 def gather(context: Context, ref: SourceRef, indices: tuple) -> Value:
@@ -233,7 +235,7 @@ def offsets(context: Context, ref: TileRef, dimension: int | None) -> Value:
         return _element_offsets(context, ref)
     if not -source.ndim <= dimension < source.ndim:
         raise context.error(
-            f"{_name(context, ref)!r} has a source of {source.ndim} dimensions: there is no dimension {dimension}"
+            f"{name(context, ref)!r} has a source of {source.ndim} dimensions: there is no dimension {dimension}"
         )
     type = access(context, ref).type
     # Names of which nothing is known show on which dimensions the index depends, even those of one element.
@@ -267,9 +269,5 @@ def _element_offsets(context: Context, ref: TileRef) -> Value:
     return context.builder.index(expr, place.lanes, replace(place.type, dtype=dtype))
 
 
-def _name(context: Context, ref: TileRef) -> str:
+def name(context: Context, ref: TileRef) -> str:
     return context.definition.parameters[ref.parameter].name
-
-
-def _text(extents) -> str:
-    return f"({', '.join(map(str, extents))}{',' if len(extents) == 1 else ''})"

@@ -10,7 +10,7 @@ from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const, is_nonnegative, maximum, minimum, simplify
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.context import Context
-from ninetoothed.frontend.values import TileRef
+from ninetoothed.frontend.values import TileRef, shown
 from ninetoothed.ir import Apply, Value
 
 # Syntax -> (primitive, Python's own meaning)
@@ -67,7 +67,7 @@ def binary(context: Context, name: str, lhs: Any, rhs: Any) -> Any:
         if not is_dynamic(side) and not is_number(side):
             if name in ("eq", "ne"):
                 return name == "ne"
-            raise context.error(f"{side!r} ({type(side).__name__}) cannot be combined with a tile; only numbers can")
+            raise context.error(f"{shown(side)} cannot be combined with a tile; only numbers can")
     if not isinstance(lhs, Value) and not isinstance(rhs, Value):
         folded = _on_expressions(context, name, lhs, rhs)
         if folded is not None:
@@ -98,11 +98,21 @@ def _on_expressions(context: Context, name: str, lhs: Expr | int | float, rhs: E
     if name in _EXPR:
         if name in ("floordiv", "mod") and not is_nonnegative(rhs - 1, facts):
             return None
-        result = simplify(_PYTHON[name](lhs, rhs), facts)
-        return result.constant if result.is_constant else result
+        return _simplified(_PYTHON[name](lhs, rhs), facts)
     if name in _ORDER:
         return _decide(name, lhs, rhs, facts)
     return None
+
+
+def _simplified(expr: Expr, facts) -> Expr | int:
+    """An expression made simpler. What ranges alone make a number (a loop's counter that has just one value) stays one.
+
+    It is a number in this variant only, and must mean what it means in others: `x[k - 1]` is no element from the end.
+    """
+    if expr.is_constant:
+        return expr.constant
+    simple = simplify(expr, facts)
+    return expr if simple.is_constant else simple
 
 
 def _decide(name: str, lhs: Expr, rhs: Expr, facts) -> bool | None:
@@ -194,8 +204,7 @@ def extremum(context: Context, name: str, operands: tuple) -> Any:
     if not any(is_dynamic(value) for value in values):
         return (max if name == "maximum" else min)(*values)
     if not any(isinstance(value, Value | float) for value in values):
-        result = simplify((maximum if name == "maximum" else minimum)(*values), context.facts)
-        return result.constant if result.is_constant else result
+        return _simplified((maximum if name == "maximum" else minimum)(*values), context.facts)
     result = values[0]
     for value in values[1:]:
         result = context.builder.elementwise(name, result, value)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType
-from ninetoothed.expr import Expr, const, simplify, var
-from ninetoothed.frontend import memory, shapes
+from ninetoothed.expr import Expr, const, is_nonnegative, simplify
+from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import Context
-from ninetoothed.frontend.functions import _exact, _known, as_dtype, axis_of, inside, reshape, tile, where
-from ninetoothed.frontend.operators import binary, comes_from_memory, operand
+from ninetoothed.frontend.functions import _known, as_dtype, axis_of, exact, reshape, tile, where
+from ninetoothed.frontend.lanes import along, inside
+from ninetoothed.frontend.operators import binary, comes_from_memory
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import TileType, Value
 
@@ -72,7 +71,7 @@ def extremum_of_indices(context: Context, name: str, input: Value) -> Expr | Non
 def _identity(name: str, dtype: DType):
     if name in ("sum", "xor_sum") or dtype.is_floating:
         return _IDENTITY[name]
-    low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1) if dtype.kind == "int" else (0, 2**dtype.bits - 1)
+    low, high = dtype.range
     return low if name == "max" else high
 
 
@@ -125,9 +124,9 @@ def topk(context, x, k, dim=None):
     sorted_ = sort(context, x, dim, True)
     *leading, last = extents_of(sorted_.type)
     k = _known(context, k, "`k`")
-    _exact(context, "topk", sorted_)
+    exact(context, "topk", sorted_)
     grouped = reshape(context, sorted_, (*(e.size for e in leading), last.lanes // k, k))
-    return select(context, grouped, len(leading), 0)
+    return select(context, grouped, len(leading), const(0))
 
 
 def histogram(context, input, num_bins):
@@ -145,23 +144,20 @@ def softmax(context, x, dim=None, keep_dims=False):
     return binary(context, "truediv", numerator, reduction(context, "sum", numerator, axis, True))
 
 
-def select(context: Context, value: Value, axis: int, index: Any) -> Value:
-    """One element along an axis: all others are zeroed and the axis is summed, which is exact."""
+def select(context: Context, value: Value, axis: int, index: Expr | Value) -> Value:
+    """One element along an axis, or 0: all others are zeroed and the axis is summed, which is exact."""
     builder = context.builder
-    index = operand(context, index)
-    if isinstance(index, int) and index < 0:
-        index = value.type.shape[axis] + index
     extent = extents_of(value.type)[axis]
     type = reduced_type(context, value.type, axis, False)
-    if extent.is_one:
+    if extent.is_one and isinstance(index, Expr) and simplify(index, context.facts) == 0:
         return builder.apply("reshape", (value,), type)
-    lane = memory.lane(context, axis, extent.lanes)
-    extents = [extent if d == axis else shapes.ONE for d in range(len(value.type.shape))]
-    position = builder.index(var(lane.name), (lane,), tile_type(dtypes.int32, extents))
     own = value.type.dtype
     value = (
         builder.cast(value, dtypes.int32) if own == dtypes.int1 else builder.to_float(value) if own.is_half else value
     )
-    chosen = where(context, builder.binary("eq", position, index), value, 0)
+    chosen = builder.binary("eq", along(context, value.type, axis), index)
+    if not extent.is_full and not (isinstance(index, Expr) and is_nonnegative(extent.size - 1 - index, context.facts)):
+        chosen = builder.elementwise("and", chosen, inside(context, value.type, axis), dtype=dtypes.int1)
+    chosen = where(context, chosen, value, 0)
     result = builder.apply("sum", (chosen,), with_dtype(type, value.type.dtype), axis=axis, keep_dims=False)
     return builder.cast(result, own)

@@ -115,5 +115,8 @@ def _may_equal(a: Expr, b: Expr) -> bool:
 
 
 def text(extents) -> str:
-    sizes = [str(e.size) for e in extents]
-    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+    return tuple_text([e.size for e in extents])
+
+
+def tuple_text(sizes) -> str:
+    return f"({', '.join(map(str, sizes))}{',' if len(sizes) == 1 else ''})"

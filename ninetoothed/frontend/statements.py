@@ -12,10 +12,10 @@ from ninetoothed.frontend.carried import in_runtime_branch, write
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.expressions import apply, evaluate, evaluate_indices
-from ninetoothed.frontend.indexing import index, innermost_indices, is_elementwise
-from ninetoothed.frontend.operators import is_dynamic, operand
+from ninetoothed.frontend.indexing import index, innermost_indices, is_elementwise, source_indices
+from ninetoothed.frontend.operators import is_dynamic, is_number, operand
 from ninetoothed.frontend.shapes import ShapeMismatch
-from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, LocalFunction, SourceRef, TileRef
+from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, LocalFunction, SourceRef, TileRef, shown
 from ninetoothed.frontend.variables import iterate, read, snapshot
 
 
@@ -139,25 +139,32 @@ def assign_name(context: Context, frame: Frame, name: str, value: Any) -> None:
     if cell is None:
         cell = frame.cells[name] = Cell(name, UNDEFINED)
     value = snapshot(context, value)
-    if cell.tile is not None and context.argument(cell.tile.parameter).kind == "tensor":
-        if is_dynamic(value) or isinstance(value, bool | int | float):
-            value = memory.store(context, cell.tile, value)
-        else:
-            raise context.error(f"{name!r} is a tile parameter: it takes tiles and numbers, not {value!r}")
+    if cell.tile is not None:
+        value = memory.store(context, cell.tile, _storable(context, f"{name!r} is a parameter: it", value))
     write(context, cell, context.builder.named(value, name))
 
 
 def store_element(context: Context, owner: Any, indices: tuple, value: Any) -> None:
-    value = operand(context, value)
     if isinstance(owner, SourceRef):
-        memory.scatter(context, owner, indices, value)
-    elif isinstance(owner, TileRef) and memory.is_hierarchical(context, owner):
-        memory.store(context, index(context, owner, indices), value)
+        what = f"the source of {context.definition.parameters[owner.parameter].name!r}"
+        memory.scatter(context, owner, source_indices(context, owner, indices), _storable(context, what, value))
     elif isinstance(owner, TileRef):
-        chosen = innermost_indices(context, owner, indices) if is_elementwise(indices) else None
-        memory.store(context, owner, value, chosen)
+        value = _storable(context, f"{memory.name(context, owner)!r}", value)
+        if memory.is_hierarchical(context, owner):
+            memory.store(context, index(context, owner, indices), value)
+        else:
+            chosen = innermost_indices(context, owner, indices) if is_elementwise(indices) else None
+            memory.store(context, owner, value, chosen)
     else:
         raise context.error("only elements of parameters can be assigned; build a new tile with `ntl.where` instead")
+
+
+def _storable(context: Context, what: str, value: Any) -> Any:
+    """A value that can be stored, loaded if it is a tile of a parameter."""
+    value = operand(context, value)
+    if not is_dynamic(value) and not is_number(value):
+        raise context.error(f"{what} takes tiles and numbers, not {shown(value)}")
+    return value
 
 
 # -- the rest --------------------------------------------------------------------------------------
@@ -169,7 +176,10 @@ def _expression(context, frame, statement):
 
 def _return(context, frame, statement):
     if in_runtime_branch(context, frame):
-        raise context.error("`return` under a loop or an `if` that is decided at run time; assign a variable instead")
+        raise context.error(
+            "`return` under a loop or an `if` that is decided at run time: nothing leaves a function early; assign a"
+            " variable in each branch, or choose with `ntl.where`, and return it in the last line"
+        )
     return Returned(None if statement.value is None else evaluate(context, frame, statement.value))
 
 
@@ -183,7 +193,7 @@ def _function(context, frame, statement):
 
 
 def _assert(context, frame, statement):
-    message = evaluate(context, frame, statement.msg) if statement.msg is not None else ""
+    message = ast.unparse(statement.test) if statement.msg is None else evaluate(context, frame, statement.msg)
     device_assert(context, evaluate(context, frame, statement.test), message)
 
 

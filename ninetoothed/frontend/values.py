@@ -54,6 +54,29 @@ def name_of(function: Any) -> str:
     return getattr(function, "__name__", None) or getattr(function, "name", None) or type(function).__name__
 
 
+def shown(value: Any) -> str:
+    """What a message says of any value: what the user sees in it, nothing of how it is held."""
+    if isinstance(value, Value):
+        shape = ", ".join(map(str, value.type.shape))
+        return f"a tile of {value.type.dtype} of shape ({shape})" if shape else f"a number of type {value.type.dtype}"
+    if isinstance(value, TileRef | SourceRef | LevelRef):
+        return {TileRef: "a tile", SourceRef: "a source", LevelRef: "the type of a tile"}[type(value)]
+    if isinstance(value, tuple | list):
+        return f"a sequence of {len(value)} items"
+    if isinstance(value, Text):
+        return "text that is only known at run time (it can be printed)"
+    if callable(value) or isinstance(value, LocalFunction | BoundMethod):
+        return f"the function {name_of(value)!r}"
+    return repr(value)
+
+
+@dataclass(frozen=True)
+class Text:
+    """An f-string with run-time values in it: for `print` alone."""
+
+    pieces: tuple
+
+
 @dataclass(frozen=True, eq=False)
 class LocalFunction:
     """A function or lambda that the application itself defines; it sees the frame around it."""

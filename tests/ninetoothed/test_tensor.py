@@ -3,7 +3,9 @@ import pickle
 import subprocess
 import sys
 
+import numpy
 import pytest
+import torch
 
 import ninetoothed
 from ninetoothed.errors import ArrangementError
@@ -33,6 +35,17 @@ def test_what_a_tensor_is_made_of():
     assert x.dtype == "anything" and x.other == float("-inf") and x.jagged_dim == 1 and x.name == "x"
     assert x.stride(1) == Symbol("x_stride_1") and x.size() == x.shape
     assert Tensor(0).shape == () and Tensor(0, constexpr=True).constexpr
+
+
+@pytest.mark.parametrize("other", ("0", 1j, (0,), 2**64, None.__class__))
+def test_other_is_a_number(other):
+    with pytest.raises(ArrangementError, match="give the number to read out of bounds"):
+        Tensor(1, other=other)
+
+
+def test_other_may_be_a_number_of_numpy_or_pytorch():
+    found = [Tensor(1, other=other).other for other in (numpy.float32(0.5), numpy.int8(-3), torch.tensor(2))]
+    assert found == [0.5, -3, 2] and [type(other) for other in found] == [float, int, int]
 
 
 def test_a_value_of_none_must_be_told():

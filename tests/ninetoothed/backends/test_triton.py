@@ -283,8 +283,12 @@ def permute(index_ptr, x_ptr, y_ptr, index_size_0, x_size_0):
     pid = tl.program_id(0)
     index_index = pid * 64 + tl.arange(0, 64)
     index = tl.load(index_ptr + index_index, mask=index_index < index_size_0, other=0)
-    x = tl.load(x_ptr + index + 1, mask=(index + 1 >= 0) & (index + 1 < x_size_0), other=0.0)
-    tl.store(y_ptr + index, x, mask=(index >= 0) & (index < x_size_0))
+    x = tl.load(
+        x_ptr + index + 1,
+        mask=(index_index < index_size_0) & (index + 1 >= 0) & (index + 1 < x_size_0),
+        other=0.0,
+    )
+    tl.store(y_ptr + index, x, mask=(index_index < index_size_0) & (index >= 0) & (index < x_size_0))
 """,
         )
 

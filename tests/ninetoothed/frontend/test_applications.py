@@ -196,6 +196,14 @@ def test_reading_a_parameter_after_assigning_it_does_not_round():
     torch.testing.assert_close(z, x)
 
 
+def test_a_vector_is_its_own_transpose():
+    def application(x, y):
+        y = x.T
+
+    x = randn(64)
+    assert torch.equal(run(application, x), x)
+
+
 def test_augmented_assignment_of_a_parameter_and_broadcast_stores():
     def application(x, y):
         y = 1
@@ -464,6 +472,17 @@ def test_reductions_see_other_in_lanes_that_round_up():
     x, y = torch.ones(5, device=DEVICE), nans(1)
     ninetoothed.make(arrangement, application, (Tensor(1, other=10.0), Tensor(1)))(x, y)
     assert y.item() == 5 + 3 * 10
+
+
+@pytest.mark.parametrize("other, expected", ((float("-inf"), -128), (float("inf"), 127), (-3.0, -3)))
+def test_other_of_integers(other, expected):
+    def application(x, y):
+        y = x
+
+    x, y = torch.ones(3, device=DEVICE, dtype=torch.int8), torch.zeros(4, device=DEVICE, dtype=torch.int8)
+    arrangement = lambda x, y: (x.pad(((1, 0),)).tile((4,)), y.tile((4,)))  # noqa: E731
+    ninetoothed.make(arrangement, application, (Tensor(1, other=other), Tensor(1)))(x, y)
+    assert y.tolist() == [expected, 1, 1, 1]
 
 
 def test_tiles_made_without_memory_have_no_padding():

@@ -6,6 +6,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import ApplicationError, ArrangementError, Tensor, UnsupportedError
+from ninetoothed.errors import ExecutionError
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -112,6 +113,44 @@ def needs_a_constant(x, y):
     y = x + ntl.arange(0, x.source.shape[0])
 
 
+def asks_for_too_many_strides(x, y):
+    y = x * x.source.stride(3)
+
+
+def asks_for_too_many_sizes(x, y):
+    y = x * x.source.shape[2]
+
+
+def stores_a_list(x, y):
+    y = [x, x]
+
+
+def stores_a_list_in_an_element(x, y):
+    y[0] = [x, x]
+
+
+def stores_text(x, y):
+    y.source[0] = f"{x}"
+
+
+def transposes_a_vector(x, y):
+    y = ntl.trans(x)
+
+
+def absolute(value):
+    if ntl.sum(value) > 0:
+        return value
+    return -value
+
+
+def calls_what_returns_early(x, y):
+    y = absolute(x)
+
+
+def asserts_with_a_value(x, y):
+    assert ntl.sum(x) > 0, f"sum is {ntl.sum(x)}"
+
+
 @pytest.mark.parametrize(
     "application, message, line",
     (
@@ -134,6 +173,14 @@ def needs_a_constant(x, y):
         (fails_statically, "only doubles", "static_assert"),
         (bitwise_on_floats, "works on integers and bools, not on float32", "x & 1"),
         (needs_a_constant, "not known when compiling", "ntl.arange"),
+        (asks_for_too_many_strides, "source of 'x' has 1 dimensions: there is no dimension 3", "stride(3)"),
+        (asks_for_too_many_sizes, r"`x.source.shape` has 1 items: there is none at index 2", "shape[2]"),
+        (stores_a_list, "'y' is a parameter: it takes tiles and numbers, not a sequence of 2 items", "[x, x]"),
+        (stores_a_list_in_an_element, "'y' takes tiles and numbers, not a sequence of 2 items", "[x, x]"),
+        (stores_text, "the source of 'y' takes tiles and numbers, not text", "{x}"),
+        (transposes_a_vector, "no two that could be transposed", "ntl.trans"),
+        (calls_what_returns_early, r"decided at run time.*`ntl\.where`", "        return value"),
+        (asserts_with_a_value, "text that is known when compiling", "assert"),
     ),
 )
 def test_mistakes_in_an_application_point_at_the_source(application, message, line):
@@ -145,6 +192,49 @@ def test_mistakes_in_an_application_point_at_the_source(application, message, li
     assert error.filename == __file__ and application.__name__ in str(error) and line in error.text
     assert error.text.strip() in open(__file__).read().splitlines()[error.lineno - 1]
     assert bool((y == 77).all()), "nothing may be written before an error"
+
+
+def test_an_assertion_without_a_message_shows_its_text():
+    def application(x, y):
+        assert ntl.sum(x) > 1e9
+        y = x
+
+    kernel = ninetoothed.make(elementwise, application, (Tensor(1), Tensor(1)))
+    with pytest.raises(ExecutionError, match=r"ntl\.sum\(x\) > "):
+        kernel(torch.zeros(32), torch.zeros(32))
+
+
+def test_what_is_assigned_to_a_number_would_be_lost():
+    def application(x, total):
+        total = ntl.sum(x)
+
+    kernel = ninetoothed.make(lambda x, total: (x.tile((-1,)), total), application, (Tensor(1), Tensor(0)))
+    x, total = torch.ones(8, device=DEVICE), torch.zeros((), device=DEVICE)
+    kernel(x, total)
+    assert total.item() == 8
+    with pytest.raises(ApplicationError, match="assigned to 'total' would be lost: .* pass a 0-d tensor"):
+        kernel(x, 0.0)
+
+
+@pytest.mark.parametrize(
+    "other, dtype, kind",
+    (
+        (2**40, torch.int32, "int32"),
+        (0.5, torch.int32, "int32"),
+        (float("nan"), torch.int64, "int64"),
+        (-1, torch.uint8, "uint8"),
+        (2, torch.bool, "int1"),
+    ),
+)
+def test_an_other_that_the_elements_cannot_have(other, dtype, kind):
+    def application(x, y):
+        y = x
+
+    kernel = ninetoothed.make(elementwise, application, (Tensor(1, other=other), Tensor(1)))
+    x, y = torch.ones(8, device=DEVICE, dtype=dtype), torch.zeros(8, device=DEVICE, dtype=dtype)
+    with pytest.raises(ninetoothed.ArgumentError, match=rf"'x' has other={other}, which is no {kind}; give a whole"):
+        kernel(x, y)
+    assert not y.any()
 
 
 def test_a_tile_of_tiles_must_be_indexed():
@@ -222,6 +312,25 @@ def test_squeezing_more_than_one_element():
     assert bool((y == 1).all())
     with pytest.raises(ninetoothed.ArgumentError, match="`x` is squeezed along a dimension .* which is 2"):
         kernel(torch.ones(16, device=DEVICE), torch.zeros(16, device=DEVICE))
+
+
+@pytest.mark.parametrize("count", (0, -1, 2.5, True))
+def test_a_number_of_configurations(count):
+    with pytest.raises(ArrangementError, match="max_num_configs=.* is no number of configurations"):
+        ninetoothed.make(elementwise, calls_torch, (Tensor(1), Tensor(1)), max_num_configs=count)
+
+
+def test_parameters_of_jit_are_annotated_with_tensors():
+    def plain(x: Tensor(1).tile((4,)), y):
+        y = x
+
+    def typed(x: Tensor(1).tile((4,)), y: int):
+        y = x
+
+    for function, what in ((plain, "not annotated"), (typed, "annotated with <class 'int'>")):
+        place = f"at {__file__}:{function.__code__.co_firstlineno}"
+        with pytest.raises(ArrangementError, match=f"'y' is {what}; annotate it with an arranged .*\n.*{place}"):
+            ninetoothed.jit(function)
 
 
 def test_an_arrangement_that_returns_no_tensors():

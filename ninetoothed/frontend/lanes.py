@@ -1,0 +1,121 @@
+"""Lanes: the variables that run over them, and which of them are elements.
+
+A tile has a power of two of lanes along each axis; those beyond its extent are no elements. Nor, in a tile of indices
+or pointers, are those that were read out of bounds: they name no place, so nothing is read or written there, unless the
+`other` of the tensor that they were read from says what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ninetoothed import dtypes, ir
+from ninetoothed.expr import Expr, var
+from ninetoothed.frontend import shapes
+from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
+from ninetoothed.ir import Apply, Lane, TileType, Value
+
+# What they compute of a lane that is no element is none; `where` may choose something that is.
+_LANEWISE = frozenset(
+    "add sub mul floordiv mod neg abs invert and or xor lshift rshift minimum maximum cast bitcast".split()
+)
+_MOVING = frozenset("full broadcast expand_dims reshape permute flip".split())
+
+
+def lane(context: Context, axis: int, count: int) -> Lane:
+    """A lane variable; its name tells its range, so that equal tiles share it."""
+    name = f"lane_{axis}_{count}"
+    context.builder.facts = context.facts.bind(name, 0, count - 1)
+    return Lane(name, axis, count)
+
+
+def inside(context: Context, type: TileType, axis: int) -> Value:
+    """Which lanes along `axis` are within the extent: int1, of one element along the other axes."""
+    return context.builder.binary("lt", along(context, type, axis), type.shape[axis])
+
+
+def along(context: Context, type: TileType, axis: int) -> Value:
+    """The number of each lane along `axis`, of one element along the other axes."""
+    extent = extents_of(type)[axis]
+    variable = lane(context, axis, extent.lanes)
+    extents = [extent if d == axis else shapes.ONE for d in range(len(type.shape))]
+    return context.builder.index(var(variable.name), (variable,), tile_type(dtypes.int32, extents))
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Lanes name a place only where `0 <= index` (if `lower`) and `index < size` (if `upper`), lane by lane."""
+
+    index: Value
+    size: Expr
+    lower: bool = False
+    upper: bool = True
+
+    def moved(self, index: Value) -> Edge:
+        return replace(self, index=index)
+
+
+def extents(context: Context, type: TileType) -> list[Edge]:
+    """The edges of a tile itself, where it does not fill its lanes."""
+    full = [e.is_full for e in extents_of(type)]
+    return [Edge(along(context, type, d), type.shape[d]) for d, is_full in enumerate(full) if not is_full]
+
+
+def edges(context: Context, value: Value) -> list[Edge]:
+    """All edges of a tile of indices or pointers: its own, and those of the tensors that it was read from."""
+    return [*extents(context, value.type), *dict.fromkeys(_read(context, value, {}))]
+
+
+def mask(context: Context, edges: Iterable[Edge]) -> Value | None:
+    """Which lanes are within edges: int1; None for all."""
+    builder, result = context.builder, None
+    for edge in edges:
+        conditions = [builder.binary("ge", edge.index, 0)] if edge.lower else []
+        conditions += [builder.binary("lt", edge.index, edge.size)] if edge.upper else []
+        for condition in conditions:
+            result = condition if result is None else builder.elementwise("and", result, condition, dtype=dtypes.int1)
+    return result
+
+
+def place(context: Context, index: Value) -> Value:
+    """One index, and -1, which is out of bounds of everything, where it names no place."""
+    known = mask(context, edges(context, index))
+    if known is None:
+        return index
+    if index.type.dtype.kind != "int":
+        index = context.builder.cast(index, dtypes.int64)
+    return context.builder.apply("where", (known, index, context.builder.constant(-1, index.type.dtype)), index.type)
+
+
+def _read(context: Context, value: Value, known: dict[Value, tuple[Edge, ...]]) -> tuple[Edge, ...]:
+    """The edges of the loads that a value was computed from, lane by lane; `known` are those of values seen before."""
+    if value not in known:
+        match context.builder.producer(value):
+            case ir.Load(access=access):
+                known[value] = _of_load(context, access)
+            case Apply(function=function, operands=operands) if function in _LANEWISE:
+                found = (_read(context, operand, known) for operand in operands)
+                known[value] = tuple(dict.fromkeys(edge for each in found for edge in each))
+            case Apply(function=function, operands=(operand,)) as operation if function in _MOVING:
+                found = _read(context, operand, known)
+                known[value] = tuple(edge.moved(_moved(context, operation, edge.index)) for edge in found)
+            case _:
+                known[value] = ()
+    return known[value]
+
+
+def _moved(context: Context, operation: Apply, index: Value) -> Value:
+    type = with_dtype(operation.result.type, index.type.dtype)
+    return context.builder.apply(operation.function, (index,), type, **dict(operation.attributes))
+
+
+def _of_load(context: Context, access: ir.Access) -> tuple[Edge, ...]:
+    """What guards a load; nothing where the user said what is read out of bounds."""
+    source = next(p.source for p in context.definition.parameters if p.name == access.parameter)
+    if source.other is not None:
+        return ()
+    type = with_dtype(access.type, context.builder.index_type)
+    indices = (context.builder.index(guard.index, access.lanes, type) for guard in access.guards)
+    return tuple(Edge(i, g.size, g.lower, g.upper) for i, g in zip(indices, access.guards, strict=True))

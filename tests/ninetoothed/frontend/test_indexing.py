@@ -1,0 +1,331 @@
+"""Where indices lie outside: numbers that are known are checked, all others read `other` and write nothing."""
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import ApplicationError, Tensor
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def tiles(*tensors):
+    return tuple(tensor.tile((4,)) for tensor in tensors)
+
+
+def pairs_of_tiles(*tensors):
+    return tuple(tensor.tile((4,)).tile((2,)) for tensor in tensors)
+
+
+def all_tiles(*tensors):
+    return tuple(tensor.tile((4,)).tile((-1,)) for tensor in tensors)
+
+
+def run(application, n=8, arrangement=tiles, **options):
+    """1, 2, ... n through a kernel, into an output of sevens."""
+    x, y = torch.arange(1.0, n + 1, device=DEVICE), torch.full((n,), 7.0, device=DEVICE)
+    ninetoothed.make(arrangement, application, (Tensor(1, **options), Tensor(1, **options)))(x, y)
+    return y.tolist()
+
+
+# -- numbers that are known when compiling ---------------------------------------------------------------------------
+
+
+def reads_beyond_a_level(x, y):
+    y[0] = x[2]
+
+
+def reads_before_a_level(x, y):
+    y[0] = x[-3]
+
+
+def stores_beyond_a_level(x, y):
+    y[2] = x[0]
+
+
+def unrolls_beyond_a_level(x, y):
+    for i in ntl.static_range(3):
+        y[i] = x[0]
+
+
+@pytest.mark.parametrize(
+    "application, index, name",
+    (
+        (reads_beyond_a_level, 2, "x"),
+        (reads_before_a_level, -3, "x"),
+        (stores_beyond_a_level, 2, "y"),
+        (unrolls_beyond_a_level, 2, "y"),
+    ),
+)
+def test_an_index_outside_a_level(application, index, name):
+    message = rf"index {index} is out of range for dimension 0 of '{name}', which has shape \(2,\); use -2 to 1"
+    with pytest.raises(ApplicationError, match=message) as caught:
+        run(application, arrangement=pairs_of_tiles)
+    assert f"{name}[" in caught.value.text and caught.value.filename == __file__
+
+
+def reads_beyond_a_tile(x, y):
+    y = x[4]
+
+
+def stores_before_a_tile(x, y):
+    y[-5] = 1.0
+
+
+def reads_beyond_a_computed_tile(x, y):
+    y = (x + 1)[4]
+
+
+def reads_beyond_one_element(x, y):
+    y = ntl.sum(x, keep_dims=True)[1]
+
+
+@pytest.mark.parametrize(
+    "application", (reads_beyond_a_tile, stores_before_a_tile, reads_beyond_a_computed_tile, reads_beyond_one_element)
+)
+def test_an_index_outside_a_tile(application):
+    with pytest.raises(ApplicationError, match="is out of range for dimension 0"):
+        run(application)
+
+
+def test_an_index_outside_a_source_whose_size_is_known():
+    def application(x, y):
+        y = x.source[8]
+
+    with pytest.raises(ApplicationError, match="index 8 is out of range for dimension 0 of the source of 'x'"):
+        run(application, shape=(8,))
+    assert run(application, other=-1.0) == [-1.0] * 8
+
+
+def test_a_size_that_only_the_call_tells():
+    def application(x, y):
+        y = x.source[1]
+
+    assert run(application, n=2) == [2.0, 2.0]
+    with pytest.raises(ApplicationError, match="index 1 is out of range .* use -1 to 0"):
+        run(application, n=1)
+
+
+def test_negative_numbers_count_from_the_end():
+    def application(x, y):
+        y[-1] = x[-2]
+        y[-2] = (x * 10)[-4]
+        y[0] = x.source[-1]
+
+    assert run(application) == [8, 7, 10, 3, 8, 7, 50, 7]
+
+
+def calls_by_name(x, y):
+    y = x["first"]
+
+
+def chooses_by_bools(x, y):
+    y[x > 3] = 0
+
+
+def indexes_by_a_bool(x, y):
+    y = x[True]
+
+
+def stores_by_name(x, y):
+    y.source["first"] = x
+
+
+def indexes_a_computed_tile_by_a_tile(x, y):
+    y = (x + 1)[ntl.arange(0, 4)]
+
+
+@pytest.mark.parametrize(
+    "application, message",
+    (
+        (calls_by_name, "'x' is indexed with 'first'; an index is an integer"),
+        (chooses_by_bools, r"must be an integer, not int1; choose with `ntl\.where`"),
+        (indexes_by_a_bool, "'x' is indexed with True"),
+        (stores_by_name, "the source of 'y' is indexed with 'first'"),
+        (indexes_a_computed_tile_by_a_tile, r"`ntl\.gather`\) must be one number"),
+    ),
+)
+def test_what_is_no_index(application, message):
+    with pytest.raises(ApplicationError, match=message):
+        run(application)
+
+
+# -- what is known when the kernel runs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", (4, 8))
+def test_a_counter_that_has_one_value_in_this_variant_counts_from_the_start_too(n):
+    def application(x, y):
+        for k in range(x.shape[0]):
+            y[k] = x[k - 1] + x[2 * k - 1 - k] + x[k + x.shape[0]]
+
+    expected = [0.0] * 4 + [2.0 * i for i in range(1, n - 3)]
+    assert run(application, n, all_tiles, shape=(n,)) == expected
+
+
+def test_a_computed_tile_reads_0_outside():
+    def application(x, y):
+        values = x + 1
+        single = ntl.sum(x, keep_dims=True)
+        for i in range(6):
+            y += values[i - 1] + single[i]
+
+    assert run(application, n=4) == [7.0 + 14.0 + 10.0] * 4
+
+
+def test_a_computed_tile_has_no_elements_beyond_its_extent():
+    def application(x, y):
+        values = ntl.arange(0, 3) + 1
+        total = 0
+        for i in range(4):
+            total += values[i]
+        y = total
+
+    assert run(application) == [6.0] * 8
+
+
+# -- lanes that are no elements --------------------------------------------------------------------------------------
+
+
+def scattered(application, indices, n=8, **options):
+    """Sevens of which an application, given a partial tile of indices, changes some."""
+
+    def arrangement(index, y):
+        index = index.tile((4,))
+        return index, y.tile((-1,)).expand((index.shape[0],))
+
+    indices = torch.tensor(indices, device=DEVICE)
+    y = torch.full((n,), 7.0, device=DEVICE)
+    ninetoothed.make(arrangement, application, (Tensor(1, **options), Tensor(1)))(indices, y)
+    return y.tolist()
+
+
+def scatters(index, y):
+    y.source[index] = 1.0
+
+
+def scatters_to_the_tile(index, y):
+    y[index] = 1.0
+
+
+def scatters_to_the_next(index, y):
+    y.source[index + 1 - 1] = 1.0
+
+
+def scatters_a_matrix(index, y):
+    y.source[ntl.reshape(index, (2, 2)) + ntl.trans(ntl.zeros((2, 2), dtype=ntl.int64))] = 1.0
+
+
+def scatters_columns(index, y):
+    y.source[index[:, None] + ntl.arange(0, 1)[None, :]] = 1.0
+
+
+def scatters_one_by_one(index, y):
+    for i in range(4):
+        y.source[index[i]] = 1.0
+
+
+def adds_atomically(index, y):
+    ntl.atomic_add(y.source.data_ptr() + index, -6.0)
+
+
+def stores_through_pointers(index, y):
+    ntl.store(y.source.data_ptr() + index, 1.0, mask=index < 6)
+
+
+def scatters_small_indices(index, y):
+    y.source[index.to(ntl.uint8)] = 1.0
+
+
+@pytest.mark.parametrize(
+    "application",
+    (
+        scatters,
+        scatters_to_the_tile,
+        scatters_to_the_next,
+        scatters_a_matrix,
+        scatters_columns,
+        scatters_one_by_one,
+        adds_atomically,
+        stores_through_pointers,
+        scatters_small_indices,
+    ),
+)
+def test_nothing_is_scattered_by_indices_that_were_read_out_of_bounds(application):
+    assert scattered(application, [1, 2, 3, 4, 5]) == [7, 1, 1, 1, 1, 1, 7, 7]
+
+
+def test_the_user_may_say_which_indices_are_read_out_of_bounds():
+    assert scattered(scatters, [1, 2, 3, 4, 5], other=7) == [7, 1, 1, 1, 1, 1, 7, 1]
+    assert scattered(scatters, [1, 2, 3, 4, 5], other=-1) == [7, 1, 1, 1, 1, 1, 7, 7]
+
+
+def chooses_for_itself(index, y):
+    y.source[ntl.where(index.offsets(0) < 5, index, 6)] = 1.0
+
+
+def test_indices_may_be_chosen_for_what_is_out_of_bounds():
+    assert scattered(chooses_for_itself, [1, 2, 3, 4, 5]) == [7, 1, 1, 1, 1, 1, 1, 7]
+
+
+def test_a_gather_by_indices_that_were_read_out_of_bounds_gives_other():
+    def application(index, x, y):
+        y = ntl.sum(x.source[index])
+
+    def arrangement(index, x, y):
+        index = index.tile((4,))
+        return index, x.tile((-1,)).expand((index.shape[0],)), y.tile((1,))
+
+    index = torch.tensor([3, 2, 1, 0, 3], device=DEVICE)
+    x, y = torch.tensor([1.0, 2.0, 3.0, 4.0], device=DEVICE), torch.zeros(2, device=DEVICE)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1, other=100.0), Tensor(1)))(index, x, y)
+    assert y.tolist() == [10.0, 304.0]
+
+
+def scatters_to_the_source(x, y):
+    y.source[ntl.arange(0, 3) + x.offsets(0)[0]] = 1.0
+
+
+def scatters_to_a_tile(x, y):
+    y[ntl.arange(0, 3)] = 1.0
+
+
+def stores_behind_pointers(x, y):
+    ntl.store(y.source.data_ptr() + ntl.arange(0, 3) + x.offsets(0)[0], 1.0)
+
+
+def adds_behind_pointers(x, y):
+    ntl.atomic_add(y.source.data_ptr() + ntl.arange(0, 3) + x.offsets(0)[0], -6.0)
+
+
+@pytest.mark.parametrize(
+    "application", (scatters_to_the_source, scatters_to_a_tile, stores_behind_pointers, adds_behind_pointers)
+)
+def test_nothing_is_stored_by_lanes_that_round_up(application):
+    assert run(application) == [1, 1, 1, 7, 1, 1, 1, 7]
+
+
+def gathers_from_the_source(x, y):
+    y = ntl.sum(x.source[ntl.arange(0, 3)])
+
+
+def gathers_from_a_tile(x, y):
+    y = ntl.sum(x[ntl.arange(0, 3)])
+
+
+def loads_through_pointers(x, y):
+    y = ntl.sum(ntl.load(x.source.data_ptr() + ntl.arange(0, 3)))
+
+
+@pytest.mark.parametrize("application", (gathers_from_the_source, gathers_from_a_tile, loads_through_pointers))
+def test_nothing_is_read_by_lanes_that_round_up(application):
+    assert run(application, n=4) == [6.0] * 4
+
+
+def test_lanes_that_round_up_are_not_asserted_of():
+    def application(x, y):
+        assert ntl.arange(0, 3) < 3
+        y = x
+
+    assert run(application, n=4) == [1, 2, 3, 4]
