@@ -91,6 +91,8 @@ def make(
             "compiling ahead of time (`caller` other than 'torch', or `output_dir`) is not offered"
             " yet; call the kernel instead"
         )
+    if max_num_configs is not None and (type(max_num_configs) is not int or max_num_configs < 1):
+        raise ArrangementError(f"max_num_configs={max_num_configs!r} is no number of configurations; give 1 or more")
     arranged = arrangement(*tuple(tensors))
     arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
     return _integrate(arranged, application, kernel_name, num_warps, num_stages, max_num_configs, tune)
@@ -105,12 +107,20 @@ def jit(function: Callable | None = None, **options):
         return lambda function: jit(function, **options)
     annotations = _annotations(function)
     names = list(inspect.signature(function).parameters)
-    missing = [name for name in names if name not in annotations]
-    if missing:
-        raise ArrangementError(
-            f"`jit` of {function.__name__!r}: parameter {missing[0]!r} is not annotated with an arranged tensor"
-        )
+    for name in names:
+        found = annotations.get(name)
+        if not isinstance(found, Tensor):
+            what = f"annotated with {found!r}" if name in annotations else "not annotated"
+            raise ArrangementError(
+                f"`jit` of {function.__name__!r}: parameter {name!r} is {what}; annotate it with an arranged tensor,"
+                f" such as `{name}: Tensor(1).tile((BLOCK,))`{_place_of(function)}"
+            )
     return make(lambda *tensors: tensors, function, tuple(annotations[name] for name in names), **options)
+
+
+def _place_of(function: Callable) -> str:
+    code = getattr(function, "__code__", None)
+    return f"\n  at {code.co_filename}:{code.co_firstlineno}" if code else ""
 
 
 def _annotations(function: Callable) -> dict[str, Any]:

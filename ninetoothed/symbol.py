@@ -46,9 +46,8 @@ class Symbol:
         if constexpr and meta:
             raise _error(f"`{self}` is constexpr and meta at once", "constexpr: the caller chooses; meta: the compiler")
         default = (32, 1024) if meta else (1, 2**20) if constexpr else (None, None)
-        self.lower_bound = default[0] if lower_bound is None else lower_bound
-        self.upper_bound = default[1] if upper_bound is None else upper_bound
         self.power_of_two = bool(meta) if power_of_two is None and (meta or constexpr) else power_of_two
+        self.lower_bound, self.upper_bound = _range(self, lower_bound, upper_bound, *default)
 
     @property
     def name(self):
@@ -195,6 +194,23 @@ def from_expr(expression: Expr, leaves=None):
 def leaves_of(value):
     """`{name: Symbol}` of the names in an int or a symbol."""
     return value.leaves if isinstance(value, Symbol) else {}
+
+
+def _range(symbol, lower, upper, low, high):
+    """Bounds given and, for those that are not, the defaults, which give way to what is given."""
+    for bound in (lower, upper):
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, numbers.Integral)):
+            raise _error(f"`{symbol}` has a bound {bound!r}", "bounds are ints")
+    if lower is None and low is not None:
+        lower = low if upper is None else min(low, upper)
+    if upper is None and high is not None:
+        upper = high if lower is None else max(high, lower)
+    if lower is not None and upper is not None:
+        if lower > upper:
+            raise _error(f"`{symbol}` has a lower bound {lower} above its upper bound {upper}", "swap them")
+        if symbol.power_of_two and not any(lower <= 2**i <= upper for i in range(upper.bit_length())):
+            raise _error(f"`{symbol}` is a power of two from {lower} to {upper}, and there is none", "widen its bounds")
+    return lower, upper
 
 
 def _call(name, fold, values):

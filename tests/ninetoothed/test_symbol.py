@@ -44,6 +44,8 @@ def test_equality_is_by_text():
         ({"constexpr": True}, (1, 2**20, False)),
         ({"meta": True, "lower_bound": 8}, (8, 1024, True)),
         ({"constexpr": True, "upper_bound": 8, "power_of_two": True}, (1, 8, True)),
+        ({"meta": True, "upper_bound": 16}, (16, 16, True)),
+        ({"meta": True, "lower_bound": 4096}, (4096, 4096, True)),
     ],
 )
 def test_ranges(options, expected):
@@ -71,6 +73,20 @@ def test_ranges(options, expected):
 def test_what_is_no_symbol(source, options):
     with pytest.raises(ValueError):
         Symbol(source, **options)
+
+
+@pytest.mark.parametrize(
+    "lower, upper, message",
+    [
+        (64, 32, "a lower bound 64 above"),
+        (33, 63, "there is none"),
+        ("32", None, "bounds are ints"),
+        (None, 1.5, "ints"),
+    ],
+)
+def test_bounds_that_leave_no_choice(lower, upper, message):
+    with pytest.raises(ValueError, match=message):
+        block_size(lower, upper)
 
 
 def test_options_of_names_survive_arithmetic():
