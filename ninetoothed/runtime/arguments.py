@@ -7,6 +7,8 @@ shapes) or on the traced program (which parameters are stored to) is checked in 
 from __future__ import annotations
 
 import enum
+import itertools
+import math
 import numbers
 import sys
 from dataclasses import dataclass
@@ -77,7 +79,7 @@ def _valued(definition: KernelDefinition, parameter: KernelParameter, values: di
         return values[parameter.name]
     value = parameter.source.value
     given = values.get(parameter.name, value)
-    if parameter.touched and (isinstance(given, torch.Tensor) or given != value):
+    if parameter.touched and (isinstance(given, torch.Tensor) or not _same(given, value)):
         raise problem(
             definition,
             parameter,
@@ -85,6 +87,11 @@ def _valued(definition: KernelDefinition, parameter: KernelParameter, values: di
             "leave it out of the call, or make the tensor without `value`",
         )
     return value
+
+
+def _same(given: Any, value: Any) -> bool:
+    """Whether two values are equal, NaN and NaN too."""
+    return bool(given == value) or (given != given and value != value)
 
 
 def _constants(definition: KernelDefinition, given: dict[str, Any]) -> tuple[tuple[str, int], ...]:
@@ -204,6 +211,8 @@ def _check_scalar(definition: KernelDefinition, parameter: KernelParameter, valu
 
 def _check_constant(definition: KernelDefinition, parameter: KernelParameter, value):
     value = _plain(value)
+    if isinstance(value, float) and value != value:
+        value = math.nan  # one object, so that variants with it are found again
     try:
         hash(value)
     except TypeError:
@@ -276,9 +285,21 @@ def check_stored(definition: KernelDefinition, call: Call, stored: frozenset[str
     for parameter, value in zip(definition.parameters, call.arguments, strict=True):
         if parameter.name in stored and isinstance(value, torch.Tensor) and value.numel():
             shape, strides = tuple(value.shape), value.stride()
-            if any(size > 1 and stride == 0 for size, stride in zip(shape, strides, strict=True)):
+            if _overlap(shape, strides):
                 what = f"is written to, and elements of the argument overlap (shape {shape}, strides {strides})"
                 raise problem(definition, parameter, what, "pass a tensor with memory of its own, say `.contiguous()`")
+
+
+def _overlap(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether two elements share a place: along one dimension, or where steps along one are as far as along another.
+
+    Overlaps that take three dimensions at once are not looked for: views have none, only `as_strided` can make them.
+    """
+    dims = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size > 1]
+    if not all(stride for _, stride in dims):
+        return True
+    pairs = ((a, b, math.gcd(a[1], b[1])) for a, b in itertools.combinations(dims, 2))
+    return any(b[1] // gcd < a[0] and a[1] // gcd < b[0] for a, b, gcd in pairs)
 
 
 def problem(definition: KernelDefinition, parameter: KernelParameter, what: str, remedy: str, error=ArgumentError):

@@ -1,4 +1,6 @@
 import enum
+import itertools
+from contextlib import nullcontext
 
 import numpy
 import pytest
@@ -186,6 +188,12 @@ class TestCheck:
         with pytest.raises(ArgumentTypeError, match="`y` is known when compiling"):
             check(scalar_kernel(constexpr=True), Call((X, value)))
 
+    def test_nan_equals_nan(self):
+        for args in ((X,), (X, float("nan"))):
+            bind(scalar_kernel(value=float("nan")), args, {})
+        found = [check(scalar_kernel(constexpr=True), Call((X, float("nan"))))[0].arguments[1] for _ in range(2)]
+        assert found[0] is found[1]
+
     def test_what_is_never_touched_is_not_looked_at(self):
         definition = elementwise(touched="xz")
         for value in (None, torch.zeros(2, 3), X.to_sparse(), torch.zeros(5, device="meta"), 1j, object()):
@@ -200,3 +208,25 @@ def test_outputs_must_not_overlap():
     check_stored(definition, Call((fine, fine, torch.zeros(0, 1).expand(0, 4))), frozenset("z"))
     with pytest.raises(ArgumentError, match=r"`z` is written to.*overlap \(shape \(3, 4\), strides \(1, 0\)\)"):
         check_stored(definition, Call((fine, fine, overlapping)), frozenset("yz"))
+
+
+@pytest.mark.parametrize(
+    "shape, strides, overlaps",
+    (
+        ((3, 4), (4, 1), False),
+        ((3, 4), (1, 3), False),
+        ((3, 4), (5, 1), False),
+        ((3, 4), (1, 1), True),
+        ((3, 4), (3, 1), True),
+        ((2, 3), (3, 2), False),
+        ((3, 4), (3, 2), True),
+        ((5, 1, 3), (2, 0, 1), True),
+    ),
+)
+def test_elements_that_share_a_place(shape, strides, overlaps):
+    z = torch.zeros(64).as_strided(shape, strides)
+    places = {sum(i * s for i, s in zip(index, strides)) for index in itertools.product(*map(range, shape))}
+    assert overlaps == (len(places) < z.numel())
+    definition = define(Tensor(len(shape)).tile((1,) * len(shape)), names="z")
+    with pytest.raises(ArgumentError, match="elements of the argument overlap") if overlaps else nullcontext():
+        check_stored(definition, Call((z,)), frozenset("z"))
