@@ -8,8 +8,11 @@ import torch
 from ninetoothed.errors import ArgumentError, UnsupportedError
 from ninetoothed.runtime.replay import Replayed
 
-# PyTorch forgets an operator when its Library is collected; what is registered stays for the life of the process.
-_LIBRARIES: dict[str, torch.library.Library] = {}
+# PyTorch forgets what a Library holds when that is collected: here definitions, with the signatures that they give, and
+# kernels. Kernels stay until the operator is registered again, a definition until that happens with another signature:
+# without it, an operator that someone kept calls into freed memory.
+_DEFINITIONS: dict[str, tuple[str, torch.library.Library]] = {}
+_KERNELS: dict[str, torch.library.Library] = {}
 
 _MISSING = "ninetoothed::backward_missing"
 
@@ -30,7 +33,8 @@ def register(
     arguments and returns the output, not yet filled (a tuple where there are several); it is all that runs on fake and
     meta tensors, so shapes, strides, types and devices agree under `torch.compile` by construction, and no kernel is
     ever launched on a fake. `launch(output, *args, **kwargs)` then fills the output of real tensors, on the CPU or on
-    CUDA. Both have the defaults of the schema. Registering a name again replaces the operator, as notebooks need.
+    CUDA. Both have the defaults of the schema. Registering a name again replaces the operator, as notebooks need; where
+    the schema is another, what was returned before must not be called any more.
 
     `replay=True` promises that both depend on nothing but types, shapes, strides, devices, alignment to 16 bytes and
     the values of what is no tensor. Calls on CUDA tensors that were seen before then skip both: they allocate the same
@@ -64,10 +68,7 @@ def register(
         raise ArgumentError(f'the schema "{schema}" has no namespace; write "my_library::{schema}"')
     name = f"{namespace}::{signature.partition('(')[0]}"
 
-    _LIBRARIES.pop(name, None)
-    library = torch.library.Library(namespace, "FRAGMENT")
-    library.define(signature, tags=(torch.Tag.pt2_compliant_tag,))
-    operator = _overload(name)
+    operator = _define(name, signature)
     _check_parameters(operator, allocate, launch)
 
     def forward(*args, **kwargs):
@@ -75,15 +76,35 @@ def register(
         launch(output, *args, **kwargs)
         return output
 
+    if name in _KERNELS:
+        _KERNELS.pop(name)._destroy()
+    library = _KERNELS[name] = torch.library.Library(namespace, "FRAGMENT")
     library.impl(operator, forward, "CPU")
     library.impl(operator, Replayed(allocate, launch, kept) if replay else forward, "CUDA")
     torch.library.register_fake(operator, allocate, lib=library)
     if backward is None:
         backward, setup_context = _missing_backward(name)
     torch.library.register_autograd(operator, backward, setup_context=setup_context, lib=library)
-    _LIBRARIES[name] = library
 
     return operator
+
+
+def _define(name: str, signature: str) -> torch._ops.OpOverload:
+    """The operator of this name, anew: compiled code knows by the object that it was registered again."""
+    namespace = name.partition("::")[0]
+    known, library = _DEFINITIONS.pop(name, (None, None))
+    if known != signature:
+        if library is not None:
+            library._destroy()
+        library = torch.library.Library(namespace, "FRAGMENT")
+        library.define(signature, tags=(torch.Tag.pt2_compliant_tag,))
+    _DEFINITIONS[name] = signature, library
+
+    operators, packet = getattr(torch.ops, namespace), name.partition("::")[2].partition(".")[0]
+    if packet in vars(operators):
+        delattr(operators, packet)
+        operators._dir.remove(packet)
+    return _overload(name)
 
 
 def _overload(name: str) -> torch._ops.OpOverload:

@@ -87,6 +87,36 @@ def test_registering_again_replaces(scale):
     assert torch.equal(torch.ops.ninetoothed_test.scale(torch.ones(3)), torch.full((3,), 7.0))
 
 
+def test_an_operator_that_was_kept_runs_what_replaced_it(scale):
+    compiled = torch.compile(lambda x: torch.ops.ninetoothed_test.scale(x), backend="aot_eager", fullgraph=True)
+    x = torch.ones(3, device=DEVICE)
+    assert torch.equal(compiled(x), 2 * x)
+
+    register(SCHEMA, lambda x, factor=2.0: x.new_empty(2), lambda output, x, factor=2.0: output.fill_(7.0))
+    for function in (scale, torch.ops.ninetoothed_test.scale, compiled):
+        assert torch.equal(function(x), torch.full((2,), 7.0, device=DEVICE))
+
+
+def test_registering_again_with_another_schema():
+    for value, more in ((1.0, ""), (2.0, ", int other=0"), (3.0, "")):
+        operator = register(
+            f"ninetoothed_test::constant(Tensor x{more}) -> Tensor",
+            lambda x, other=0: torch.empty_like(x),
+            lambda output, x, other=0, value=value: output.fill_(value),
+        )
+        for function in (operator, torch.ops.ninetoothed_test.constant):
+            assert torch.equal(function(torch.zeros(3)), torch.full((3,), value))
+
+
+def test_registering_again_after_a_mistake():
+    schema = "ninetoothed_test::mistaken(Tensor x, float factor=2.0) -> Tensor"
+    with pytest.raises(ArgumentError) as kept:  # As a notebook keeps it, with the frames that it came from.
+        register(schema, allocate, lambda output: None)
+
+    x = torch.ones(3, device=DEVICE)
+    assert torch.equal(register(schema, allocate, launch)(x), 2 * x)
+
+
 def test_a_missing_backward_raises_by_name(scale):
     output = scale(torch.ones(3, device=DEVICE, requires_grad=True))
 
