@@ -117,7 +117,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None) -> SwapRepor
 
     Only instances inside `model` change, and of them only the class. `filter_fn(module, name)` says of each module that
     could be swapped whether it shall be. Modules that look like one of these and cannot be swapped are reported with
-    the reason. A module that two models share is one module, and is swapped in both.
+    the reason. A module that two models share is one module, and is swapped in both; one at several names goes by the
+    first.
 
         report = swap_modules(model)
         print(report)
