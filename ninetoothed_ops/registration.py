@@ -1,7 +1,7 @@
 """Kernels as operators of PyTorch: `register`."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 
@@ -46,7 +46,8 @@ def register(
     `backward(ctx, *grads)` and `setup_context(ctx, inputs, output)` are those of `torch.library.register_autograd`.
     Without them a result that requires grad raises `UnsupportedError` with the operator's name in `backward()`.
 
-    Raises `ArgumentError` for a schema without a namespace, and for functions whose parameters do not fit the schema.
+    Raises `ArgumentError` for a schema without a namespace or with a list of optional tensors, and for functions whose
+    parameters do not fit the schema.
 
     >>> import ninetoothed, torch
     >>> from ninetoothed import Tensor, block_size
@@ -69,6 +70,7 @@ def register(
     name = f"{namespace}::{signature.partition('(')[0]}"
 
     operator = _define(name, signature)
+    _check_lists(operator)
     _check_parameters(operator, allocate, launch)
 
     def forward(*args, **kwargs):
@@ -114,6 +116,15 @@ def _overload(name: str) -> torch._ops.OpOverload:
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
+def _check_lists(operator) -> None:
+    for argument in operator._schema.arguments:
+        if str(argument.type) == "List[Optional[Tensor]]":
+            raise ArgumentError(
+                f"{argument.name} of {operator} is a list of optional tensors, through which PyTorch loses gradients; "
+                "take Tensor[], or several arguments of the type Tensor?"
+            )
+
+
 def _check_parameters(operator, allocate, launch) -> None:
     """PyTorch leaves out arguments that equal the schema's defaults, so the functions must have them too."""
     for function, before in ((allocate, ()), (launch, (None,))):
@@ -133,29 +144,66 @@ def _check_parameters(operator, allocate, launch) -> None:
             ) from None
 
 
+def _tensors(values: Iterable) -> list[torch.Tensor]:
+    """The tensors among values and in lists among them."""
+    flat = (item for value in values for item in (value if isinstance(value, list | tuple) else (value,)))
+
+    return [item for item in flat if isinstance(item, torch.Tensor)]
+
+
 def _missing_backward(name: str):
-    """A backward that can be traced into a graph, and raises only when it runs."""
+    """A backward that can be traced into a graph, and raises only when it runs.
+
+    It keeps what the gradients would look like, and no tensors: those may be overwritten before it runs.
+    """
 
     def setup_context(ctx, inputs, output, keyword_only_inputs=None):
-        ctx.save_for_backward(*(value if isinstance(value, torch.Tensor) else None for value in inputs))
+        ctx.inputs = [_like(value) for value in inputs]
 
     def backward(ctx, *grads):
         # With the gradients among its arguments, no compiler can move it into the forward pass.
-        inputs, given = ctx.saved_tensors, [grad for grad in grads if isinstance(grad, torch.Tensor)]
-        missing = iter(_overload(_MISSING)(given, [value for value in inputs if value is not None], name))
-        return tuple(None if value is None else next(missing) for value in inputs)
+        given = _tensors(grads)
+        return tuple(_missing(given, *each, name) for each in zip(ctx.inputs, ctx.needs_input_grad))
 
     return backward, setup_context
 
 
-def _raise_missing(output, grads, inputs, operator):
-    raise UnsupportedError(
-        f"{operator} has no backward yet; call it under torch.no_grad(), or on inputs that do not require grad"
+def _like(value) -> tuple | list | None:
+    """What it takes to allocate a tensor like this one, or like each of a list."""
+    if isinstance(value, list | tuple):
+        return [_like(item) for item in value]
+
+    return (value.shape, value.dtype, value.device) if isinstance(value, torch.Tensor) else None
+
+
+def _missing(grads, like, is_needed, name):
+    """The gradient that is missing for an input, or the list of them for a list."""
+    if isinstance(is_needed, list):
+        return [_missing(grads, *each, name) for each in zip(like, is_needed)]
+
+    return _overload(_MISSING)(grads, *like, name) if is_needed else None
+
+
+def _no_backward(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{name} has no backward yet; call it under torch.no_grad(), or on inputs that do not require grad"
     )
 
 
-def _like_inputs(grads, inputs, operator):
-    return [torch.empty_like(value) for value in inputs]
+def _allocate_missing(grads, size, dtype, device, operator):
+    return torch.empty(size, dtype=dtype, device=device)
 
 
-register(f"{_MISSING}(Tensor[] grads, Tensor[] inputs, str operator) -> Tensor[]", _like_inputs, _raise_missing)
+def _raise_missing(output, grads, size, dtype, device, operator):
+    raise _no_backward(operator)
+
+
+def _register_missing() -> None:
+    arguments = "Tensor[] grads, SymInt[] size, ScalarType dtype, Device device, str operator"
+    operator = register(f"{_MISSING}({arguments}) -> Tensor", _allocate_missing, _raise_missing)
+    # Gradients come in batches where `backward` is under vmap, old or new, and neither takes an operator of lists.
+    for key in ("Batched", "FuncTorchBatched"):
+        _KERNELS[_MISSING].impl(operator, lambda *args: _raise_missing(None, *args), key)
+
+
+_register_missing()

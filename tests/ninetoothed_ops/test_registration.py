@@ -124,6 +124,27 @@ def test_a_missing_backward_raises_by_name(scale):
         output.sum().backward()
 
 
+@pytest.mark.parametrize("backend", (None, "aot_eager"))
+@pytest.mark.parametrize("which", (0, 1, 2))
+def test_a_missing_backward_of_lists(which, backend):
+    operator = register(
+        "ninetoothed_test::sums(Tensor[] xs, Tensor y, int[] shape=[]) -> Tensor[]",
+        lambda xs, y, shape=(): [torch.empty_like(y), torch.empty_like(y)],
+        lambda outputs, xs, y, shape=(): [output.copy_(y + sum(xs)) for output in outputs],
+    )
+    tensors = [torch.ones(3, device=DEVICE) for _ in range(3)]
+    tensors[which].requires_grad_()
+    function = torch.compile(operator, backend=backend, fullgraph=True) if backend else operator
+
+    with pytest.raises(UnsupportedError, match="ninetoothed_test::sums has no backward"):
+        function(tensors[:2], tensors[2])[1].sum().backward()
+
+
+def test_a_list_of_optional_tensors():
+    with pytest.raises(ArgumentError, match="xs of ninetoothed_test.sparse.default is a list of optional tensors"):
+        register("ninetoothed_test::sparse(Tensor?[] xs) -> Tensor", lambda xs: xs[0], lambda output, xs: None)
+
+
 def test_a_backward_of_ones_own():
     operator = register(
         SCHEMA,
