@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable
 
 import torch
+from torch.autograd import forward_ad
 
 from ninetoothed.errors import ArgumentError, UnsupportedError
 from ninetoothed.runtime.replay import Replayed
@@ -44,7 +45,9 @@ def register(
     calls, such as a repacked weight; `launch` gets it as the keyword `kept`, whose default stands for the CPU.
 
     `backward(ctx, *grads)` and `setup_context(ctx, inputs, output)` are those of `torch.library.register_autograd`.
-    Without them a result that requires grad raises `UnsupportedError` with the operator's name in `backward()`.
+    Without them a result that requires grad raises `UnsupportedError` with the operator's name in `backward()`. With
+    and without them, the operator itself does so for tensors with tangents (those of `torch.func.jvp`, `jacfwd` and
+    `torch.autograd.forward_ad`) and tensors that `torch.func` differentiates: no derivative is ever lost in silence.
 
     Raises `ArgumentError` for a schema without a namespace or with a list of optional tensors, and for functions whose
     parameters do not fit the schema.
@@ -80,7 +83,7 @@ def register(
 
     if name in _KERNELS:
         _KERNELS.pop(name)._destroy()
-    library = _KERNELS[name] = torch.library.Library(namespace, "FRAGMENT")
+    library = _KERNELS[name] = _Library(namespace, operator, backward is not None)
     library.impl(operator, forward, "CPU")
     library.impl(operator, Replayed(allocate, launch, kept) if replay else forward, "CUDA")
     torch.library.register_fake(operator, allocate, lib=library)
@@ -142,6 +145,60 @@ def _check_parameters(operator, allocate, launch) -> None:
                 f"{role} of {operator} takes {signature}, which does not fit the schema {operator._schema}: {error}; "
                 "give it the schema's parameters and defaults" + (", after the output" if before else "")
             ) from None
+
+
+class _Library(torch.library.Library):
+    """The kernels of one operator, of which the one for autograd is asked only for derivatives that it has."""
+
+    def __init__(self, namespace: str, operator: torch._ops.OpOverload, has_backward: bool):
+        super().__init__(namespace, "FRAGMENT")
+        self._operator = operator
+        self._has_backward = has_backward
+
+    def impl(self, op_name, fn, dispatch_key="", **options):
+        if dispatch_key == "Autograd":
+            fn = _only_in_reverse(self._operator, fn, self._has_backward)
+        super().impl(op_name, fn, dispatch_key, **options)
+
+
+def _only_in_reverse(operator: torch._ops.OpOverload, record: Callable, has_backward: bool) -> Callable:
+    """A kernel for autograd: `record` for a gradient in reverse, an error for any other derivative.
+
+    Every call passes through it, and most want no derivative: these it hands on sooner than PyTorch's own kernel does.
+    """
+    name, redispatch = operator.name(), operator.redispatch
+    is_transformed, is_enabled = torch._C._are_functorch_transforms_active, torch._C.is_grad_enabled
+    any_requires_grad = torch._C._any_requires_grad
+    below_autograd, keys_below = torch._C._AutoDispatchBelowAutograd, torch._C._after_autograd_keyset
+
+    def autograd(keyset, *args, **kwargs):
+        transformed = is_transformed()
+        # A level that was not entered through `forward_ad`, as in a traced graph, is not counted there.
+        if (transformed or forward_ad._current_level >= 0) and _have_tangents((*args, *kwargs.values())):
+            raise UnsupportedError(
+                f"{name} has no forward-mode derivative yet; call it on tensors without tangents, or use PyTorch's own "
+                "operator under torch.func.jvp, jacfwd and torch.autograd.forward_ad"
+            )
+        if is_enabled() and any_requires_grad(*args, **kwargs):
+            if not transformed:
+                return record(keyset, *args, **kwargs)
+            if not has_backward:
+                raise _no_backward(name)
+            raise UnsupportedError(
+                f"the backward of {name} cannot be transformed by torch.func.grad, vjp or jacrev; call backward() or "
+                "torch.autograd.grad"
+            )
+        with below_autograd():
+            return redispatch(keyset & keys_below, *args, **kwargs)
+
+    return autograd
+
+
+def _have_tangents(values: Iterable) -> bool:
+    """Whether forward-mode differentiation goes through any of the values. PyTorch has one level of it, 0."""
+    return torch._C._is_fwd_grad_enabled() and any(
+        forward_ad.unpack_dual(tensor, level=0).tangent is not None for tensor in _tensors(values)
+    )
 
 
 def _tensors(values: Iterable) -> list[torch.Tensor]:

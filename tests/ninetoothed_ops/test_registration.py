@@ -157,6 +157,13 @@ def test_a_backward_of_ones_own():
     operator(x, 5.0).sum().backward()
 
     assert torch.equal(x.grad, torch.full_like(x, 5.0))
+    for call, message in (
+        (lambda: torch.func.jvp(operator, (x,), (x,)), "ninetoothed_test::scale has no forward-mode derivative"),
+        (lambda: torch.func.jvp(operator, (x.detach(),), (x,)), "ninetoothed_test::scale has no forward-mode"),
+        (lambda: torch.func.vjp(operator, x), "ninetoothed_test::scale cannot be transformed by torch.func.grad"),
+    ):
+        with pytest.raises(UnsupportedError, match=message):
+            call()
 
 
 def test_a_schema_without_a_namespace():

@@ -2,6 +2,9 @@
 
 import pytest
 import torch
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 import ninetoothed_ops
 from ninetoothed.errors import UnsupportedError
@@ -11,7 +14,7 @@ from tests.ninetoothed_ops.samples import OPERATORS, Sample, operator, random, s
 # Calls with every tensor that an operator takes.
 LABELS = {"conv2d": "bias", "rms_norm": "weight", "sdpa": "additive mask"}
 ONE = ninetoothed_ops.silu
-BACKWARD = "ninetoothed::silu has no backward"
+BACKWARD, FORWARD = "ninetoothed::silu has no backward", "ninetoothed::silu has no forward-mode derivative"
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +41,11 @@ def with_input(sample: Sample, index: int, convert) -> Sample:
     return Sample(sample.operator, sample.label, tuple(args), sample.kwargs)
 
 
+def unpacked(function, x):
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(function(forward_ad.make_dual(x, torch.ones_like(x))))
+
+
 @pytest.mark.parametrize("name, index", INPUTS)
 def test_backward_to_each_input_alone(name, index):
     sample = with_input(full(name), index, torch.Tensor.requires_grad_)
@@ -46,6 +54,170 @@ def test_backward_to_each_input_alone(name, index):
     assert output.requires_grad
     with pytest.raises(UnsupportedError, match=f"ninetoothed::{name} has no backward"):
         output.sum().backward()
+
+
+@pytest.mark.parametrize("no_grad", (False, True))
+@pytest.mark.parametrize("name, index", INPUTS)
+def test_a_tangent_of_each_input_alone(name, index, no_grad):
+    sample = full(name)
+    expected = sample.call(operator(name))
+
+    with forward_ad.dual_level(), torch.set_grad_enabled(not no_grad):
+        dual = with_input(sample, index, lambda x: forward_ad.make_dual(x, torch.ones_like(x)))
+        with pytest.raises(UnsupportedError, match=f"ninetoothed::{name} has no forward-mode derivative"):
+            dual.call(operator(name))
+        assert torch.equal(sample.call(operator(name)), expected)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_calls_that_were_seen_before(name):
+    sample = full(name)
+    for _ in range(5):
+        sample.call(operator(name))
+
+    index = inputs(name)[0]
+    with pytest.raises(UnsupportedError, match=f"ninetoothed::{name} has no backward"):
+        with_input(sample, index, torch.Tensor.requires_grad_).call(operator(name)).sum().backward()
+    with forward_ad.dual_level(), pytest.raises(UnsupportedError, match=f"ninetoothed::{name} has no forward-mode"):
+        with_input(sample, index, lambda x: forward_ad.make_dual(x, x)).call(operator(name))
+    with pytest.raises(UnsupportedError, match=f"ninetoothed::{name} has no backward"):
+        torch.func.grad(lambda x: with_input(sample, index, lambda _: x).call(operator(name)).sum())(sample.args[index])
+    assert Subclass.seen_by(lambda convert: with_input(sample, index, convert).call(operator(name))) == {name}
+    with Watched() as watched:
+        sample.call(operator(name))
+    assert watched.names == [f"ninetoothed::{name}"]
+
+
+class Subclass(torch.Tensor):
+    names: set[str]
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        cls.names.add(function.__name__.partition(".")[0])
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+    @classmethod
+    def seen_by(cls, call) -> set[str]:
+        cls.names = set()
+        assert isinstance(call(lambda tensor: tensor.as_subclass(cls)), cls)
+        return cls.names
+
+
+class Watched(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(function.name())
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    (
+        lambda x: torch.func.jvp(ONE, (x,), (x,)),
+        lambda x: torch.no_grad()(torch.func.jvp)(ONE, (x,), (x,)),
+        lambda x: torch.func.jacfwd(ONE)(x),
+        lambda x: torch.func.linearize(ONE, x),
+        lambda x: torch.func.jvp(torch.vmap(ONE), (x,), (x,)),
+        lambda x: torch.vmap(lambda x: torch.func.jvp(ONE, (x,), (x,)))(x),
+        lambda x: torch.func.jvp(ONE, (x.requires_grad_(),), (x,)),
+        lambda x: torch.autograd.functional.jacobian(ONE, x, vectorize=True, strategy="forward-mode"),
+        lambda x: torch.autograd.gradcheck(
+            ONE, x.double().requires_grad_(), check_forward_ad=True, check_backward_ad=False
+        ),
+        lambda x: unpacked(torch.compile(ONE, backend="eager"), x),
+        lambda x: unpacked(torch.compile(ONE, backend="aot_eager"), x),
+        lambda x: torch.compile(lambda x: torch.func.jvp(ONE, (x,), (x,)), backend="aot_eager")(x),
+        lambda x: unpacked(lambda x: ninetoothed_ops.silu(x, inplace=True), x),
+    ),
+)
+def test_forward_mode_raises_by_name(transform):
+    with pytest.raises(UnsupportedError, match=FORWARD):
+        transform(random(3, 4))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    (
+        lambda x: torch.func.grad(lambda x: ONE(x).sum())(x),
+        lambda x: torch.func.grad_and_value(lambda x: ONE(x).sum())(x),
+        lambda x: torch.func.vjp(ONE, x),
+        lambda x: torch.func.jacrev(ONE)(x),
+        lambda x: torch.func.hessian(lambda x: ONE(x).sum())(x),
+        lambda x: torch.vmap(torch.func.grad(lambda x: ONE(x).sum()))(x),
+        lambda x: torch.func.grad(lambda x: torch.vmap(ONE)(x).sum())(x),
+        lambda x: torch.vmap(ONE)(x.requires_grad_()).sum().backward(),
+        lambda x: torch.compile(torch.func.grad(lambda x: ONE(x).sum()), backend="aot_eager")(x),
+        lambda x: torch.autograd.functional.jacobian(ONE, x),
+        lambda x: torch.autograd.functional.jacobian(ONE, x, vectorize=True),
+        lambda x: torch.vmap(lambda y, g: torch.autograd.grad(y, x, g), (None, 0))(ONE(x.requires_grad_()), x[None]),
+        lambda x: torch.autograd.gradcheck(ONE, x.double().requires_grad_()),
+        lambda x: checkpoint(ONE, x.requires_grad_(), use_reentrant=True).sum().backward(),
+        lambda x: checkpoint(ONE, x.requires_grad_(), use_reentrant=False).sum().backward(),
+    ),
+)
+def test_reverse_mode_raises_by_name(transform):
+    with pytest.raises(UnsupportedError, match=BACKWARD):
+        transform(random(3, 4))
+
+
+def test_a_jvp_in_one_graph_does_not_compile():
+    compiled = torch.compile(lambda x: torch.func.jvp(ONE, (x,), (x,)), backend="aot_eager", fullgraph=True)
+
+    with pytest.raises(Exception, match=FORWARD):
+        compiled(random(3, 4))
+
+
+def test_what_is_not_differentiated_runs_under_every_transform():
+    x = random(3, 4)
+    constant, expected = random(3, 4), ONE(x)
+
+    assert torch.equal(torch.vmap(ONE)(x), expected)
+    assert torch.equal(torch.func.functionalize(ONE)(x), expected)
+    assert torch.equal(torch.func.grad(lambda x: (x * ONE(constant)).sum())(x), ONE(constant))
+    assert torch.equal(torch.func.grad(lambda x: (x * ONE(x.detach())).sum())(x), expected)
+    assert torch.equal(torch.func.grad(lambda x: (x * torch.no_grad()(ONE)(x)).sum())(x), expected)
+    assert torch.equal(torch.func.jvp(lambda x: x * ONE(constant), (x,), (x,))[1], x * ONE(constant))
+    with forward_ad._set_fwd_grad_enabled(False):
+        assert torch.equal(unpacked(ONE, x).primal, expected)
+
+
+class Differentiable(torch.autograd.Function):
+    """The operator with derivatives of one's own, those of PyTorch's operator."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return ONE(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.func.vjp(torch.nn.functional.silu, *ctx.saved_tensors)[1](grad)[0]
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        gate = x.sigmoid()
+        return tangent * gate * (1 + x * (1 - gate))
+
+
+def test_derivatives_of_ones_own_around_an_operator():
+    x = random(3, 4, dtype=torch.float64)
+
+    def expected(x):
+        return torch.nn.functional.silu(x)
+
+    assert torch.autograd.gradcheck(Differentiable.apply, x.clone().requires_grad_(), check_forward_ad=True)
+    torch.testing.assert_close(torch.func.jvp(Differentiable.apply, (x,), (x,)), torch.func.jvp(expected, (x,), (x,)))
+    torch.testing.assert_close(torch.func.jacrev(Differentiable.apply)(x), torch.func.jacrev(expected)(x))
 
 
 @pytest.mark.parametrize("name", OPERATORS)
