@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -193,9 +194,9 @@ class Compiled:
 
 
 class Loaded:
-    """A kernel on one device, behind Triton's own C launcher."""
+    """A kernel on one device, behind Triton's own launcher, or the C underneath where nobody watches launches."""
 
-    __slots__ = ("_function", "_kernel", "_metadata", "_run", "_runtime", "ready")
+    __slots__ = ("_fixed", "_function", "_kernel", "_launch", "_metadata", "_run", "_runtime", "_spread", "ready")
 
     def __init__(self, kernel: Any, runtime: Any, described: bool):
         self._kernel = kernel
@@ -205,6 +206,7 @@ class Loaded:
         self._function = kernel.function
         self._metadata = kernel.packed_metadata
         self._runtime = runtime
+        self._launch, self._fixed, self._spread = underneath(kernel.run, self._function, self._metadata)
 
     @classmethod
     def of(cls, compiled: Compiled) -> Loaded:
@@ -220,8 +222,18 @@ class Loaded:
             raise CompilationError(f"kernel `{compiled.emitted.name}` could not be loaded: {error}") from error
         return cls(fresh, knobs.runtime, bool(compiled.emitted.descriptors))
 
-    def __call__(self, programs: int, arguments: tuple, stream: int) -> None:
-        enter, leave = _active(self._runtime.launch_enter_hook), _active(self._runtime.launch_exit_hook)
+    def __call__(self, programs: int, arguments: Sequence, stream: int) -> None:
+        runtime = self._runtime
+        enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
+        # A hook is a function or None, or a chain of functions, which may be empty.
+        if self._launch is None or getattr(enter, "calls", enter) or getattr(leave, "calls", leave):
+            self._watched(programs, arguments, stream, _active(enter), _active(leave))
+        elif self._spread:
+            self._launch(programs, 1, 1, stream, *self._fixed, *arguments)
+        else:
+            self._launch(programs, 1, 1, stream, *self._fixed, arguments)
+
+    def _watched(self, programs: int, arguments: Sequence, stream: int, enter: Any, leave: Any) -> None:
         metadata = None
         if enter is not None:
             metadata = self._kernel.launch_metadata((programs, 1, 1), stream, *arguments)
@@ -231,3 +243,29 @@ class Loaded:
 def _active(hook: Any) -> Any:
     """A launch hook, or None where it is an empty chain, which costs time for nothing."""
     return hook if getattr(hook, "calls", True) else None
+
+
+def underneath(run: Any, function: Any, metadata: Any) -> tuple[Callable | None, tuple, bool]:
+    """What Triton's launcher calls, which is written in C; what it passes between the stream and the arguments, always
+    the same where no hook watches; and whether the arguments follow one by one or as one tuple.
+
+    The launcher is a function in Python that takes half a microsecond. Versions differ in what they pass, so that is
+    found out by watching one. None where it is not as expected, or allocates memory at each launch.
+    """
+    stream, argument, seen = object(), object(), []
+    try:
+        launch, sizes = run.launch, (run.global_scratch_size, getattr(run, "profile_scratch_size", 0))
+        run.launch = lambda *given: seen.append(given)
+    except AttributeError:
+        return None, (), True
+    try:
+        if not any(sizes):
+            run(1, 1, 1, stream, function, metadata, None, None, None, argument)
+    except Exception:  # Whatever it raises for a stream and an argument like these, it is not as expected.
+        seen = []
+    finally:
+        run.launch = launch
+    for *first, last in seen:
+        if first[:4] == [1, 1, 1, stream] and (last is argument or last == (argument,)):
+            return launch, tuple(first[4:]), last is argument
+    return None, (), True
