@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,17 +94,14 @@ class Table:
         """A kernel's arguments, of which the first are addresses to describe, as the launcher takes them."""
         count = len(self.shapes)
         addresses = values[:count]
-        found = self.known.get(addresses)
-        if found is None:
-            found = self._make(addresses)
-        return found + values[count:]
+        return (self.known.get(addresses) or self.make(addresses)) + values[count:]
 
-    def _make(self, addresses: tuple) -> tuple:
-        made: list = []
-        for position, (address, shape) in enumerate(zip(addresses, self.shapes, strict=True)):
-            made += self.ready(position, Described(Address(address), *shape))
+    def make(self, addresses: tuple) -> tuple:
+        """What stands for these addresses, which from now on is known."""
+        described = (Described(Address(address), *shape) for address, shape in zip(addresses, self.shapes, strict=True))
+        made = tuple(itertools.chain.from_iterable(map(self.ready, itertools.count(), described)))
         if len(self.known) >= CAPACITY:
             for old in list(self.known)[: CAPACITY // 2]:
                 self.known.pop(old, None)
-        self.known[addresses] = tuple(made)
-        return self.known[addresses]
+        self.known[addresses] = made
+        return made

@@ -1,12 +1,13 @@
 """Launches that lack nothing but this call's pointers and scalars: what an exact signature leads to.
 
-`run(args, raw)` gets the arguments of a call and, for each, what a kernel is passed: the address of a tensor, or the
-number itself. Where `is_replayable`, it looks at `raw` alone, so that a recording can do without the arguments.
+`run(args, addresses)` gets the arguments of a call and the addresses of the tensors among them; `write` writes the same
+out (see `recent`). Where `is_replayable`, what is written looks at addresses alone, so that a recording can do without
+the tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -15,9 +16,10 @@ import torch
 
 from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.runtime import descriptors
+from ninetoothed.runtime import descriptors, scratch
 from ninetoothed.runtime.arguments import Call, is_read_by_host
-from ninetoothed.runtime.compile import Compiled, Loaded, compile_kernel
+from ninetoothed.runtime.compile import Compiled, compile_kernel
+from ninetoothed.runtime.recent import Text
 from ninetoothed.runtime.task import PACKED_WARPS
 from ninetoothed.runtime.variants import Variant
 
@@ -27,10 +29,14 @@ class Nothing:
     """A launch of no programs."""
 
     precision: None = None
+    device: None = None
     is_replayable: ClassVar[bool] = True
 
-    def run(self, args: tuple, raw: list) -> None:
+    def run(self, args: Sequence, addresses: list[int]) -> None:
         pass
+
+    def write(self, text: Text, values: list[str]) -> str:
+        return "True"
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class Evaluation:
     names: tuple[str, ...]
     integers: Mapping[str, int]
     precision: str | None
+    device: ClassVar[None] = None
     is_replayable: ClassVar[bool] = False
 
     @staticmethod
@@ -52,25 +59,32 @@ class Evaluation:
         names = tuple(parameter.name for parameter in definition.parameters)
         return cls(variant.compiled, names, integers, variant.precision)
 
-    def run(self, args: tuple, raw: list) -> None:
+    def run(self, args: Sequence, addresses: list[int]) -> None:
         # As for a kernel on a GPU, autograd neither sees what is written nor forbids it.
         with torch.inference_mode():
             values = (value.detach() if isinstance(value, torch.Tensor) else value for value in args)
             self.prepared(dict(zip(self.names, values, strict=True)), self.integers)
+
+    def write(self, text: Text, values: list[str]) -> str:
+        text.add(f"{text.name(self.run)}(args, ())")
+        return "True"
 
 
 @dataclass(frozen=True)
 class Launch:
     """A launch on a GPU.
 
-    `pick` takes the kernel's arguments, in its order, out of the call's raw values followed by `integers`. `on_host`
-    are the positions of 0-d CPU tensors, whose values are read here.
+    `order` says where each of the kernel's arguments is among the call's followed by `integers`, and `pick` takes them.
+    `tensors` are the positions of tensors, which are passed by their addresses, and `on_host` those of 0-d CPU tensors,
+    whose values are read here.
     """
 
-    kernel: Loaded
+    kernel: Callable[[int, tuple, int], None]
     programs: int
+    order: list[int]
     pick: Callable[[list], tuple]
     integers: list[int]
+    tensors: tuple[int, ...]
     on_host: tuple[int, ...]
     device: int
     precision: str | None
@@ -93,23 +107,30 @@ class Launch:
         positions = {parameter.name: position for position, parameter in enumerate(definition.parameters)}
         numbers = [argument.source for argument in emitted.arguments if argument.kind == "integer"]
         positions |= {name: len(definition.parameters) + position for position, name in enumerate(numbers)}
+        own = {each.name for each in emitted.scratch}
+        order = [positions[argument.source] for argument in emitted.arguments if argument.source not in own]
         with torch.cuda.device(place):
             kernel = variant.compiled.on(place.index)
         return cls(
-            kernel,
+            scratch.attached(kernel, emitted, integers, place.index),
             emitted.programs(integers, variant.selection.configuration.programs),
-            _picker([positions[argument.source] for argument in emitted.arguments]),
+            order,
+            _picker(order),
             [integers[name] for name in numbers],
+            tuple(position for position, value in enumerate(call.arguments) if isinstance(value, torch.Tensor)),
             tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, place)),
             place.index,
             variant.precision,
             descriptors.Table.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
         )
 
-    def run(self, args: tuple, raw: list) -> None:
+    def run(self, args: Sequence, addresses: Sequence[int]) -> None:
+        given = [*args, *self.integers]
+        for position, address in zip(self.tensors, addresses, strict=True):
+            given[position] = address
         for position in self.on_host:
-            raw[position] = args[position].item()
-        values = self.pick(raw + self.integers)
+            given[position] = args[position].item()
+        values = self.pick(given)
         if self.table is not None:
             values = self.table.expand(values)
         if torch._C._cuda_getDevice() == self.device:
@@ -117,6 +138,22 @@ class Launch:
         else:
             with torch.cuda.device(self.device):
                 self.kernel(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
+
+    def write(self, text: Text, values: list[str]) -> str:
+        """Write the same on the current GPU, for what is passed for each of the call's arguments."""
+        given = [*values, *map(text.name, self.integers)]
+        for position in self.on_host:
+            given[position] = f"args[{position}].item()"
+        passed = [given[position] for position in self.order]
+        if self.table is not None:
+            count = len(self.table.shapes)
+            addresses = f"({', '.join(passed[:count])},)"
+            ready = f"{text.name(self.table.known)}.get({addresses}) or {text.name(self.table.make)}({addresses})"
+            passed[:count] = [f"*({ready})"]
+        stream = f"{text.name(torch._C._cuda_getCurrentRawStream)}({text.name(self.device)})"
+        arguments = "".join(f"{each}, " for each in passed)
+        text.add(f"{text.name(self.kernel)}({text.name(self.programs)}, ({arguments}), {stream})")
+        return "True"
 
 
 def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:
@@ -131,8 +168,8 @@ def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options
     """How a variant's text may access memory and share out its tiles."""
     chosen = variant.selection.configuration
     if not chosen.described or not descriptors.are_supported():
-        return triton.Options(packed=chosen.packed)
-    return triton.Options(described=_aligned(definition, variant), persistent=chosen.programs > 0)
+        return triton.Options(packed=chosen.packed, split=chosen.split)
+    return triton.Options(described=_aligned(definition, variant), persistent=chosen.programs > 0, split=chosen.split)
 
 
 def _picker(order: list[int]) -> Callable[[list], Any]:

@@ -13,16 +13,18 @@ computes in PyTorch, reads a value or launches a kernel on memory from elsewhere
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ninetoothed.runtime.recent import SEEN, Calls
+from ninetoothed.runtime.recent import SEEN, Calls, Mark, Repeat, Text, unguarded
 from ninetoothed.runtime.specialise import ALIGNMENT
 
 try:  # Inductor's, for the current GPU: in half the time, and no public part of PyTorch.
@@ -53,40 +55,52 @@ class Allocation:
     def of(cls, tensor: torch.Tensor) -> Allocation:
         return cls(tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device)
 
-    def make(self) -> torch.Tensor:
-        index = self.device.index
-        if index is not None and _empty_strided_cuda is not None and index == torch._C._cuda_getDevice():
-            return _empty_strided_cuda(self.size, self.stride, self.dtype)
-        return torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=self.device)
+    def write(self, text: Text, current: int | None) -> str:
+        """What allocates it, while this GPU is the current one."""
+        size, stride, dtype = map(text.name, (self.size, self.stride, self.dtype))
+        if self.device.index is not None and self.device.index == current and _empty_strided_cuda is not None:
+            return f"{text.name(_empty_strided_cuda)}({size}, {stride}, {dtype})"
+        return f"{text.name(torch.empty_strided)}({size}, {stride}, dtype={dtype}, device={text.name(self.device)})"
 
 
 @dataclass(frozen=True)
 class Launch:
     """A kernel that a call launches.
 
-    values: what the kernel is passed, but for `places`: (position, number, bytes), where a tensor's address is that of
-    the argument or allocation of this number, plus so many bytes.
+    args: what it is launched on, but for tensors. places: for each of these (position, number, bytes): it lies at the
+    address of the argument or allocation of this number, plus so many bytes.
     """
 
     found: Any
-    values: list
+    args: tuple
     places: tuple[tuple[int, int, int], ...]
+
+    def write(self, text: Text) -> None:
+        values = [text.name(value) for value in self.args]
+        for position, number, offset in self.places:
+            values[position] = f"p{number} + {text.name(offset)}" if offset else f"p{number}"
+        self.found.write(text, values)
 
 
 @dataclass(frozen=True)
 class View:
-    """A view of the argument or allocation of this number, whose elements start `start` elements after its own."""
+    """A view of the argument or allocation of this number, whose elements start `start` elements after its own.
+
+    is_whole: whether it is that very tensor.
+    """
 
     number: int
     size: tuple[int, ...]
     stride: tuple[int, ...]
     start: int
+    is_whole: bool
 
-    def of(self, tensors: list[torch.Tensor]) -> torch.Tensor:
-        base = tensors[self.number]
-        if self.start == 0 and base.shape == self.size and base.stride() == self.stride:
+    def write(self, text: Text) -> str:
+        base = f"x{self.number}"
+        if self.is_whole:
             return base
-        return base.as_strided(self.size, self.stride, base.storage_offset() + self.start)
+        size, stride, start = map(text.name, (self.size, self.stride, self.start))
+        return f"{base}.as_strided({size}, {stride}, {base}.storage_offset() + {start})"
 
 
 @dataclass(frozen=True)
@@ -96,42 +110,48 @@ class Copy:
     source: View
     target: View
 
-    def run(self, tensors: list[torch.Tensor]) -> None:
-        self.target.of(tensors).copy_(self.source.of(tensors))
+    def write(self, text: Text) -> None:
+        text.add(f"{self.target.write(text)}.copy_({self.source.write(text)})")
 
 
 @dataclass(frozen=True)
 class Recording:
-    """All that a call does. Numbers of allocations follow those of the arguments; the first `outputs` are returned."""
+    """All that a call does. Numbers of allocations follow those of the arguments; the first `outputs` are returned.
 
+    are_tensors: for each argument, whether it is one. device: the GPU of what is launched.
+    """
+
+    are_tensors: tuple[bool, ...]
     allocations: tuple[Allocation, ...]
     steps: tuple[Launch | Copy, ...]
     outputs: int | None
     precision: str | None
+    device: int | None
 
-    def run(self, args: tuple, raw: list):
-        """Do it for arguments, which lie at these addresses, and return what the call returns."""
-        made = []
-        for each in self.allocations:
-            tensor = each.make()
-            made.append(tensor)
-            raw.append(tensor.data_ptr())
+    @cached_property
+    def run(self) -> Repeat:
+        """Does it for a call of the same signature; see `recent`."""
+        return unguarded(self.are_tensors, self)
+
+    def write(self, text: Text, values: list[str]) -> str:
+        """Write it, less what is allocated for nothing, for arguments `x0`, ... at `p0`, ...; what it returns."""
+        first, steps = len(self.are_tensors), Text(names=text.names)
         for step in self.steps:
-            if type(step) is Copy:
-                step.run([*args, *made])
-                continue
-            passed = step.values.copy()
-            for position, number, offset in step.places:
-                passed[position] = raw[number] + offset
-            step.found.run((), passed)
-        return made[0] if self.outputs is None else tuple(made[: self.outputs])
+            step.write(steps)
+        mentioned = set(re.findall(r"\b[xp]\d+\b", "".join(steps.lines)))
+        for number, allocation in enumerate(self.allocations, first):
+            if number < first + (self.outputs or 1) or mentioned & {f"x{number}", f"p{number}"}:
+                text.add(f"x{number} = {allocation.write(text, self.device)}")
+            if f"p{number}" in mentioned:
+                text.add(f"p{number} = x{number}.data_ptr()")
+        text.lines += steps.lines
+        if self.outputs is None:
+            return f"x{first}"
+        return f"({''.join(f'x{number}, ' for number in range(first, first + self.outputs))})"
 
 
-@dataclass(frozen=True)
-class Unrecorded:
-    """Stands for the recording of a call of which there is none."""
-
-    precision: None = None
+# Stands for the recording of a call of which there is none.
+UNRECORDED = Mark("unrecorded")
 
 
 class Recorder(TorchDispatchMode):
@@ -141,12 +161,13 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         # By identity, since several arguments may lie in one storage; the tensors are kept so that they keep it.
         self._places = {id(tensor): (tensor, number, 0) for number, tensor in tensors.items()}
-        self._types = {number: tensor.dtype for number, tensor in tensors.items()}
+        self._whole = dict(tensors)
         self._next = first
         self.allocations: list[Allocation] = []
         self.steps: list[Launch | Copy] = []
         self.launchers: list[Any] = []
         self.precision: str | None = None
+        self.devices: set[int] = set()
         self.fits = True
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -172,13 +193,13 @@ class Recorder(TorchDispatchMode):
     def _allocated(self, tensor: torch.Tensor) -> None:
         self.fits = self.fits and is_recordable(tensor)
         self._places[id(tensor)] = tensor, self._next, 0
-        self._types[self._next] = tensor.dtype
+        self._whole[self._next] = tensor
         self._next += 1
         self.allocations.append(Allocation.of(tensor))
 
     def _viewed(self, base: torch.Tensor, view: torch.Tensor) -> None:
         _, number, offset = self._places[id(base)]
-        if view.untyped_storage().data_ptr() != base.untyped_storage().data_ptr():
+        if view.untyped_storage().data_ptr() != base.untyped_storage().data_ptr() or view.is_neg() != base.is_neg():
             self.fits = False
         self._places.setdefault(id(view), (view, number, offset + _start(view) - _start(base)))
 
@@ -189,22 +210,39 @@ class Recorder(TorchDispatchMode):
 
     def _view(self, tensor: Any) -> View | None:
         _, number, offset = self._places.get(id(tensor), (None, None, 0))
-        if number is None or tensor.dtype != self._types[number]:
+        if number is None or tensor.dtype != self._whole[number].dtype:
             return None
-        return View(number, tuple(tensor.shape), tensor.stride(), offset // tensor.itemsize)
+        size, stride, start = tuple(tensor.shape), tensor.stride(), offset // tensor.itemsize
+        base = self._whole[number]
+        return View(number, size, stride, start, not start and (base.shape, base.stride()) == (size, stride))
 
-    def launched(self, launcher, found, args: tuple, raw: list) -> None:
-        """Note a launch: what was called, what that led to, and what the kernel is passed."""
+    def launched(self, launcher, found, given: tuple, args: tuple) -> None:
+        """Note a launch: what was called, what that led to, the call's arguments as they were given and as checked."""
         places = []
         for position, value in enumerate(args):
             if isinstance(value, torch.Tensor):
-                _, number, offset = self._places.get(id(value), (None, None, 0))
+                _, number, offset = self._places.get(id(given[position]), (None, None, 0))
                 places.append((position, number, offset))
-        values = [None if isinstance(value, torch.Tensor) else raw[i] for i, value in enumerate(args)]
         self.fits = self.fits and found.is_replayable and all(number is not None for _, number, _ in places)
-        self.steps.append(Launch(found, values, tuple(places)))
+        others = tuple(None if isinstance(value, torch.Tensor) else value for value in args)
+        self.steps.append(Launch(found, others, tuple(places)))
         self.launchers.append(launcher)
         self.precision = self.precision or found.precision
+        self.devices |= {found.device} - {None}
+
+    def recording(self, are_tensors: tuple[bool, ...], output: Any) -> Recording | None:
+        """All of the call, which gave this output; None where more was done, or on more than one GPU."""
+        outputs = output if type(output) is tuple else (output,)
+        if not (self.fits and len(self.devices) < 2 and all(map(is_recordable, outputs))):
+            return None
+        return Recording(
+            are_tensors,
+            (*map(Allocation.of, outputs), *self.allocations),
+            tuple(self.steps),
+            len(outputs) if type(output) is tuple else None,
+            self.precision,
+            next(iter(self.devices), None),
+        )
 
 
 def is_recordable(tensor: torch.Tensor) -> bool:
@@ -237,17 +275,21 @@ class Replayed:
         if self._kept is not None:
             kwargs["kept"] = self._kept(*args, **kwargs)
         flat, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
-        found, raw = self._calls.find(flat, names)
-        if RECORDER.get() is not None:  # What another recording is about to hold must happen as it is.
-            found, raw = None, None
+        found, addresses = None, None
+        if RECORDER.get() is None:  # What another recording is about to hold must happen as it is.
+            for repeat in self._calls.recent:
+                output = repeat(flat, names)
+                if output is not None:
+                    return output
+            found, addresses = self._calls.find(flat, names)
         if type(found) is Recording:
-            return found.run(flat, raw)
+            return found.run(flat, names)
         if found is SEEN:
             return self._record(args, names, flat)
         output = self._allocate(*args, **kwargs)
         self._launch(output, *args, **kwargs)
-        if found is None and raw is not None:
-            self._keep(flat, names, SEEN if _can_be_recorded(flat) else Unrecorded())
+        if found is None and addresses is not None:
+            self._keep(flat, names, SEEN if _can_be_recorded(flat) else UNRECORDED)
         return output
 
     def _record(self, args: tuple, names: tuple[str, ...], flat: tuple):
@@ -267,17 +309,12 @@ class Replayed:
                 self._launch(output, *args, **kwargs)
         finally:
             RECORDER.reset(token)
-        recording: Any = Unrecorded()
-        if recorder.fits and type(output) in (torch.Tensor, tuple) and all(map(is_recordable, outputs)):
-            recording = Recording(
-                (*map(Allocation.of, outputs), *recorder.allocations),
-                tuple(recorder.steps),
-                None if isinstance(output, torch.Tensor) else len(outputs),
-                recorder.precision,
-            )
+        are_tensors = tuple(isinstance(value, torch.Tensor) for value in flat)
+        recording = recorder.recording(are_tensors, output) if type(output) in (torch.Tensor, tuple) else None
+        if recording is not None:
             for launcher in recorder.launchers:
                 launcher.dependants.add(self._calls)
-        self._keep(flat, names, recording)
+        self._keep(flat, names, recording or UNRECORDED)
         return output
 
     def _keep(self, flat: tuple, names: tuple[str, ...], found: Any) -> None:

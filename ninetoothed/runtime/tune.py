@@ -104,11 +104,11 @@ def _measure(definition, known, call, place, gpu, candidates) -> dict[Configurat
 
     traced = list(_traced(definition, known, call, place, gpu, candidates))
     compiled = {variant.selection.configuration: variant for variant in compile_all(traced, compile)}
-    raw, runs = signature(call.arguments, (), ())[1], {}
+    addresses, runs = signature(call.arguments, (), ())[1], {}
     for configuration, variant in compiled.items():
         with suppress(CompilationError):
             launch = prepared.Launch.of(definition, variant, call, variant.selection.values, place)
-            runs[configuration] = functools.partial(launch.run, call.arguments, raw)
+            runs[configuration] = functools.partial(launch.run, call.arguments, addresses)
     stored = frozenset().union(*(variant.stored for variant in compiled.values()))
     written = [
         value

@@ -17,18 +17,29 @@ class FromAddresses:
     evaluation: Any
     layouts: tuple
     is_replayable = True
+    device = None
 
     @property
     def precision(self):
         return self.evaluation.precision
 
-    def run(self, args, raw):
+    def run(self, args, addresses):
+        given, at = list(args), iter(addresses)
+        for position, value in enumerate(args):
+            given[position] = next(at) if isinstance(value, torch.Tensor) else value
+        self._from(given)
+
+    def write(self, text, values):
+        text.add(f"{text.name(self._from)}(({''.join(f'{value}, ' for value in values)}))")
+        return "True"
+
+    def _from(self, given):
         with _disable_current_modes():  # A GPU does not run operations of PyTorch's that a mode would see.
             values = tuple(
                 value if layout is None else _tensor(value, *layout)
-                for value, layout in zip(raw, self.layouts, strict=True)
+                for value, layout in zip(given, self.layouts, strict=True)
             )
-            self.evaluation.run(values, raw)
+            self.evaluation.run(values, ())
 
 
 def _tensor(address, shape, stride, dtype):

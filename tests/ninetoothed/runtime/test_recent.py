@@ -1,19 +1,33 @@
+import contextlib
+
 import pytest
 import torch
 
 import ninetoothed
 from ninetoothed import Symbol, Tensor
 from ninetoothed.runtime import launch, recent
-from ninetoothed.runtime.recent import Recent
 
 X, Y = torch.zeros(4, 6), torch.zeros(6)
 
 
+class Given:
+    """Stands for a launch: tells what it would be passed, tensors by their addresses."""
+
+    precision, device = None, None
+
+    def write(self, text, values):
+        return f"[{', '.join(values)}]"
+
+
+def known(args, constants=(), exact=()):
+    return recent.guarded(args, constants, exact, Given())
+
+
 def test_a_call_with_other_memory_is_recognised():
-    known = Recent.of((X, Y), (("BLOCK", 4),), (), "found")
+    repeat = known((X, Y), (("BLOCK", 4),))
     x, y = torch.ones(4, 6), torch.ones(6)
-    assert known.raw((x, y), (("BLOCK", 4),)) == [x.data_ptr(), y.data_ptr()]
-    assert known.raw((x, y), (("BLOCK", 8),)) is None
+    assert repeat((x, y), (("BLOCK", 4),)) == [x.data_ptr(), y.data_ptr()]
+    assert repeat((x, y), (("BLOCK", 8),)) is None
 
 
 @pytest.mark.parametrize(
@@ -28,42 +42,88 @@ def test_a_call_with_other_memory_is_recognised():
         torch.zeros(4, 6, device="meta"),
         torch.zeros(25)[1:].view(4, 6),
         torch.zeros(4, 6).to_sparse(),
+        torch.zeros(4, 6, requires_grad=True),
+        torch._neg_view(torch.zeros(4, 6)),
+        torch.nn.Parameter(torch.zeros(4, 6)),
         1.0,
         None,
     ),
     ids=str,
 )
 def test_another_call_is_not(other):
-    known = Recent.of((X, Y), (), (), "found")
-    assert known.raw((other, Y), ()) is None
+    assert known((X, Y))((other, Y), ()) is None
 
 
 def test_an_aligned_call_is_not_taken_for_one_that_was_not():
     x = torch.zeros(25)[1:].view(4, 6)
-    assert Recent.of((x, Y), (), (), "found") is None
+    assert known((x, Y)) is None
 
 
 def test_tensors_that_are_given_twice():
-    known = Recent.of((X, Y, X, 2), (), None, "found")
+    repeat = known((X, Y, X, 2), exact=None)
     x, y = torch.ones(4, 6), torch.ones(6)
-    assert known.raw((x, y, x, 2), ()) == [x.data_ptr(), y.data_ptr(), x.data_ptr(), 2]
+    assert repeat((x, y, x, 2), ()) == [x.data_ptr(), y.data_ptr(), x.data_ptr(), 2]
     for other in ((x, y, X, 2), (x, y, y, 2), (x, y, x, 3), (x, y, 2, x), (x, y, x), (x, y, x, 2, 2)):
-        assert known.raw(other, ()) is None
+        assert repeat(other, ()) is None
 
 
 def test_numbers_count_by_their_type_and_width():
-    known = Recent.of((2, X, 0.5), (), (), "found")
-    assert known.raw((3, X, 2.5), ()) == [3, X.data_ptr(), 2.5]
+    repeat = known((2, X, 0.5))
+    assert repeat((3, X, 2.5), ()) == [3, X.data_ptr(), 2.5]
     for first, last in ((3, 2), (3.0, 2.5), (True, 2.5), (2**31, 2.5), (3, None), (3, torch.tensor(2.5))):
-        assert known.raw((first, X, last), ()) is None
+        assert repeat((first, X, last), ()) is None
 
 
 def test_what_is_known_when_compiling_counts_by_its_value():
-    known = Recent.of((X, 2, "ieee", 0.5), (), (1, 2, 3), "found")
-    assert known.raw((X, 2, "ieee", 0.5), ()) == [X.data_ptr(), 2, "ieee", 0.5]
-    for values in ((3, "ieee", 0.5), (2, "tf32", 0.5), (2, "ieee", 0.25), (2.0, "ieee", 0.5)):
-        assert known.raw((X, *values), ()) is None
-    assert Recent.of((X, 0.0), (), (1,), "found").raw((X, -0.0), ()) is None
+    values = (X, 2, "ieee", 0.5, None, True, [1, 2], torch.float16)
+    repeat = known(values, exact=tuple(range(1, 8)))
+    assert repeat((X, *values[1:6], [1, 2], torch.float16), ()) == [X.data_ptr(), *values[1:]]
+    changes = {1: (3, 2.0, 2**32 + 2), 2: ("tf32", None), 3: (0.25, "0.5"), 4: (0, False), 5: (1, False, None)}
+    changes |= {6: ([2, 1], (1, 2), [1], None), 7: (torch.float32, None)}
+    for position, others in changes.items():
+        for other in others:
+            assert repeat((*values[:position], other, *values[position + 1 :]), ()) is None
+
+
+@pytest.mark.parametrize("zero", (0.0, -0.0))
+def test_zeros_of_either_sign_are_not_the_same(zero):
+    repeat = known((X, zero), exact=(1,))
+    assert repeat((X, zero), ()) == [X.data_ptr(), zero]
+    assert repeat((X, -zero), ()) is None and repeat((X, 0), ()) is None
+
+
+def test_precision_counts_where_it_matters():
+    found, before = Given(), torch.get_float32_matmul_precision()
+    found.precision = "high"
+    repeat = recent.guarded((X, Y), (), (), found)
+    try:
+        for precision in ("high", "highest", "high"):
+            torch.set_float32_matmul_precision(precision)
+            assert (repeat((X, Y), ()) is not None) == (precision == "high")
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_the_gpu_of_a_launch_is_made_the_current_one(monkeypatch):
+    current, entered = [0], []
+
+    @contextlib.contextmanager
+    def device(index):
+        entered.append(index)
+        before, current[0] = current[0], index
+        yield
+        current[0] = before
+
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: current[0], raising=False)
+    monkeypatch.setattr(torch.cuda, "device", device)
+    found = Given()
+    found.device = 1
+    for repeat in (recent.guarded((X, 2), (), (), found), recent.unguarded((True, False), found)):
+        assert repeat((X, 2), ()) == [X.data_ptr(), 2]
+        current[0] = 1
+        assert repeat((X, 2), ()) == [X.data_ptr(), 2]
+        current[0] = 0
+    assert entered == [1, 1]
 
 
 GUARDS = recent.TensorGuards
@@ -87,5 +147,5 @@ def test_kernels_run_with_and_without(guards, monkeypatch):
         x, z = torch.randn(size + 1)[number % 2 :][:size], torch.full((size,), float("nan"))
         kernel(x, number / 2, z, BLOCK=4)
         assert torch.equal(z, x * (number / 2))
-    remembered = launch.launcher_of(kernel)._calls._guarded
+    remembered = launch.launcher_of(kernel)._calls.recent
     assert len(remembered) <= recent.GUARDED and bool(remembered) == (guards is GUARDS is not None)
