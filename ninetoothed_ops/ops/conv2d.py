@@ -65,7 +65,7 @@ def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dila
         return
     weight = weight if kept is None else kept
     if pays(weight):
-        input = input.contiguous(memory_format=torch.channels_last)
+        input, weight = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (input, weight))
     filters = -1 if groups == 1 else weight.shape[0] // groups
     kernel = kernels.make(_pair(stride), _pair(padding), _pair(dilation), filters)
 

@@ -72,9 +72,15 @@ class TestPacking:
     def test_filters_that_count_no_versions(self):
         with torch.inference_mode():
             weight = random(4, 32, 3, 3)
-            packing.packed(weight)
+            assert packing.packed(weight) is weight
             weight.mul_(2)
-            assert torch.equal(packing.packed(weight), weight)
+            assert packing.packed(weight) is weight
+
+    def test_what_is_known_goes_with_the_filters(self):
+        before = len(packing._PACKED)
+        for _ in range(8):
+            packing.packed(random(4, 32, 3, 3))
+        assert len(packing._PACKED) == before
 
     def test_filters_are_not_kept_alive(self):
         weight = torch.randn(4, 32, 3, 3)
