@@ -133,6 +133,8 @@ class Launcher:
             for repeat in self._calls.recent:
                 if repeat(args, constants):
                     return
+            if self._calls.again(args, constants):
+                return
         found, addresses = self._calls.find(args, constants)
         if found is None:
             given, (args, addresses, found) = args, self._prepare(Call(args, constants))

@@ -45,10 +45,12 @@ try:
 except ImportError:
     TensorGuards = None
 
-# Each guard that fails costs time too, so they are few.
-GUARDED = 4
-# Once there are that many, a call that none of them knows takes the place of the oldest every so many times.
+# How many calls are tried one after another; each that is another call takes time.
+RECENT = 4
+# A call that is none of these takes the place of the oldest every so many times.
 PATIENCE = 16
+# How many calls with tensors of the same shapes are written out.
+ALIKE = 8
 # How many exact signatures are remembered; the older half goes when there are more.
 CAPACITY = 1024
 _TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
@@ -83,14 +85,32 @@ class Calls:
 
     exact: the positions of arguments that count by their value, None for all; of other numbers only the type and, for
     integers, the width counts.
-    recent: the last calls, each as a function of a call's arguments and constants; see above.
+    recent: the last calls that are written out, to be tried first.
     """
 
     def __init__(self, exact: tuple[int, ...] | None = None):
         self._exact = exact
         self._known: dict[tuple, Any] = {}
-        self._misses = 0
+        # The signatures of calls that are written out, and these by the shapes of their tensors.
+        self._written: set[tuple] = set()
+        self._by_shapes: dict[tuple, tuple[Repeat, ...]] = {}
+        self._tries = 0
         self.recent: tuple[Repeat, ...] = ()
+
+    def again(self, args: tuple, constants: tuple) -> Any:
+        """Do again what a call led to that is not one of the recent ones, and is written out; None for another call."""
+        try:
+            alike = self._by_shapes.get(_shapes(args), ())
+        except (RuntimeError, TypeError):  # no shapes that are known
+            return None
+        for repeat in alike:
+            output = repeat(args, constants)
+            if output is not None:
+                self._tries += 1
+                if self._tries % PATIENCE == 0:
+                    self.recent = (*self.recent[-RECENT + 1 :], repeat)
+                return output
+        return None
 
     def find(self, args: tuple, constants: tuple) -> tuple[Written | Mark | None, list[int] | None]:
         """What this call led to (None if that is not known), and the addresses of its tensors, in their order."""
@@ -103,22 +123,30 @@ class Calls:
             return found, addresses
         if is_outdated(found):
             return None, addresses
-        self._misses += 1
-        if len(self.recent) < GUARDED or self._misses % PATIENCE == 0:
-            new = guarded(args, constants, self._exact, found)
-            if new is not None:
-                self.recent = (*self.recent[-GUARDED + 1 :], new)
+        if key not in self._written:
+            self._written.add(key)
+            self._write(args, constants, found)
         return found, addresses
+
+    def _write(self, args: tuple, constants: tuple, found: Written) -> None:
+        new, shapes = guarded(args, constants, self._exact, found), _shapes(args)
+        if new is not None:
+            self._by_shapes[shapes] = (*self._by_shapes.get(shapes, ())[-ALIKE + 1 :], new)
+            if len(self.recent) < RECENT:
+                self.recent = (*self.recent, new)
 
     def keep(self, args: tuple, constants: tuple, found: Written | Mark) -> None:
         """Remember what a call led to. Not for several threads at once: its user holds a lock."""
         if len(self._known) >= CAPACITY:
-            # A new dictionary: other threads may be reading the old one.
+            # New ones: other threads may be reading the old ones.
             self._known = dict(list(self._known.items())[CAPACITY // 2 :])
-        self._known[signature(args, constants, self._exact)[0]] = found
+            self._written, self._by_shapes = set(), {}
+        key = signature(args, constants, self._exact)[0]
+        self._known[key] = found
+        self._written.discard(key)
 
     def forget(self) -> None:
-        self.recent, self._known = (), {}
+        self.recent, self._known, self._written, self._by_shapes = (), {}, set(), {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -152,6 +180,10 @@ def signature(args: tuple, constants: tuple, exact: tuple[int, ...] | None) -> t
         if kind not in _TENSORS:
             key.append((kind, value.hex() if kind is float else tuple(value) if kind is list else value))
     return tuple(key), addresses
+
+
+def _shapes(args: tuple) -> tuple:
+    return tuple([argument.shape for argument in args if type(argument) in _TENSORS])
 
 
 # -- calls that are written out --

@@ -281,6 +281,9 @@ class Replayed:
                 output = repeat(flat, names)
                 if output is not None:
                     return output
+            output = self._calls.again(flat, names)
+            if output is not None:
+                return output
             found, addresses = self._calls.find(flat, names)
         if type(found) is Recording:
             return found.run(flat, names)

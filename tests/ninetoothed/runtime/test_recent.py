@@ -148,4 +148,65 @@ def test_kernels_run_with_and_without(guards, monkeypatch):
         kernel(x, number / 2, z, BLOCK=4)
         assert torch.equal(z, x * (number / 2))
     remembered = launch.launcher_of(kernel)._calls.recent
-    assert len(remembered) <= recent.GUARDED and bool(remembered) == (guards is GUARDS is not None)
+    assert len(remembered) <= recent.RECENT and bool(remembered) == (guards is GUARDS is not None)
+
+
+class TestManyCalls:
+    @pytest.fixture
+    def written(self, monkeypatch):
+        """The calls that were written out."""
+        seen, guarded = [], recent.guarded
+        monkeypatch.setattr(recent, "guarded", lambda args, *others: seen.append(args) or guarded(args, *others))
+        return seen
+
+    def run(self, calls, args):
+        """What a user of `Calls` does, on the address of the first tensor."""
+        output = next((output for repeat in calls.recent if (output := repeat(args, ())) is not None), None)
+        output = calls.again(args, ()) if output is None else output
+        if output is None:
+            found, addresses = calls.find(args, ())
+            if found is None:
+                calls.keep(args, (), Given())
+            output = addresses
+        assert output[0] == args[0].data_ptr()
+
+    def test_each_is_written_out_once(self, written):
+        calls = recent.Calls()
+        for number in range(40 * 20):
+            self.run(calls, (torch.zeros(1 + number % 20), number % 3))
+        assert len(written) == 60 and len(calls.recent) == recent.RECENT
+
+    def test_those_of_the_same_shapes_are_few(self, written):
+        calls = recent.Calls()
+        for number in range(5 * 20):
+            self.run(calls, (X, number % 20))
+        assert len(written) == 20
+        assert [len(alike) for alike in calls._by_shapes.values()] == [recent.ALIKE]
+
+    def test_the_last_ones_come_first_in_the_end(self):
+        calls = recent.Calls()
+        for size in (*range(1, 9), *range(1, 9)):
+            self.run(calls, (torch.zeros(size),))
+        x = torch.zeros(8)
+        assert not any(repeat((x,), ()) for repeat in calls.recent)
+        for _ in range(recent.PATIENCE):
+            self.run(calls, (x,))
+        assert calls.recent[-1]((x,), ()) and len(calls.recent) == recent.RECENT
+
+    def test_forgotten_and_replaced_ones_are_written_out_again(self, written):
+        calls = recent.Calls()
+        for _ in range(3):
+            self.run(calls, (X,))
+        calls.forget()
+        assert not calls.recent and calls.again((X,), ()) is None
+        for _ in range(3):
+            self.run(calls, (X,))
+        calls.keep((X,), (), Given())
+        calls.find((X,), ())
+        assert len(written) == 3
+
+    @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+    def test_tensors_without_shapes_are_not_known(self):
+        nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
+        calls = recent.Calls()
+        assert calls.again((nested,), ()) is None and calls.find((nested,), ()) == (None, None)
