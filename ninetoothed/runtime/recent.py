@@ -51,6 +51,8 @@ RECENT = 4
 PATIENCE = 16
 # How many calls with tensors of the same shapes are written out.
 ALIKE = 8
+# How often one signature is: guards tell more calls apart (of parameters, of inference tensors, of one tensor twice).
+KINDS = 4
 # How many exact signatures are remembered; the older half goes when there are more.
 CAPACITY = 1024
 _TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
@@ -91,8 +93,8 @@ class Calls:
     def __init__(self, exact: tuple[int, ...] | None = None):
         self._exact = exact
         self._known: dict[tuple, Any] = {}
-        # The signatures of calls that are written out, and these by the shapes of their tensors.
-        self._written: set[tuple] = set()
+        # How often a signature was written out, and what was written, by the shapes of tensors.
+        self._written: dict[tuple, int] = {}
         self._by_shapes: dict[tuple, tuple[Repeat, ...]] = {}
         self._tries = 0
         self.recent: tuple[Repeat, ...] = ()
@@ -123,8 +125,8 @@ class Calls:
             return found, addresses
         if is_outdated(found):
             return None, addresses
-        if key not in self._written:
-            self._written.add(key)
+        if self._written.get(key, 0) < KINDS:
+            self._written[key] = self._written.get(key, 0) + 1
             self._write(args, constants, found)
         return found, addresses
 
@@ -140,13 +142,13 @@ class Calls:
         if len(self._known) >= CAPACITY:
             # New ones: other threads may be reading the old ones.
             self._known = dict(list(self._known.items())[CAPACITY // 2 :])
-            self._written, self._by_shapes = set(), {}
+            self._written, self._by_shapes = {}, {}
         key = signature(args, constants, self._exact)[0]
         self._known[key] = found
-        self._written.discard(key)
+        self._written.pop(key, None)
 
     def forget(self) -> None:
-        self.recent, self._known, self._written, self._by_shapes = (), {}, set(), {}
+        self.recent, self._known, self._written, self._by_shapes = (), {}, {}, {}
 
     def __len__(self) -> int:
         return len(self._known)
