@@ -1,10 +1,10 @@
-"""Pass: a loop that takes up what another has left, a round or two, is not pipelined.
+"""Pass: a loop of one round at most, such as one that takes up what another has left, is not pipelined.
 
     for j in range(n // 64, tl.cdiv(n, 64)):
 ->  for j in tl.range(n // 64, tl.cdiv(n, 64), num_stages=1):
 
-There is nothing to load ahead, and doing so takes instructions, registers and shared memory. A loop from a number that
-is known when compiling is left alone: it does all there is to do, and two rounds of it may well overlap.
+There is nothing to load ahead, and being ready to takes instructions, registers and shared memory. Two rounds overlap,
+and gain as much from it as it costs.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ from collections.abc import Iterator, Mapping
 from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, FloorDiv, Max, Min, is_nonnegative
 
-_FEW = 2
-
 
 def hints(loop: ir.For, facts: Facts) -> Mapping[str, object]:
     """The keywords of `tl.range` for a loop: the user's own, and `num_stages=1` for one that is short."""
-    return ({"num_stages": 1} if _is_rest(loop, facts) else {}) | dict(loop.hints)
+    return ({"num_stages": 1} if _is_short(loop, facts) else {}) | dict(loop.hints)
 
 
-def _is_rest(loop: ir.For, facts: Facts) -> bool:
-    if loop.start.is_constant or loop.bindings or not loop.step.is_constant or loop.step.constant < 0:
+def _is_short(loop: ir.For, facts: Facts) -> bool:
+    if loop.bindings or not loop.step.is_constant or loop.step.constant < 0:
         return False
-    return has_at_most(_FEW, loop.start, loop.stop, loop.step, facts)
+    is_known = (loop.stop - loop.start).is_constant  # then Triton knows it, too
+    return not is_known and has_at_most(1, loop, facts)
 
 
-def has_at_most(rounds: int, start: Expr, stop: Expr, step: Expr, facts: Facts) -> bool:
-    """Whether a loop is proved to take no more rounds; `step` is positive."""
-    return all(
-        any(is_nonnegative(first + rounds * step - last, facts) for last in _bounds_above(stop))
-        for first in _cases(start)
-    )
+def has_at_most(rounds: int, loop: ir.For, facts: Facts) -> bool:
+    """Whether a loop that counts up is proved to take no more rounds."""
+    return is_at_least(loop.start + loop.step * rounds, loop.stop, facts)
+
+
+def is_at_least(a: Expr, b: Expr, facts: Facts) -> bool:
+    """Whether `a >= b` is proved, for each operand of minima in `a` by itself."""
+    return all(any(is_nonnegative(case - bound, facts) for bound in _bounds_above(b)) for case in _cases(a))
 
 
 def _cases(e: Expr) -> Iterator[Expr]:
