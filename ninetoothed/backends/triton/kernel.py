@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.triton import descriptors, grid, halves, packed, persistent, split, statements, syntax
+from ninetoothed.backends.triton import descriptors, grid, halves, packed, peeled, persistent, split, statements, syntax
 from ninetoothed.backends.triton.analysis import ROOT, analyse
 from ninetoothed.backends.triton.context import Context, Options
 from ninetoothed.backends.triton.names import Names
@@ -103,7 +103,9 @@ def _passed(program: ir.Program, options: Options) -> tuple[ir.Program, ir.For |
         if loop is not None:
             return halves.halved(program, loop), loop, ()
     program, scratch = split.split(program, options.split)
-    return program if scratch else packed.packed(program, options.packed), None, scratch
+    program = program if scratch else packed.packed(program, options.packed)
+    boxes = descriptors.boxes(program, analyse(program.body), options.described)
+    return peeled.peeled(program, boxes), None, scratch
 
 
 def _described(program: ir.Program, name: str, box: descriptors.Box) -> KernelArgument:

@@ -1,0 +1,223 @@
+"""Pass: what only the last round of a loop must check is left to that round.
+
+    for k in range(cdiv(n, 64)):
+        x = load(x_ptr + k * 64 + arange(64), mask=arange(64) < n - k * 64)
+->  for k in range(n // 64):
+        x = load(x_ptr + k * 64 + arange(64))
+    for k in range(n // 64, cdiv(n, 64)):
+        x = load(x_ptr + k * 64 + arange(64), mask=arange(64) < n - k * 64)
+
+Such a mask takes memory apart into single elements. Where n is known to be a multiple of 16 it does not, and what is
+left of it, one comparison for each vector, costs less than a second loop. `short` keeps that loop from being pipelined.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field, replace
+
+from ninetoothed import ir
+from ninetoothed.backends.triton.analysis import is_effect
+from ninetoothed.backends.triton.guards import unimplied
+from ninetoothed.backends.triton.short import has_at_most, is_at_least
+from ninetoothed.expr import Expr, Facts, const, divisor, is_nonnegative, minimum, simplify, var
+from ninetoothed.lowering import Guard
+
+# More operations are not worth having twice, and fewer rounds not worth a loop of their own.
+MOST_OPERATIONS = 64
+FEWEST_ROUNDS = 4
+VECTOR = 128  # bits
+
+
+def peeled(program: ir.Program, described: Container[ir.Operation]) -> ir.Program:
+    """The program with loops in two where that spares masks; `described` accesses have none."""
+    work = _Work(program, described, program.facts)
+    body = work.block(program.body)
+    return replace(program, body=body, facts=work.facts)
+
+
+@dataclass
+class _Work:
+    """facts: those of the program, and of the counters of new loops."""
+
+    program: ir.Program
+    described: Container[ir.Operation]
+    facts: Facts
+
+    def block(self, block: ir.Block) -> ir.Block:
+        return tuple(new for operation in block for new in self.operation(operation))
+
+    def operation(self, operation: ir.Operation) -> tuple[ir.Operation, ...]:
+        match operation:
+            case ir.For(body=body) if any(map(ir.blocks, body)):
+                return (replace(operation, body=self.block(body)),)
+            case ir.For():
+                return self.loop(operation)
+            case ir.While(body=body):
+                return (replace(operation, body=self.block(body)),)
+            case ir.If(then_body=then, else_body=other):
+                return (replace(operation, then_body=self.block(then), else_body=self.block(other)),)
+        return (operation,)
+
+    def loop(self, loop: ir.For) -> tuple[ir.For, ...]:
+        if _is_repeatable(loop) and not has_at_most(FEWEST_ROUNDS - 1, loop, self.facts):
+            for limit in dict.fromkeys(self.limits(loop)):
+                end = self.end(loop, limit)
+                if end is not None:
+                    return self.parts(loop, end)
+        return (loop,)
+
+    def parts(self, loop: ir.For, end: Expr) -> tuple[ir.For, ir.For]:
+        """The loop up to `end`, and what is left of it."""
+        guarded = dict(self.guarded(loop))
+        counter = _fresh(loop.variable, self.facts)
+        self.facts = self.facts.bind(counter, loop.start, end - 1)
+        first = _Copy(loop, counter, self.facts, guarded).done(end)
+        return first, replace(loop, start=end, initial=first.results, hints=())
+
+    def end(self, loop: ir.For, limit: Expr) -> Expr | None:
+        """Where the rounds end whose counter is less than `limit`; None where more than one may be left."""
+        if not is_at_least(limit + 1, loop.stop, self.facts):
+            return None
+        end = limit if is_at_least(loop.stop, limit, self.facts) else minimum(limit, loop.stop)
+        return end if is_at_least(end, loop.start, self.facts) else None
+
+    def guarded(self, loop: ir.For) -> Iterator[tuple[ir.Operation, ir.Access]]:
+        """The accesses of a loop that may have masks, less guards that others imply."""
+        for operation in loop.body:
+            if isinstance(operation, ir.Load | ir.Store) and operation not in self.described:
+                access = operation.access
+                facts = _with_lanes(self.facts, access)
+                guards = (unimplied(guard, access.guards, facts) for guard in access.guards)
+                yield operation, replace(access, guards=tuple(filter(None, guards)))
+
+    def limits(self, loop: ir.For) -> Iterator[Expr]:
+        """The values of the counter from which on a costly guard can fail."""
+        for _, access in self.guarded(loop):
+            for guard in access.guards:
+                limit = _limit(loop.variable, access, guard) if guard.upper else None
+                if limit is not None and self.is_costly(loop, access, guard):
+                    yield simplify(limit, self.facts)
+
+    def is_costly(self, loop: ir.For, access: ir.Access, guard: Guard) -> bool:
+        """Whether a guard tells elements apart that would be read together."""
+        strides, bits = self.program.parameter(access.parameter).strides, access.type.dtype.bits
+        is_aligned = all(divisor(stride, self.facts) * bits % VECTOR == 0 for stride in strides if stride != 1)
+        if not is_aligned and bits >= 32 and any(map(_is_dot, loop.body)):
+            return False  # each element is copied ahead by itself, mask or not
+        lanes = {lane.name: 0 for lane in access.lanes}
+        offset = sum((index * stride for index, stride in zip(access.indices, strides, strict=True)), start=const(0))
+        linear = offset.linear(lanes)
+        near = {name for name in lanes if linear is None or linear[0][name] == 1}
+        room = (guard.size - guard.index).subs(lanes)
+        return bool(near & guard.index.variables) and divisor(room, self.facts) * bits % VECTOR != 0
+
+
+def _is_repeatable(loop: ir.For) -> bool:
+    """Whether a loop is short in text, counts by one, and does nothing that is to be done in just one place."""
+    is_plain = all(
+        isinstance(o, ir.Constant | ir.Argument | ir.Index | ir.Load | ir.Store)
+        or (isinstance(o, ir.Apply) and o.results and not is_effect(o))
+        for o in loop.body
+    )
+    is_counted = not loop.bindings and loop.step == 1
+    # A number of rounds that is known may be unrolled: masks are then known, too.
+    is_open = not (loop.stop - loop.start).is_constant
+    return is_plain and is_counted and is_open and len(loop.body) <= MOST_OPERATIONS
+
+
+def _is_dot(operation: ir.Operation) -> bool:
+    return isinstance(operation, ir.Apply) and operation.function == "dot"
+
+
+def _limit(counter: str, access: ir.Access, guard: Guard) -> Expr | None:
+    """The least value of the counter for which `index < size` fails in some lane, where it grows with the counter."""
+    lanes = {lane.name: lane.count - 1 for lane in access.lanes}
+    linear = (guard.size - 1 - guard.index).linear((counter, *lanes))
+    if linear is None or not all(coefficient.is_constant for coefficient in linear[0].values()):
+        return None
+    coefficients, room = linear
+    if any(name in room.variables for name, _ in access.bindings):
+        return None  # not known before the loop
+    growth = -coefficients.pop(counter).constant
+    taken = sum(min(coefficients[name].constant, 0) * last for name, last in lanes.items())
+    return (room + taken) // growth + 1 if growth > 0 else None
+
+
+def _with_lanes(facts: Facts, access: ir.Access) -> Facts:
+    for lane in access.lanes:
+        facts = facts.bind(lane.name, 0, lane.count - 1)
+    return facts
+
+
+def _fresh(counter: str, facts: Facts) -> str:
+    """A name for a counter; the numbers that tracing ends names with do not start with 0."""
+    name = re.sub(r"_\d+$", "", counter)
+    return next(new for number in itertools.count() if (new := f"{name}_0{number}") not in facts.ranges)
+
+
+@dataclass
+class _Copy:
+    """A loop done again with another counter, whose range is among the facts, and without the guards that then hold."""
+
+    loop: ir.For
+    counter: str
+    facts: Facts
+    guarded: dict[ir.Operation, ir.Access]
+    values: dict[ir.Value, ir.Value] = field(default_factory=dict)
+
+    def done(self, end: Expr) -> ir.For:
+        loop = self.loop
+        arguments = tuple(map(self.new, loop.arguments))
+        body = tuple(map(self.operation, loop.body))
+        yields, results = tuple(map(self.value, loop.yields)), tuple(map(self.new, loop.results))
+        return replace(
+            loop, variable=self.counter, stop=end, arguments=arguments, body=body, yields=yields, results=results
+        )
+
+    def operation(self, operation: ir.Operation) -> ir.Operation:
+        match operation:
+            case ir.Constant(result=result) | ir.Argument(result=result):
+                return replace(operation, result=self.new(result))
+            case ir.Index(result=result, expr=e, bindings=bindings):
+                return replace(operation, result=self.new(result), expr=self.at(e), bindings=self.bound(bindings))
+            case ir.Load(result=result):
+                return replace(operation, access=self.access(operation), result=self.new(result))
+            case ir.Store(value=value):
+                return replace(operation, access=self.access(operation), value=self.value(value))
+            case ir.Apply(operands=operands, results=results):
+                operands = tuple(map(self.value, operands))
+                return replace(operation, operands=operands, results=tuple(map(self.new, results)))
+        raise AssertionError(f"{operation!r} is not to be repeated")
+
+    def access(self, operation: ir.Load | ir.Store) -> ir.Access:
+        access = self.guarded.get(operation, operation.access)
+        facts = _with_lanes(self.facts, access)
+        guards = (replace(guard, index=self.at(guard.index), size=self.at(guard.size)) for guard in access.guards)
+        return replace(
+            access,
+            indices=tuple(map(self.at, access.indices)),
+            guards=tuple(guard for guard in guards if not self.holds(guard, facts)),
+            bindings=self.bound(access.bindings),
+        )
+
+    def holds(self, guard: Guard, facts: Facts) -> bool:
+        if self.counter not in guard.index.variables | guard.size.variables:
+            return False  # or it would not be there
+        is_below = not guard.upper or is_nonnegative(guard.size - 1 - guard.index, facts)
+        return is_below and (not guard.lower or is_nonnegative(guard.index, facts))
+
+    def new(self, value: ir.Value) -> ir.Value:
+        self.values[value] = ir.Value(value.type, value.hint)
+        return self.values[value]
+
+    def value(self, value: ir.Value) -> ir.Value:
+        return self.values.get(value, value)
+
+    def bound(self, bindings: ir.Bindings) -> ir.Bindings:
+        return tuple((name, self.value(value)) for name, value in bindings)
+
+    def at(self, e: Expr) -> Expr:
+        return e.subs({self.loop.variable: var(self.counter)})
