@@ -19,6 +19,7 @@ from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import CompilationError, ResourceError
 from ninetoothed.runtime import binaries, cache, descriptors
 from ninetoothed.runtime.device import GPU
+from ninetoothed.runtime.recent import Text
 
 # Bytes that pointers are multiples of where they are known to be aligned.
 ALIGNMENT = 16
@@ -223,8 +224,7 @@ class Loaded:
         return cls(fresh, knobs.runtime, bool(compiled.emitted.descriptors))
 
     def __call__(self, programs: int, arguments: Sequence, stream: int) -> None:
-        runtime = self._runtime
-        enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
+        enter, leave = self._runtime.launch_enter_hook, self._runtime.launch_exit_hook
         # A hook is a function or None, or a chain of functions, which may be empty.
         if self._launch is None or getattr(enter, "calls", enter) or getattr(leave, "calls", leave):
             self._watched(programs, arguments, stream, _active(enter), _active(leave))
@@ -232,6 +232,19 @@ class Loaded:
             self._launch(programs, 1, 1, stream, *self._fixed, *arguments)
         else:
             self._launch(programs, 1, 1, stream, *self._fixed, arguments)
+
+    def write(self, text: Text, programs: str, arguments: Sequence[str], stream: str) -> None:
+        """Write the same out, which takes two fifths of the time."""
+        passed = "".join(f"{each}, " for each in arguments)
+        call = f"{text.name(self)}({programs}, ({passed}), {stream})"
+        if self._launch is None:
+            text.add(call)
+            return
+        runtime, fixed = text.name(self._runtime), text.name(self._fixed)
+        text.add(f"enter, leave = {runtime}.launch_enter_hook, {runtime}.launch_exit_hook")
+        text.add(f"if getattr(enter, 'calls', enter) or getattr(leave, 'calls', leave): {call}")
+        passed = passed if self._spread else f"({passed})"
+        text.add(f"else: {text.name(self._launch)}({programs}, 1, 1, {stream}, *{fixed}, {passed})")
 
     def _watched(self, programs: int, arguments: Sequence, stream: int, enter: Any, leave: Any) -> None:
         metadata = None

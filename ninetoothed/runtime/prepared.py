@@ -18,7 +18,7 @@ from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.runtime import descriptors, scratch
 from ninetoothed.runtime.arguments import Call, is_read_by_host
-from ninetoothed.runtime.compile import Compiled, compile_kernel
+from ninetoothed.runtime.compile import Compiled, Loaded, compile_kernel
 from ninetoothed.runtime.recent import Text
 from ninetoothed.runtime.task import PACKED_WARPS
 from ninetoothed.runtime.variants import Variant
@@ -79,7 +79,7 @@ class Launch:
     whose values are read here.
     """
 
-    kernel: Callable[[int, tuple, int], None]
+    kernel: Loaded | scratch.WithScratch
     programs: int
     order: list[int]
     pick: Callable[[list], tuple]
@@ -151,8 +151,7 @@ class Launch:
             ready = f"{text.name(self.table.known)}.get({addresses}) or {text.name(self.table.make)}({addresses})"
             passed[:count] = [f"*({ready})"]
         stream = f"{text.name(torch._C._cuda_getCurrentRawStream)}({text.name(self.device)})"
-        arguments = "".join(f"{each}, " for each in passed)
-        text.add(f"{text.name(self.kernel)}({text.name(self.programs)}, ({arguments}), {stream})")
+        self.kernel.write(text, text.name(self.programs), passed, stream)
         return "True"
 
 

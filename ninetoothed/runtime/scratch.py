@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 
 from ninetoothed.backends.triton import Emitted
+from ninetoothed.runtime.compile import Loaded
+from ninetoothed.runtime.recent import Text
 
 
-def attached(
-    kernel: Callable[[int, tuple, int], None], emitted: Emitted, integers: Mapping[str, int], device: int
-) -> Callable[[int, tuple, int], None]:
+def attached(kernel: Loaded, emitted: Emitted, integers: Mapping[str, int], device: int) -> Loaded | WithScratch:
     """The loaded kernel, which from now on brings the scratch among its arguments itself; as it is if it has none.
 
     integers: the values of the run-time sizes.
@@ -23,14 +23,14 @@ def attached(
     sizes = tuple((each.count.evaluate(integers) * each.dtype.bits // 8, each.is_zeroed) for each in emitted.scratch)
     sources = [argument.source for argument in emitted.arguments]
     after = len(sources) - 1 - max(sources.index(each.name) for each in emitted.scratch)
-    return _WithScratch(kernel, sizes, after, _pool(device))
+    return WithScratch(kernel, sizes, after, _pool(device))
 
 
 @dataclass(frozen=True)
-class _WithScratch:
+class WithScratch:
     """sizes: (bytes, whether they must be zeros) of each scratch argument; `after` other arguments follow them."""
 
-    kernel: Callable[[int, tuple, int], None]
+    kernel: Loaded
     sizes: tuple[tuple[int, bool], ...]
     after: int
     pool: Pool
@@ -39,6 +39,12 @@ class _WithScratch:
         cut = len(arguments) - self.after
         own = self.pool.addresses(stream, self.sizes)
         self.kernel(programs, (*arguments[:cut], *own, *arguments[cut:]), stream)
+
+    def write(self, text: Text, programs: str, arguments: list[str], stream: str) -> None:
+        """Write the same out; see `Loaded.write`."""
+        cut = len(arguments) - self.after
+        own = f"*{text.name(self.pool.addresses)}({stream}, {text.name(self.sizes)})"
+        self.kernel.write(text, programs, [*arguments[:cut], own, *arguments[cut:]], stream)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,19 @@
 """How loaded kernels are launched: past Triton's launcher where nobody watches, and through it otherwise."""
 
+import contextlib
+import dataclasses
 import types
 
 import pytest
+import torch
 
+import ninetoothed
+from ninetoothed import Symbol, Tensor
+from ninetoothed.backends.triton import Options, emit
+from ninetoothed.runtime import launch, prepared, recent, scratch
 from ninetoothed.runtime.compile import Loaded
+from ninetoothed.runtime.device import H200
+from ninetoothed_ops.kernels import addmm, mm
 
 
 class Launcher:
@@ -112,3 +121,67 @@ def test_hooks_are_passed_to_the_launcher(launcher):
         passed = reached.pop()
         assert passed[passed.index("metadata") + 1 :][:3] == expected
     assert loaded._kernel.run.calls == 1 + 3
+
+
+def scale_application(x, factor, z):
+    z = x * factor
+
+
+def scale():
+    tile = Symbol("BLOCK", constexpr=True)
+    return ninetoothed.make(
+        lambda x, factor, z: (x.tile((tile,)), factor, z.tile((tile,))),
+        scale_application,
+        (Tensor(1), Tensor(0), Tensor(1)),
+    )
+
+
+def halves(*shape):
+    return torch.empty(shape, dtype=torch.float16)
+
+
+def products(*shapes):
+    return tuple(halves(*shape) for shape in shapes)
+
+
+CALLS = {
+    "scalar": (scale(), (torch.zeros(1001), 0.5, torch.zeros(1001)), {"BLOCK": 64}, None),
+    "scalar on the host": (scale(), (torch.zeros(1001), torch.tensor(0.5), torch.zeros(1001)), {"BLOCK": 64}, None),
+    "descriptors": (mm.make(), products((4096, 512), (512, 1024), (4096, 1024)), {}, None),
+    "descriptors and scalars": (addmm.make(), (*products((512, 512)) * 3, 0.5, 2.0, halves(512, 512)), {}, None),
+    "scratch": (mm.make(), products((64, 4096), (4096, 64), (64, 64)), {}, Options(split=4)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("launcher", (Spread, Packed, Greedy))
+def test_what_is_written_out_launches_the_same(name, launcher, monkeypatch):
+    kernel, arguments, constants, options = CALLS[name]
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7, raising=False)
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(scratch, "_pool", lambda device: scratch.Pool(torch.device("cpu")))
+    definition = launch.launcher_of(kernel).definition
+    variant = launch.launcher_of(kernel).trace(arguments, constants, H200)
+    loaded, reached, settings = load(launcher)
+    loaded.ready = lambda position, described: (f"map {position} of {int(described.base)}", *described.shape)
+    emitted = emit(variant.program, options or prepared.options_of(definition, variant))
+    assert bool(emitted.scratch) == (name == "scratch") and bool(emitted.descriptors) == ("descriptors" in name)
+    compiled = types.SimpleNamespace(emitted=emitted, on=lambda index: loaded)
+    call = launch.Call(arguments, tuple(constants.items()))
+    place, variant = torch.device("cuda:0"), dataclasses.replace(variant, compiled=compiled)
+    found = prepared.Launch.of(definition, variant, call, variant.selection.values, place)
+
+    tensors = [isinstance(value, torch.Tensor) for value in arguments]
+    for _ in range(2):
+        found.run(arguments, [value.data_ptr() for value in arguments if isinstance(value, torch.Tensor)])
+        assert recent.unguarded(tensors, found)(arguments, ())
+        repeat = recent.guarded(arguments, call.constants, (), found)
+        assert repeat(arguments, call.constants) and not repeat(arguments, ("other",))
+        settings.launch_exit_hook = print  # Then through the launcher.
+        assert repeat(arguments, call.constants)
+        settings.launch_exit_hook = None
+        *launches, watched = (reached.pop(0) for _ in range(4))
+        assert launches[0] == launches[1] == launches[2] == tuple(None if v is print else v for v in watched)
+        assert len(launches[0][-1] if launcher is Packed else launches[0]) >= len(emitted.arguments)
