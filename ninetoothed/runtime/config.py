@@ -1,7 +1,7 @@
 """Which block sizes, warps and stages: a formula over a description of the GPU, without measuring anything.
 
 `candidates` ranks what fits; `choose` takes the first. What the user fixed (constexpr blocks, warps, stages) is obeyed.
-The choice sees sizes as classes only (the caller rounds them to powers of two), so that few variants exist.
+The choice sees sizes as classes only (the caller gives them `rounded`), so that few variants exist.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import CompilationError
+from ninetoothed.runtime import hopper
 from ninetoothed.runtime.attention import attentions
 from ninetoothed.runtime.device import GPU
 from ninetoothed.runtime.products import persistent, products
@@ -19,11 +20,17 @@ from ninetoothed.runtime.structure import Attention, Product, evaluate, structur
 from ninetoothed.runtime.task import Configuration, Task, power_above, power_below, sorted_blocks, within
 from ninetoothed.specialisation import Specialisation
 
-__all__ = ["Configuration", "candidates", "choose", "within"]
+__all__ = ["Configuration", "candidates", "choose", "rounded", "within"]
 
 # Elements of all rows that are done side by side.
 PACKED_LANES = 2048
 _WARPS = (1, 2, 4, 8, 16, 32)
+
+
+def rounded(size: int) -> int:
+    """The size that stands for its class: up to 1024 the next power of two, from there on the next quarter of one."""
+    quarter = max(power_below(max(size - 1, 1)) // 4, 1)
+    return -(-size // quarter) * quarter if size > 1024 else power_above(size) if size else 0
 
 
 def choose(
@@ -31,7 +38,7 @@ def choose(
 ) -> Configuration:
     """The configuration of a class of calls; `gpu` None means the CPU backend.
 
-    sizes: those of the parameters by name, rounded up to powers of two unless they are constexpr.
+    sizes: those of the parameters by name, `rounded` unless they are constexpr.
     Raises `CompilationError` for a `num_warps` or `num_stages` that no GPU has.
     """
     return candidates(definition, specialisation, sizes, gpu)[0]
@@ -45,6 +52,8 @@ def candidates(
     task = Task(definition, specialisation, sizes, structure(definition))
     if gpu is None:
         return (Configuration(sorted_blocks(task.on_cpu())),)
+    if isinstance(task.structure.kind, Product) and hopper.is_measured(task, gpu):
+        return tuple(hopper.products(task, gpu))
     if isinstance(task.structure.kind, Product):
         found = products(task, gpu)
     elif isinstance(task.structure.kind, Attention):

@@ -112,10 +112,10 @@ class Cache:
     def _configure(
         self, specialisation: Specialisation, values: Mapping[str, int], gpu
     ) -> tuple[tuple, config.Configuration]:
-        """The choice sees sizes rounded up to powers of two, so that it cannot tell apart calls of one class."""
+        """The choice sees sizes rounded up, so that it cannot tell apart calls of one class."""
         exact = dict(specialisation.constants)
         names = self._plan.sizes & values.keys()
-        sizes = {name: exact.get(name, specialise.next_power_of_two(values[name])) for name in names}
+        sizes = {name: exact.get(name, config.rounded(values[name])) for name in names}
         specialisation = replace(specialisation, dot_precision=torch.get_float32_matmul_precision())
         key = (specialisation, tuple(sorted(sizes.items())), gpu)
         if key not in self._configurations:

@@ -1,6 +1,7 @@
 """The choice of configurations: obeys the user, fits the GPU, is made of classes, and follows the rules of thumb."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ def chosen(kernel, *arguments, gpu=device.H200):
     call, place = launcher._checked(arguments, {})
     values = specialise.measure(launcher.plan, call)
     specialisation = specialise.specialise(launcher.plan, call, values, place)
-    sizes = {name: specialise.next_power_of_two(values[name]) for name in launcher.plan.sizes & values.keys()}
+    sizes = {name: config.rounded(values[name]) for name in launcher.plan.sizes & values.keys()}
     return config.candidates(kernel.definition, specialisation, sizes, gpu)
 
 
@@ -61,6 +62,74 @@ def test_large_products_of_halves_take_large_tiles():
 def test_small_products_keep_all_multiprocessors_busy():
     (m, n, _), _ = product(1024, 1024, 1024)
     assert (1024 // m) * (1024 // n) >= 0.9 * device.H200.multiprocessors
+
+
+def test_sizes_are_seen_as_classes():
+    sizes = (0, 1, 2, 3, 100, 1000, 1024, 1025, 1280, 1281, 2000, 2048, 2049, 3072, 14336, 2**20 + 1)
+    classes = (0, 1, 2, 4, 128, 1024, 1024, 1280, 1280, 1536, 2048, 2048, 2560, 3072, 14336, 2**20 + 2**18)
+    assert tuple(map(config.rounded, sizes)) == classes
+
+
+class TestProductsOfHalvesOnHopper:
+    def test_one_tile_for_each_multiprocessor_gets_a_deep_pipeline(self):
+        blocks, best = product(512, 4096, 4096)
+        assert blocks == (128, 128, 64) and (best.num_warps, best.split) == (4, 1) and best.num_stages >= 6
+
+    def test_two_tiles_for_each_run_side_by_side(self):
+        blocks, best = product(1024, 4096, 14336)
+        assert blocks == (128, 128, 64) and (best.num_warps, best.num_stages, best.programs) == (4, 3, 0)
+
+    def test_few_tiles_share_out_their_sums(self):
+        (m, n, k), best = product(512, 512, 8192)
+        tiles = (512 // m) * (512 // n)
+        assert best.split > 1 and device.H200.multiprocessors // 2 <= tiles * best.split <= device.H200.multiprocessors
+        assert 8192 // k >= 3 * best.split
+
+    def test_sums_of_few_steps_stay_whole(self):
+        assert product(512, 512, 512)[1].split == product(128, 128, 128)[1].split == 1
+
+    def test_as_many_programs_as_there_are_multiprocessors_take_tile_after_tile(self):
+        assert product(8192, 8192, 8192)[1].programs == device.H200.multiprocessors
+        assert product(2048, 2048, 2048)[1].programs == 0
+
+    def test_rows_of_odd_multiples_of_16_bytes_are_shared_out_singly(self):
+        matrices = (torch.empty(4104, 4104, dtype=torch.float16) for _ in range(3))
+        assert chosen(mm.make(), *matrices)[0].programs == 0
+
+    def test_short_sides_take_no_longer_tiles(self):
+        (m, n, _), _ = product(32, 4096, 4096)
+        assert m == 32 and n >= 64
+
+    def test_all_candidates_fit(self):
+        for m, n, k in itertools.product((1, 100, 4096), repeat=3):
+            arguments = tensor(m, k), tensor(k, n), tensor(m, n)
+            kind = structure(mm.make().definition).kind
+            for each in chosen(mm.make(), *arguments):
+                rows, columns, depth = (each.blocks[name] for name in (kind.rows, kind.columns, kind.depth))
+                stored = rows * columns if each.programs else 0
+                assert each.num_stages * (rows + columns) * depth * 2 + stored <= device.H200.shared_memory
+                assert rows * columns // (32 * each.num_warps) <= 128 and each.described
+                assert each.split == 1 or not each.programs
+
+    def test_what_the_user_gives_is_obeyed(self):
+        blocks = (Symbol("M", constexpr=True), Symbol("N", constexpr=True), block_size(32, 32))
+        sizes = {"num_warps": 8, "num_stages": 5}
+
+        def arrangement(input, other, output):
+            m, n, k = blocks
+            arranged = output.tile((m, n))
+            lhs = input.tile((m, k)).tile((1, -1)).expand((-1, arranged.shape[1]))
+            lhs.dtype = lhs.dtype.squeeze(0)
+            rhs = other.tile((k, n)).tile((-1, 1)).expand((arranged.shape[0], -1))
+            rhs.dtype = rhs.dtype.squeeze(1)
+            return lhs, rhs, arranged
+
+        kernel = ninetoothed.make(arrangement, mm.application, (Tensor(2), Tensor(2), Tensor(2)), **sizes)
+        arguments = tensor(4096, 4096), tensor(4096, 4096), tensor(4096, 4096)
+        launcher = launch.launcher_of(kernel)
+        variant = launcher.trace(arguments, {"M": 64, "N": 32}, device.H200)
+        best = variant.selection.configuration
+        assert (best.num_warps, best.num_stages) == (8, 5) and set(best.blocks.values()) == {32}
 
 
 def test_exact_products_of_floats_take_smaller_tiles():
@@ -148,6 +217,21 @@ def test_attention_fits_registers(gpu, width):
 def test_the_cpu_gets_few_programs():
     (best,) = chosen(mm.make(), tensor(512, 512), tensor(512, 512), tensor(512, 512), gpu=None)
     assert all(128 <= block <= 512 for block in best.blocks.values())
+
+
+def test_the_cpu_gets_no_tile_that_is_too_large():
+    def arrangement(x, y, blocks=tuple(block_size() for _ in range(3))):
+        return x.tile(blocks), y.tile(blocks)
+
+    def application(x, y):
+        y = x + 1
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(3), Tensor(3)))
+    x, y = (torch.zeros(256, 256, 256, dtype=torch.int8) for _ in range(2))
+    (best,) = chosen(kernel, x, y, gpu=None)
+    assert math.prod(best.blocks.values()) == 2**20
+    kernel(x, y)
+    assert bool((y == 1).all())
 
 
 def test_presets_describe_their_generation():
