@@ -9,7 +9,7 @@ from ninetoothed.frontend.calls import call
 from ninetoothed.frontend.cleanup import remove_dead
 from ninetoothed.frontend.context import Context, Interpreter
 from ninetoothed.frontend.expressions import evaluate
-from ninetoothed.frontend.shapes import ShapeMismatch
+from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import Cell
 from ninetoothed.ir import Parameter, Program
 from ninetoothed.specialisation import Specialisation
@@ -29,7 +29,7 @@ def trace(definition: KernelDefinition, specialisation: Specialisation) -> Progr
     arguments = tuple(_cell(context, i) for i in range(len(definition.parameters)))
     try:
         call(context, definition.application, arguments, {})
-    except ShapeMismatch as error:
+    except Mismatch as error:
         raise context.error(str(error)) from None
     except RecursionError:
         raise ApplicationError(f"kernel {definition.name!r}: the application is nested too deeply") from None

@@ -11,6 +11,8 @@ from ninetoothed.frontend.values import BoundMethod, LevelRef, SourceRef, TileRe
 from ninetoothed.ir import Value
 from ninetoothed.language import FUNCTIONS
 
+_MUTATORS = frozenset("append extend insert remove pop clear sort reverse".split())
+
 
 def attribute(context: Context, owner: Any, name: str) -> Any:
     """`owner.name` of a tile, a level, a source, or any Python object."""
@@ -24,6 +26,8 @@ def attribute(context: Context, owner: Any, name: str) -> Any:
         owner = context.builder.value(owner)
     if isinstance(owner, Value):
         return _value_attribute(context, owner, name)
+    if isinstance(owner, tuple) and name in _MUTATORS:
+        raise context.error(f"a list has no {name!r} here: it is what it was made of; write `[*items, item]`, say")
     try:
         return getattr(owner, name)
     except AttributeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +28,19 @@ def number_type(number) -> DType:
     if isinstance(number, int):
         return dtypes.int32 if -(2**31) <= number < 2**31 else dtypes.int64
     return dtypes.float32
+
+
+def holds(dtype: DType, number) -> bool:
+    """Whether a number is within the range of a type."""
+    return not dtype.is_integer or (math.isfinite(number) and dtype.range[0] <= number <= dtype.range[1])
+
+
+def _wrapped(number, dtype: DType):
+    """A number as a conversion to a type gives it: integers wrap."""
+    if not dtype.is_integer:
+        return number
+    low, high = dtype.range
+    return (int(number) - low) % (high - low + 1) + low
 
 
 class Builder:
@@ -88,6 +102,10 @@ class Builder:
 
     def constant(self, number, dtype: DType | None = None) -> Value:
         dtype = dtype or number_type(number)
+        if not holds(dtype, number):
+            raise shapes.Mismatch(
+                f"{number} is out of range for {dtype}; convert what it meets to a wider type with `.to`"
+            )
         number = float(number) if dtype.is_floating else bool(number) if dtype == dtypes.int1 else int(number)
         result = Value(TileType(dtype))
         self.emit(Constant(result, number, location=self.location))
@@ -137,7 +155,7 @@ class Builder:
             return value
         producer = self.producer(value)
         if isinstance(producer, Constant) and not (producer.result.type.dtype.is_floating and dtype.is_integer):
-            return self.constant(producer.value, dtype)
+            return self.constant(_wrapped(producer.value, dtype), dtype)
         return self.apply("cast", (value,), shapes.with_dtype(value.type, dtype))
 
     def to_float(self, value: Value) -> Value:
@@ -224,7 +242,10 @@ class Builder:
                 return self.move(pointer, offset if function == "add" else self.binary("mul", offset, -1))
         common = self.common_type(lhs, rhs)
         if function in COMPARISONS:
-            return self.elementwise(function, lhs, rhs, result=dtypes.int1)
+            for number in (lhs, rhs):
+                if isinstance(number, int) and not holds(common, number):
+                    common = dtypes.promote(common, number_type(number))
+            return self.elementwise(function, lhs, rhs, dtype=common, result=dtypes.int1)
         if function == "truediv":
             computed = common if common in (dtypes.float32, dtypes.float64) else dtypes.float32
             return self.elementwise(function, lhs, rhs, dtype=computed)
@@ -236,12 +257,17 @@ class Builder:
 
     def move(self, pointer: Value, offset) -> Value:
         """A pointer, `offset` elements further on."""
-        pointer, offset = self.broadcast(pointer, self.value(offset))
+        offset = self.value(offset)
+        if offset.type.dtype.is_floating:
+            raise shapes.Mismatch(f"pointers are moved by whole numbers of elements, not by {offset.type.dtype}")
+        pointer, offset = self.broadcast(pointer, offset)
         return self.apply("add", (pointer, offset), pointer.type)
 
     def _divide(self, function: str, lhs, rhs, common: DType) -> Value:
         if common == dtypes.int1:
             common = dtypes.int32
+        if common.is_integer and isinstance(rhs, int) and rhs == 0:
+            raise shapes.Mismatch("integers are divided by zero")
         if common.is_half:
             return self.cast(self.elementwise(function, lhs, rhs, dtype=dtypes.float32), common)
         nonnegative = common.kind == "uint" or (self.is_nonnegative(lhs) and self.is_nonnegative(rhs))

@@ -198,6 +198,14 @@ def _max(context, *operands, name):
     return extremum(context, name, operands)
 
 
+def _sum(context, items, start=0):
+    if not isinstance(items, tuple | list | range):
+        raise context.error("`sum` adds up a Python sequence; use `ntl.sum` to reduce a tile")
+    for item in items:
+        start = binary(context, "add", start, item)
+    return start
+
+
 def _convert(context, value, *, python):
     value = operand(context, value)
     if not is_dynamic(value):
@@ -211,6 +219,8 @@ def _round(context, value, digits=None):
     value = operand(context, value)
     if not is_dynamic(value):
         return round(value) if digits is None else round(value, digits)
+    if digits is not None:
+        raise context.error("`round` of a tile rounds to whole numbers; scale it before and after for others")
     return libdevice(context, value, name="rint")
 
 
@@ -230,6 +240,7 @@ def _isinstance(context, value, kinds):
 PYTHON = {
     builtins.max: partial(_max, name="maximum"),
     builtins.min: partial(_max, name="minimum"),
+    builtins.sum: _sum,
     builtins.abs: absolute,
     builtins.float: partial(_convert, python=float),
     builtins.int: partial(_convert, python=int),

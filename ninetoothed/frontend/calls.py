@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import types
 from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.dtypes import DType
+from ninetoothed.errors import ApplicationError
+from ninetoothed.expr import Expr
 from ninetoothed.frontend import builtins, functions, memory
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.operators import integer, is_dynamic, operand
@@ -77,8 +80,16 @@ def call(context: Context, callee: Any, args: tuple, kwargs: dict, frame: Frame 
     except TypeError:
         python = None
     if python is not None:
-        return python(context, *plain, **named)
+        return _builtin(context, callee, python, plain, named)
     return _python(context, callee, args, kwargs, plain, named)
+
+
+def _builtin(context: Context, callee: Any, python: Any, plain: tuple, named: dict) -> Any:
+    try:
+        inspect.signature(python).bind(context, *plain, **named)
+    except TypeError as error:
+        raise context.error(f"`{name_of(callee)}` in an application: {error}") from None
+    return python(context, *plain, **named)
 
 
 def _python(context: Context, callee: Any, args, kwargs, plain, named) -> Any:
@@ -88,8 +99,7 @@ def _python(context: Context, callee: Any, args, kwargs, plain, named) -> Any:
         return _inline(context, function, args, kwargs)
     if not callable(callee):
         raise context.error(f"{shown(callee)} cannot be called")
-    dynamic = [a for a in (*plain, *named.values()) if is_dynamic(operand(context, a))]
-    if dynamic:
+    if any(_is_of_the_kernel(argument) for argument in (*plain, *named.values())):
         raise context.error(
             f"{name_of(callee)!r} is not a function of the language and cannot run on tiles; use `ninetoothed.language`"
             " or write it as a plain Python function"
@@ -100,6 +110,14 @@ def _python(context: Context, callee: Any, args, kwargs, plain, named) -> Any:
         raise context.error(
             f"calling {name_of(callee)!r} when compiling failed: {type(error).__name__}: {error}"
         ) from error
+
+
+def _is_of_the_kernel(value: Any) -> bool:
+    """Whether Python cannot work on a value: a tile, what the application defines, or something that holds such."""
+    if isinstance(value, tuple | list | dict):
+        return any(map(_is_of_the_kernel, value.values() if isinstance(value, dict) else value))
+    is_number = isinstance(value, Expr) and value.is_constant
+    return not is_number and (is_dynamic(value) or isinstance(value, LocalFunction | BoundMethod | SourceRef))
 
 
 def _is_foreign(function: types.FunctionType) -> bool:
@@ -220,7 +238,10 @@ def _breakpoint(context: Context, frame: Frame) -> None:
 
 
 def _inline(context: Context, function: types.FunctionType, args: tuple, kwargs: dict) -> Any:
-    parsed = parse(function)
+    try:
+        parsed = parse(function)
+    except ApplicationError as error:
+        raise context.error(error.msg) from None
     defaults = function.__defaults__ or ()
     frame = Frame(parsed, depth=len(context.journals))
     return _run(context, frame, parsed.tree, parsed.name, args, kwargs, defaults, function.__kwdefaults__ or {})
@@ -228,7 +249,9 @@ def _inline(context: Context, function: types.FunctionType, args: tuple, kwargs:
 
 def _inline_local(context: Context, function: LocalFunction, args: tuple, kwargs: dict) -> Any:
     frame = Frame(function.parsed, parent=function.frame, depth=len(context.journals))
-    return _run(context, frame, function.tree, function.name, args, kwargs, function.defaults, {})
+    return _run(
+        context, frame, function.tree, function.name, args, kwargs, function.defaults, function.keyword_defaults
+    )
 
 
 def _run(context: Context, frame: Frame, tree, name: str, args, kwargs, defaults, keyword_defaults) -> Any:

@@ -126,6 +126,8 @@ def while_(context: Context, frame: Frame, node: ast.While) -> None:
         return before, condition
 
     types, initial, arguments, operations, yields, (before, condition), journal = loop(context, body)
+    if isinstance(context.builder.producer(condition), ir.Constant):
+        raise context.error("this loop never ends: nothing in it changes what its condition depends on", location)
     results = finish(context, types, journal, operations, before)
     context.builder.emit(
         ir.While(

@@ -11,7 +11,7 @@ from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.functions import as_dtype, axis_of, exact, tile
 from ninetoothed.frontend.lanes import edges, extents, mask as mask_of
 from ninetoothed.frontend.operators import is_dynamic, operand, truth
-from ninetoothed.frontend.reductions import reduced_type
+from ninetoothed.frontend.reductions import check_padding, reduced_type
 from ninetoothed.frontend.shapes import extents_of, with_dtype
 from ninetoothed.frontend.values import Text, name_of
 from ninetoothed.ir import TileType, Value
@@ -90,6 +90,8 @@ def random(context, seed, offset, n_rounds=10, *, name):
 def reduce(context, input, axis, combine_fn, keep_dims=False):
     values = _tiles(context, input)
     axis = None if axis is None else axis_of(context, values[0], axis)
+    for value in values:
+        check_padding(context, "reduce", value, axis)
     combine = combining(context, combine_fn, values)
     types = tuple(
         with_dtype(reduced_type(context, value.type, axis, keep_dims), result.type.dtype)
@@ -102,6 +104,8 @@ def reduce(context, input, axis, combine_fn, keep_dims=False):
 def associative_scan(context, input, axis, combine_fn, reverse=False):
     values = _tiles(context, input)
     axis = axis_of(context, values[0], axis)
+    for value in values if reverse else ():
+        check_padding(context, "associative_scan", value, axis)
     combine = combining(context, combine_fn, values)
     types = tuple(value.type for value in values)
     return context.builder.apply("associative_scan", values, *types, axis=axis, reverse=bool(reverse), combine=combine)

@@ -15,13 +15,15 @@ from ninetoothed.frontend.operators import (
     BINARY,
     binary,
     is_dynamic,
+    is_number,
     logical,
     operand,
     truth,
     unary,
 )
-from ninetoothed.frontend.values import Cell, Frame, LocalFunction, Text
+from ninetoothed.frontend.values import Cell, Frame, LocalFunction, Text, shown
 from ninetoothed.frontend.variables import iterate, outside, read, snapshot
+from ninetoothed.ir import Value
 
 
 def evaluate(context: Context, frame: Frame, node: ast.expr) -> Any:
@@ -107,7 +109,7 @@ def compare(context: Context, op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
         )
         return same == isinstance(op, ast.Is)
     if isinstance(op, ast.In | ast.NotIn):
-        if is_dynamic(lhs):
+        if is_dynamic(operand(context, lhs)) or is_dynamic(rhs):
             raise context.error("`in` needs values that are known when compiling")
         return (lhs in rhs) == isinstance(op, ast.In)
     if isinstance(lhs, DType) and _is_dtype(rhs):
@@ -124,7 +126,17 @@ def _conditional(context, frame, node):
     if not is_dynamic(condition):
         return evaluate(context, frame, node.body if condition else node.orelse)
     chosen = evaluate(context, frame, node.body), evaluate(context, frame, node.orelse)
-    return functions.where(context, truth(context, condition), *chosen)
+    return _chosen(context, truth(context, condition), *chosen)
+
+
+def _chosen(context: Context, condition: Value, then: Any, otherwise: Any) -> Any:
+    """One of two values at run time; of tuples item by item."""
+    if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
+        return tuple(_chosen(context, condition, *pair) for pair in zip(then, otherwise, strict=True))
+    for side in (then, otherwise):
+        if not is_dynamic(side) and not is_number(side):
+            raise context.error(f"{shown(side)} cannot be chosen at run time; only tiles and numbers can")
+    return functions.where(context, condition, then, otherwise)
 
 
 def _tuple(context, frame, node):
@@ -190,8 +202,19 @@ def _text(context, frame, node):
 
 
 def _lambda(context, frame, node):
-    defaults = tuple(evaluate(context, frame, default) for default in node.args.defaults)
-    return LocalFunction(node, frame, frame.parsed, "lambda", defaults)
+    return local_function(context, frame, node, "lambda")
+
+
+def local_function(context: Context, frame: Frame, node: ast.Lambda | ast.FunctionDef, name: str) -> LocalFunction:
+    """A function that the application defines, with its defaults as they are now."""
+    spec = node.args
+    defaults = tuple(evaluate(context, frame, default) for default in spec.defaults)
+    named = {
+        argument.arg: evaluate(context, frame, default)
+        for argument, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+        if default is not None
+    }
+    return LocalFunction(node, frame, frame.parsed, name, defaults, named)
 
 
 def _named(context, frame, node):

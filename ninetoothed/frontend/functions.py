@@ -79,6 +79,9 @@ def axis_of(context: Context, value: Value, axis: Any) -> int:
 def arange(context, start, end):
     start, end = _known(context, start, "`arange`"), _known(context, end, "`arange`")
     start, end = (0, start) if end is None else (start, end)
+    for bound in (start, end):
+        if isinstance(bound, float):
+            raise context.error(f"`arange` counts whole numbers, and is given {bound}")
     extent = shapes.extent(as_expr(end) - as_expr(start), context.facts)
     variable = lane(context, 0, extent.lanes)
     return context.builder.index(as_expr(start) + var(variable.name), (variable,), tile_type(dtypes.int32, (extent,)))
@@ -108,7 +111,7 @@ def cast(context, input, dtype, fp_downcast_rounding=None, bitcast=False):
                 f"bitcast needs equal widths: {input.type.dtype} has {input.type.dtype.bits} bits, {dtype} {dtype.bits}"
             )
         return context.builder.apply("bitcast", (input,), with_dtype(input.type, dtype))
-    return context.builder.value(input, dtype)
+    return context.builder.cast(context.builder.value(input), dtype)
 
 
 # -- shapes ----------------------------------------------------------------------------------------
@@ -126,6 +129,8 @@ def expand_dims(context, input, axis):
     input = tile(context, input)
     for a in sorted(axis if isinstance(axis, tuple | list) else (axis,)):
         rank = len(input.type.shape) + 1
+        if not isinstance(a, int) or not -rank <= a < rank:
+            raise context.error(f"axis {a!r} is out of range for a tile that is to have {rank} dimensions")
         a = a % rank
         extents = list(extents_of(input.type))
         extents.insert(a, shapes.ONE)
@@ -140,6 +145,8 @@ def reshape(context, input, shape):
     input = tile(context, input)
     shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     shape = [_known(context, size, "a shape") for size in shape]
+    if shape.count(-1) > 1:
+        raise context.error(f"{tuple(shape)} leaves more than one size open; give all but one")
     if -1 in shape:
         known = math.prod(size for size in shape if size != -1)
         sizes = [e.size.constant if e.size.is_constant else e.lanes for e in extents_of(input.type)]
@@ -230,6 +237,8 @@ def flip(context, x, dim=None):
 def gather(context, src, index, axis):
     src, index = tile(context, src), tile(context, index)
     axis = axis_of(context, src, axis)
+    if not index.type.dtype.is_integer:
+        raise context.error(f"an index must be an integer, not {index.type.dtype}; convert it with `.to(ntl.int32)`")
     return context.builder.apply("gather", (src, index), with_dtype(index.type, src.type.dtype), axis=axis)
 
 

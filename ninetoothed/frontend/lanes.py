@@ -119,3 +119,28 @@ def _of_load(context: Context, access: ir.Access) -> tuple[Edge, ...]:
     type = with_dtype(access.type, context.builder.index_type)
     indices = (context.builder.index(guard.index, access.lanes, type) for guard in access.guards)
     return tuple(Edge(i, g.size, g.lower, g.upper) for i, g in zip(indices, access.guards, strict=True))
+
+
+def is_read(context: Context, value: Value, known: dict[Value, bool] | None = None) -> bool:
+    """Whether a value depends on something loaded, so that lanes beyond its extent hold what `other` makes of them."""
+    known = {} if known is None else known
+    if value not in known:
+        known[value] = False  # what a loop carries depends on itself, too
+        known[value] = _depends_on_memory(context, value, known)
+    return known[value]
+
+
+def _depends_on_memory(context: Context, value: Value, known: dict[Value, bool]) -> bool:
+    match context.builder.producer(value):
+        case None | ir.Load() | Apply(function="load_pointer"):
+            return True
+        case Apply(operands=operands):
+            return any(is_read(context, operand, known) for operand in operands)
+        case ir.For() | ir.While() as loop:
+            known.update(dict.fromkeys(loop.arguments, False))
+            position = loop.results.index(value)
+            return any(is_read(context, each[position], known) for each in (loop.initial, loop.yields))
+        case ir.If() as branch:
+            position = branch.results.index(value)
+            return any(is_read(context, each[position], known) for each in (branch.then_yields, branch.else_yields))
+    return False

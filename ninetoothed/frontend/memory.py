@@ -11,6 +11,7 @@ from ninetoothed.dtypes import PointerType
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import Expr, const, is_nonnegative, var
 from ninetoothed.frontend import shapes
+from ninetoothed.frontend.builder import holds
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.lanes import edges, lane, place
 from ninetoothed.frontend.values import SourceRef, TileRef
@@ -174,12 +175,16 @@ def store(context: Context, ref: TileRef, operand, indices=None) -> Value:
 
 
 def _write(context: Context, place: Access, operand) -> Value:
-    builder = context.builder
+    builder, dtype = context.builder, place.type.dtype
+    if isinstance(operand, int) and not holds(dtype, operand):
+        raise context.error(f"cannot store {operand} to {place.parameter!r}, whose elements are {dtype}")
+    if isinstance(operand, Value) and isinstance(operand.type.dtype, PointerType):
+        raise context.error(f"cannot store a pointer to {place.parameter!r}; `ntl.load` reads what it points to")
     try:
         value = builder.broadcast_to(builder.value(operand), shapes.extents_of(place.type))
-    except shapes.ShapeMismatch as error:
+    except shapes.Mismatch as error:
         raise context.error(f"cannot store to {place.parameter!r}: {error}") from None
-    builder.emit(ir.Store(place, builder.cast(value, place.type.dtype), location=builder.location))
+    builder.emit(ir.Store(place, builder.cast(value, dtype), location=builder.location))
     context.loads = {key: value for key, value in context.loads.items() if key[0] == "scalar"}
     return value
 

@@ -11,7 +11,7 @@ from ninetoothed.expr import Expr, const, is_nonnegative, maximum, minimum, simp
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.values import TileRef, shown
-from ninetoothed.ir import Apply, Value
+from ninetoothed.ir import Value
 
 # Syntax -> (primitive, Python's own meaning)
 BINARY = {
@@ -62,7 +62,10 @@ def binary(context: Context, name: str, lhs: Any, rhs: Any) -> Any:
     """`lhs name rhs`, folded as far as it is known when compiling."""
     lhs, rhs = operand(context, lhs), operand(context, rhs)
     if not is_dynamic(lhs) and not is_dynamic(rhs):
-        return _PYTHON[name](lhs, rhs)
+        try:
+            return _PYTHON[name](lhs, rhs)
+        except TypeError:
+            raise context.error(f"{shown(lhs)} and {shown(rhs)} cannot be combined by {name!r}") from None
     for side in (lhs, rhs):
         if not is_dynamic(side) and not is_number(side):
             if name in ("eq", "ne"):
@@ -149,7 +152,22 @@ def power(context: Context, base: Any, exponent: Any) -> Value:
         return result if result is not None else ones_like(context, builder.value(base))
     if exponent == 0.5:
         return builder.floating("sqrt", base)
+    if not builder.common_type(base, exponent).is_floating and not isinstance(exponent, int):
+        return _integer_power(context, base, exponent)
     return builder.floating("pow", base, exponent)
+
+
+def _integer_power(context: Context, base: Any, exponent: Any) -> Value:
+    """By squaring, bit by bit of an exponent from 0 to 63; beyond, every power but those of 0, 1 and -1 overflows."""
+    builder = context.builder
+    dtype = dtypes.promote(builder.common_type(base, exponent), dtypes.int32)
+    square, exponent = builder.broadcast(builder.value(base, dtype), builder.value(exponent, dtype))
+    result = ones_like(context, square)
+    for bit in range(6):
+        is_set = builder.binary("ne", builder.binary("and", exponent, 1 << bit), 0)
+        factor = builder.apply("where", (is_set, square, ones_like(context, square)), square.type)
+        result, square = builder.binary("mul", result, factor), builder.binary("mul", square, square)
+    return result
 
 
 def ones_like(context: Context, value: Value) -> Value:
@@ -235,16 +253,3 @@ def integer(context: Context, value: Any, what: str) -> Expr | int:
         raise context.error(f"{what} must be an integer, not {value.type.dtype}; convert it with `.to(ntl.int32)`")
     expr = context.builder.expr_of(value)
     return expr.constant if expr.is_constant else expr
-
-
-def comes_from_memory(context: Context, value: Value, seen: dict | None = None) -> bool:
-    """Whether a value depends on something loaded, so that lanes beyond its extent hold what `other` makes of them."""
-    producer = context.builder.producer(value)
-    match producer:
-        case Apply(function="load_pointer"):
-            return True
-        case Apply(operands=operands):
-            return any(comes_from_memory(context, value) for value in operands)
-        case None:
-            return True
-    return not hasattr(producer, "value") and not hasattr(producer, "expr")

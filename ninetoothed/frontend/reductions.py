@@ -8,8 +8,8 @@ from ninetoothed.expr import Expr, const, is_nonnegative, simplify
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.functions import _known, as_dtype, axis_of, exact, reshape, tile, where
-from ninetoothed.frontend.lanes import along, inside
-from ninetoothed.frontend.operators import binary, comes_from_memory
+from ninetoothed.frontend.lanes import along, inside, is_read
+from ninetoothed.frontend.operators import binary
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import TileType, Value
 
@@ -77,12 +77,20 @@ def _identity(name: str, dtype: DType):
 
 def fill_padding(context: Context, input: Value, axis: int | None, identity) -> Value:
     """A tile made without memory (`arange`, `full`) has nothing to read as `other`: its padding must not count."""
-    if comes_from_memory(context, input):
+    if is_read(context, input):
         return input
     for d, e in enumerate(extents_of(input.type)):
         if (axis is None or d == axis) and not e.is_full:
             input = where(context, inside(context, input.type, d), input, identity)
     return input
+
+
+def check_padding(context: Context, name: str, input: Value, axis: int | None) -> None:
+    """The same for what has no element that does not count."""
+    if not is_read(context, input) and any(
+        not e.is_full for d, e in enumerate(extents_of(input.type)) if axis in (None, d)
+    ):
+        exact(context, name, input)
 
 
 def extremum_along(context, name, input, axis, return_indices, tie_break_left, keep_dims):
@@ -107,6 +115,8 @@ def scan(context, name, input, axis=0, reverse=False):
     own = dtypes.int32 if input.type.dtype.bits < 32 and not input.type.dtype.is_floating else input.type.dtype
     input = builder.cast(input, dtypes.float32 if own.is_half else own)
     axis = axis_of(context, input, axis)
+    if reverse:
+        input = fill_padding(context, input, axis, 0 if name == "cumsum" else 1)
     return builder.cast(builder.apply(name, (input,), input.type, axis=axis, reverse=bool(reverse)), own)
 
 
@@ -132,6 +142,7 @@ def topk(context, x, k, dim=None):
 def histogram(context, input, num_bins):
     input = tile(context, input)
     extent = shapes.extent(_known(context, num_bins, "`num_bins`"), context.facts)
+    check_padding(context, "histogram", input, 0)
     return context.builder.apply("histogram", (input,), tile_type(dtypes.int32, (extent,)), num_bins=extent.lanes)
 
 

@@ -12,7 +12,11 @@ from ninetoothed.ir import TileType
 MAX_TILE_ELEMENTS = 2**20
 
 
-class ShapeMismatch(Exception):
+class Mismatch(Exception):
+    """What does not fit together, told without its place."""
+
+
+class ShapeMismatch(Mismatch):
     """Two shapes that do not fit, or an extent that is not known when compiling."""
 
 
@@ -39,7 +43,11 @@ def next_power_of_two(n: int) -> int:
 
 def extent(size, facts: Facts) -> Extent:
     """The extent of a dimension of `size` elements; its bound must be known when compiling."""
+    if not isinstance(size, Expr) and (isinstance(size, bool) or not hasattr(size, "__index__")):
+        raise ShapeMismatch(f"a tile's extent is a whole number, not {size!r}")
     size = simplify(as_expr(size), facts)
+    if size.is_constant and size.constant < 0:
+        raise ShapeMismatch(f"a tile cannot have {size} elements along a dimension")
     upper = size.constant if size.is_constant else bounds(size, facts)[1]
     if upper is None:
         raise ShapeMismatch(

@@ -11,11 +11,11 @@ from ninetoothed.frontend import control, memory
 from ninetoothed.frontend.carried import in_runtime_branch, write
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.effects import device_assert
-from ninetoothed.frontend.expressions import apply, evaluate, evaluate_indices
+from ninetoothed.frontend.expressions import apply, evaluate, evaluate_indices, local_function
 from ninetoothed.frontend.indexing import index, innermost_indices, is_elementwise, source_indices
 from ninetoothed.frontend.operators import is_dynamic, is_number, operand
-from ninetoothed.frontend.shapes import ShapeMismatch
-from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, LocalFunction, SourceRef, TileRef, shown
+from ninetoothed.frontend.shapes import Mismatch
+from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, SourceRef, TileRef, shown
 from ninetoothed.frontend.variables import iterate, read, snapshot
 
 
@@ -44,11 +44,11 @@ def execute(context: Context, frame: Frame, statement: ast.stmt) -> Returned | N
         raise context.error(f"an application may not use {_describe(statement)}", location)
     try:
         return rule(context, frame, statement)
-    except ShapeMismatch as error:
+    except Mismatch as error:
         raise context.error(str(error)) from None
     except NineToothedError:
         raise
-    except (TypeError, ValueError, ZeroDivisionError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, ImportError) as error:
         raise context.error(f"{type(error).__name__}: {error}") from error
 
 
@@ -61,6 +61,7 @@ def _describe(statement: ast.stmt) -> str:
         ast.Raise: "`raise`: use `ntl.device_assert` or `ntl.static_assert`",
         ast.Delete: "`del`",
         ast.Global: "`global`",
+        ast.Nonlocal: "`nonlocal`: return the value, and assign it where the function is called",
         ast.ClassDef: "class definitions",
         ast.AsyncFunctionDef: "`async` functions",
         ast.Match: "`match`",
@@ -90,14 +91,9 @@ def _augmented(context, frame, statement):
         return assign(context, frame, target, value)
     if not isinstance(target, ast.Subscript):
         raise context.error("only names and elements can be assigned")
-    owner = evaluate(context, frame, target.value)
+    owner = _owner(context, frame, target.value)
     indices = evaluate_indices(context, frame, target.slice)
-    value = apply(
-        context,
-        statement.op,
-        index(context, owner, indices),
-        evaluate(context, frame, statement.value),
-    )
+    value = apply(context, statement.op, index(context, owner, indices), evaluate(context, frame, statement.value))
     return store_element(context, owner, indices, value)
 
 
@@ -115,10 +111,20 @@ def assign(context: Context, frame: Frame, target: ast.expr, value: Any) -> None
     elif isinstance(target, ast.Tuple | ast.List):
         _unpack(context, frame, target, value)
     elif isinstance(target, ast.Subscript):
-        owner = evaluate(context, frame, target.value)
+        owner = _owner(context, frame, target.value)
         store_element(context, owner, evaluate_indices(context, frame, target.slice), value)
     else:
         raise context.error("only names and elements can be assigned")
+
+
+def _owner(context: Context, frame: Frame, node: ast.expr) -> Any:
+    """What holds an element that is assigned: of a parameter its tile, which is in memory alone from then on."""
+    cell = frame.find(node.id) if isinstance(node, ast.Name) else None
+    if cell is None or cell.tile is None:
+        return evaluate(context, frame, node)
+    if cell.value is not None:
+        write(context, cell, None)
+    return cell.tile
 
 
 def _unpack(context, frame, target, value):
@@ -188,8 +194,9 @@ def _pass(context, frame, statement):
 
 
 def _function(context, frame, statement):
-    defaults = tuple(evaluate(context, frame, default) for default in statement.args.defaults)
-    assign_name(context, frame, statement.name, LocalFunction(statement, frame, frame.parsed, statement.name, defaults))
+    if statement.decorator_list:
+        raise context.error("a function inside an application has no decorators: it is inlined as it is written")
+    assign_name(context, frame, statement.name, local_function(context, frame, statement, statement.name))
 
 
 def _assert(context, frame, statement):

@@ -86,6 +86,7 @@ class LocalFunction:
     parsed: Any
     name: str
     defaults: tuple = ()
+    keyword_defaults: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

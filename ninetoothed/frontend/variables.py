@@ -8,7 +8,7 @@ from ninetoothed.frontend import memory
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.indexing import index
 from ninetoothed.frontend.operators import is_dynamic
-from ninetoothed.frontend.values import UNDEFINED, Cell, TileRef
+from ninetoothed.frontend.values import UNDEFINED, Cell, TileRef, shown
 from ninetoothed.symbol import Symbol
 
 
@@ -51,4 +51,7 @@ def iterate(context: Context, value: Any) -> list:
         return [index(context, value, (i,)) for i in range(length.constant)]
     if is_dynamic(value):
         raise context.error("a computed tile cannot be unpacked or iterated over; index or `split` it")
-    return [outside(context, item) for item in value]
+    try:
+        return [outside(context, item) for item in value]
+    except TypeError:
+        raise context.error(f"{shown(value)} cannot be unpacked or iterated over") from None

@@ -144,6 +144,17 @@ def test_closures_over_numbers_enums_types_and_modules():
     torch.testing.assert_close(run(application, x), torch.exp(x) * 7.5 * math.pi)
 
 
+def test_keyword_defaults_and_sums_of_sequences():
+    def application(x, y):
+        def scaled(value, *, by=2, plus):
+            return value * by + plus
+
+        y = sum([scaled(x, plus=i) for i in range(3)], start=x) + sum((1, 2))
+
+    x = randn(70)
+    torch.testing.assert_close(run(application, x), x * 7 + 6)
+
+
 def test_constexpr_scalars_choose_branches():
     def application(x, y, mode, flag):
         if mode == Mode.DOUBLE and flag:
@@ -255,6 +266,22 @@ def test_stores_to_elements_of_the_innermost_level():
     ninetoothed.make(squeezed, application, (Tensor(2), Tensor(2)))(x, y)
     five = torch.full((7,), 5.0, device=DEVICE)
     torch.testing.assert_close(y, torch.stack((x.sum(1), x.max(1).values, five, five), 1))
+
+
+def test_an_element_may_be_assigned_after_the_tile():
+    def application(x, y, z):
+        y = x
+        y[0] = 5.0
+        y[1] += 1
+        z = y * 2
+        y += 1
+
+    x, y, z = randn(8), nans(8), nans(8)
+    make(application, 1, 1, 1)(x, y, z, BLOCK_SIZE=8)
+    expected = x.clone()
+    expected[0], expected[1] = 5, x[1] + 1
+    torch.testing.assert_close(z, expected * 2)
+    torch.testing.assert_close(y, expected + 1)
 
 
 # -- control flow ----------------------------------------------------------------------------------------------------
@@ -378,6 +405,16 @@ def test_a_runtime_if_assigns_parameters_in_one_branch():
     torch.testing.assert_close(run(application, x.flatten(), block=16).view(8, 16), expected)
 
 
+def test_a_conditional_expression_of_tuples():
+    def application(x, y):
+        a, (b, _) = (x, (x + 1, 0)) if ntl.sum(x) > 0 else (-x, (x, 1))
+        y = a * b
+
+    x = randn(4, 32)
+    expected = torch.where(x.sum(1, keepdim=True) > 0, x * (x + 1), -x * x)
+    torch.testing.assert_close(run(application, x.flatten(), block=32).view(4, 32), expected)
+
+
 def test_boolean_operators_on_tiles():
     def application(x, y):
         y = ntl.where((x > 0 and not x > 1) or x == -1, 1.0, 0.0)
@@ -425,6 +462,28 @@ def test_functions_take_every_float(name, dtype):
     expected = getattr(torch, name)(x.double())
     tolerance = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 1e-5, torch.float64: 1e-12}[dtype]
     torch.testing.assert_close(run(application, x).double(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_integer_powers_are_exact():
+    def application(x, y, z):
+        z = x**y + 2**y
+
+    x = torch.tensor([3, -3, 7, -1, 0, 0], device=DEVICE)
+    y = torch.tensor([30, 31, 20, 63, 0, 5], device=DEVICE)
+    z = torch.empty_like(x)
+    make(application, 1, 1, 1)(x, y, z, BLOCK_SIZE=8)
+    assert torch.equal(z, x**y + 2**y)
+
+
+def test_numbers_beyond_the_range_of_a_tile_are_compared_and_converted():
+    def application(x, y):
+        y = (x < 1000) + (x == 2**40) + (-1000 > x) + ntl.cast(300, ntl.int8) + ntl.int8(-129)
+
+    x = torch.arange(-64, 64, device=DEVICE, dtype=torch.int8)
+    assert run(application, x.int()).tolist() == [1 + 44 + 127] * 128
+    y = torch.zeros(128, device=DEVICE, dtype=torch.int32)
+    make(application, 1, 1)(x, y, BLOCK_SIZE=32)
+    assert y.tolist() == [1 + 44 + 127] * 128
 
 
 def test_integer_division_floors():
@@ -491,6 +550,18 @@ def test_tiles_made_without_memory_have_no_padding():
 
     x = randn(8)
     torch.testing.assert_close(run(application, x), x + 10 - 5)
+
+
+def test_scans_of_tiles_made_without_memory_have_no_padding():
+    def application(x, y):
+        backwards = ntl.cumsum(ntl.arange(0, 5) + 1, axis=0, reverse=True)
+        total = ntl.zeros((5,), dtype=ntl.float32)
+        for i in range(3):
+            total += ntl.arange(0, 5) + i
+        y = x + backwards[4] * 1000 + backwards[0] * 10 + ntl.sum(total)
+
+    x = randn(8)
+    torch.testing.assert_close(run(application, x), x + 5000 + 150 + 45)
 
 
 def test_join_split_permute_reshape_and_indexing():

@@ -151,6 +151,93 @@ def asserts_with_a_value(x, y):
     assert ntl.sum(x) > 0, f"sum is {ntl.sum(x)}"
 
 
+def never_ends(x, y):
+    while True:
+        y = x
+
+
+def appends(x, y):
+    tiles = []
+    tiles.append(x)
+    y = tiles[0]
+
+
+def sums_a_tile(x, y):
+    y = sum(x)
+
+
+def maps(x, y):
+    y = next(filter(None, [x]))
+
+
+def looks_into_a_tile(x, y):
+    y = x if 3 in x else -x
+
+
+def makes_a_negative_tile(x, y):
+    y = x + ntl.sum(ntl.arange(4, 0))
+
+
+def makes_half_a_tile(x, y):
+    y = x + ntl.sum(ntl.zeros((4.5,)))
+
+
+def leaves_two_sizes_open(x, y):
+    y = ntl.ravel(ntl.reshape(x, (-1, -1)))
+
+
+def expands_far_away(x, y):
+    y = ntl.ravel(ntl.expand_dims(x, 5))
+
+
+def gathers_by_floats(x, y):
+    y = ntl.gather(x, x, 0)
+
+
+def stores_a_pointer(x, y):
+    y = x.source.data_ptr()
+
+
+def moves_a_pointer_by_half(x, y):
+    y = ntl.load(x.source.data_ptr() + 0.5)
+
+
+def adds_to_a_source(x, y):
+    y = x.source + 1
+
+
+def prints_to_a_file(x, y):
+    print(x, file=None)
+
+
+def rounds_to_digits(x, y):
+    y = round(x, 2)
+
+
+def chooses_text(x, y):
+    y = "a" if ntl.sum(x) > 0 else "b"
+
+
+def decorates(x, y):
+    @decorates
+    def inner(v):
+        return v
+
+    y = inner(x)
+
+
+def divides_by_zero(x, y):
+    y = x.to(ntl.int32) // 0
+
+
+def multiplies_beyond_the_type(x, y):
+    y = x.to(ntl.int8) * 1000
+
+
+def reduces_without_an_identity(x, y):
+    y = ntl.reduce(ntl.arange(0, 5), 0, lambda a, b: a + b)
+
+
 @pytest.mark.parametrize(
     "application, message, line",
     (
@@ -181,6 +268,26 @@ def asserts_with_a_value(x, y):
         (transposes_a_vector, "no two that could be transposed", "ntl.trans"),
         (calls_what_returns_early, r"decided at run time.*`ntl\.where`", "        return value"),
         (asserts_with_a_value, "text that is known when compiling", "assert"),
+        (never_ends, "this loop never ends", "while True:"),
+        (appends, r"a list has no 'append' here: .* `\[\*items, item\]`", "append"),
+        (sums_a_tile, r"use `ntl\.sum` to reduce", "sum(x)"),
+        (maps, "'filter' is not a function of the language", "filter("),
+        (looks_into_a_tile, "`in` needs values that are known", "3 in x"),
+        (makes_a_negative_tile, "cannot have -4 elements", "ntl.arange(4, 0)"),
+        (makes_half_a_tile, "a whole number, not 4.5", "4.5"),
+        (leaves_two_sizes_open, "more than one size open", "(-1, -1)"),
+        (expands_far_away, "axis 5 is out of range", "expand_dims"),
+        (gathers_by_floats, "an index must be an integer, not float32", "ntl.gather"),
+        (stores_a_pointer, "cannot store a pointer to 'y'", "data_ptr"),
+        (moves_a_pointer_by_half, "moved by whole numbers of elements", "0.5"),
+        (adds_to_a_source, "a source and 1 cannot be combined by 'add'", "x.source + 1"),
+        (prints_to_a_file, "`print` in an application: .*'file'", "print"),
+        (rounds_to_digits, "rounds to whole numbers", "round(x, 2)"),
+        (chooses_text, "'a' cannot be chosen at run time", '"a" if'),
+        (decorates, "has no decorators", "def inner"),
+        (divides_by_zero, "integers are divided by zero", "// 0"),
+        (multiplies_beyond_the_type, "1000 is out of range for int8", "1000"),
+        (reduces_without_an_identity, "`reduce` needs extents that are powers of two", "ntl.reduce"),
     ),
 )
 def test_mistakes_in_an_application_point_at_the_source(application, message, line):
@@ -235,6 +342,15 @@ def test_an_other_that_the_elements_cannot_have(other, dtype, kind):
     with pytest.raises(ninetoothed.ArgumentError, match=rf"'x' has other={other}, which is no {kind}; give a whole"):
         kernel(x, y)
     assert not y.any()
+
+
+def test_a_number_that_an_element_cannot_have():
+    def application(x):
+        x = 1000
+
+    kernel = ninetoothed.make(lambda x: x.tile((8,)), application, (Tensor(1),))
+    with pytest.raises(ApplicationError, match="cannot store 1000 to 'x', whose elements are int8"):
+        kernel(torch.zeros(8, dtype=torch.int8, device=DEVICE))
 
 
 def test_a_tile_of_tiles_must_be_indexed():
