@@ -13,6 +13,8 @@ from ninetoothed.symbol import Symbol
 
 # The warps of a program that does the work of several.
 PACKED_WARPS = 4
+# The lanes of the largest tile that may be loaded.
+MOST_LANES = 2**20
 # Shared memory that Triton needs besides the stages of a loop.
 RESERVED = 2048
 
@@ -100,7 +102,20 @@ class Task:
             extent = self.extent(name)
             least = 2 if name in self.structure.loops or len(self.definition.meta_symbols) > 1 else 1
             blocks[name] = within(symbol, power_below(max(extent // least, 1)))
+        while self._lanes(blocks) > MOST_LANES:
+            halves = {name: self.block(name, block // 2) for name, block in blocks.items()}
+            smaller = [name for name, half in halves.items() if half < blocks[name]]
+            if not smaller:
+                break
+            largest = max(smaller, key=blocks.__getitem__)
+            blocks[largest] = halves[largest]
         return blocks
+
+    def _lanes(self, blocks: Mapping[str, int]) -> int:
+        """The lanes of the largest tile."""
+        values = {**self.values, **blocks}
+        shapes = ([power_above(max(evaluate(size, values), 1)) for size in tile.shape] for tile in self.structure.tiles)
+        return max(map(math.prod, shapes), default=1)
 
 
 def within(symbol: Symbol, wanted: int) -> int:
