@@ -31,6 +31,8 @@ def allocate(input, sin, cos, interleaved=True):
 
 
 def launch(output, input, sin, cos, interleaved=True):
+    if output.numel() == 0:
+        return
     batch = input.shape[0]
     sin, cos = (table if table.ndim == 3 else table.expand(batch, -1, -1) for table in (sin, cos))
 

@@ -198,6 +198,7 @@ def _rope(r) -> Iterator:
         yield f"{kind}, heads first", (r(2, 4, 5, 8).transpose(1, 2), r(5, 4), r(5, 4), interleaved)
         yield f"{kind}, sliced", (r(2, 5, 3, 8, layout="sliced"), r(5, 4, layout="sliced"), r(5, 4), interleaved)
         yield f"{kind}, one token", (r(1, 1, 1, 2), r(1, 1), r(1, 1), interleaved)
+        yield f"{kind}, no depth", (r(1, 3, 2, 0), r(3, 0), r(3, 0), interleaved)
     yield "default", (r(2, 5, 3, 8), r(5, 4), r(5, 4))
     yield "empty", (r(0, 5, 3, 8), r(5, 4), r(5, 4))
 
