@@ -53,8 +53,22 @@ def check_supported(name: str, tensors: Iterable[torch.Tensor | None], dtypes=FL
 
 
 def refuse(name: str, namesake: Callable, *args, dtypes=FLOATS, **kwargs) -> NoReturn:
-    """Raise for arguments that an operator cannot take: what PyTorch's `namesake` raises for them, in its own words."""
-    check_supported(name, (arg for arg in args if isinstance(arg, torch.Tensor)), dtypes)
-    namesake(*args, **kwargs)
-    described = ", ".join(f"{tuple(arg.shape)} {arg.dtype}" for arg in args if isinstance(arg, torch.Tensor))
-    raise RuntimeError(f"ninetoothed::{name} cannot take tensors of shapes and types {described} together")
+    """Raise for arguments that an operator cannot take: what PyTorch's `namesake` raises for them, in its own words.
+
+    Tensors that are given by position have one of `dtypes`.
+    """
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    try:
+        namesake(*args, **kwargs)
+    except NotImplementedError:
+        check_supported(name, tensors, dtypes)
+        raise
+    check_supported(name, tensors, dtypes)
+    options = "".join(f", {option}={_described(value)}" for option, value in kwargs.items() if value is not None)
+    raise RuntimeError(f"ninetoothed::{name} cannot take {', '.join(map(_described, tensors))}{options} together")
+
+
+def _described(value) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{tuple(value.shape)} {value.dtype} on {value.device}"
+    return str(value)

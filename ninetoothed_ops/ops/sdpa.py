@@ -10,19 +10,18 @@ from ninetoothed.errors import UnsupportedError
 
 from ..kernels import sdpa as kernels
 from ..registration import register
-from .checks import alike, check_product, check_supported, of_shapes, refuse
+from .checks import alike, check_product, of_shapes, refuse
 from .layout import empty_in_order, is_contiguous
 
 
 def allocate(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-    check_supported("sdpa", (query, key, value))
+    batch = _batch(query.shape, key.shape, value.shape, enable_gqa) if alike(query, key, value) else None
+    if batch is None or attn_mask is not None and not _masks(attn_mask, query, key, batch):
+        options = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+        refuse("sdpa", functional.scaled_dot_product_attention, query, key, value, **options)
     if dropout_p != 0.0:
         raise UnsupportedError(f"ninetoothed::sdpa has no dropout yet, but got dropout_p={dropout_p}; pass 0.0")
     check_product("sdpa", query)
-    batch = _batch(query.shape, key.shape, value.shape, enable_gqa) if alike(query, key, value) else None
-    if batch is None or attn_mask is not None and not _masks(attn_mask, query, key, batch):
-        options = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
-        refuse("sdpa", functional.scaled_dot_product_attention, query, key, value, attn_mask, **options)
 
     shape = (*batch, query.shape[-2], value.shape[-1])
     if is_contiguous(query) or query.ndim != len(shape) or len(shape) > 4 or 0 in query.stride():
@@ -35,7 +34,7 @@ def allocate(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, 
 @of_shapes
 def _batch(query, key, value, enable_gqa: bool) -> tuple[int, ...] | None:
     """The dimensions before the last two, broadcast; None where the shapes do not fit together."""
-    if min(map(len, (query, key, value))) < 2 or query[-1] != key[-1] or key[-2] != value[-2]:
+    if min(map(len, (query, key, value))) < (3 if enable_gqa else 2) or query[-1] != key[-1] or key[-2] != value[-2]:
         return None
     leading = [tuple(shape[:-2]) for shape in (query, key, value)]
     if leading[0] == leading[1] == leading[2]:
@@ -84,7 +83,8 @@ def launch(output, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=F
 
 def _expanded(tensor: torch.Tensor, batch) -> torch.Tensor:
     """Keys or values for every batch entry, with their own number of heads."""
-    return tensor.expand(*batch[:-1], *tensor.shape[-3:])
+    heads = tensor.shape[-3] if tensor.ndim > 2 else 1
+    return tensor.expand(*batch[:-1], heads, *tensor.shape[-2:])
 
 
 def _four_dimensions(tensor: torch.Tensor) -> torch.Tensor:

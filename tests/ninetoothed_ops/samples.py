@@ -229,6 +229,7 @@ def _sdpa(r) -> Iterator:
     yield "groups, causal", (r(2, 6, 33, 16), r(2, 3, 33, 16), r(2, 3, 33, 16)), {"enable_gqa": True, "is_causal": True}
     yield "one head of keys", (r(2, 6, 33, 16), r(2, 1, 40, 16), r(2, 1, 40, 16))
     yield "one batch of keys", (r(2, 4, 33, 16), r(1, 4, 40, 16), r(1, 4, 40, 16))
+    yield "keys of two dimensions", (r(2, 4, 33, 16), r(40, 16), r(4, 40, 16))
     yield "other depth of values", (r(2, 4, 33, 16), r(2, 4, 40, 16), r(2, 4, 40, 24))
     yield "odd depth", qkv(depth=20)
     yield "lengths first", tuple(r(2, length, 4, 16).transpose(1, 2) for length in (33, 40, 40))
