@@ -38,6 +38,8 @@ def _image(input, weight, stride, padding, dilation, groups) -> tuple[int, int] 
     filters, channels, *kernel = weight
     if input[-3] != channels * groups or filters < groups or filters % groups or min(kernel) < 1:
         return None
+    if min(input[-2:]) < 1 and input[-3] > 0 and (len(input) == 3 or input[0] > 0):
+        return None  # PyTorch refuses images of padding alone.
     sizes = zip(input[-2:], kernel, stride, padding, dilation)
     image = tuple((size + 2 * pad - d * (k - 1) - 1) // step + 1 for size, k, step, pad, d in sizes)
     return image if min(image) > 0 else None
@@ -107,10 +109,11 @@ def _padded(input, weight, bias, stride, padding, dilation, groups):
     """The input and the number of pixels that "same" or "valid" stands for."""
     if padding == "valid":
         return input, 0
-    if padding != "same" or set(_pair(stride)) != {1} or weight.ndim != 4:
+    if padding != "same" or set(_pair(stride)) != {1} or weight.ndim != 4 or min(weight.shape[2:]) < 1:
         refuse("conv2d", functional.conv2d, input, weight, bias, stride, padding, dilation, groups)
     totals = [d * (size - 1) for d, size in zip(_pair(dilation), weight.shape[-2:])]
-    if any(total % 2 for total in totals):
-        # As in PyTorch, the odd pixel is added on the right and at the bottom.
-        input = functional.pad(input, (0, totals[1] % 2, 0, totals[0] % 2))
+    # As in PyTorch, the odd pixel is added on the right and at the bottom. It is one or none, not a symbol.
+    odd = [1 if total % 2 else 0 for total in totals]
+    if any(odd):
+        input = functional.pad(input, (0, odd[1], 0, odd[0]))
     return input, [total // 2 for total in totals]

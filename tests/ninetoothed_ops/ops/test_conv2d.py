@@ -6,6 +6,8 @@ import weakref
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 import ninetoothed_ops
 from ninetoothed_ops.ops import packing
@@ -22,6 +24,42 @@ def assert_same(*args, **kwargs):
 @pytest.mark.parametrize("padding", ("same", "valid"))
 def test_padding_by_name(padding, kernel, dilation):
     assert_same(random(2, 3, 11, 10), random(4, 3, *kernel), padding=padding, dilation=dilation)
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+@pytest.mark.parametrize("dilation", (1, (2, 3)))
+@pytest.mark.parametrize("kernel", ((3, 3), (2, 3), (4, 2)))
+class TestSymbolicSizes:
+    """Padding by name where sizes, those of the filters too, are symbols."""
+
+    @pytest.mark.parametrize("shape", ((2, 3, 11, 10), (3, 11, 10)))
+    def test_fakes(self, shape, kernel, dilation):
+        tensors = random(*shape), random(4, 3, *kernel)
+        expected = F.conv2d(*tensors, padding="same", dilation=dilation)
+
+        with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+            fakes = [mode.from_tensor(tensor, symbolic_context=symbols(tensor.ndim)) for tensor in tensors]
+            assert not isinstance(fakes[1].shape[-1], int)
+            output = ninetoothed_ops.conv2d(*fakes, padding="same", dilation=dilation)
+
+        assert [int(size) for size in output.shape] == list(expected.shape)
+
+    def test_compiled(self, kernel, dilation):
+        torch._dynamo.reset()
+        compiled = torch.compile(
+            lambda x, w: ninetoothed_ops.conv2d(x, w, padding="same", dilation=dilation),
+            backend="aot_eager",
+            fullgraph=True,
+            dynamic=True,
+        )
+        for images in (random(2, 3, 11, 10), random(5, 3, 8, 13)):
+            filters = random(4, 3, *kernel)
+            expected = F.conv2d(images, filters, padding="same", dilation=dilation)
+            torch.testing.assert_close(compiled(images, filters), expected, rtol=1e-4, atol=1e-4)
+
+
+def symbols(ndim: int) -> StatelessSymbolicContext:
+    return StatelessSymbolicContext([DimDynamic.DYNAMIC] * ndim)
 
 
 @pytest.mark.parametrize("options", ({"stride": 2}, {"padding": 1}, {"stride": (2,), "padding": [1]}, {"dilation": 2}))

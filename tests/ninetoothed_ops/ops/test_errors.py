@@ -47,6 +47,7 @@ def bad_calls():
     yield "conv2d", "stride", (r(1, 3, 5, 5), r(4, 3, 3, 3), None, [0, 1])
     yield "conv2d", "padding", (r(1, 3, 5, 5), r(4, 3, 3, 3), None, [1, 1], [-1, 0])
     yield "conv2d", "dilation", (r(1, 3, 5, 5), r(4, 3, 3, 3), None, [1, 1], [0, 0], [0, 1])
+    yield "conv2d", "padding alone", (r(2, 3, 0, 5), r(4, 3, 3, 3), None, [1, 1], [2, 2])
     yield "conv2d", "types", (r(1, 3, 5, 5), double(4, 3, 3, 3))
     yield "conv2d", "type of bias", (r(1, 3, 5, 5), r(4, 3, 3, 3), double(4))
     yield "mm", "ranks", (r(2, 3, 4), r(4, 5))
