@@ -11,6 +11,7 @@ from torch.nn import functional
 from ..kernels import conv2d as kernels
 from ..registration import register
 from .checks import alike, check_product, of_shapes, refuse
+from .layout import empty_in_order, is_channels_last
 from .packing import packed, pays
 
 
@@ -23,8 +24,8 @@ def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(
     check_product("conv2d", input)
 
     shape = (*input.shape[:-3], weight.shape[0], *image)
-    if input.ndim == 4 and (_is_channels_last(input) or _is_channels_last(weight)):
-        return torch.empty(shape, dtype=input.dtype, device=input.device, memory_format=torch.channels_last)
+    if 0 not in input.shape and (is_channels_last(weight) or is_channels_last(input)):
+        return empty_in_order(shape, (1, 2, 0) if input.ndim == 3 else (0, 2, 3, 1), input.dtype, input.device)
     return input.new_empty(shape)
 
 
@@ -43,10 +44,6 @@ def _image(input, weight, stride, padding, dilation, groups) -> tuple[int, int] 
     sizes = zip(input[-2:], kernel, stride, padding, dilation)
     image = tuple((size + 2 * pad - d * (k - 1) - 1) // step + 1 for size, k, step, pad, d in sizes)
     return image if min(image) > 0 else None
-
-
-def _is_channels_last(tensor) -> bool:
-    return tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, ...]:

@@ -57,6 +57,19 @@ def is_contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = tor
     return True
 
 
+def is_channels_last(tensor: torch.Tensor) -> bool:
+    """Whether its strides are those of images with their channels last, dense or not, as PyTorch tells it by them."""
+    if tensor.ndim != 4 or not _surely(tensor.stride(1) != 0):
+        return False
+    least = 0
+    for dim in (1, 3, 2, 0):
+        size, stride = tensor.shape[dim], tensor.stride(dim)
+        if not (_surely(size != 0) and _surely(stride >= least)) or (dim == 0 and _surely(least == tensor.stride(1))):
+            return False
+        least = stride if _surely(size == 1) else stride * size
+    return True
+
+
 def _surely(condition: bool | torch.SymBool) -> bool:
     """Whether a condition on sizes and strides holds; false where sizes that depend on data leave it open."""
     if isinstance(condition, bool):

@@ -11,7 +11,7 @@ from torch.nn import functional
 from ..kernels import long_rows, rms_norm as kernels
 from ..registration import register
 from .checks import FLOATS, refuse
-from .layout import coalesce
+from .layout import coalesce, is_channels_last
 
 
 def allocate(input, normalized_shape, weight=None, eps=None):
@@ -22,12 +22,20 @@ def allocate(input, normalized_shape, weight=None, eps=None):
     if not fits or input.dtype not in FLOATS:
         refuse("rms_norm", functional.rms_norm, input, shape, weight, eps)
 
+    if is_channels_last(input):
+        return torch.empty_like(input, memory_format=torch.channels_last)
     return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 
 def launch(output, input, normalized_shape, weight=None, eps=None):
     if eps is None:
         eps = torch.finfo(torch.float64 if input.dtype is torch.float64 else torch.float32).eps
+    if len(normalized_shape) > 1 and not output.is_contiguous():
+        # What is one row is no view of it then.
+        rows = torch.empty_like(output, memory_format=torch.contiguous_format)
+        launch(rows, input, normalized_shape, weight, eps)
+        output.copy_(rows)
+        return
     if len(normalized_shape) > 1:
         input, output = (tensor.flatten(-len(normalized_shape)) for tensor in (input, output))
         weight = None if weight is None else weight.flatten()
@@ -36,7 +44,7 @@ def launch(output, input, normalized_shape, weight=None, eps=None):
     weighted = weight is not None
     if not weighted:  # It is not read; any vector of the row's length will do.
         columns = output.shape[-1]
-        weight = output.view(-1)[:columns] if output.numel() else output.new_empty(columns)
+        weight = output.as_strided((columns,), (1,)) if output.numel() else output.new_empty(columns)
     make = kernels.make if output.shape[-1] <= long_rows.LONGEST else long_rows.make_rms_norm
     make(output.ndim)(input, weight, eps, output, weighted)
 

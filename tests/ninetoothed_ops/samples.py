@@ -167,6 +167,8 @@ def _conv2d(r) -> Iterator:
     yield "one by one", (r(2, 8, 5, 5), r(3, 8, 1, 1))
     yield "unbatched", (r(3, 8, 9), r(4, 3, 2, 2), r(4))
     yield "channels last", (r(2, 5, 9, 8).to(memory_format=torch.channels_last), r(6, 5, 3, 3))
+    yield "unbatched, filters' channels last", (r(3, 8, 9), r(4, 3, 2, 2).to(memory_format=torch.channels_last))
+    yield "no batch, filters' channels last", (r(0, 3, 8, 8), r(4, 3, 3, 3).to(memory_format=torch.channels_last))
     yield "sliced", (r(2, 3, 6, 7, layout="sliced"), r(4, 3, 2, 2, layout="sliced"), r(4, layout="sliced"))
     yield "no batch", (r(0, 3, 8, 8), r(4, 3, 3, 3))
 
@@ -183,6 +185,9 @@ def _rms_norm(r) -> Iterator:
         yield layout, (r(4, 6, 10, layout=layout), [10], r(10))
     yield "sliced weight", (r(4, 10), [10], r(10, layout="sliced"))
     yield "sequence sliced", (r(3, 8, 16)[:, 1:6], [16], r(16))
+    for shape in ([7], [6, 7], [3, 6, 7]):
+        image = r(2, 3, 6, 7).to(memory_format=torch.channels_last)
+        yield f"channels last, {len(shape)} normalized", (image, shape, r(*shape))
     yield "long rows", (r(2, 40001), [40001])
     yield "long rows, weight", (r(2, 40001), [40001], r(40001))
     yield "empty", (r(0, 5), [5], r(5))
