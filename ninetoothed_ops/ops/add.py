@@ -1,21 +1,25 @@
 """`add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`, as `torch.add`."""
 
+import math
+
 import torch
 
 from ..kernels import add as kernels
 from ..registration import register
-from .checks import INTEGERS, NUMBERS, refuse
+from .checks import FLOATS, INTEGERS, NUMBERS, refuse
 from .layout import coalesce, empty_elementwise
 
 
 def allocate(self, other, *, alpha=1):
     same = self.shape == other.shape and self.dtype is other.dtype
     dtype = self.dtype if same else torch.result_type(self, other)
-    if not (self.dtype in NUMBERS and other.dtype in NUMBERS and _may_meet(self, other) and _may_scale(alpha, dtype)):
+    device = other.device if _is_number(self) else self.device
+    are_numbers = self.dtype in NUMBERS and other.dtype in NUMBERS
+    if not (are_numbers and _may_meet(self, other) and _may_scale(alpha, dtype, device)):
         refuse("add", torch.add, self, other, alpha=alpha, dtypes=NUMBERS)
 
     shape = self.shape if same else torch.broadcast_tensors(self, other)[0].shape
-    return empty_elementwise((self, other), shape, dtype, other.device if _is_number(self) else self.device)
+    return empty_elementwise((self, other), shape, dtype, device)
 
 
 def _is_number(tensor: torch.Tensor) -> bool:
@@ -27,13 +31,17 @@ def _may_meet(self, other) -> bool:
     return self.device == other.device or _is_number(self) or _is_number(other)
 
 
-def _may_scale(alpha, dtype: torch.dtype) -> bool:
-    """As PyTorch: a bool scales bools, an integer that fits anything, a float floats."""
+def _may_scale(alpha, dtype: torch.dtype, device: torch.device) -> bool:
+    """As PyTorch: a bool scales bools, an integer that fits anything, a float floats, if they can hold it."""
     if isinstance(alpha, bool | torch.SymBool):
         return dtype is torch.bool
     if isinstance(alpha, int) and dtype in INTEGERS:
         info = torch.iinfo(dtype)
         return min(info.min, -info.max) <= alpha <= info.max
+    if isinstance(alpha, int | float) and dtype in FLOATS and math.isfinite(alpha):
+        # GPUs scale halves in float32.
+        held = dtype if device.type == "cpu" else torch.promote_types(dtype, torch.float32)
+        return abs(alpha) <= torch.finfo(held).max
     return isinstance(alpha, int | torch.SymInt) or dtype.is_floating_point and not isinstance(alpha, complex)
 
 

@@ -143,6 +143,7 @@ def _addmm(r) -> Iterator:
     yield "sliced", (r(17, 20, layout="sliced"), r(17, 33, layout="sliced"), r(33, 20, layout="sliced"))
     yield "ignored input", (r(17, 20) * float("nan"), r(17, 33), r(33, 20)), {"beta": 0}
     yield "nothing to add", (r(4, 5), r(4, 0), r(0, 5)), {"beta": 0.5}
+    yield "nothing to add, infinitely often", (r(4, 5), r(4, 0), r(0, 5)), {"alpha": float("inf")}
     yield "empty", (r(5), r(0, 3), r(3, 5))
 
 

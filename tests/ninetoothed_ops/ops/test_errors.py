@@ -27,6 +27,7 @@ def bad_calls():
     yield "add", "alpha of integers", (integers(3), integers(3)), {"alpha": 0.5}
     yield "add", "alpha true", (r(3), r(3)), {"alpha": True}
     yield "add", "alpha complex", (r(3), r(3)), {"alpha": 1j}
+    yield "add", "alpha that overflows", (r(3), r(3)), {"alpha": 1e300}
     yield "add", "alpha out of range", (torch.ones(3).to(torch.int8), torch.ones(3).to(torch.int8)), {"alpha": 1000}
     yield "addmm", "shapes", (r(3), r(3, 4), r(5, 3))
     yield "addmm", "input", (r(4), r(3, 4), r(4, 3))
