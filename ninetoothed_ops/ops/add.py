@@ -6,6 +6,7 @@ import torch
 
 from ..kernels import add as kernels
 from ..registration import register
+from . import kinds
 from .checks import FLOATS, INTEGERS, NUMBERS, refuse
 from .layout import coalesce, empty_elementwise
 
@@ -68,15 +69,29 @@ operator = register(
 )
 
 
-def add(input, other, *, alpha=1) -> torch.Tensor:
+def _tensor_or_number(value):
+    return value if isinstance(value, torch.Tensor) else kinds.number(value)
+
+
+_KINDS = {"input": _tensor_or_number, "other": _tensor_or_number, "alpha": kinds.number}
+
+
+def add(input, other, _other=None, *, alpha=1) -> torch.Tensor:
     """`input + alpha * other`, broadcast and promoted; either may be a Python number.
 
-    The arguments and errors are those of `torch.add`, without `out`.
+    The arguments and errors are those of `torch.add`, without `out`; so it takes the former order, `(input, alpha,
+    other)`, too.
     """
-    if not isinstance(input, torch.Tensor):
-        input = _as_tensor(input, other.dtype if isinstance(other, torch.Tensor) else torch.bool)
-    if not isinstance(other, torch.Tensor):
-        other = _as_tensor(other, input.dtype)
+    if _other is not None:
+        if alpha != 1:
+            refuse("add", torch.add, input, other, _other, alpha=alpha)
+        other, alpha = _other, other
+    if not (isinstance(input, torch.Tensor) and isinstance(other, torch.Tensor) and isinstance(alpha, kinds.NUMBERS)):
+        input, other, alpha = kinds.read("add", torch.add, _KINDS, input, other, alpha)
+        if not isinstance(input, torch.Tensor):
+            input = _as_tensor(input, other.dtype if isinstance(other, torch.Tensor) else torch.bool)
+        if not isinstance(other, torch.Tensor):
+            other = _as_tensor(other, input.dtype)
 
     return operator(input, other, alpha=alpha)
 

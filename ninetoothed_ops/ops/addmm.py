@@ -4,6 +4,7 @@ import torch
 
 from ..kernels import addmm as kernels
 from ..registration import register
+from . import kinds
 from .checks import alike, check_product, refuse
 from .operands import aligned
 
@@ -41,6 +42,8 @@ operator = register(
     replay=True,
 )
 
+_KINDS = {**dict.fromkeys(("input", "mat1", "mat2"), kinds.tensor), **dict.fromkeys(("beta", "alpha"), kinds.number)}
+
 
 def addmm(
     input: torch.Tensor, mat1: torch.Tensor, mat2: torch.Tensor, *, beta: float = 1, alpha: float = 1
@@ -49,4 +52,8 @@ def addmm(
 
     The arguments and errors are those of `torch.addmm`, without `out`.
     """
+    are_tensors = isinstance(input, torch.Tensor) and isinstance(mat1, torch.Tensor) and isinstance(mat2, torch.Tensor)
+    if not (are_tensors and isinstance(beta, kinds.NUMBERS) and isinstance(alpha, kinds.NUMBERS)):
+        input, mat1, mat2, beta, alpha = kinds.read("addmm", torch.addmm, _KINDS, input, mat1, mat2, beta, alpha)
+
     return operator(input, mat1, mat2, beta=beta, alpha=alpha)

@@ -4,6 +4,7 @@ import torch
 
 from ..kernels import bmm as kernels
 from ..registration import register
+from . import kinds
 from .checks import alike, check_product, refuse
 from .operands import aligned
 
@@ -24,10 +25,15 @@ def launch(output, self, mat2):
 
 operator = register("ninetoothed::bmm(Tensor self, Tensor mat2) -> Tensor", allocate, launch, replay=True)
 
+_KINDS = {"input": kinds.tensor, "mat2": kinds.tensor}
+
 
 def bmm(input: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:
     """The products of two batches of matrices, (B, M, K) and (B, K, N).
 
     The arguments and errors are those of `torch.bmm`, without `out`.
     """
+    if not (isinstance(input, torch.Tensor) and isinstance(mat2, torch.Tensor)):
+        input, mat2 = kinds.read("bmm", torch.bmm, _KINDS, input, mat2)
+
     return operator(input, mat2)

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from ..kernels import conv2d as kernels
 from ..registration import register
+from . import kinds
 from .checks import alike, check_product, of_shapes, refuse
 from .layout import empty_in_order, is_channels_last
 from .packing import packed, pays
@@ -81,6 +82,21 @@ operator = register(
 )
 
 
+def _name_or_numbers(padding):
+    return padding if isinstance(padding, str) else kinds.one_or_more(padding)
+
+
+_KINDS = {
+    "input": kinds.tensor,
+    "weight": kinds.tensor,
+    "bias": kinds.optional(kinds.tensor),
+    "stride": kinds.one_or_more,
+    "padding": _name_or_numbers,
+    "dilation": kinds.one_or_more,
+    "groups": kinds.integer,
+}
+
+
 def conv2d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -96,6 +112,12 @@ def conv2d(
 
     The arguments and errors are those of `torch.nn.functional.conv2d`.
     """
+    is_bias = bias is None or isinstance(bias, torch.Tensor)
+    are_numbers = kinds.are_integers(stride, 0 if isinstance(padding, str) else padding, dilation, (groups,))
+    if not (isinstance(input, torch.Tensor) and isinstance(weight, torch.Tensor) and is_bias and are_numbers):
+        args = input, weight, bias, stride, padding, dilation, groups
+        args = kinds.read("conv2d", functional.conv2d, _KINDS, *args)
+        input, weight, bias, stride, padding, dilation, groups = args
     if isinstance(padding, str):
         input, padding = _padded(input, weight, bias, stride, padding, dilation, groups)
 

@@ -4,6 +4,7 @@ import torch
 
 from ..kernels import mm as kernels
 from ..registration import register
+from . import kinds
 from .checks import alike, check_product, refuse
 from .operands import aligned
 
@@ -23,10 +24,15 @@ def launch(output, self, mat2):
 
 operator = register("ninetoothed::mm(Tensor self, Tensor mat2) -> Tensor", allocate, launch, replay=True)
 
+_KINDS = {"input": kinds.tensor, "mat2": kinds.tensor}
+
 
 def mm(input: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:
     """The product of two matrices, (M, K) and (K, N).
 
     The arguments and errors are those of `torch.mm`, without `out`.
     """
+    if not (isinstance(input, torch.Tensor) and isinstance(mat2, torch.Tensor)):
+        input, mat2 = kinds.read("mm", torch.mm, _KINDS, input, mat2)
+
     return operator(input, mat2)

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from ..kernels import long_rows, rms_norm as kernels
 from ..registration import register
+from . import kinds
 from .checks import FLOATS, refuse
 from .layout import coalesce, is_channels_last
 
@@ -56,6 +57,13 @@ operator = register(
     replay=True,
 )
 
+_KINDS = {
+    "input": kinds.tensor,
+    "normalized_shape": kinds.integers,
+    "weight": kinds.optional(kinds.tensor),
+    "eps": kinds.optional(kinds.real),
+}
+
 
 def rms_norm(
     input: torch.Tensor,
@@ -68,4 +76,10 @@ def rms_norm(
     `eps` is that of float32 (of float64 for float64) where None. The arguments and errors are those of
     `torch.nn.functional.rms_norm`.
     """
+    are_tensors = isinstance(input, torch.Tensor) and (weight is None or isinstance(weight, torch.Tensor))
+    are_numbers = isinstance(normalized_shape, list | tuple) and kinds.are_integers(normalized_shape)
+    if not (are_tensors and are_numbers and (eps is None or type(eps) is float)):
+        read = kinds.read("rms_norm", functional.rms_norm, _KINDS, input, normalized_shape, weight, eps)
+        input, normalized_shape, weight, eps = read
+
     return operator(input, normalized_shape, weight, eps)

@@ -4,6 +4,7 @@ import torch
 
 from ..kernels import rope as kernels
 from ..registration import register
+from . import kinds
 from .checks import check_supported
 from .layout import empty_elementwise
 
@@ -46,11 +47,18 @@ operator = register(
     replay=True,
 )
 
+_KINDS = {**dict.fromkeys(("input", "sin", "cos"), kinds.tensor), "interleaved": kinds.flag}
+
 
 def rope(input: torch.Tensor, sin: torch.Tensor, cos: torch.Tensor, interleaved: bool = True) -> torch.Tensor:
     """Rotate the pairs of `input`, (batch, sequence, heads, D), by angles whose sines and cosines are given.
 
     `sin` and `cos` are (sequence, D / 2) or (batch, sequence, D / 2). A pair is two neighbours where `interleaved`,
-    else element i of the first half of D and element i of the second. Raises RuntimeError where shapes do not fit.
+    else element i of the first half of D and element i of the second. Raises RuntimeError where shapes do not fit,
+    TypeError for arguments of another kind.
     """
+    are_tensors = isinstance(input, torch.Tensor) and isinstance(sin, torch.Tensor) and isinstance(cos, torch.Tensor)
+    if not (are_tensors and type(interleaved) is bool):
+        input, sin, cos, interleaved = kinds.read("rope", None, _KINDS, input, sin, cos, interleaved)
+
     return operator(input, sin, cos, interleaved)

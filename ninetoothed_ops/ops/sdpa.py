@@ -10,6 +10,7 @@ from ninetoothed.errors import UnsupportedError
 
 from ..kernels import sdpa as kernels
 from ..registration import register
+from . import kinds
 from .checks import alike, check_product, of_shapes, refuse
 from .layout import empty_in_order, is_contiguous
 
@@ -103,6 +104,15 @@ operator = register(
     replay=True,
 )
 
+_KINDS = {
+    **dict.fromkeys(("query", "key", "value"), kinds.tensor),
+    "attn_mask": kinds.optional(kinds.tensor),
+    "dropout_p": kinds.real,
+    "is_causal": kinds.flag,
+    "scale": kinds.optional(kinds.real),
+    "enable_gqa": kinds.flag,
+}
+
 
 def sdpa(
     query: torch.Tensor,
@@ -111,6 +121,7 @@ def sdpa(
     attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
+    *,
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
@@ -119,4 +130,12 @@ def sdpa(
     A row that is masked everywhere gives zeros. `dropout_p` other than 0 raises `UnsupportedError`. The arguments and
     errors are otherwise those of `torch.nn.functional.scaled_dot_product_attention`.
     """
+    are_tensors = isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and isinstance(value, torch.Tensor)
+    is_mask = attn_mask is None or isinstance(attn_mask, torch.Tensor)
+    are_numbers = type(dropout_p) is float and (scale is None or type(scale) is float)
+    if not (are_tensors and is_mask and are_numbers and type(is_causal) is type(enable_gqa) is bool):
+        args = query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+        args = kinds.read("sdpa", functional.scaled_dot_product_attention, _KINDS, *args)
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa = args
+
     return operator(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)

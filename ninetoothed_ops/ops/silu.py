@@ -5,6 +5,7 @@ from torch.nn import functional
 
 from ..kernels import silu as kernels
 from ..registration import register
+from . import kinds
 from .checks import FLOATS, refuse
 from .layout import coalesce, empty_elementwise
 
@@ -23,12 +24,16 @@ def launch(output, self):
 
 operator = register("ninetoothed::silu(Tensor self) -> Tensor", allocate, launch, replay=True)
 
+_KINDS = {"input": kinds.tensor}
+
 
 def silu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """`input * sigmoid(input)`, element by element; `inplace` writes it to `input`.
 
     The arguments and errors are those of `torch.nn.functional.silu`.
     """
+    if not isinstance(input, torch.Tensor):
+        (input,) = kinds.read("silu", functional.silu, _KINDS, input)
     output = operator(input)
 
     return input.copy_(output) if inplace else output

@@ -4,6 +4,7 @@ import torch
 
 from ..kernels import long_rows, softmax as kernels
 from ..registration import register
+from . import kinds
 from .checks import FLOATS, NUMBERS, refuse
 from .layout import coalesce
 
@@ -36,10 +37,28 @@ operator = register(
     "ninetoothed::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", allocate, launch, replay=True
 )
 
+_KINDS = {"input": kinds.tensor, "dim": kinds.integer, "dtype": kinds.optional(kinds.scalar_type)}
 
-def softmax(input: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+
+def softmax(
+    input: torch.Tensor,
+    dim: int | None = None,
+    dtype: torch.dtype | None = None,
+    *,
+    axis: int | None = None,
+    _stacklevel: int = 3,
+) -> torch.Tensor:
     """Exponentials that add up to 1 along `dim`, computed on `input` converted to `dtype` where that is given.
 
-    The arguments and errors are those of `torch.softmax`, without `out`.
+    The arguments and errors are those of `torch.softmax`, without `out`; `dim` may be named `axis`, as there. It is
+    required. `_stacklevel`, of `torch.nn.functional.softmax`, tells nothing.
     """
+    if axis is not None:
+        if dim is not None:
+            refuse("softmax", torch.softmax, input, dim, axis=axis)
+        dim = axis
+    is_type = dtype is None or isinstance(dtype, torch.dtype)
+    if not (isinstance(input, torch.Tensor) and type(dim) is int and is_type):
+        input, dim, dtype = kinds.read("softmax", torch.softmax, _KINDS, input, dim, dtype)
+
     return operator(input, dim, dtype)

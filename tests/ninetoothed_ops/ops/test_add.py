@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,6 +40,14 @@ def test_python_numbers(number, dtype):
         assert_same(ninetoothed_ops.add(number, x), torch.add(number, x))
 
 
+@pytest.mark.parametrize("number", (np.float32(1.5), np.float64(1.5), np.float16(2), np.int8(-3), np.bool_(True)))
+def test_numbers_of_numpy(number):
+    for dtype in (torch.int32, torch.float16, torch.bool):
+        x = small(dtype)
+        assert_same(ninetoothed_ops.add(x, number), torch.add(x, number))
+        assert_same(ninetoothed_ops.add(number, x), torch.add(number, x))
+
+
 def test_two_python_numbers():
     assert_same(ninetoothed_ops.add(2, 3), torch.tensor(5))
 
@@ -55,6 +64,14 @@ def test_alpha_as_torch_has_it(alpha, dtype):
         assert str(actual.value) == str(error)
     else:
         assert_same(ninetoothed_ops.add(x, y, alpha=alpha), expected)
+
+
+@pytest.mark.filterwarnings("ignore:This overload of add is deprecated")
+@pytest.mark.parametrize("alpha", (2, 1.5, -1, torch.tensor(3)))
+def test_the_former_order(alpha):
+    x, y = small(torch.float32), small(torch.float32)
+
+    assert_same(ninetoothed_ops.add(x, alpha, y), torch.add(x, alpha, y))
 
 
 def test_integers_wrap_around():

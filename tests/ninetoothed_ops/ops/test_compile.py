@@ -93,8 +93,13 @@ def test_without_grad_nothing_is_recorded(mode):
         lambda x: ninetoothed_ops.add(1, x, alpha=2),
         lambda x: ninetoothed_ops.softmax(x, 0, torch.float64),
         lambda x: ninetoothed_ops.conv2d(x[None], x[:2, :6, :3, None].expand(2, 6, 3, 2), padding="same"),
+        lambda x: ninetoothed_ops.conv2d(x[None], x[:2, :6, :3, None].expand(2, 6, 3, 2), padding=(x.shape[0], 1)),
         lambda x: ninetoothed_ops.rms_norm(x, (8,), x[0, 0]),
+        lambda x: ninetoothed_ops.rms_norm(x, x.shape[1:], None, 1),
+        lambda x: ninetoothed_ops.addmm(x[0, :, :1], x[1], x[2].mT, alpha=x.shape[0]),
         lambda x: ninetoothed_ops.sdpa(x, x, x, is_causal=True),
+        lambda x: ninetoothed_ops.sdpa(x, x, x, scale=1),
+        lambda x: ninetoothed_ops.softmax(x, axis=1, dtype=float),
         lambda x: ninetoothed_ops.silu(x, inplace=True),
     ),
 )
