@@ -42,15 +42,19 @@ _MOST_STAGES = 8
 _OTHER_REGISTERS = 45
 # Multiplications and additions a cycle; the part of that time that wide tiles take one after another, and that tall
 # ones of a single group of warps take.
-_RATE, _WIDE, _TALL = 1556, 0.92, 0.92
+_RATE, _WIDE, _TALL = 1556, 0.88, 0.92
 # Bytes a cycle: copied whole, copied where rows start at odd multiples of 16 bytes, and gathered by the threads.
 _COPY, _ODD_COPY, _GATHER = 64, 33, 40
-# Cycles between a load and its use, which steps in flight hide, and those of a step that nothing hides.
-_LATENCY, _ROUND_TRIP = 1000, 230
-# Cycles of a launch and of a wave of programs; a cycle's elements stored at the end, and behind the next tile's loads.
-_LAUNCH, _WAVE, _STORE, _STORE_BEHIND = 7500, 1400, 0.04, 0.004
-# Cycles for the parts of a sum to meet, and an element of each.
-_MEET, _PART = 7300, 0.13
+# Cycles between a load and its use, which steps in flight hide, and of a step, which nothing hides.
+_LATENCY, _ROUND_TRIP = 580, 300
+# Cycles of a step in which two groups of warps wait for each other, where no other program fills them.
+_MEETING = 190
+# Cycles of a launch, of a wave of programs, and of one more where a program has a multiprocessor to itself.
+_LAUNCH, _WAVE, _LONE_WAVE = 7500, 1900, 2500
+# Cycles for an element stored at the end, and behind the next tile's loads.
+_STORE, _STORE_BEHIND = 0.01, 0.03
+# Cycles for the parts of a sum to meet, and for an element of each.
+_MEET, _PART = 9500, 0.167
 
 
 def is_measured(task: Task, gpu: GPU) -> bool:
@@ -115,7 +119,7 @@ class _Plan:
 
     def persistent(self) -> Iterator[_Plan]:
         # Where tiles are slow to copy, they are better shared out singly; long steps leave no room for the tile stored.
-        if self.task.specialisation.half_divisible or self.depth > 64:
+        if self._copy_rate != _COPY or self.depth > 64:
             return
         looping = replace(self, programs=1)
         looping = replace(looping, programs=self.gpu.multiprocessors * min(looping.resident, 2))
@@ -133,7 +137,7 @@ class _Plan:
 
     def _pipeline(self, together: int) -> int:
         fits = (self.gpu.shared_memory // together - RESERVED) // self.step_bytes
-        return self.task.stages(max(min(fits, _MOST_STAGES, self.steps + 1), 2))
+        return self.task.stages(max(min(fits, _MOST_STAGES, self.steps + 1), 3))
 
     @property
     def step_bytes(self) -> int:
@@ -152,7 +156,8 @@ class _Plan:
     def resident(self) -> int:
         """How many programs a multiprocessor runs at once."""
         by_registers = self.gpu.registers // (self.registers * 32 * self.warps)
-        return max(1, min(self.gpu.shared_memory // self.shared, by_registers, 8))
+        # A multiprocessor has a kilobyte more than one program may take; what is reserved counts it.
+        return max(1, min((self.gpu.shared_memory + 1024) // self.shared, by_registers, 8))
 
     # -- how much it does --
 
@@ -173,19 +178,16 @@ class _Plan:
     # -- how long that takes --
 
     def cycles(self) -> float:
-        area = self.rows * self.columns
-        steps = self.steps / self.split
+        area, steps = self.rows * self.columns, self.steps / self.split
         each = -(-self.tiles * self.split // self.gpu.multiprocessors)
+        together = self.programs // self.gpu.multiprocessors or self.resident
+        whole, rest = divmod(each, together)
+        waves = [together] * whole + [rest] * (rest > 0)
+        cycles = _LAUNCH + steps * sum(map(self._step, waves))
         if self.programs:
-            together = self.programs // self.gpu.multiprocessors
-            rounds = -(-self.tiles // self.programs)
-            return _LAUNCH + rounds * (steps * self._step(together) + together * area * _STORE_BEHIND)
-        whole, rest = divmod(each, self.resident)
-        waves = [self.resident] * whole + [rest] * (rest > 0)
-        cycles = _LAUNCH + sum(steps * self._step(together) + _WAVE + area * _STORE for together in waves)
-        if self.split > 1:
-            cycles += _MEET + max(each, self.split) * area * _PART
-        return cycles
+            return cycles + each * area * _STORE_BEHIND
+        cycles += len(waves) * (_WAVE + area * _STORE) + (len(waves) - 1) * _LONE_WAVE * (together == 1)
+        return cycles + (_MEET + max(each, self.split) * area * _PART if self.split > 1 else 0)
 
     def _step(self, together: int) -> float:
         """One step of programs that are resident together: they multiply in turn, and wait at the same time."""
@@ -194,8 +196,9 @@ class _Plan:
             product *= _TALL
         if self.columns >= 256 and self.programs:
             product *= _WIDE
+        alone = product + (_MEETING if self.warps == 8 and not self.programs else 0)
         latency = _LATENCY / max(self.stages - 2, 0.7) + _ROUND_TRIP
-        return max(together * product, together * self.step_bytes / self._copy_rate, latency)
+        return max(together * product, alone, together * self.step_bytes / self._copy_rate, latency)
 
     @property
     def _copy_rate(self) -> int:

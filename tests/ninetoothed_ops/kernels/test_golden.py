@@ -97,7 +97,7 @@ def bmm(input_desc, other_desc, output_desc, input_size_0, input_size_1, input_s
         self.assertExpectedInline(
             emitted("conv2d"),
             """\
-# num_warps=4, num_stages=8
+# num_warps=4, num_stages=4
 @triton.jit
 def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, partials_ptr, arrivals_ptr, input_size_0, output_size_0):
     pid = tl.program_id(0)
