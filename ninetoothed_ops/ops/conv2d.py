@@ -48,6 +48,8 @@ def _image(input, weight, stride, padding, dilation, groups) -> tuple[int, int] 
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, ...]:
+    if type(value) is int:
+        return value, value
     values = tuple(value) if isinstance(value, list | tuple) else (value,)
 
     return values * 2 if len(values) == 1 else values
@@ -121,6 +123,8 @@ def conv2d(
     if isinstance(padding, str):
         input, padding = _padded(input, weight, bias, stride, padding, dilation, groups)
 
+    if stride == dilation == groups == 1 and padding == 0:  # PyTorch takes a microsecond to read each list.
+        return operator(input, weight, bias)
     return operator(input, weight, bias, _pair(stride), _pair(padding), _pair(dilation), groups)
 
 
