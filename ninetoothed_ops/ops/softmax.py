@@ -42,7 +42,7 @@ _KINDS = {"input": kinds.tensor, "dim": kinds.integer, "dtype": kinds.optional(k
 
 def softmax(
     input: torch.Tensor,
-    dim: int | None = None,
+    dim: int = ...,
     dtype: torch.dtype | None = None,
     *,
     axis: int | None = None,
@@ -50,13 +50,15 @@ def softmax(
 ) -> torch.Tensor:
     """Exponentials that add up to 1 along `dim`, computed on `input` converted to `dtype` where that is given.
 
-    The arguments and errors are those of `torch.softmax`, without `out`; `dim` may be named `axis`, as there. It is
-    required. `_stacklevel`, of `torch.nn.functional.softmax`, tells nothing.
+    The arguments and errors are those of `torch.softmax`, without `out`; `dim` is required, and may be named `axis`, as
+    there. `_stacklevel`, of `torch.nn.functional.softmax`, tells nothing.
     """
+    if dim is ...:
+        if axis is None:
+            refuse("softmax", torch.softmax, input)
+        dim, axis = axis, None
     if axis is not None:
-        if dim is not None:
-            refuse("softmax", torch.softmax, input, dim, axis=axis)
-        dim = axis
+        refuse("softmax", torch.softmax, input, dim, axis=axis)
     is_type = dtype is None or isinstance(dtype, torch.dtype)
     if not (isinstance(input, torch.Tensor) and type(dim) is int and is_type):
         input, dim, dtype = kinds.read("softmax", torch.softmax, _KINDS, input, dim, dtype)
