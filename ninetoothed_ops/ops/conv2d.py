@@ -88,6 +88,10 @@ def _name_or_numbers(padding):
     return padding if isinstance(padding, str) else kinds.one_or_more(padding)
 
 
+def _are_plain(numbers) -> bool:
+    return type(numbers) is int or kinds.are_integers(numbers)
+
+
 _KINDS = {
     "input": kinds.tensor,
     "weight": kinds.tensor,
@@ -115,7 +119,7 @@ def conv2d(
     The arguments and errors are those of `torch.nn.functional.conv2d`.
     """
     is_bias = bias is None or isinstance(bias, torch.Tensor)
-    are_numbers = kinds.are_integers(stride, 0 if isinstance(padding, str) else padding, dilation, (groups,))
+    are_numbers = _are_plain(stride) and _are_plain(padding) and _are_plain(dilation) and type(groups) is int
     if not (isinstance(input, torch.Tensor) and isinstance(weight, torch.Tensor) and is_bias and are_numbers):
         args = input, weight, bias, stride, padding, dilation, groups
         args = kinds.read("conv2d", functional.conv2d, _KINDS, *args)

@@ -15,6 +15,7 @@ import torch
 from ninetoothed.errors import ArgumentTypeError
 
 NUMBERS = (int, float, complex)
+_LISTS = (list, tuple)  # A union of types would be made anew each time it is asked.
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _TYPES = {float: torch.float64, int: torch.int64, bool: torch.bool, complex: torch.complex128}
 
@@ -36,15 +37,13 @@ def read(name: str, namesake: Callable | None, kinds: Mapping[str, Kind], *args)
     return values
 
 
-def are_integers(*values) -> bool:
-    """Whether they are Python's integers, or lists or tuples of some."""
+def are_integers(values) -> bool:
+    """Whether they are Python's integers, in a list or tuple."""
+    if not isinstance(values, _LISTS):
+        return False
     for value in values:
         if type(value) is not int:
-            if not isinstance(value, list | tuple):
-                return False
-            for item in value:
-                if type(item) is not int:
-                    return False
+            return False
     return True
 
 

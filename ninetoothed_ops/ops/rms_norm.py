@@ -77,8 +77,7 @@ def rms_norm(
     `torch.nn.functional.rms_norm`.
     """
     are_tensors = isinstance(input, torch.Tensor) and (weight is None or isinstance(weight, torch.Tensor))
-    are_numbers = isinstance(normalized_shape, list | tuple) and kinds.are_integers(normalized_shape)
-    if not (are_tensors and are_numbers and (eps is None or type(eps) is float)):
+    if not (are_tensors and kinds.are_integers(normalized_shape) and (eps is None or type(eps) is float)):
         read = kinds.read("rms_norm", functional.rms_norm, _KINDS, input, normalized_shape, weight, eps)
         input, normalized_shape, weight, eps = read
 
