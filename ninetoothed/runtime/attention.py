@@ -22,11 +22,11 @@ def attentions(task: Task, gpu: GPU) -> Iterator[Configuration]:
     while rows > 64 and task.programs({kind.rows: task.block(kind.rows, rows)}) < gpu.multiprocessors:
         rows //= 2
     general = ((rows, 64), (rows, 32), (min(rows, 64), 32), (min(rows, 32), 32), (16, 16))
-    for m, n, most in (*_fine_attentions(task, gpu, rows, width), *((m, n, 3) for m, n in general)):
+    for m, n, most, fixed in (*_fine_attentions(task, gpu, rows, width), *((m, n, 3, None) for m, n in general)):
         m = task.block(kind.rows, m)
         n = task.block(kind.keys, min(n, power_above(task.extent(kind.keys))))
         # A score and a weight for each key, and what is accumulated of the width.
-        warps = next((w for w in (4, 8) if m * (2 * n + width) // (32 * task.warps(w)) <= limit), None)
+        warps = fixed or next((w for w in (4, 8) if m * (2 * n + width) // (32 * task.warps(w)) <= limit), None)
         for stages in range(most, 0, -1):
             needed = bits // 8 * width * (m + 2 * task.stages(stages) * n) + RESERVED
             if warps and needed <= gpu.shared_memory:
@@ -34,15 +34,22 @@ def attentions(task: Task, gpu: GPU) -> Iterator[Configuration]:
                 break
 
 
-def _fine_attentions(task: Task, gpu: GPU, rows: int, width: int) -> Iterator[tuple[int, int, int]]:
-    """(rows, keys, stages) for Hopper: programs of one warp group, so that one's products hide another's exponentials.
+def _fine_attentions(task: Task, gpu: GPU, rows: int, width: int) -> Iterator[tuple[int, int, int, int | None]]:
+    """(rows, keys, stages, warps) for Hopper: one group of warps, so that one's products hide another's exponentials.
 
-    A flag that is set (a mask, a diagonal) costs registers for each score, and tiles that are looked at in part.
+    Of wide tiles it takes twice the rows, which halves what is copied for each. A flag that is set (a mask, a diagonal)
+    costs registers for each score, and tiles that are looked at in part.
     """
     if gpu.capability // 10 != 9 or task.bits(task.structure.kind.lhs) > 16 or width > 128:
         return
     is_flagged = any(argument.value is True for argument in task.specialisation.arguments)
-    yield (min(rows, 64), 64, 3) if width > 64 or is_flagged else (min(rows, 64), 128, 2)
+    if width > 64:
+        many = task.programs({task.structure.kind.rows: 128}) >= 2 * gpu.multiprocessors
+        if rows == 128 and many and not is_flagged:
+            yield rows, 64, 2, 4
+        yield min(rows, 64), 64, 3, None
+    else:
+        yield (min(rows, 64), 64, 3, None) if is_flagged else (min(rows, 64), 128, 2, None)
 
 
 def _is_exact(task: Task) -> bool:

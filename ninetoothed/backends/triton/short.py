@@ -4,12 +4,17 @@
 ->  for j in tl.range(n // 64, tl.cdiv(n, 64), num_stages=1):
 
 There is nothing to load ahead, and being ready to takes instructions, registers and shared memory. Two rounds overlap,
-and gain as much from it as it costs.
+and gain as much from it as it costs. Where the copy engine alone loads, it is a branch:
+
+->  j = n // 64
+    if j < tl.cdiv(n, 64):
+
+That takes fewer registers still; but what the threads load they would hold in another order in a branch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, FloorDiv, Max, Min, is_nonnegative
@@ -18,6 +23,14 @@ from ninetoothed.expr import Expr, Facts, FloorDiv, Max, Min, is_nonnegative
 def hints(loop: ir.For, facts: Facts) -> Mapping[str, object]:
     """The keywords of `tl.range` for a loop: the user's own, and `num_stages=1` for one that is short."""
     return ({"num_stages": 1} if _is_short(loop, facts) else {}) | dict(loop.hints)
+
+
+def is_branch(loop: ir.For, facts: Facts, described: Container[ir.Operation]) -> bool:
+    """Whether a loop is short, and all that it loads goes through descriptors."""
+    if loop.hints or not _is_short(loop, facts):
+        return False
+    loads = [operation for operation in ir.walk(loop.body) if isinstance(operation, ir.Load)]
+    return bool(loads) and all(load in described for load in loads)
 
 
 def _is_short(loop: ir.For, facts: Facts) -> bool:

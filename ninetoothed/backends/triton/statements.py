@@ -243,6 +243,11 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
     _yield_all(context, names, operation.yields)
     body = context.leave()
     context.facts = outer_facts
+    if short.is_branch(operation, outer_facts, context.boxes):
+        context.append(syntax.assign(counter, bounds[0] if len(bounds) > 1 else syntax.number(0)))
+        condition = syntax.binary("<", syntax.name(counter), bounds[min(len(bounds) - 1, 1)])
+        context.append(ast.If(condition, body or [ast.Pass()], []))
+        return
     hints = short.hints(operation, outer_facts)
     iterator = syntax.call("tl.range" if hints else "range", *bounds, **hints)
     context.append(ast.For(syntax.name(counter), iterator, body or [ast.Pass()], [], lineno=0))

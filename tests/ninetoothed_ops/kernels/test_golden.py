@@ -283,11 +283,8 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, query_size_2, key
         accumulator = tl.dot(weights.to(tl.float16), value, accumulator * decay[:, None])
         peak = new_peak
     index_1 = pid_2 * 64 + tl.arange(0, 64)
-    for j in tl.range(
-        tl.minimum(key_size_2 // 64, pid_2),
-        tl.cdiv(tl.minimum(pid_2 * 64 + 64, key_size_2), 64),
-        num_stages=1,
-    ):
+    j = tl.minimum(key_size_2 // 64, pid_2)
+    if j < tl.cdiv(tl.minimum(pid_2 * 64 + 64, key_size_2), 64):
         key = tl.reshape(key_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         scores = tl.dot(query, tl.trans(key))
         index = j * 64 + tl.arange(0, 64)
