@@ -136,10 +136,11 @@ class Launcher:
             if self._calls.again(args, constants):
                 return
         found, addresses = self._calls.find(args, constants)
+        given = args
         if found is None:
-            given, (args, addresses, found) = args, self._prepare(Call(args, constants))
-        else:
-            given = args
+            args, addresses, found = self._prepare(Call(args, constants))
+        elif recorder is None:
+            self._calls.write(args, constants, found)
         if recorder is not None:
             recorder.launched(self, found, given, args)
         found.run(args, addresses)

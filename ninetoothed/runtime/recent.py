@@ -51,7 +51,7 @@ RECENT = 4
 PATIENCE = 16
 # How many calls with tensors of the same shapes are written out.
 ALIKE = 8
-# How often one signature is: guards tell more calls apart (of parameters, of inference tensors, of one tensor twice).
+# How often one signature is: guards tell more calls apart, by parameters, inference tensors, one tensor given twice.
 KINDS = 4
 # How many exact signatures are remembered; the older half goes when there are more.
 CAPACITY = 1024
@@ -93,8 +93,8 @@ class Calls:
     def __init__(self, exact: tuple[int, ...] | None = None):
         self._exact = exact
         self._known: dict[tuple, Any] = {}
-        # How often a signature was written out, and what was written, by the shapes of tensors.
-        self._written: dict[tuple, int] = {}
+        # How often what a call led to was written out, by its identity; what was written, by the shapes of tensors.
+        self._written: dict[int, int] = {}
         self._by_shapes: dict[tuple, tuple[Repeat, ...]] = {}
         self._tries = 0
         self.recent: tuple[Repeat, ...] = ()
@@ -123,19 +123,20 @@ class Calls:
             return None, None
         if found is None or type(found) is Mark:
             return found, addresses
-        if is_outdated(found):
-            return None, addresses
-        if self._written.get(key, 0) < KINDS:
-            self._written[key] = self._written.get(key, 0) + 1
-            self._write(args, constants, found)
-        return found, addresses
+        return (None if is_outdated(found) else found), addresses
 
-    def _write(self, args: tuple, constants: tuple, found: Written) -> None:
+    def write(self, args: tuple, constants: tuple, found: Written) -> Repeat | None:
+        """Write out what this call led to, unless that was done for enough calls that led to the same."""
+        count = self._written.get(id(found), 0)
+        if count == KINDS:
+            return None
+        self._written[id(found)] = count + 1
         new, shapes = guarded(args, constants, self._exact, found), _shapes(args)
         if new is not None:
             self._by_shapes[shapes] = (*self._by_shapes.get(shapes, ())[-ALIKE + 1 :], new)
             if len(self.recent) < RECENT:
                 self.recent = (*self.recent, new)
+        return new
 
     def keep(self, args: tuple, constants: tuple, found: Written | Mark) -> None:
         """Remember what a call led to. Not for several threads at once: its user holds a lock."""
@@ -144,8 +145,8 @@ class Calls:
             self._known = dict(list(self._known.items())[CAPACITY // 2 :])
             self._written, self._by_shapes = {}, {}
         key = signature(args, constants, self._exact)[0]
+        self._written.pop(id(self._known.get(key)), None)
         self._known[key] = found
-        self._written.pop(key, None)
 
     def forget(self) -> None:
         self.recent, self._known, self._written, self._by_shapes = (), {}, {}, {}

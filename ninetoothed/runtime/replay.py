@@ -286,7 +286,9 @@ class Replayed:
                 return output
             found, addresses = self._calls.find(flat, names)
         if type(found) is Recording:
-            return found.run(flat, names)
+            repeat = self._calls.write(flat, names, found)
+            output = None if repeat is None else repeat(flat, names)
+            return found.run(flat, names) if output is None else output
         if found is SEEN:
             return self._record(args, names, flat)
         output = self._allocate(*args, **kwargs)
