@@ -52,7 +52,7 @@ def candidates(
     task = Task(definition, specialisation, sizes, structure(definition))
     if gpu is None:
         return (Configuration(sorted_blocks(task.on_cpu())),)
-    if isinstance(task.structure.kind, Product) and hopper.is_measured(task, gpu):
+    if isinstance(task.structure.kind, Product) and hopper.is_measured(task, gpu) and 0 not in sizes.values():
         return tuple(hopper.products(task, gpu))
     if isinstance(task.structure.kind, Product):
         found = products(task, gpu)

@@ -59,8 +59,9 @@ _MEET, _PART = 9500, 0.167
 
 def is_measured(task: Task, gpu: GPU) -> bool:
     """Whether the estimate was fitted to products like this on a GPU like this."""
-    kind = task.structure.kind
-    return gpu.capability // 10 == 9 and task.bits(kind.lhs) == task.bits(kind.rhs) == 16
+    operands = task.structure.kind.lhs, task.structure.kind.rhs
+    are_halves = all(task.bits(operand) == 16 and task.is_aligned(operand) for operand in operands)
+    return gpu.capability // 10 == 9 and are_halves
 
 
 def products(task: Task, gpu: GPU) -> Iterator[Configuration]:

@@ -64,6 +64,8 @@ def _accumulator_registers(task: Task, is_exact: bool, gpu: GPU) -> int:
     if is_exact:
         return 64
     kind = task.structure.kind
+    if not (task.is_aligned(kind.lhs) and task.is_aligned(kind.rhs)):
+        return 64  # Each element is loaded by itself, through registers.
     results = sum(
         {kind.rows, kind.columns} == set().union(*(size.variables for size in tile.shape))
         for tile in task.structure.tiles

@@ -90,6 +90,14 @@ class Task:
         dtype = self.specialisation.arguments[parameter].dtype
         return dtype.bits if dtype is not None else 32
 
+    def is_aligned(self, parameter: int) -> bool:
+        """Whether each row of a tensor is known to start at a multiple of 8 elements, so that it is read in vectors."""
+        known, others = dict(self.specialisation.constants), dict(self.specialisation.aliases)
+        whole = self.specialisation.divisible | self.specialisation.half_divisible
+        names = [stride.name for stride in self.definition.parameters[parameter].source.strides]
+        names = [others.get(name, name) for name in names]
+        return all(known[name] in (0, 1) or known[name] % 8 == 0 if name in known else name in whole for name in names)
+
     def configuration(self, blocks: Mapping[str, int], warps: int, stages: int) -> Configuration:
         """With a value for every meta symbol; those that `blocks` lacks get a modest one."""
         meta = {name: blocks.get(name, within(symbol, 64)) for name, symbol in self.definition.meta_symbols.items()}

@@ -14,8 +14,9 @@ _PACKED: dict[int, tuple[weakref.ref, int, int, torch.Tensor]] = {}
 
 
 def pays(weight: torch.Tensor) -> bool:
-    """Whether images and filters are read faster with their channels last."""
-    return weight.is_cuda and weight.ndim == 4 and weight.shape[1] >= FEWEST_CHANNELS
+    """Whether images and filters are read faster with their channels last; those of one pixel are matrices already."""
+    is_wide = weight.ndim == 4 and weight.shape[1] >= FEWEST_CHANNELS and weight.shape[2] * weight.shape[3] > 1
+    return is_wide and weight.is_cuda
 
 
 def packed(weight: torch.Tensor) -> torch.Tensor:

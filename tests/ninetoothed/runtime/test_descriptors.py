@@ -71,7 +71,7 @@ class TestLaunching:
         assert passed[5:10] == ("map of 32", 1024, 512, 512, 1)
         assert passed[10:15] == ("map of 48", 4096, 1024, 1024, 1)
         assert sorted(passed[15:]) == [512, 1024, 4096]
-        assert programs == min(found.programs, 132)
+        assert programs == found.programs > 0
 
     def test_once_for_each_set_of_addresses(self, gpu, monkeypatch):
         arguments = halves(4096, 512), halves(512, 1024), halves(4096, 1024)
@@ -155,7 +155,7 @@ class TestWhatDoesNotFit:
     def test_the_next_candidate_is_taken_and_remembered(self, gpu, monkeypatch):
         arguments = tuple(halves(4096, 4096) for _ in range(3))
         found, tried = self.select(mm.make(), arguments, monkeypatch, lambda chosen: not chosen.programs)
-        assert [chosen.programs for chosen in tried] == [132, 0] and found == tried[1]
+        assert found == tried[-1] and all(chosen.programs for chosen in tried[:-1]) and not found.programs
 
     def test_an_error_where_none_is_left(self, gpu, monkeypatch):
         arguments = tuple(halves(4096, 4096) for _ in range(3))
@@ -167,7 +167,7 @@ class TestWhatDoesNotFit:
         found, tried = self.select(
             mm.make(), arguments, monkeypatch, lambda chosen: True, lambda chosen: 8 * bool(chosen.programs)
         )
-        assert [chosen.programs for chosen in tried] == [132, 0] and found == tried[1]
+        assert found == tried[-1] and all(chosen.programs for chosen in tried[:-1]) and not found.programs
 
     def test_where_all_spill_the_one_that_spills_least(self, gpu, monkeypatch):
         arguments = tuple(halves(4096, 4096) for _ in range(3))
@@ -190,7 +190,7 @@ class TestWhatDoesNotFit:
         arguments = addend, halves(4096, 4096), halves(4096, 4096), 1.0, 1.0, halves(4096, 4096)
         first = launcher.trace(arguments, {}, device.H200).selection.configuration
         found = launcher._select(launch.Call(arguments, ()), torch.device("cuda:0"))
-        assert first.programs and found.selection.configuration == dataclasses.replace(first, programs=0)
+        assert first.programs and found.selection.configuration != first
         assert found.compiled.shared <= device.H200.shared_memory
 
 

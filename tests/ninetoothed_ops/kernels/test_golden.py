@@ -99,24 +99,22 @@ def bmm(input_desc, other_desc, output_desc, input_size_0, input_size_1, input_s
             """\
 # num_warps=4, num_stages=4
 @triton.jit
-def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, partials_ptr, arrivals_ptr, input_size_0, output_size_0):
+def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_size_0):
     pid = tl.program_id(0)
     rows = tl.cdiv(input_size_0 * 9, 4)
-    tile = pid % (4 * rows)
-    group_size = 32
-    first_row = tile // group_size * 8
+    group_size = 64
+    first_row = pid // group_size * 8
     group_rows = tl.minimum(rows - first_row, 8)
-    pid_1 = first_row + tile % group_size % group_rows
-    pid_2 = tile % group_size // group_rows
-    part = pid // (4 * rows)
-    accumulator = tl.zeros((64, 128), tl.float32)
+    pid_1 = first_row + pid % group_size % group_rows
+    pid_2 = pid % group_size // group_rows
+    accumulator = tl.zeros((64, 64), tl.float32)
     input_index = pid_1 * 64 + tl.arange(0, 64)
     input_index_0 = input_index // 144
-    weight_index_0 = pid_2 * 128 + tl.arange(0, 128)
-    for k in range(part * 24, part * 24 + 24):
-        input_index_1 = k % 8 * 64 + tl.arange(0, 64)
-        input_index_2 = k // 24 + input_index // 12 % 12
-        input_index_3 = k // 8 % 3 + input_index % 12
+    weight_index_0 = pid_2 * 64 + tl.arange(0, 64)
+    for k in range(36):
+        input_index_1 = k % 4 * 128 + tl.arange(0, 128)
+        input_index_2 = k // 12 + input_index // 12 % 12
+        input_index_3 = k // 4 % 3 + input_index % 12
         input = tl.load(
             input_ptr
             + (input_index_0 * 100352 + input_index_2 * 14 + input_index_3)[:, None]
@@ -125,43 +123,21 @@ def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, partials_ptr, arrivals_p
             other=0.0,
         )
         weight = tl.load(
-            weight_ptr + k // 24 * 3 + k // 8 % 3 + weight_index_0[None, :] * 4608 + input_index_1[:, None] * 9,
+            weight_ptr + k // 12 * 3 + k // 4 % 3 + weight_index_0[None, :] * 4608 + input_index_1[:, None] * 9,
         )
         accumulator = tl.dot(input, weight, accumulator)
-    tile_number = pid_1 * 4 + pid_2
-    tl.store(
-        partials_ptr + (part + tile_number * 3) * 8192 + tl.arange(0, 64)[:, None] * 128 + tl.arange(0, 128)[None, :],
-        accumulator,
-    )
-    tl.debug_barrier()
-    arrivals = arrivals_ptr + tile_number
-    arrived = tl.atomic_add(arrivals, 1)
     mask = input_index[:, None] < output_size_0 * 144
+    bias = tl.load(tl.broadcast_to(bias_ptr + weight_index_0[None, :], (64, 64)), mask=mask)
+    output = (1.0 * bias).to(tl.float32) + 1.0 * accumulator
     output_index_2 = input_index // 12 % 12
     output_index_3 = input_index % 12
-    if arrived == 2:
-        tl.debug_barrier()
-        partial = tl.load(
-            partials_ptr + tile_number * 3 * 8192 + tl.arange(0, 64)[:, None] * 128 + tl.arange(0, 128)[None, :],
-        )
-        partial_1 = tl.load(
-            partials_ptr + (tile_number * 3 + 1) * 8192 + tl.arange(0, 64)[:, None] * 128 + tl.arange(0, 128)[None, :],
-        )
-        accumulator_1 = partial + partial_1
-        partial_1 = tl.load(
-            partials_ptr + (tile_number * 3 + 2) * 8192 + tl.arange(0, 64)[:, None] * 128 + tl.arange(0, 128)[None, :],
-        )
-        accumulator_1 = accumulator_1 + partial_1
-        bias = tl.load(tl.broadcast_to(bias_ptr + weight_index_0[None, :], (64, 128)), mask=mask)
-        output = (1.0 * bias).to(tl.float32) + 1.0 * accumulator_1
-        tl.store(
-            output_ptr
-            + (input_index_0 * 73728 + output_index_2 * 12 + output_index_3)[:, None]
-            + weight_index_0[None, :] * 144,
-            output.to(tl.float16),
-            mask=mask,
-        )
-        tl.store(arrivals, 0)
+    tl.store(
+        output_ptr
+        + (input_index_0 * 73728 + output_index_2 * 12 + output_index_3)[:, None]
+        + weight_index_0[None, :] * 144,
+        output.to(tl.float16),
+        mask=mask,
+    )
 """,
         )
 
