@@ -43,13 +43,15 @@ def check(task, calls, args, kwargs):
 def compare(name, case, dtype, ceilings, quick, upstream=None):
     """One operation, one case: a plain dictionary of what was measured."""
     task = tasks.load(name)
+    # Made outside of inference mode, as the parameters of a model are: filters are then repacked once.
     args, kwargs = tasks.arguments(task, case, dtype, "cuda")
+    small_args, small_kwargs = tasks.arguments(task, "quick", dtype, "cuda")
     with torch.inference_mode():
         calls = peers.calls(task, args, kwargs)
         errors = check(task, calls, args, kwargs)
         times = measure.device_times(calls, **(QUICKLY if quick else {}))
         work = tasks.work(task, args, kwargs, task.eager(*args, **kwargs))
-        small = peers.calls(task, *tasks.arguments(task, "quick", dtype, "cuda"))
+        small = peers.calls(task, small_args, small_kwargs)
         host = {peer: measure.host_time(warmed(small[peer])) for peer in calls}
     if upstream:
         milliseconds, errors["upstream"] = measured(upstream, name, case, str(dtype).removeprefix("torch."))

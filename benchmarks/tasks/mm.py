@@ -12,6 +12,11 @@ def square(size):
     return lambda r: ((r(size, size), r(size, size)), {})
 
 
+def linear(rows, columns, depth):
+    """Inputs times weights, whose rows are the columns of the result."""
+    return lambda r: ((r(rows, depth), r(columns, depth).T), {})
+
+
 TASK = Task(
     name="mm",
     eager=torch.mm,
@@ -20,7 +25,11 @@ TASK = Task(
         "paper": square(4096),
         "quick": square(512),
         "cpu": square(512),
-        **{f"size {size}": square(size) for size in (1000, 4088, 4095, 4104, 8192)},
+        **{f"size {size}": square(size) for size in (1000, 1024, 2048, 3072, 4088, 4095, 4104, 8192)},
+        "128 rows": linear(128, 4096, 4096),
+        "512 rows": linear(512, 4096, 4096),
+        "1024 rows, 14336 deep": linear(1024, 4096, 14336),
+        "long sums": linear(512, 512, 8192),
         "transposed": lambda r: ((r(4096, 4096), r(4096, 4096).T), {}),
         "sliced": lambda r: ((r(4096, 8192)[:, :4096], r(4096, 8192)[:, :4096]), {}),
     },

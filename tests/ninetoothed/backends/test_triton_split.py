@@ -57,8 +57,8 @@ def addmm(
     mat1_size_1,
 ):
     pid = tl.program_id(0)
-    rows = tl.cdiv(input_size_0, 32)
-    columns = tl.cdiv(input_size_1, 32)
+    rows = tl.cdiv(input_size_0, 64)
+    columns = tl.cdiv(input_size_1, 64)
     tile = pid % (rows * columns)
     group_size = 8 * columns
     first_row = tile // group_size * 8
@@ -66,37 +66,37 @@ def addmm(
     pid_0 = first_row + tile % group_size % group_rows
     pid_1 = tile % group_size // group_rows
     part = pid // (rows * columns)
-    accumulator = tl.zeros((32, 32), tl.float32)
+    accumulator = tl.zeros((64, 64), tl.float32)
     for k in range(
         tl.cdiv(mat1_size_1, 128) * part // 2,
         (tl.cdiv(mat1_size_1, 128) * part + tl.cdiv(mat1_size_1, 128)) // 2,
     ):
-        mat1 = mat1_desc.load([pid_0 * 32, k * 128])
-        mat2 = mat2_desc.load([k * 128, pid_1 * 32])
+        mat1 = mat1_desc.load([pid_0 * 64, k * 128])
+        mat2 = mat2_desc.load([k * 128, pid_1 * 64])
         accumulator = tl.dot(mat1, mat2, accumulator)
-    tile_number = tl.cdiv(input_size_1, 32) * pid_0 + pid_1
+    tile_number = tl.cdiv(input_size_1, 64) * pid_0 + pid_1
     tl.store(
-        partials_ptr + (part + tile_number * 2) * 1024 + tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :],
+        partials_ptr + (part + tile_number * 2) * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
         accumulator,
     )
     tl.debug_barrier()
     arrivals = arrivals_ptr + tile_number
     arrived = tl.atomic_add(arrivals, 1)
-    input_index_0 = pid_0 * 32 + tl.arange(0, 32)
-    input_index_1 = pid_1 * 32 + tl.arange(0, 32)
+    input_index_0 = pid_0 * 64 + tl.arange(0, 64)
+    input_index_1 = pid_1 * 64 + tl.arange(0, 64)
     mask = (input_index_0[:, None] < input_size_0) & (input_index_1[None, :] < input_size_1)
     if arrived == 1:
         tl.debug_barrier()
         partial = tl.load(
-            partials_ptr + tile_number * 2 * 1024 + tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :],
+            partials_ptr + tile_number * 2 * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
         )
         partial_1 = tl.load(
-            partials_ptr + (tile_number * 2 + 1) * 1024 + tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :],
+            partials_ptr + (tile_number * 2 + 1) * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
         )
         accumulator_1 = partial + partial_1
-        input = tl.load(tl.broadcast_to(input_ptr + input_index_1[None, :], (32, 32)), mask=mask)
+        input = tl.load(tl.broadcast_to(input_ptr + input_index_1[None, :], (64, 64)), mask=mask)
         output = beta * input.to(tl.float32) + alpha * accumulator_1
-        output_desc.store([pid_0 * 32, pid_1 * 32], output.to(tl.float16))
+        output_desc.store([pid_0 * 64, pid_1 * 64], output.to(tl.float16))
         tl.store(arrivals, 0)
 """,
         )
