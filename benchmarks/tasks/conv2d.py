@@ -5,11 +5,9 @@ import torch.nn.functional as F
 from benchmarks.tasks import Task
 
 
-def products(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    def extent(size, kernel):
-        return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-
-    pixels = math.prod(extent(size, kernel) for size, kernel in zip(input.shape[2:], weight.shape[2:], strict=True))
+def products(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+    sides = zip(input.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
+    pixels = math.prod((size + 2 * pad - d * (kernel - 1) - 1) // step + 1 for size, kernel, step, pad, d in sides)
     return 2 * input.shape[0] * pixels * weight.numel()
 
 
@@ -21,7 +19,7 @@ TASK = Task(
         "paper": lambda r: ((r(4, 512, 14, 14), r(512, 512, 3, 3)), {}),
         "quick": lambda r: ((r(2, 32, 14, 14), r(32, 32, 3, 3)), {}),
         "cpu": lambda r: ((r(1, 64, 14, 14), r(64, 64, 3, 3)), {}),
-        "padded": lambda r: ((r(16, 128, 56, 56), r(128, 128, 3, 3)), {"padding": 1}),
+        "padded": lambda r: ((r(16, 128, 56, 56), r(128, 128, 3, 3)), {"padding": (1, 1)}),
         "pointwise": lambda r: ((r(16, 256, 56, 56), r(64, 256, 1, 1)), {}),
     },
 )

@@ -142,7 +142,7 @@ class Context:
         The text must consist of names that are never assigned twice.
         """
         key = ast.unparse(node)
-        for scope in self.scopes:
+        for scope in self.scopes[: depth + 1]:
             if key in scope.shared:
                 return scope.shared[key]
         scope = self.scopes[depth]

@@ -14,12 +14,13 @@ from ninetoothed.expr import Expr, Facts, FloorDiv, Max, Min, Mod, Var, is_nonne
 class Printer:
     """Prints expressions.
 
-    `variable` gives the text of a variable, `keep` a name to what is needed twice; sums end with what has `lanes`.
+    `variable` gives the text of a variable, `keep` a name to the text of an expression that is needed twice; sums end
+    with what has `lanes`.
     """
 
     variable: Callable[[str], ast.expr]
     facts: Facts
-    keep: Callable[[ast.expr], ast.expr]
+    keep: Callable[[Expr, ast.expr], ast.expr]
     lanes: frozenset[str] = frozenset()
 
     def __call__(self, e: Expr) -> ast.expr:
@@ -87,7 +88,7 @@ class Printer:
             return syntax.binary("//", numerator, divisor)
         if _is_power_of_two(d):
             return syntax.binary(">>", numerator, syntax.number(d.constant.bit_length() - 1))
-        numerator = self.keep(numerator)
+        numerator = self.keep(n, numerator)
         return syntax.binary("//", syntax.binary("-", numerator, _floor_mod(numerator, divisor)), divisor)
 
     def _remainder(self, n: Expr, d: Expr) -> ast.expr:
@@ -100,7 +101,7 @@ class Printer:
 
     def _operand(self, n: Expr) -> ast.expr:
         """A numerator; with a name where it has lanes, since what is divided is seldom divided once."""
-        return self.keep(self(n)) if n.variables & self.lanes and n.sole_atom is None else self(n)
+        return self.keep(n, self(n)) if n.variables & self.lanes and n.sole_atom is None else self(n)
 
     def _extremum(self, function: str, operands) -> ast.expr:
         node, *rest = [self(operand) for operand in operands]

@@ -97,8 +97,7 @@ class Frame:
             return arange
         if e.variables & self.bindings.keys():
             return self._print(e, {lane.name: arange})
-        depth = self.context.depth_of(e)
-        return self.context.shared(wanted, self._print(e, {lane.name: arange}, depth, wanted), depth)
+        return self.context.shared(wanted, self._print(e, {lane.name: arange}, wanted), self.context.depth_of(e))
 
     def tile(self, parts: list[Part]) -> Text:
         """The sum of parts as a tile."""
@@ -134,11 +133,7 @@ class Frame:
         aranges = {lane: syntax.call("tl.arange", 0, lane.count) for lane in self.lanes}
         return {lane.name: syntax.along(node, lane.axis, self.rank) for lane, node in aranges.items()}
 
-    def _print(
-        self, e: Expr, lanes: dict[str, ast.expr], depth: int | None = None, wanted: str = "numerator"
-    ) -> ast.expr:
-        depth = self.context.depth if depth is None else depth
-
+    def _print(self, e: Expr, lanes: dict[str, ast.expr], wanted: str = "numerator") -> ast.expr:
         def variable(name: str) -> ast.expr:
             if name in lanes:
                 return lanes[name]
@@ -147,9 +142,10 @@ class Frame:
             node = self.context.variable(name)
             return syntax.method(node, "to", syntax.name("tl.int64")) if self._widens(name) else node
 
-        def keep(node: ast.expr) -> ast.expr:
-            is_simple = isinstance(node, ast.Name) or e.variables & self.bindings.keys()
-            return node if is_simple else self.context.shared(wanted, node, depth)
+        def keep(part: Expr, node: ast.expr) -> ast.expr:
+            is_simple = isinstance(node, ast.Name) or part.variables & self.bindings.keys()
+            # Where the part is known the whole may not be yet: it stands as far out as its own variables let it.
+            return node if is_simple else self.context.shared(wanted, node, self.context.depth_of(part))
 
         return Printer(variable, self.facts, keep, self.lane_names)(e)
 
