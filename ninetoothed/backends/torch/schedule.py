@@ -79,7 +79,7 @@ class _Builder:
         for operation in reversed(operations):
             used = set(_reads(operation))
             if nested := _nested(operation):
-                inner = set().union(*(self.block(*part) for part in nested)) - _arguments(operation)
+                inner = set().union(*(self.block(*part) for part in nested)) - self._own(operation)
                 self.free[operation] = tuple(inner | used)
                 used |= inner
             unread = [value for value in ir.results(operation) if value not in read]
@@ -87,6 +87,18 @@ class _Builder:
             read |= used
         self.steps[id(block)] = tuple(_assignments(steps[::-1]))
         return read - defined
+
+    def _own(self, operation: ir.Operation) -> set[ir.Value]:
+        """The values that only the blocks of an operation know; what is common to all programs is made outside."""
+        match operation:
+            case ir.For():
+                return set(operation.arguments)
+            case ir.While():
+                own = (inner for inner in operation.before if inner not in self.common)
+                return {*operation.arguments, *_defined(own)}
+            case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):
+                return set(combine.arguments)
+        return set()
 
 
 def _assignments(steps: list[Step]) -> Iterator[Step]:
@@ -146,14 +158,3 @@ def _nested(operation: ir.Operation) -> tuple[tuple[ir.Block, tuple[ir.Value, ..
         case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):
             return ((combine.body, combine.yields),)
     return ()
-
-
-def _arguments(operation: ir.Operation) -> set[ir.Value]:
-    match operation:
-        case ir.For():
-            return set(operation.arguments)
-        case ir.While():
-            return {*operation.arguments, *_defined(operation.before)}
-        case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):
-            return set(combine.arguments)
-    return set()

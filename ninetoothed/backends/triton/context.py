@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,19 +28,48 @@ class Text:
     constant: int | float | bool | None = None
 
 
+class Texts(dict[ir.Value, Text]):
+    """What each value reads as. `holders` are, for each variable, the values whose texts mention it."""
+
+    def __init__(self):
+        super().__init__()
+        self.holders: dict[str, tuple[ir.Value, ...]] = {}
+
+    def __setitem__(self, value: ir.Value, text: Text) -> None:
+        super().__setitem__(value, text)
+        for name in syntax.names_in(text.node):
+            self.holders[name] = (*self.holders.get(name, ()), value)
+
+    def hold(self, value: ir.Value, name: str, shape: tuple[int, ...]) -> None:
+        """Let a variable that was assigned hold a value, and none that it held before."""
+        self.holders[name] = ()
+        self[value] = Text(syntax.name(name), shape)
+
+
 @dataclass
 class Scope:
     """One block of text being written.
 
     shared: variables that hold integer expressions for all nested blocks, by their text.
-    variables: the variable that a name of the user's last stood for, and the value in it.
+    variables: the variable that a name of the user's last stood for.
     own: names that mean something in this block alone, so that the next one may use them for its own.
+    kinds: the type and shape of what its variables hold. left: the same of those that branches before it have left. To
+    Triton what both branches of an `if` assign is there afterwards: it must be of one kind, and keep it.
     """
 
     statements: list[ast.stmt] = field(default_factory=list)
     shared: dict[str, ast.expr] = field(default_factory=dict)
-    variables: dict[str, tuple[str, ir.Value]] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)
+    kinds: dict[str, Hashable] = field(default_factory=dict)
+    left: dict[str, Hashable] = field(default_factory=dict)
+
+    def take_in(self, other: Scope) -> None:
+        """Go on with what another block has written."""
+        self.statements += other.statements
+        self.own |= other.own
+        self.kinds |= other.kinds
+        self.left |= other.left
 
 
 @dataclass(frozen=True)
@@ -75,7 +104,7 @@ class Context:
     options: Options
     names: Names = field(default_factory=Names)
     scopes: list[Scope] = field(default_factory=lambda: [Scope()])
-    texts: dict[ir.Value, Text] = field(default_factory=dict)
+    texts: Texts = field(default_factory=Texts)
     variables: dict[str, tuple[ast.expr, int]] = field(default_factory=dict)
     zeros: dict[str, int] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
@@ -101,15 +130,22 @@ class Context:
 
     def assign(self, wanted: str, node: ast.expr) -> ast.expr:
         """A new variable in the innermost block."""
-        name = self.fresh(wanted)
+        name = self.fresh(wanted, ast.unparse(node))
         self.append(syntax.assign(name, node))
         return syntax.name(name)
 
-    def fresh(self, wanted: str, scope: Scope | None = None) -> str:
-        """A new name, of the innermost block unless another is given."""
-        name = self.names.fresh(wanted)
-        (scope or self.scopes[-1]).own.add(name)
+    def fresh(self, wanted: str, kind: Hashable, scope: Scope | None = None) -> str:
+        """A new name for something of a kind, of the innermost block unless another is given."""
+        name = self.names.fresh(wanted, {name for name, other in self.left.items() if other != kind})
+        scope = scope or self.scopes[-1]
+        scope.own.add(name)
+        scope.kinds[name] = kind
         return name
+
+    @property
+    def left(self) -> dict[str, Hashable]:
+        """What branches have left, in all open blocks."""
+        return {name: kind for scope in self.scopes for name, kind in scope.left.items()}
 
     def leave(self) -> list[ast.stmt]:
         """End the innermost block; its statements."""
@@ -146,7 +182,7 @@ class Context:
             if key in scope.shared:
                 return scope.shared[key]
         scope = self.scopes[depth]
-        name = self.fresh(wanted, scope)
+        name = self.fresh(wanted, key, scope)
         scope.statements.append(syntax.assign(name, node))
         scope.shared[key] = syntax.name(name)
         return scope.shared[key]

@@ -128,7 +128,10 @@ def _neg(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
 
 
 def _invert(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
-    return Text(syntax.invert(_weakly(operation, operands)[0]), operands[0].shape)
+    (node,) = _weakly(operation, operands)
+    if operation.result.type.dtype == dtypes.int1 and not operands[0].shape:
+        return Text(syntax.negated(node))
+    return Text(syntax.invert(node), operands[0].shape)
 
 
 def _floordiv(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
@@ -270,7 +273,8 @@ def _reshape(context: Context, operation: ir.Apply, operands: list[Text]) -> Tex
         return operand
     node = materialise(operand, operation.operands[0].type)
     if not lanes:  # one element: its sum is itself
-        return Text(syntax.call("tl.sum", node))
+        dtype = operation.result.type.dtype
+        return _retyped(Text(syntax.call("tl.sum", node)), _summed(dtype), dtype)
     return Text(syntax.call("tl.reshape", node, lanes), lanes)
 
 
@@ -333,8 +337,8 @@ def _reduced(operation: ir.Apply) -> DType:
     dtype = operation.operands[0].type.dtype
     if operation.function in ("argmax", "argmin"):
         return dtypes.int32
-    if operation.function == "sum" and dtype.bits < 32 and not dtype.is_floating:
-        return dtypes.uint32 if dtype.kind == "uint" else dtypes.int32
+    if operation.function == "sum":
+        return _summed(dtype)
     if dtype.is_floating and dtype.bits < 32 and operation.function in ("max", "min"):
         return dtypes.float32
     if dtype.bits < 32 and not dtype.is_floating and operation.function in ("max", "min"):
@@ -342,6 +346,13 @@ def _reduced(operation: ir.Apply) -> DType:
     if dtype == dtypes.bfloat16:
         return dtypes.float32
     return dtype
+
+
+def _summed(dtype: DType) -> DType:
+    """The type of Triton's sum of a type."""
+    if dtype.bits >= 32 or dtype.is_floating:
+        return dtypes.float32 if dtype == dtypes.bfloat16 else dtype
+    return dtypes.uint32 if dtype.kind == "uint" else dtypes.int32
 
 
 def _retyped(text: Text, actual: DType, wanted: DType) -> Text:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ninetoothed.backends.triton import syntax
 
 
@@ -11,11 +13,11 @@ class Names:
     def __init__(self, taken=()):
         self._taken = {*syntax.RESERVED, *taken}
 
-    def fresh(self, wanted: str) -> str:
-        """`wanted`, or `wanted_1`, `wanted_2` ... where that is taken."""
+    def fresh(self, wanted: str, avoided: Container[str] = ()) -> str:
+        """`wanted`, or `wanted_1`, `wanted_2` ... where that is taken, or to be avoided."""
         wanted = syntax.identifier(wanted)
         candidate, count = wanted, 0
-        while candidate in self._taken:
+        while candidate in self._taken or candidate in avoided:
             count += 1
             candidate = f"{wanted}_{count}"
         self._taken.add(candidate)

@@ -10,6 +10,15 @@ from ninetoothed.backends.triton import accesses, combine, functions, short, syn
 from ninetoothed.backends.triton.analysis import BlockKey, key_of
 from ninetoothed.backends.triton.context import Context, Scope, Text
 from ninetoothed.backends.triton.tiles import Frame
+from ninetoothed.backends.triton.variables import (
+    Place,
+    Targets,
+    is_free,
+    is_taken_over,
+    is_target,
+    target,
+    targets_of,
+)
 from ninetoothed.expr import const
 
 
@@ -17,20 +26,6 @@ def block(context: Context, key: BlockKey, operations: ir.Block, targets: Target
     """The statements of one block, appended to the innermost scope."""
     for position, operation in enumerate(operations):
         _operation(context, operation, Place(key, position, targets))
-
-
-class Targets:
-    """The variables that a block is to leave its yields in, where a yield may be assigned as soon as it is computed."""
-
-    def __init__(self, names: dict[ir.Value, str] | None = None):
-        self.names = names or {}
-
-
-class Place:
-    """Where an operation stands, and the names that its results must have."""
-
-    def __init__(self, key: BlockKey, position: int, targets: Targets):
-        self.key, self.position, self.targets = key, position, targets
 
 
 def _operation(context: Context, operation: ir.Operation, place: Place) -> None:
@@ -85,10 +80,13 @@ def _apply(context: Context, operation: ir.Apply, place: Place) -> None:
     elif len(operation.results) == 1:
         _give(context, operation.result, text, place, operation.result.hint or operation.function)
     else:
-        names = [_target(context, value, place, value.hint or operation.function) for value in operation.results]
+        names = [
+            target(context, value, place, value.hint or operation.function, value.type.lanes)
+            for value in operation.results
+        ]
         context.append(syntax.assign(tuple(names), text.node))
         for value, name in zip(operation.results, names, strict=True):
-            context.texts[value] = Text(syntax.name(name), value.type.lanes)
+            context.texts.hold(value, name, value.type.lanes)
 
 
 # -- names --
@@ -96,7 +94,7 @@ def _apply(context: Context, operation: ir.Apply, place: Place) -> None:
 
 def _give(context: Context, value: ir.Value, text: Text, place: Place, wanted: str | None = None) -> None:
     """Print `text` where `value` is used, or give it a variable here."""
-    if value not in place.targets.names:
+    if not is_target(context, value, place):
         if context.analysis.is_inlined(value) or (isinstance(text.node, ast.Name) and value.hint is None):
             context.texts[value] = text
             return
@@ -106,30 +104,14 @@ def _give(context: Context, value: ir.Value, text: Text, place: Place, wanted: s
             return
     else:
         text = Text(functions.materialise(text, value.type), value.type.lanes)
-    name = _target(context, value, place, wanted or value.hint or "value")
+    name = target(context, value, place, wanted or value.hint or "value", text.shape)
     context.append(syntax.assign(name, functions.typed(text, value.type.dtype)))
-    context.texts[value] = Text(syntax.name(name), text.shape)
+    context.texts.hold(value, name, text.shape)
 
 
 def _has_effect(context: Context, value: ir.Value) -> bool:
     operation = context.analysis.producers[value]
     return isinstance(operation, ir.Apply) and operation.function.startswith("atomic_")
-
-
-def _target(context: Context, value: ir.Value, place: Place, wanted: str) -> str:
-    """The variable of a value: the one that it must have, the one of a dead value of the same name, or a new one."""
-    if value in place.targets.names:
-        return place.targets.names[value]
-    wanted = syntax.identifier(wanted)
-    scope = context.scopes[-1]
-    held = scope.variables.get(wanted)
-    if held is not None and context.analysis.last_read(held[1], place.key) <= place.position:
-        name = held[0]
-    else:
-        name = context.fresh(wanted)
-    if context.analysis.block_of(value) == place.key:
-        scope.variables[wanted] = (name, value)
-    return name
 
 
 # -- control flow --
@@ -144,19 +126,30 @@ def _enter_loop(context: Context, operation: ir.For | ir.While, place: Place) ->
         text = context.texts[initial]
         is_counter = text.constant is not None and initial.type == ir.TileType(dtypes.int32)
         node = text.node if is_counter else functions.materialise(text, initial.type)
-        if result in place.targets.names:
-            name = place.targets.names[result]
-        elif isinstance(node, ast.Name) and _is_last_use(context, initial, operation, place):
+        wanted = place.targets.names.get(result)
+        if wanted is not None and is_free(context, wanted, place, operation):
+            name = wanted
+        elif isinstance(node, ast.Name) and is_taken_over(context, node.id, initial, operation, place):
             name = node.id
         else:
-            name = context.fresh(hint)
+            name = context.fresh(hint, (initial.type.dtype, initial.type.lanes))
         if isinstance(node, ast.Name) and _takes_over_a_twin(operation, initial, argument, yielded):
             node = _copy(node, initial.type.dtype)
         names.append(name)
         values.append(node)
-        context.texts[argument] = context.texts[result] = Text(syntax.name(name), argument.type.lanes)
     _assign_all(context, names, values)
+    for name, argument in zip(names, operation.arguments, strict=True):
+        context.texts.hold(argument, name, argument.type.lanes)
     return names
+
+
+def _leave_loop(context: Context, operation: ir.For | ir.While, names: list[str]) -> list[ast.stmt]:
+    """Carry the variables on, and end the loop; its statements."""
+    _yield_all(context, names, operation.yields)
+    body = context.leave()
+    for name, result in zip(names, operation.results, strict=True):
+        context.texts.hold(result, name, result.type.lanes)
+    return body
 
 
 def _takes_over_a_twin(operation: ir.For | ir.While, initial: ir.Value, argument: ir.Value, yielded: ir.Value) -> bool:
@@ -174,37 +167,6 @@ def _copy(node: ast.expr, dtype) -> ast.expr:
         return syntax.binary("&", node, node)
     is_pointer = isinstance(dtype, dtypes.PointerType)
     return syntax.binary("+" if is_pointer else "*", node, ast.Constant(0 if is_pointer else 1))
-
-
-def _is_last_use(context: Context, value: ir.Value, operation: ir.Operation, place: Place) -> bool:
-    """Whether a variable may be taken over: it is this block's own, and only the loop reads it from here on."""
-    if context.analysis.definitions.get(value, (None, 0))[0] != place.key or value in place.targets.names:
-        return False
-    uses = context.analysis.uses[value]
-    own = [use for use in uses if use.operation is operation]
-    return (
-        len(own) == 1
-        and context.analysis.last_read(value, place.key) == place.position
-        and all(
-            use.operation is operation or context.analysis.last_read_of(use, place.key) < place.position for use in uses
-        )
-    )
-
-
-def _body_targets(context: Context, operation: ir.For | ir.While, key: BlockKey, names: list[str]) -> Targets:
-    """Yields that may take their variable at once: computed here, when the carried value is read no more."""
-    chosen: dict[ir.Value, str] = {}
-    for name, argument, yielded in zip(names, operation.arguments, operation.yields, strict=True):
-        defined_in, position = context.analysis.definitions.get(yielded, (None, -1))
-        is_computed_here = defined_in == key and position >= 0 and yielded not in chosen
-        if is_computed_here and not _is_literal(context, yielded):
-            if context.analysis.last_read(argument, key) <= position:
-                chosen[yielded] = name
-    return Targets(chosen)
-
-
-def _is_literal(context: Context, value: ir.Value) -> bool:
-    return isinstance(context.analysis.producers.get(value), ir.Constant | ir.Argument)
 
 
 def _yield_all(context: Context, names: list[str], yields: tuple[ir.Value, ...]) -> None:
@@ -237,11 +199,10 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
     context.facts = _with_counter(context, operation)
     _mark_written(context, operation)
     context.scopes.append(Scope())
-    counter = context.fresh(re.sub(r"_\d+$", "", operation.variable))
+    counter = context.fresh(re.sub(r"_\d+$", "", operation.variable), (dtypes.int32, ()))
     context.variables[operation.variable] = (syntax.name(counter), context.depth)
-    block(context, key, operation.body, _body_targets(context, operation, key, names))
-    _yield_all(context, names, operation.yields)
-    body = context.leave()
+    block(context, key, operation.body, targets_of(context, key, names, operation.yields))
+    body = _leave_loop(context, operation, names)
     context.facts = outer_facts
     if short.is_branch(operation, outer_facts, context.boxes):
         context.append(syntax.assign(counter, bounds[0] if len(bounds) > 1 else syntax.number(0)))
@@ -287,12 +248,10 @@ def _while(context: Context, operation: ir.While, place: Place) -> None:
     before_key, key = key_of(operation, 0), key_of(operation, 1)
     _mark_written(context, operation)
     first, condition = _condition(context, operation, before_key)
-    context.scopes[-1].own |= first.own
-    context.scopes[-1].statements += first.statements
+    context.scopes[-1].take_in(first)
     context.scopes.append(Scope())
-    block(context, key, operation.body, _body_targets(context, operation, key, names))
-    _yield_all(context, names, operation.yields)
-    body = context.leave()
+    block(context, key, operation.body, targets_of(context, key, names, operation.yields))
+    body = _leave_loop(context, operation, names)
     context.append(ast.While(condition, [*body, *first.statements] or [ast.Pass()], []))
 
 
@@ -308,43 +267,36 @@ def _if(context: Context, operation: ir.If, place: Place) -> None:
     condition = functions.typed(context.texts[operation.condition], dtypes.int1)
     names = []
     for result, then, other in zip(operation.results, operation.then_yields, operation.else_yields, strict=True):
-        names.append(_target(context, result, place, result.hint or then.hint or other.hint or "chosen"))
+        wanted = result.hint or then.hint or other.hint or "chosen"
+        names.append(target(context, result, place, wanted, result.type.lanes, by_branches=True))
     before = set(context.written), {name: set(keys) for name, keys in context.read.items()}
-    branches, written, read = [], set(), {}
+    holders = context.texts.holders
+    branches, written, read, left = [], set(), {}, {}
     for index, (body, yields) in enumerate(
         ((operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields))
     ):
         context.written, context.read = set(before[0]), {name: set(keys) for name, keys in before[1].items()}
-        context.scopes.append(Scope())
+        context.texts.holders = dict(holders)
+        context.scopes.append(Scope(left=left))
         key = key_of(operation, index)
-        block(context, key, body, _branch_targets(context, key, names, yields))
+        block(context, key, body, targets_of(context, key, names, yields))
         _yield_all(context, names, yields)
+        scope = context.scopes[-1]
+        left = {**scope.left, **scope.kinds}
         branches.append(context.leave())
         written |= context.written
         for name, keys in context.read.items():
             read.setdefault(name, set()).update(keys)
     context.written, context.read = written, read
+    context.scopes[-1].left |= left
     for result, name in zip(operation.results, names, strict=True):
-        context.texts[result] = Text(syntax.name(name), result.type.lanes)
+        context.texts.hold(result, name, result.type.lanes)
     then, other = branches
     if not then and not other:
         return
     if not then:
-        condition, then, other = syntax.invert(condition), other, []
+        condition, then, other = syntax.negated(condition), other, []
     context.append(ast.If(condition, then, other))
-
-
-def _branch_targets(context: Context, key: BlockKey, names: list[str], yields: tuple[ir.Value, ...]) -> Targets:
-    """Yields that may take their variable as soon as they are computed: nothing reads it later in the branch."""
-    chosen: dict[ir.Value, str] = {}
-    for name, yielded in zip(names, yields, strict=True):
-        defined_in, position = context.analysis.definitions.get(yielded, (None, -1))
-        if defined_in != key or yielded in chosen or _is_literal(context, yielded):
-            continue
-        held = [value for value, text in context.texts.items() if name in syntax.names_in(text.node)]
-        if all(context.analysis.last_read(value, key) <= position for value in held):
-            chosen[yielded] = name
-    return Targets(chosen)
 
 
 def _print(context: Context, operation: ir.Print) -> None:

@@ -92,6 +92,11 @@ def negate(operand: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.USub(), operand)
 
 
+def negated(condition: ast.expr) -> ast.expr:
+    """The opposite of one condition, which in Triton may be known when compiling: of Python's `True`, `~` gives -2."""
+    return ast.UnaryOp(ast.Not(), condition)
+
+
 def invert(operand: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.Invert(), operand)
 
@@ -213,9 +218,8 @@ def _operands(node: ast.expr, operator: type) -> list[ast.expr]:
 
 def _grouped(node: ast.expr, operator: type) -> ast.expr:
     """An operand with the parentheses that it has beside the operator."""
-    beside = ast.unparse(ast.BinOp(ast.Name("_"), operator(), node))
-    text = ast.unparse(node)
-    return ast.Name(f"({text})") if beside.endswith(f"({text})") and not text.startswith("(") else node
+    _, _, beside = ast.unparse(ast.BinOp(ast.Name("_"), operator(), node)).split(" ", 2)
+    return node if beside == ast.unparse(node) else ast.Name(beside)
 
 
 def _node(value) -> ast.expr:

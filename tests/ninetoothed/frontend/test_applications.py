@@ -318,6 +318,51 @@ def test_variables_that_start_equal_are_told_apart():
     torch.testing.assert_close(run(application, x), x * 80 + 3)
 
 
+def test_a_variable_keeps_its_value_until_it_is_read_for_the_last_time():
+    """A loop's result takes over a variable that the loop, or what comes after it, still reads."""
+
+    def application(x, y, z):
+        a = x * 1
+        for i in range(3):
+            total = x * 0
+            for j in range(2):
+                total = total + a
+            a = total
+        b, c = x * 1, x * 2
+        for i in range(3):
+            for j in range(2):
+                c = c + b
+            b, c = c, c * 2 - 1
+        y = a
+        z = b + c
+
+    x, y, z = randn(64), nans(64), nans(64)
+    make(application, 1, 1, 1)(x, y, z, BLOCK_SIZE=32)
+    b, c = x, x * 2
+    for _ in range(3):
+        c = c + b * 2
+        b, c = c, c * 2 - 1
+    torch.testing.assert_close(y, x * 8)
+    torch.testing.assert_close(z, b + c)
+
+
+def test_an_argument_is_not_what_a_loop_makes_of_it():
+    def application(x, n, y):
+        if ntl.sum(x) > -1:
+            m = n
+            for i in range(3):
+                m = m + 1
+            y = x + m
+        y += n
+
+    kernel = ninetoothed.make(
+        lambda x, n, y: (x.tile((1,)), n, y.tile((1,))), application, (Tensor(1), Tensor(0), Tensor(1))
+    )
+    x, y = torch.arange(4.0, device=DEVICE), nans(4)
+    kernel(x, 5, y)
+    assert y.tolist() == [13, 14, 15, 16]
+
+
 def test_helpers_assign_elements_in_loops():
     def triple(target, source):
         target = source * 3

@@ -1,0 +1,83 @@
+"""Which variable a value gets: the one that a loop or a branch hands on, that of a dead value, or one of its own."""
+
+from __future__ import annotations
+
+from ninetoothed import ir
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.analysis import BlockKey
+from ninetoothed.backends.triton.context import Context
+
+
+class Targets:
+    """The variables that a block is to leave its yields in, where a yield may be assigned as soon as it is computed."""
+
+    def __init__(self, names: dict[ir.Value, str] | None = None):
+        self.names = names or {}
+
+
+class Place:
+    """Where an operation stands, and the names that its results must have."""
+
+    def __init__(self, key: BlockKey, position: int, targets: Targets):
+        self.key, self.position, self.targets = key, position, targets
+
+
+def is_free(context: Context, name: str, place: Place, loop: ir.For | ir.While | None = None) -> bool:
+    """Whether nothing that a variable holds is read after the operation at `place`.
+
+    A `loop` gives it its first value, all that it carries at once, and only then reads what its bounds and blocks need.
+    """
+    bounds = {value for _, value in loop.bindings} if isinstance(loop, ir.For) else set()
+    for value in context.texts.holders.get(name, ()):
+        for use in context.analysis.uses.get(value, ()):
+            read = context.analysis.last_read_of(use, place.key)
+            is_first_value = use.operation is loop and value not in bounds
+            if read > place.position or (loop is not None and read == place.position and not is_first_value):
+                return False
+    return True
+
+
+def is_target(context: Context, value: ir.Value, place: Place) -> bool:
+    """Whether a value is computed in the variable that its block is to leave it in."""
+    name = place.targets.names.get(value)
+    return name is not None and is_free(context, name, place)
+
+
+def is_taken_over(context: Context, name: str, initial: ir.Value, loop: ir.For | ir.While, place: Place) -> bool:
+    """Whether a loop goes on with the variable of a first value: it is this block's own, and read by nothing else."""
+    is_own = name in context.scopes[-1].own and context.analysis.definitions.get(initial, (None, 0))[0] == place.key
+    is_once = loop.initial.count(initial) == 1 and initial not in place.targets.names
+    return is_own and is_once and is_free(context, name, place, loop)
+
+
+def target(
+    context: Context, value: ir.Value, place: Place, wanted: str, shape: tuple[int, ...], by_branches: bool = False
+) -> str:
+    """The variable of a value: the one that it must have, the one of a dead value of the same name, or a new one.
+
+    by_branches: whether the two branches of an `if` assign it, which do not change the kind of a variable.
+    """
+    if is_target(context, value, place):
+        return place.targets.names[value]
+    wanted, kind, scope = syntax.identifier(wanted), (value.type.dtype, shape), context.scopes[-1]
+    held = scope.variables.get(wanted)
+    is_dead = held is not None and is_free(context, held, place)
+    if is_dead and (scope.kinds.get(held) == kind or not (by_branches or held in context.left)):
+        name = held
+        scope.kinds[name] = kind
+    else:
+        name = context.fresh(wanted, kind)
+    if context.analysis.block_of(value) == place.key:
+        scope.variables[wanted] = name
+    return name
+
+
+def targets_of(context: Context, key: BlockKey, names: list[str], yields: tuple[ir.Value, ...]) -> Targets:
+    """The variables that a block leaves its yields in, for those that it computes itself."""
+    chosen: dict[ir.Value, str] = {}
+    for name, yielded in zip(names, yields, strict=True):
+        defined_in, position = context.analysis.definitions.get(yielded, (None, -1))
+        is_literal = isinstance(context.analysis.producers.get(yielded), ir.Constant | ir.Argument)
+        if defined_in == key and position >= 0 and not is_literal:
+            chosen.setdefault(yielded, name)
+    return Targets(chosen)

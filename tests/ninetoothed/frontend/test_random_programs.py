@@ -1,0 +1,33 @@
+"""Random control flow does what Python does: on the CPU, in Triton's interpreter (see `test_triton_interpreter`), and,
+where there is one, on a GPU. Triton, which is stricter than its interpreter, compiles it."""
+
+import importlib.util
+
+import pytest
+import torch
+
+from ninetoothed.backends.triton import emit
+from ninetoothed.runtime import device as devices, launch
+from ninetoothed.runtime.compile import compile_kernel
+from tests.ninetoothed import programs
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_do_what_python_does(seed, device):
+    in_python, application = programs.write(seed)
+    kernel = programs.make(application)
+    x = programs.inputs(device)
+    for n in (0, 5, -3):
+        y = torch.zeros_like(x)
+        kernel(x, n, y)
+        assert y.tolist() == [in_python(a, n, 3) for a in programs.INPUTS]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
+@pytest.mark.parametrize("seed", range(12))
+def test_triton_compiles_random_programs(seed, tmp_path, monkeypatch):
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    _, application = programs.write(seed)
+    x = programs.inputs()
+    variant = launch.launcher_of(programs.make(application)).trace((x, 5, x), {}, devices.H200)
+    compile_kernel(emit(variant.program), devices.H200, 1, 3)
