@@ -53,7 +53,9 @@ def candidates(
     if gpu is None:
         return (Configuration(sorted_blocks(task.on_cpu())),)
     if isinstance(task.structure.kind, Product) and hopper.is_measured(task, gpu) and 0 not in sizes.values():
-        return tuple(hopper.products(task, gpu))
+        fitting = tuple(hopper.products(task, gpu))
+        if fitting:
+            return fitting
     if isinstance(task.structure.kind, Product):
         found = products(task, gpu)
     elif isinstance(task.structure.kind, Attention):

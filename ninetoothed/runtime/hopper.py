@@ -119,8 +119,9 @@ class _Plan:
                 yield from plan.persistent() if split == 1 else ()
 
     def persistent(self) -> Iterator[_Plan]:
-        # Where tiles are slow to copy, they are better shared out singly; long steps leave no room for the tile stored.
-        if self._copy_rate != _COPY or self.depth > 64:
+        # Where tiles are slow to copy, they are better shared out singly; long steps leave no room for the tile stored,
+        # and flat tiles take more of it.
+        if self._copy_rate != _COPY or self.depth > 64 or not self.rows <= self.columns <= 2 * self.rows:
             return
         looping = replace(self, programs=1)
         looping = replace(looping, programs=self.gpu.multiprocessors * min(looping.resident, 2))

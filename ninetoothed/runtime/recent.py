@@ -181,8 +181,15 @@ def signature(args: tuple, constants: tuple, exact: tuple[int, ...] | None) -> t
     for index in range(len(args)) if exact is None else exact:
         value, kind = args[index], type(args[index])
         if kind not in _TENSORS:
-            key.append((kind, value.hex() if kind is float else tuple(value) if kind is list else value))
+            key.append((kind, value.hex() if kind is float else _items(value) if kind in (list, tuple) else value))
     return tuple(key), addresses
+
+
+def _items(values: Sequence) -> tuple:
+    """Values that tell apart what `==` does not, such as 1 from True. Raises `TypeError` where one is a tensor."""
+    if any(isinstance(value, torch.Tensor) for value in values):
+        raise TypeError("tensors in a list are not remembered, nor kept alive")
+    return tuple([(type(value), value) for value in values])
 
 
 def _shapes(args: tuple) -> tuple:
@@ -272,6 +279,8 @@ def _differs(text: Text, name: str, value: Any, is_exact: bool) -> str:
     if not is_exact:
         return is_other + (f" or not {-(2**31)} <= {name} < {2**31}" if kind is int else "")
     is_other += f" or {name} != {text.name(list(value) if kind is list else value)}"
+    if kind is tuple:
+        is_other += f" or [*map(type, {name})] != {text.name([*map(type, value)])}"
     # Zeros of either sign are equal, and not the same.
     is_zero = kind is float and not value
     return is_other + (f" or {text.name(copysign)}(1, {name}) != {copysign(1, value)}" if is_zero else "")

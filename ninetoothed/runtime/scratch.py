@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -49,23 +51,39 @@ class WithScratch:
 
 @dataclass(frozen=True)
 class Pool:
-    """The scratch of one device, by stream, place and whether it must be zeros. Whoever gets zeros leaves zeros."""
+    """The scratch of one device, by stream, place and whether it must be zeros. Whoever gets zeros leaves zeros.
+
+    For several threads at once. What has become too small is kept as well: another thread may be about to launch on it.
+    """
 
     device: torch.device
     kept: dict[tuple[int, int, bool], torch.Tensor] = field(default_factory=dict)
+    outgrown: list[torch.Tensor] = field(default_factory=list)
+    lock: Any = field(default_factory=threading.Lock)
 
     def addresses(self, stream: int, sizes: tuple[tuple[int, bool], ...]) -> list[int]:
         """Where scratch of these sizes lies, for the next launch on a stream, which must be the current one."""
         if torch.cuda.is_current_stream_capturing():
-            # Replays may run on any stream: each captured launch has memory of its own, which the graph keeps.
-            return [self._new(count, is_zeroed).data_ptr() for count, is_zeroed in sizes]
+            # Replays may run on any stream: each captured launch has memory of its graph, which whatever is captured
+            # after it may use again, but no part of its own scratch: so all are made before any is let go.
+            made = [self._new(count, is_zeroed) for count, is_zeroed in sizes]
+            return [tensor.data_ptr() for tensor in made]
         found = []
         for place, (count, is_zeroed) in enumerate(sizes):
             held = self.kept.get((stream, place, is_zeroed))
             if held is None or held.numel() < count:
-                held = self.kept[stream, place, is_zeroed] = self._new(count, is_zeroed)
+                held = self._grown((stream, place, is_zeroed), count)
             found.append(held.data_ptr())
         return found
+
+    def _grown(self, key: tuple[int, int, bool], count: int) -> torch.Tensor:
+        """At least twice as much as before, so that all that is outgrown is no more than what is kept."""
+        with self.lock:
+            held = self.kept.get(key)
+            if held is None or held.numel() < count:
+                self.outgrown.extend([] if held is None else [held])
+                held = self.kept[key] = self._new(1 << (count - 1).bit_length(), key[2])
+            return held
 
     def _new(self, count: int, is_zeroed: bool) -> torch.Tensor:
         make = torch.zeros if is_zeroed else torch.empty

@@ -132,6 +132,28 @@ class TestProductsOfHalvesOnHopper:
         assert (best.num_warps, best.num_stages) == (8, 5) and set(best.blocks.values()) == {32}
 
 
+@pytest.mark.parametrize("m, n, k", ((32, 1024, 1024), (1, 4096, 4096), (1024, 1024, 1024)))
+@pytest.mark.parametrize("sizes", ((256, 256, 64), (128, 128, 512), (128, 128, 64)))
+@pytest.mark.parametrize("options", ({}, {"num_warps": 1}, {"num_stages": 16}), ids=str)
+def test_there_is_a_candidate_whatever_the_user_fixes(m, n, k, sizes, options):
+    blocks = tuple(Symbol(name, constexpr=True) for name in "MNK")
+
+    def arrangement(input, other, output):
+        arranged = output.tile(blocks[:2])
+        lhs = input.tile((blocks[0], blocks[2])).tile((1, -1)).expand((-1, arranged.shape[1]))
+        lhs.dtype = lhs.dtype.squeeze(0)
+        rhs = other.tile((blocks[2], blocks[1])).tile((-1, 1)).expand((arranged.shape[0], -1))
+        rhs.dtype = rhs.dtype.squeeze(1)
+        return lhs, rhs, arranged
+
+    kernel = ninetoothed.make(arrangement, mm.application, (Tensor(2), Tensor(2), Tensor(2)), **options)
+    arguments = tensor(m, k), tensor(k, n), tensor(m, n)
+    variant = launch.launcher_of(kernel).trace(arguments, dict(zip("MNK", sizes, strict=True)), device.H200)
+    best = variant.selection.configuration
+    assert best.num_warps == options.get("num_warps", best.num_warps)
+    assert best.num_stages == options.get("num_stages", best.num_stages)
+
+
 def test_exact_products_of_floats_take_smaller_tiles():
     (m, n, k), best = product(4096, 4096, 4096, torch.float32)
     assert m * n // (32 * best.num_warps) <= 64 and k <= 32
