@@ -49,7 +49,7 @@ def main(arguments=None):
     devices = ("cuda", "cpu") if torch.cuda.is_available() else ("cpu",)
     parser.add_argument("--device", default=devices[0])
     device = parser.parse_args(arguments).device
-    if device not in devices:
+    if device.partition(":")[0] not in devices:
         print(f"--device {device}: here the kernels run on {' and on '.join(devices)}", file=sys.stderr)
         return 2
 

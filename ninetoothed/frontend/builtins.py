@@ -44,7 +44,12 @@ def clamp(context: Context, x, min, max, propagate_nan=None):
 
 
 def cdiv(context: Context, x, div):
-    return binary(context, "floordiv", binary(context, "sub", binary(context, "add", x, div), 1), div)
+    x, div = operand(context, x), operand(context, div)
+    if not isinstance(x, Value) and not isinstance(div, Value):
+        return binary(context, "floordiv", binary(context, "sub", binary(context, "add", x, div), 1), div)
+    # A tile's type may be narrow: x + div - 1 would not fit where x does.
+    rest = binary(context, "ne", binary(context, "mod", x, div), 0)
+    return binary(context, "add", binary(context, "floordiv", x, div), rest)
 
 
 def umulhi(context: Context, x, y):

@@ -65,9 +65,9 @@ def parse(function: types.FunctionType) -> ParsedFunction:
         lines, start = inspect.getsourcelines(function)
         file = inspect.getsourcefile(function) or function.__code__.co_filename
     except (OSError, TypeError) as error:
+        name = getattr(function, "__qualname__", repr(function))
         raise ApplicationError(
-            f"the source of {function.__qualname__!r} cannot be read ({error}); an application and"
-            " its helper functions must come"
+            f"the source of {name!r} cannot be read ({error}); an application and its helper functions must come"
             " from a file, a notebook cell, or code that is registered with `linecache`"
         ) from error
     start = max(start, 1)

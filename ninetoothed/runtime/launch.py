@@ -20,7 +20,7 @@ from torch._C._dynamo import eval_frame
 from ninetoothed import ir
 from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import ResourceError
+from ninetoothed.errors import ArgumentTypeError, ResourceError
 from ninetoothed.runtime import arguments, config, device, prepared, tune, variants
 from ninetoothed.runtime.arguments import Call
 from ninetoothed.runtime.recent import Calls
@@ -69,6 +69,8 @@ def source(kernel, args: tuple, kwargs: dict[str, Any], gpu: device.GPU | None =
     """
     kwargs = dict(kwargs)
     gpu = gpu or kwargs.pop("gpu", None) or device.current() or device.H200
+    if not isinstance(gpu, device.GPU):
+        raise ArgumentTypeError(f"`gpu` is given {gpu!r}; pass a `ninetoothed.runtime.device.GPU`, such as its `H200`")
     variant = launcher_of(kernel).trace(args, kwargs, gpu)
     text = triton.emit(variant.program, prepared.options_of(kernel.definition, variant)).source
     return KernelSource(text, variant.selection.configuration, variant.selection.gpu)

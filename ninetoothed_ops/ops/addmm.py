@@ -25,9 +25,9 @@ def launch(output, self, mat1, mat2, *, beta=1, alpha=1):
     if beta == 0:
         # What is multiplied by 0 is ignored, NaN and infinity too.
         self = self.new_zeros(())
-    if mat1.shape[1] == 0:
-        # No product is added, not even one with infinity.
-        alpha = 0
+    if alpha == 0 or mat1.shape[1] == 0:
+        # No product is added, not even one of infinity, or with it.
+        mat1, mat2, alpha = mat1[:, :0], mat2[:0], 0
     if self.shape != output.shape:
         self = self.expand(output.shape)
 

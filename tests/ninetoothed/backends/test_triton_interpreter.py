@@ -24,6 +24,7 @@ def test_applications_in_the_interpreter(tmp_path):
         "-p",
         plugin,
         "tests/ninetoothed/frontend/test_applications.py",
+        "tests/ninetoothed/frontend/test_division.py",
         "tests/ninetoothed/frontend/test_indexing.py",
         "tests/ninetoothed/frontend/test_random_programs.py",
         "-k",

@@ -323,14 +323,14 @@ def test_a_variable_keeps_its_value_until_it_is_read_for_the_last_time():
 
     def application(x, y, z):
         a = x * 1
-        for i in range(3):
+        for _i in range(3):
             total = x * 0
-            for j in range(2):
+            for _j in range(2):
                 total = total + a
             a = total
         b, c = x * 1, x * 2
-        for i in range(3):
-            for j in range(2):
+        for _i in range(3):
+            for _j in range(2):
                 c = c + b
             b, c = c, c * 2 - 1
         y = a
@@ -350,7 +350,7 @@ def test_an_argument_is_not_what_a_loop_makes_of_it():
     def application(x, n, y):
         if ntl.sum(x) > -1:
             m = n
-            for i in range(3):
+            for _i in range(3):
                 m = m + 1
             y = x + m
         y += n

@@ -92,3 +92,9 @@ def test_meta_tensors(name, label):
     real, meta = sample.call(operator(name)), sample.map(lambda tensor: tensor.to("meta")).call(operator(name))
 
     assert meta.is_meta and (meta.shape, meta.dtype) == (real.shape, real.dtype)
+
+
+def test_addmm_ignores_products_that_are_taken_no_times():
+    nan, input = torch.full((3, 3), float("nan")), torch.randn(3, 3)
+    torch.testing.assert_close(ninetoothed_ops.addmm(input, nan, input, alpha=0), input)
+    torch.testing.assert_close(ninetoothed_ops.addmm(input, nan, input, alpha=0, beta=0), torch.zeros(3, 3))

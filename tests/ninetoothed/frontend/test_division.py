@@ -1,0 +1,62 @@
+"""Whole division and remainders of tiles are Python's, at the ends of each type too."""
+
+import math
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+TYPES = (torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def quotient(input, output, divisor):
+    output = input // divisor
+
+
+def remainder(input, output, divisor):
+    output = input % divisor
+
+
+def ceiling(input, output, divisor):
+    output = ntl.cdiv(input, divisor)
+
+
+def call(application, values, divisor):
+    def arrangement(input, output, divisor):
+        return input.tile((16,)), output.tile((16,)), divisor
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(0, constexpr=True)))
+    output = torch.zeros_like(values)
+    kernel(values, output, divisor)
+    return output
+
+
+@pytest.mark.parametrize("divisor", (1, 3, 8, 100, -3, -100))
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_whole_numbers(dtype, divisor):
+    low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    values = [low, low + 1, -101, -100, -8, -3, -1, 0, 1, 3, 8, 50, 99, 100, high - 1, high]
+    tile = torch.tensor(values, dtype=dtype)
+    assert call(quotient, tile, divisor).tolist() == [value // divisor for value in values]
+    assert call(remainder, tile, divisor).tolist() == [value % divisor for value in values]
+    if divisor > 0:
+        assert call(ceiling, tile, divisor).tolist() == [-(-value // divisor) for value in values]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_divisors_of_more_than_half_the_range(dtype):
+    low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    values, divisor = [low, -2, 0, 1, high // 2, high], high // 4 * 3
+    tile = torch.tensor(values, dtype=dtype)
+    assert call(quotient, tile, divisor).tolist() == [value // divisor for value in values]
+    assert call(remainder, tile, divisor).tolist() == [value % divisor for value in values]
+
+
+@pytest.mark.parametrize("divisor", (0.1, -0.25, 3.0))
+def test_floats(divisor):
+    values = torch.tensor([1, 0.5, 2, 3, 7, 1e4, -1, -0.5, -2.25, 0, math.inf, -math.inf, math.nan, 0.3])
+    expected = torch.floor_divide(values, torch.full_like(values, divisor))
+    torch.testing.assert_close(call(quotient, values, divisor), expected, equal_nan=True)
