@@ -11,7 +11,7 @@ from typing import Any
 
 from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition, KernelParameter
-from ninetoothed.errors import ArrangementError, UnsupportedError
+from ninetoothed.errors import ArgumentTypeError, ArrangementError, UnsupportedError
 from ninetoothed.frontend.parse import mentioned_names, unwrap
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
@@ -38,6 +38,12 @@ class Kernel:
 
             launcher = launcher_of(self)
         launcher(args, kwargs)
+
+    def __getitem__(self, grid):
+        raise ArgumentTypeError(
+            f"kernel {self.definition.name!r} takes no grid: its arrangement says how many programs there are; call it"
+            f" as `{self.definition.name}({', '.join(p.name for p in self.definition.parameters)})`"
+        )
 
     def source(self, *args, **kwargs):
         """The Triton text and the configuration that a call with these arguments runs on a GPU (`gpu=` names one)."""
@@ -93,8 +99,13 @@ def make(
         )
     if max_num_configs is not None and (type(max_num_configs) is not int or max_num_configs < 1):
         raise ArrangementError(f"max_num_configs={max_num_configs!r} is no number of configurations; give 1 or more")
+    if not callable(arrangement) or isinstance(tensors, Tensor):
+        what = f"the arrangement is {arrangement!r}" if not callable(arrangement) else "`tensors` is one tensor"
+        raise ArrangementError(f"{what}; give a function, and a tuple of the tensors that it takes")
     arranged = arrangement(*tuple(tensors))
     arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
+    if arranged == (None,):
+        raise ArrangementError("the arrangement returns None; let it return the arranged tensors")
     return _integrate(arranged, application, kernel_name, num_warps, num_stages, max_num_configs, tune)
 
 
@@ -183,7 +194,16 @@ def _name_of(application: Callable) -> str:
 
 
 def _parameter_names(application: Callable, count: int) -> tuple[str, ...]:
-    parameters = list(inspect.signature(application).parameters.values())
+    try:
+        parameters = list(inspect.signature(application).parameters.values())
+    except (TypeError, ValueError):
+        raise ArrangementError(f"the application is {application!r}; give a function written in Python") from None
+    unbound = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty]
+    if unbound:
+        raise ArrangementError(
+            f"the application {_name_of(application)!r} takes {unbound[0]!r} by keyword alone, which no tensor gives;"
+            " give it a default, or bind it with `functools.partial`"
+        )
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = [p.name for p in parameters if p.kind == p.VAR_POSITIONAL]
     required = sum(p.default is p.empty for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))

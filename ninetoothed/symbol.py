@@ -112,12 +112,14 @@ class Symbol:
         return self if _is(other, 1) else _binary(other, ast.Mult, self)
 
     def __floordiv__(self, other):
+        _check_divisor(self, other)
         return self if _is(other, 1) else _binary(self, ast.FloorDiv, other)
 
     def __rfloordiv__(self, other):
         return _binary(other, ast.FloorDiv, self)
 
     def __mod__(self, other):
+        _check_divisor(self, other)
         return _binary(self, ast.Mod, other)
 
     def __rmod__(self, other):
@@ -230,6 +232,11 @@ def _binary(left, operation, right):
     if None in nodes:
         return NotImplemented
     return Symbol(ast.BinOp(nodes[0], operation(), nodes[1]), _leaves=_merged(left, right))
+
+
+def _check_divisor(symbol, other):
+    if _is(other, 0):
+        raise _error(f"`{symbol}` is divided by 0", "give another divisor")
 
 
 def _merged(*values):

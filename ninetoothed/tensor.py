@@ -11,6 +11,7 @@ from ninetoothed.expr import as_expr, const, var
 from ninetoothed.symbol import Symbol, as_size, from_expr
 
 _UNSET = object()
+_OPTIONS = frozenset({"constexpr", "meta", "lower_bound", "upper_bound", "power_of_two"})
 _numbers = itertools.count()
 
 
@@ -314,10 +315,15 @@ def _source_size(name, dim, size, options):
 
 def _options(name, shape_options, ndim):
     if shape_options is None or isinstance(shape_options, dict):
-        return (shape_options or {},) * ndim
-    options = tuple({} if entry is None else entry for entry in shape_options)
+        options = (shape_options or {},) * ndim
+    else:
+        given = shape_options if hasattr(shape_options, "__iter__") else (shape_options,)
+        options = tuple({} if entry is None else entry for entry in given)
     if len(options) != ndim or not all(isinstance(entry, dict) for entry in options):
-        raise _error(f"`{name}` has shape_options {options}", f"give one dict, or {ndim}, one a dimension")
+        raise _error(f"`{name}` has shape_options {shape_options}", f"give one dict, or {ndim}, one a dimension")
+    unknown = {option for entry in options for option in entry} - _OPTIONS
+    if unknown:
+        raise _error(f"`{name}` has a shape option {min(map(str, unknown))!r}", f"give {', '.join(sorted(_OPTIONS))}")
     return options
 
 

@@ -96,6 +96,12 @@ def test_options_of_names_survive_arithmetic():
     assert (Symbol("BLOCK") + block).leaves["BLOCK"].meta
 
 
+@pytest.mark.parametrize("divide", (lambda a: a // 0, lambda a: a % 0))
+def test_division_by_zero(divide):
+    with pytest.raises(ValueError, match="`a` is divided by 0"):
+        divide(Symbol("a"))
+
+
 def test_substitution():
     a, b = Symbol("a"), Symbol("b", meta=True)
     assert (a * b + 1).subs({"a": 2, "b": 3}) == 7

@@ -43,6 +43,14 @@ def test_other_is_a_number(other):
         Tensor(1, other=other)
 
 
+@pytest.mark.parametrize(
+    "options, message", (({"constant": True}, "option 'constant'; give constexpr"), (3, "options 3"))
+)
+def test_what_is_no_shape_option(options, message):
+    with pytest.raises(ArrangementError, match=message):
+        Tensor(2, shape_options=options)
+
+
 def test_other_may_be_a_number_of_numpy_or_pytorch():
     found = [Tensor(1, other=other).other for other in (numpy.float32(0.5), numpy.int8(-3), torch.tensor(2))]
     assert found == [0.5, -3, 2] and [type(other) for other in found] == [float, int, int]

@@ -449,6 +449,32 @@ def test_parameters_of_jit_are_annotated_with_tensors():
             ninetoothed.jit(function)
 
 
+def takes_a_keyword(x, y, *, z):
+    y = x * z
+
+
+@pytest.mark.parametrize(
+    "arrangement, application, tensors, message",
+    (
+        (3, breaks, (Tensor(1),), "the arrangement is 3; give a function"),
+        (elementwise, breaks, Tensor(1), "`tensors` is one tensor; give a function, and a tuple"),
+        (lambda x, y: None, breaks, (Tensor(1), Tensor(1)), "returns None"),
+        (elementwise, 3, (Tensor(1), Tensor(1)), "the application is 3; give a function written in Python"),
+        (elementwise, max, (Tensor(1), Tensor(1)), "give a function written in Python"),
+        (elementwise, takes_a_keyword, (Tensor(1), Tensor(1)), "takes 'z' by keyword alone"),
+    ),
+)
+def test_what_makes_no_kernel(arrangement, application, tensors, message):
+    with pytest.raises(ArrangementError, match=message):
+        ninetoothed.make(arrangement, application, tensors)
+
+
+def test_a_kernel_takes_no_grid():
+    kernel = ninetoothed.make(elementwise, breaks, (Tensor(1), Tensor(1)))
+    with pytest.raises(ninetoothed.ArgumentError, match=r"takes no grid: .* `breaks\(x, y\)`"):
+        kernel[(1,)](1, 2)
+
+
 def test_an_arrangement_that_returns_no_tensors():
     def application(x):
         pass
