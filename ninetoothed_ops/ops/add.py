@@ -34,16 +34,16 @@ def _may_meet(self, other) -> bool:
 
 def _may_scale(alpha, dtype: torch.dtype, device: torch.device) -> bool:
     """As PyTorch: a bool scales bools, an integer that fits anything, a float floats, if they can hold it."""
-    if isinstance(alpha, bool | torch.SymBool):
+    if isinstance(alpha, (bool, torch.SymBool)):
         return dtype is torch.bool
     if isinstance(alpha, int) and dtype in INTEGERS:
         info = torch.iinfo(dtype)
         return min(info.min, -info.max) <= alpha <= info.max
-    if isinstance(alpha, int | float) and dtype in FLOATS and math.isfinite(alpha):
+    if isinstance(alpha, (int, float)) and dtype in FLOATS and math.isfinite(alpha):
         # GPUs scale halves in float32.
         held = dtype if device.type == "cpu" else torch.promote_types(dtype, torch.float32)
         return abs(alpha) <= torch.finfo(held).max
-    return isinstance(alpha, int | torch.SymInt) or dtype.is_floating_point and not isinstance(alpha, complex)
+    return isinstance(alpha, (int, torch.SymInt)) or dtype.is_floating_point and not isinstance(alpha, complex)
 
 
 def launch(output, self, other, *, alpha=1):
@@ -100,9 +100,9 @@ def _as_tensor(number, dtype: torch.dtype) -> torch.Tensor:
     """A Python number to add to a tensor of `dtype`; it raises the type only to its own kind, and integers wrap."""
     if isinstance(number, complex):
         return torch.full((), number, dtype=torch.complex64)
-    if isinstance(number, float | torch.SymFloat):
+    if isinstance(number, (float, torch.SymFloat)):
         floating = dtype.is_floating_point or dtype.is_complex
         return torch.full((), number, dtype=torch.float64).to(dtype if floating else torch.get_default_dtype())
-    if dtype is torch.bool and not isinstance(number, bool | torch.SymBool):
+    if dtype is torch.bool and not isinstance(number, (bool, torch.SymBool)):
         dtype = torch.int64
     return torch.full((), number, dtype=torch.int64).to(dtype)

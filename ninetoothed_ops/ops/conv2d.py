@@ -50,7 +50,7 @@ def _image(input, weight, stride, padding, dilation, groups) -> tuple[int, int] 
 def _pair(value: int | Sequence[int]) -> tuple[int, ...]:
     if type(value) is int:
         return value, value
-    values = tuple(value) if isinstance(value, list | tuple) else (value,)
+    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
     return values * 2 if len(values) == 1 else values
 

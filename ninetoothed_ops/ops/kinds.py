@@ -83,17 +83,17 @@ def integer(value) -> int:
 
 
 def integers(value) -> tuple[int, ...]:
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, (list, tuple)):
         raise TypeError("a list or tuple of integers")
     return tuple(map(integer, value))
 
 
 def one_or_more(value) -> tuple[int, ...]:
-    return integers(value) if isinstance(value, list | tuple) else (integer(value),)
+    return integers(value) if isinstance(value, (list, tuple)) else (integer(value),)
 
 
 def flag(value) -> bool:
-    if not isinstance(value, bool | torch.SymBool):
+    if not isinstance(value, (bool, torch.SymBool)):
         raise TypeError("True or False")
     return value
 
