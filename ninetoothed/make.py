@@ -85,7 +85,8 @@ def make(
     """Integrate an arrangement and an application.
 
     arrangement: takes `tensors`, returns the arranged tensor or a tuple of them: the kernel's parameters, in order.
-    application: works on one element of the outermost level of each parameter.
+    application: works on one element of the outermost level of each parameter. What it names outside (globals,
+        closures) is read when a variant is compiled: what changes later is passed as a `Tensor(0)`, constexpr or not.
     num_warps, num_stages: a number, or several to choose from; by default the compiler chooses.
     tune: choose by measuring at the first call of each class (as for `ninetoothed.tune`), not by a formula.
     max_num_configs: how many configurations are measured at most.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,6 +31,18 @@ def number_type(number) -> DType:
     return dtypes.float32
 
 
+def settle(value: Value, known: dict[Value, Any], inputs: Callable, rule: Callable) -> Any:
+    """What `rule` says of a value once its inputs are `known`: each value once, and however many lead to it."""
+    pending = [value]
+    while pending:
+        missing = [each for each in inputs(pending[-1]) if each not in known]
+        if not missing:
+            last = pending.pop()
+            known[last] = known[last] if last in known else rule(last)
+        pending += missing
+    return known[value]
+
+
 def holds(dtype: DType, number) -> bool:
     """Whether a number is within the range of a type."""
     return not dtype.is_integer or (math.isfinite(number) and dtype.range[0] <= number <= dtype.range[1])
@@ -53,6 +66,7 @@ class Builder:
         self._blocks: list[list[ir.Operation]] = [[]]
         self._producers: dict[Value, ir.Operation] = {}
         self._names: dict[str, Value] = {}
+        self._nonnegative: dict[Value, bool] = {}
         self._count = 0
 
     # -- blocks ------------------------------------------------------------------------------------
@@ -276,15 +290,23 @@ class Builder:
     def is_nonnegative(self, operand) -> bool:
         """Whether an integer is known not to be negative (so that truncating and flooring division agree)."""
         if isinstance(operand, Value):
-            if operand.type.dtype.kind == "uint":
-                return True
-            producer = self.producer(operand)
-            if isinstance(producer, Apply) and producer.function in _NEVER_BELOW_OPERANDS:
-                return all(map(self.is_nonnegative, producer.operands))
-            if isinstance(producer, Constant):
-                return producer.value >= 0
-            return isinstance(producer, Index) and self.is_nonnegative(producer.expr)
+            return settle(operand, self._nonnegative, self._bounding, self._settle_sign)
         if isinstance(operand, Expr):
             lower, _ = bounds(operand, self.facts)
             return lower is not None and lower >= 0
         return operand >= 0
+
+    def _bounding(self, value: Value) -> tuple[Value, ...]:
+        """The values that, where none is negative, keep this one from being so."""
+        producer = self.producer(value)
+        is_bounded = isinstance(producer, Apply) and producer.function in _NEVER_BELOW_OPERANDS
+        return producer.operands if is_bounded and value.type.dtype.kind != "uint" else ()
+
+    def _settle_sign(self, value: Value) -> bool:
+        operands = self._bounding(value)
+        if operands or value.type.dtype.kind == "uint":
+            return all(self._nonnegative[operand] for operand in operands)
+        producer = self.producer(value)
+        if isinstance(producer, Constant):
+            return producer.value >= 0
+        return isinstance(producer, Index) and self.is_nonnegative(producer.expr)

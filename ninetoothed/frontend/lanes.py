@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import Expr, var
 from ninetoothed.frontend import shapes
+from ninetoothed.frontend.builder import settle
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import Apply, Lane, TileType, Value
@@ -65,7 +66,7 @@ def extents(context: Context, type: TileType) -> list[Edge]:
 
 def edges(context: Context, value: Value) -> list[Edge]:
     """All edges of a tile of indices or pointers: its own, and those of the tensors that it was read from."""
-    return [*extents(context, value.type), *dict.fromkeys(_read(context, value, {}))]
+    return [*extents(context, value.type), *_read(context, value)]
 
 
 def mask(context: Context, edges: Iterable[Edge]) -> Value | None:
@@ -89,21 +90,26 @@ def place(context: Context, index: Value) -> Value:
     return context.builder.apply("where", (known, index, context.builder.constant(-1, index.type.dtype)), index.type)
 
 
-def _read(context: Context, value: Value, known: dict[Value, tuple[Edge, ...]]) -> tuple[Edge, ...]:
-    """The edges of the loads that a value was computed from, lane by lane; `known` are those of values seen before."""
-    if value not in known:
-        match context.builder.producer(value):
+def _read(context: Context, value: Value) -> tuple[Edge, ...]:
+    """The edges of the loads that a value was computed from, lane by lane."""
+    known: dict[Value, tuple[Edge, ...]] = {}
+    producer = context.builder.producer
+
+    def inputs(value: Value) -> tuple[Value, ...]:
+        operation = producer(value)
+        is_followed = isinstance(operation, Apply) and operation.function in _LANEWISE | _MOVING
+        return operation.operands if is_followed else ()
+
+    def rule(value: Value) -> tuple[Edge, ...]:
+        match producer(value):
             case ir.Load(access=access):
-                known[value] = _of_load(context, access)
-            case Apply(function=function, operands=operands) if function in _LANEWISE:
-                found = (_read(context, operand, known) for operand in operands)
-                known[value] = tuple(dict.fromkeys(edge for each in found for edge in each))
-            case Apply(function=function, operands=(operand,)) as operation if function in _MOVING:
-                found = _read(context, operand, known)
-                known[value] = tuple(edge.moved(_moved(context, operation, edge.index)) for edge in found)
-            case _:
-                known[value] = ()
-    return known[value]
+                return _of_load(context, access)
+            case Apply(function=function) as operation if function in _MOVING:
+                found = known[operation.operands[0]]
+                return tuple(edge.moved(_moved(context, operation, edge.index)) for edge in found)
+        return tuple(dict.fromkeys(edge for operand in inputs(value) for edge in known[operand]))
+
+    return settle(value, known, inputs, rule)
 
 
 def _moved(context: Context, operation: Apply, index: Value) -> Value:
@@ -121,26 +127,24 @@ def _of_load(context: Context, access: ir.Access) -> tuple[Edge, ...]:
     return tuple(Edge(i, g.size, g.lower, g.upper) for i, g in zip(indices, access.guards, strict=True))
 
 
-def is_read(context: Context, value: Value, known: dict[Value, bool] | None = None) -> bool:
+def is_read(context: Context, value: Value) -> bool:
     """Whether a value depends on something loaded, so that lanes beyond its extent hold what `other` makes of them."""
-    known = {} if known is None else known
-    if value not in known:
-        known[value] = False  # what a loop carries depends on itself, too
-        known[value] = _depends_on_memory(context, value, known)
-    return known[value]
-
-
-def _depends_on_memory(context: Context, value: Value, known: dict[Value, bool]) -> bool:
-    match context.builder.producer(value):
-        case None | ir.Load() | Apply(function="load_pointer"):
-            return True
-        case Apply(operands=operands):
-            return any(is_read(context, operand, known) for operand in operands)
-        case ir.For() | ir.While() as loop:
-            known.update(dict.fromkeys(loop.arguments, False))
-            position = loop.results.index(value)
-            return any(is_read(context, each[position], known) for each in (loop.initial, loop.yields))
-        case ir.If() as branch:
-            position = branch.results.index(value)
-            return any(is_read(context, each[position], known) for each in (branch.then_yields, branch.else_yields))
+    pending, seen = [value], set()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        match context.builder.producer(value):
+            case None | ir.Load() | Apply(function="load_pointer"):
+                return True
+            case Apply(operands=operands):
+                pending += operands
+            case ir.For() | ir.While() as loop:
+                seen.update(loop.arguments)  # what a loop carries depends on what it begins with, and on itself
+                position = loop.results.index(value)
+                pending += (loop.initial[position], loop.yields[position])
+            case ir.If() as branch:
+                position = branch.results.index(value)
+                pending += (branch.then_yields[position], branch.else_yields[position])
     return False

@@ -393,6 +393,23 @@ def test_static_range_and_comprehensions():
     torch.testing.assert_close(run(application, x), x + x**2 + x**3 + 2 * x)
 
 
+def test_long_programs():
+    def application(x, y, z):
+        total, position, doubled = x, ntl.arange(0, 8), ntl.arange(0, 8)
+        for _ in ntl.static_range(1200):
+            total = total + 1
+            position = position // 3 + 5
+        for _ in ntl.static_range(60):
+            doubled = doubled + doubled
+        y = x + ntl.sum(total)
+        z.source[position - 7 + doubled // 3 + x.offsets(0)] = 1.0
+
+    x, y, z = randn(8), nans(8), nans(8)
+    make(application, 1, 1, 1)(x, y, z, BLOCK_SIZE=8)
+    torch.testing.assert_close(y, x + x.sum() + 8 * 1200)
+    assert bool((z == 1).all())
+
+
 def test_while_and_if_on_runtime_scalars():
     def application(x, y):
         n = ntl.max(x)
