@@ -1,10 +1,6 @@
 """Descriptors, persistent programs and halved epilogues: which accesses, and how they read."""
 
 import importlib.util
-import os
-import pathlib
-import subprocess
-import sys
 
 import expecttest
 import pytest
@@ -16,8 +12,7 @@ from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.runtime import device, launch
 from ninetoothed_ops.kernels import addmm, bmm, mm
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+from tests.ninetoothed.backends import interpreting
 
 
 def halves(*shape, dtype=torch.float16):
@@ -212,12 +207,4 @@ def test_how_many_programs():
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 def test_interpreted(tmp_path):
-    command = [sys.executable, "-m", "tests.ninetoothed.backends.interpret_descriptors"]
-    environment = {
-        **os.environ,
-        "TRITON_INTERPRET": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        "NINETOOTHED_CACHE_DIR": str(tmp_path),
-    }
-    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
+    interpreting.run("interpret_descriptors", tmp_path)

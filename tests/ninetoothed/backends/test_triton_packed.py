@@ -1,10 +1,6 @@
 """Short rows side by side in one program: how that reads, when it is done, and that it is right."""
 
 import importlib.util
-import os
-import pathlib
-import subprocess
-import sys
 
 import expecttest
 import pytest
@@ -14,8 +10,7 @@ import ninetoothed
 from ninetoothed import Tensor
 from ninetoothed.runtime import device, launch, prepared
 from ninetoothed_ops.kernels import rms_norm, softmax
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+from tests.ninetoothed.backends import interpreting
 
 
 def matrices(rows, columns, count=2):
@@ -91,12 +86,4 @@ def test_compiled(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 def test_interpreted(tmp_path):
-    command = [sys.executable, "-m", "tests.ninetoothed.backends.interpret_packed"]
-    environment = {
-        **os.environ,
-        "TRITON_INTERPRET": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        "NINETOOTHED_CACHE_DIR": str(tmp_path),
-    }
-    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
+    interpreting.run("interpret_packed", tmp_path)

@@ -1,10 +1,6 @@
 """Loops whose last round, which alone needs masks, is done apart: how that reads, when it is done, what it spares."""
 
 import importlib.util
-import os
-import pathlib
-import subprocess
-import sys
 
 import expecttest
 import pytest
@@ -16,8 +12,7 @@ from ninetoothed import Tensor
 from ninetoothed.backends.triton import peeled
 from ninetoothed.runtime import device
 from ninetoothed_ops.kernels import conv2d, long_rows, mm
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+from tests.ninetoothed.backends import interpreting
 
 
 def empty(*shape, dtype=torch.float16):
@@ -243,12 +238,4 @@ class TestCompiled:
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 def test_interpreted(tmp_path):
-    command = [sys.executable, "-m", "tests.ninetoothed.backends.interpret_peeled"]
-    environment = {
-        **os.environ,
-        "TRITON_INTERPRET": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        "NINETOOTHED_CACHE_DIR": str(tmp_path),
-    }
-    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
+    interpreting.run("interpret_peeled", tmp_path)

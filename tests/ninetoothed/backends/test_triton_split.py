@@ -2,10 +2,6 @@
 
 import dataclasses
 import importlib.util
-import os
-import pathlib
-import subprocess
-import sys
 
 import expecttest
 import pytest
@@ -18,8 +14,7 @@ from ninetoothed.backends.triton import Options, emit
 from ninetoothed.backends.triton.split import sum_of
 from ninetoothed.runtime import device, launch, prepared
 from ninetoothed_ops.kernels import addmm, mm, sdpa
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+from tests.ninetoothed.backends import interpreting
 
 
 def halves(*shape):
@@ -170,12 +165,4 @@ def test_compiled(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 def test_interpreted(tmp_path):
-    command = [sys.executable, "-m", "tests.ninetoothed.backends.interpret_split"]
-    environment = {
-        **os.environ,
-        "TRITON_INTERPRET": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        "NINETOOTHED_CACHE_DIR": str(tmp_path),
-    }
-    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
+    interpreting.run("interpret_split", tmp_path)
