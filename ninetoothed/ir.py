@@ -15,7 +15,8 @@ Integer expressions (`expr.Expr`) appear in `Index`, `Access` and `For`. Their v
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ninetoothed.dtypes import DType, PointerType
@@ -276,6 +277,18 @@ def blocks(operation: Operation) -> tuple[Block, ...]:
         case If(then_body=then_body, else_body=else_body):
             return (then_body, else_body)
     return ()
+
+
+def with_blocks(operation: Operation, change: Callable[[Block], Block]) -> Operation:
+    """The operation with each of its blocks changed; itself where it has none."""
+    match operation:
+        case For(body=body):
+            return replace(operation, body=change(body))
+        case While(before=before, body=body):
+            return replace(operation, before=change(before), body=change(body))
+        case If(then_body=then_body, else_body=else_body):
+            return replace(operation, then_body=change(then_body), else_body=change(else_body))
+    return operation
 
 
 def walk(block: Block):

@@ -16,8 +16,6 @@ BLOCK_SIZE_N = block_size()
 
 NO_MASK, BOOLEAN_MASK, ADDITIVE_MASK = range(3)
 
-LOG2_E = 1.4426950408889634
-
 
 def arrangement(query, key, value, mask, scale, output, masking, is_causal):
     def rows(tensor):
@@ -68,15 +66,12 @@ def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking,
     new_peak = ntl.maximum(peak, ntl.max(scores, axis=1))
     shift = new_peak if masking == NO_MASK else ntl.where(new_peak == float("-inf"), 0.0, new_peak)
 
-    if masking == ADDITIVE_MASK:
-        # The difference first: the lowest finite number, which many masks hold, has no multiple.
-        decay = ntl.exp2((peak - shift) * LOG2_E)
-        weights = ntl.exp2((scores - shift[:, None]) * LOG2_E)
+    if masking == ADDITIVE_MASK:  # Those scores are scaled.
+        decay = ntl.exp(peak - shift)
+        weights = ntl.exp(scores - shift[:, None])
     else:
-        # Factors first: one multiplication and subtraction for each score.
-        factor = scale * LOG2_E
-        decay = ntl.exp2(peak * factor - shift * factor)
-        weights = ntl.exp2(scores * factor - (shift * factor)[:, None])
+        decay = ntl.exp((peak - shift) * scale)
+        weights = ntl.exp(scores * scale - (shift * scale)[:, None])
 
     total = total * decay + ntl.sum(weights, axis=1)
     accumulator = accumulator * decay[:, None] + ntl.dot(ntl.cast(weights, value.dtype.dtype), value[j])

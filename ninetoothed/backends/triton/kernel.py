@@ -7,7 +7,18 @@ import re
 from dataclasses import dataclass
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.triton import descriptors, grid, halves, packed, peeled, persistent, split, statements, syntax
+from ninetoothed.backends.triton import (
+    descriptors,
+    exponentials,
+    grid,
+    halves,
+    packed,
+    peeled,
+    persistent,
+    split,
+    statements,
+    syntax,
+)
 from ninetoothed.backends.triton.analysis import ROOT, analyse
 from ninetoothed.backends.triton.context import Context, Options
 from ninetoothed.backends.triton.names import Names
@@ -98,6 +109,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
 
 def _passed(program: ir.Program, options: Options) -> tuple[ir.Program, ir.For | None, tuple[split.Scratch, ...]]:
     """The program after the passes that rewrite it, the loop that a persistent program's tiles share, and scratch."""
+    program = exponentials.in_base_two(program)
     if options.persistent:
         loop = persistent.loop_of(program, descriptors.boxes(program, analyse(program.body), options.described))
         if loop is not None:

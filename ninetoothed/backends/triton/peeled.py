@@ -51,15 +51,9 @@ class _Work:
 
     def operation(self, operation: ir.Operation) -> tuple[ir.Operation, ...]:
         match operation:
-            case ir.For(body=body) if any(map(ir.blocks, body)):
-                return (replace(operation, body=self.block(body)),)
-            case ir.For():
+            case ir.For(body=body) if not any(map(ir.blocks, body)):
                 return self.loop(operation)
-            case ir.While(body=body):
-                return (replace(operation, body=self.block(body)),)
-            case ir.If(then_body=then, else_body=other):
-                return (replace(operation, then_body=self.block(then), else_body=self.block(other)),)
-        return (operation,)
+        return (ir.with_blocks(operation, self.block),)
 
     def loop(self, loop: ir.For) -> tuple[ir.For, ...]:
         if _is_repeatable(loop) and not has_at_most(FEWEST_ROUNDS - 1, loop, self.facts):

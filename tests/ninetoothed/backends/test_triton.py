@@ -189,7 +189,8 @@ def softmax(x_ptr, y_ptr, x_size_1, x_stride_0, y_stride_0):
     mask = tl.arange(0, 1024) < x_size_1
     x = tl.load(x_ptr + pid * x_stride_0 + tl.arange(0, 1024), mask=mask, other=float("-inf"))
     shifted = x - tl.max(x)
-    y = tl.exp(shifted) / tl.sum(tl.exp(shifted))
+    shifted_log2e = shifted * 1.4426950408889634
+    y = tl.exp2(shifted_log2e) / tl.sum(tl.exp2(shifted_log2e))
     tl.store(y_ptr + pid * y_stride_0 + tl.arange(0, 1024), y, mask=mask)
 """,
         )

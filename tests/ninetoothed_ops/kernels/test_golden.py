@@ -243,6 +243,7 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, query_size_2, key
     pid_0 = pid // (48 * extent)
     pid_1 = pid // extent % 48
     pid_2 = extent - 1 - pid % extent
+    scale_log2e = scale * 1.4426950408889634
     query = tl.reshape(query_desc.load([pid_0, pid_1, pid_2 * 64, 0]), (64, 64))
     total = tl.zeros((64,), tl.float32)
     accumulator = tl.zeros((64, 64), tl.float32)
@@ -251,9 +252,8 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, query_size_2, key
         key = tl.reshape(key_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         scores = tl.dot(query, tl.trans(key))
         new_peak = tl.maximum(peak, tl.max(scores, axis=1))
-        factor = scale * 1.4426950408889634
-        decay = tl.exp2(peak * factor - new_peak * factor)
-        weights = tl.exp2(scores * factor - (new_peak * factor)[:, None])
+        decay = tl.exp2((peak - new_peak) * scale_log2e)
+        weights = tl.exp2(scores * scale_log2e - (new_peak * scale_log2e)[:, None])
         total = total * decay + tl.sum(weights, axis=1)
         value = tl.reshape(value_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         accumulator = tl.dot(weights.to(tl.float16), value, accumulator * decay[:, None])
@@ -269,9 +269,8 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, query_size_2, key
         visible = visible & (columns <= index_1[:, None])
         scores = tl.where(visible, scores, float("-inf"))
         new_peak = tl.maximum(peak, tl.max(scores, axis=1))
-        factor = scale * 1.4426950408889634
-        decay = tl.exp2(peak * factor - new_peak * factor)
-        weights = tl.exp2(scores * factor - (new_peak * factor)[:, None])
+        decay = tl.exp2((peak - new_peak) * scale_log2e)
+        weights = tl.exp2(scores * scale_log2e - (new_peak * scale_log2e)[:, None])
         total = total * decay + tl.sum(weights, axis=1)
         value = tl.reshape(value_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         accumulator = tl.dot(weights.to(tl.float16), value, accumulator * decay[:, None])
@@ -308,7 +307,7 @@ def softmax(input_ptr, output_ptr, input_size_1):
     mask = tl.arange(0, 4096) < input_size_1
     input = tl.load(input_ptr + pid * input_size_1 + tl.arange(0, 4096), mask=mask, other=float("-inf"))
     wide = input.to(tl.float32)
-    numerator = tl.exp(wide - tl.max(wide))
+    numerator = tl.exp2((wide - tl.max(wide)) * 1.4426950408889634)
     output = numerator / tl.sum(numerator)
     tl.store(output_ptr + pid * input_size_1 + tl.arange(0, 4096), output.to(tl.float16), mask=mask)
 """,

@@ -40,8 +40,8 @@ def compiled(kernel, arguments, monkeypatch=None, blocks=(), **changes):
     return prepared.Launch.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
 
 
-def loops(sass):
-    """The instructions of each loop, by its backward branch, with how many of them multiply matrices."""
+def bodies(sass):
+    """The instructions of each loop, by its backward branch."""
     instructions, labels = [], {}
     for line in map(str.strip, sass.splitlines()):
         label = re.match(r"(\.L_x_\d+):", line)
@@ -53,8 +53,13 @@ def loops(sass):
         target = re.search(r"BRA.*`\((\.L_x_\d+)\)", line)
         start = labels.get(target.group(1)) if target else None
         if start is not None and start <= end:
-            inside = instructions[start : end + 1]
-            yield len(inside), sum("HGMMA" in each for each in inside)
+            yield instructions[start : end + 1]
+
+
+def loops(sass):
+    """How many instructions each loop has, and how many of them multiply matrices."""
+    for inside in bodies(sass):
+        yield len(inside), sum("HGMMA" in each for each in inside)
 
 
 def main_loop(sass):

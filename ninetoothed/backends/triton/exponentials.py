@@ -1,0 +1,203 @@
+"""Pass: `exp` of float32 becomes `exp2`, which is an instruction of its own; log2(e) goes into a factor already there.
+
+    weights = exp(x * c - b)                          c: one number; b: of fewer elements than x
+->  weights = exp2(x * (c * log2e) - b * log2e)       one FMA for each element; b = m * c becomes m * (c * log2e)
+
+    weights = exp(x * c); decay = exp(a * c - b * c)
+->  weights = exp2(x * (c * log2e)); decay = exp2((a - b) * (c * log2e))
+
+The second comes out as 1 where a and b are equal. As a product and an FMA it would be off by the rounding of one of
+them, each time that an online softmax takes in a block with no new peak: errors add up.
+
+    weights = exp(x - b)
+->  weights = exp2((x - b) * log2e)
+
+Here the difference comes first: x may be a sum with a mask, which often holds the lowest finite number, and that has no
+multiple. So it is where `where` puts such a number into a product. Triton multiplies as well, and takes three
+instructions more for results below 2^-126; next to a peak's they are nothing, and are 0 here. Any other argument keeps
+`exp`, and such results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ninetoothed import ir
+from ninetoothed.backends.triton.analysis import VIEWS, is_effect
+from ninetoothed.dtypes import float32
+
+LOG2_E = math.log2(math.e)
+# Numbers from here on may have no finite multiple.
+HUGE = 2.0**127
+
+
+def in_base_two(program: ir.Program) -> ir.Program:
+    """The program with powers of two where its exponents are products by a number, or differences."""
+    work = _Work(_producers(program.body))
+    exponents = {o: work.scaled(o.operands[0]) for o in ir.walk(program.body) if work.is_foldable(o)}
+    if not exponents:
+        return program
+    return replace(program, body=_without_unread((*work.first, *_rewritten(program.body, exponents, work.after))))
+
+
+@dataclass
+class _Work:
+    """Values times log2(e): those that are there, and the operations that make them.
+
+    first: what begins the program; after: what follows the operation, or begins the block, that defines a value.
+    """
+
+    producers: dict[ir.Value, ir.Operation]
+    first: list[ir.Operation] = field(default_factory=list)
+    after: dict[ir.Value, list[ir.Operation]] = field(default_factory=dict)
+    known: dict[ir.Value | str, ir.Value] = field(default_factory=dict)
+
+    def is_foldable(self, operation: ir.Operation) -> bool:
+        if not isinstance(operation, ir.Apply) or operation.function != "exp":
+            return False
+        exponent = self.seen(operation.operands[0])
+        if exponent.type.dtype != float32 or exponent.type.is_scalar:
+            return False
+        producer = self.producers.get(exponent)
+        is_difference = isinstance(producer, ir.Apply) and producer.function == "sub"
+        return is_difference or self.factors(exponent) is not None
+
+    def seen(self, value: ir.Value) -> ir.Value:
+        """What a value is a view of."""
+        while isinstance(producer := self.producers.get(value), ir.Apply) and producer.function in VIEWS:
+            (value,) = producer.operands
+        return value
+
+    def number(self, value: ir.Value) -> ir.Value | str | int | float | None:
+        """What tells one number of a program, other than 1, from another; None of a tile."""
+        value = self.seen(value)
+        if not value.type.is_scalar:
+            return None
+        match self.producers.get(value):
+            case ir.Constant(value=number):
+                return number if number != 1 else None
+            case ir.Argument(parameter=parameter):
+                return parameter
+        return value
+
+    def factors(self, value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
+        """The tile and the number of which a value is the product."""
+        match self.producers.get(value):
+            case ir.Apply(function="mul", operands=(a, b)):
+                for tile, number in ((a, b), (b, a)):
+                    if not self.seen(tile).type.is_scalar and self.number(number) is not None:
+                        return tile, number
+        return None
+
+    def is_fused(self, a: ir.Value, b: ir.Value, whole: ir.Value) -> bool:
+        """Whether a difference is one of a product and something smaller, both of which have multiples."""
+        factors = self.factors(self.seen(a))
+        is_smaller = math.prod(self.seen(b).type.lanes) < math.prod(whole.type.lanes)
+        return factors is not None and is_smaller and not self.is_huge(factors[0])
+
+    def is_huge(self, value: ir.Value) -> bool:
+        """Whether a value is, or a mask puts in its place, a huge finite number."""
+        match self.producers.get(self.seen(value)):
+            case ir.Constant(value=number):
+                return HUGE <= abs(number) < math.inf
+            case ir.Apply(function="where", operands=(_, chosen, other)):
+                return self.is_huge(chosen) or self.is_huge(other)
+        return False
+
+    def scaled(self, value: ir.Value) -> ir.Value:
+        """A value times log2(e)."""
+        producer = self.producers.get(value)
+        is_argument = isinstance(producer, ir.Argument)
+        key = producer.parameter if is_argument else value
+        if key not in self.known:
+            operations = self.product(value, producer)
+            self.known[key] = operations[-1].result
+            place = self.first if is_argument else self.after.setdefault(value, [])
+            place += operations
+        return self.known[key]
+
+    def product(self, value: ir.Value, producer: ir.Operation | None) -> list[ir.Operation]:
+        """The operations that make a value times log2(e), which the last one gives."""
+        result = ir.Value(value.type, value.hint and f"{value.hint}_log2e")
+        match producer:
+            case ir.Constant(value=number):
+                return [ir.Constant(result, number * LOG2_E)]
+            case ir.Argument():
+                argument = ir.Value(value.type)
+                return [replace(producer, result=argument), *_times_log2e(argument, result)]
+            case ir.Apply(function=function, operands=(operand,)) if function in VIEWS:
+                return [replace(producer, results=(result,), operands=(self.scaled(operand),))]
+            case ir.Apply(function="mul", operands=operands) if factors := self.factors(value):
+                operands = tuple(self.scaled(v) if v is factors[1] else v for v in operands)
+                return [replace(producer, results=(result,), operands=operands)]
+            case ir.Apply(function="sub", operands=(a, b)) if self.is_fused(a, b, value):
+                return [replace(producer, results=(result,), operands=(self.scaled(a), self.scaled(b)))]
+            case ir.Apply(function="sub", operands=(a, b)) if number := self.common(a, b):
+                difference = ir.Value(value.type)
+                operands = tuple(self.factors(v)[0] for v in (a, b))
+                return [
+                    replace(producer, results=(difference,), operands=operands),
+                    ir.Apply((result,), "mul", (difference, self.scaled(number))),
+                ]
+        return _times_log2e(value, result)
+
+    def common(self, a: ir.Value, b: ir.Value) -> ir.Value | None:
+        """The number that is a factor of both."""
+        first, second = self.factors(a), self.factors(b)
+        if first and second and self.number(first[1]) == self.number(second[1]):
+            return first[1]
+        return None
+
+
+def _times_log2e(value: ir.Value, result: ir.Value) -> list[ir.Operation]:
+    number = ir.Value(ir.TileType(float32))
+    factor = number if value.type.is_scalar else ir.Value(value.type)
+    full = [] if factor is number else [ir.Apply((factor,), "full", (number,))]
+    return [ir.Constant(number, LOG2_E), *full, ir.Apply((result,), "mul", (value, factor))]
+
+
+def _rewritten(
+    block: ir.Block, exponents: Mapping[ir.Operation, ir.Value], after: Mapping[ir.Value, list[ir.Operation]]
+) -> ir.Block:
+    """A block in which each of `exponents` is that of a power of two, with what comes after its values."""
+
+    def following(values: tuple[ir.Value, ...]) -> ir.Block:
+        return tuple(new for value in values for new in after.get(value, ()))
+
+    def rewritten(operation: ir.Operation) -> ir.Operation:
+        operation = ir.with_blocks(operation, whole)
+        match operation:
+            case ir.Apply() if operation in exponents:
+                return replace(operation, function="exp2", operands=(exponents[operation],))
+            case ir.For(arguments=arguments, body=body):
+                return replace(operation, body=(*following(arguments), *body))
+            case ir.While(arguments=arguments, before=before):
+                return replace(operation, before=(*following(arguments), *before))
+        return operation
+
+    def whole(block: ir.Block) -> ir.Block:
+        return tuple(new for o in block for new in (rewritten(o), *following(ir.results(o))))
+
+    return whole(block)
+
+
+def _without_unread(body: ir.Block) -> ir.Block:
+    """A program's operations less those whose results nothing reads."""
+    producers, read = _producers(body), set()
+    pending = [value for o in ir.walk(body) if is_effect(o) for value in ir.operands(o)]
+    while pending:
+        value = pending.pop()
+        if value not in read:
+            read.add(value)
+            pending += ir.operands(producers[value]) if value in producers else ()
+
+    def kept(block: ir.Block) -> ir.Block:
+        return tuple(ir.with_blocks(o, kept) for o in block if is_effect(o) or not read.isdisjoint(ir.results(o)))
+
+    return kept(body)
+
+
+def _producers(body: ir.Block) -> dict[ir.Value, ir.Operation]:
+    return {result: operation for operation in ir.walk(body) for result in ir.results(operation)}
