@@ -11,8 +11,9 @@ from ninetoothed.backends.triton.analysis import guard_key
 from ninetoothed.backends.triton.context import Context, Text
 from ninetoothed.backends.triton.functions import ELEMENTWISE, materialise
 from ninetoothed.backends.triton.guards import unimplied
+from ninetoothed.backends.triton.integers import terms
 from ninetoothed.backends.triton.tiles import Frame, Part
-from ninetoothed.expr import Expr
+from ninetoothed.expr import Expr, const
 from ninetoothed.lowering import Guard
 
 
@@ -109,14 +110,16 @@ def _moved(frame: Frame, dimensions, counters: frozenset[str]):
     """The scalar offsets by which loops move a tile, and what is left of its dimensions; None where it is not so."""
     if not counters or any(index.variables & frame.bindings.keys() for _, index, _ in dimensions):
         return None
+    # Elements apart from each other have an offset each, which recomputing spares a register throughout the loop.
+    is_run = any(stride == 1 and index.variables & frame.lane_names for _, index, stride in dimensions)
     by, rest = [], []
     for d, index, stride in dimensions:
-        linear = index.linear(counters)
-        if linear is None or any(e.variables & frame.lane_names for e in linear[0].values()):
+        steps = sum((term for term in terms(index) if term.variables & counters), const(0))
+        if steps.variables & frame.lane_names or not (is_run or index.linear(counters)):
             return None
-        if index != linear[1]:
-            by.append(_times(frame, frame.scalar(index - linear[1]), stride))
-        rest.append((d, linear[1], stride))
+        if steps != 0:
+            by.append(_times(frame, frame.scalar(steps), stride))
+        rest.append((d, index - steps, stride))
     if all(not index.variables & frame.lane_names for _, index, _ in rest):
         return None  # a scalar access: nothing to prepare
     return by, rest

@@ -110,30 +110,30 @@ def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_siz
     accumulator = tl.zeros((64, 64), tl.float32)
     input_index = pid_1 * 64 + tl.arange(0, 64)
     input_index_0 = input_index // 144
+    input_index_2 = input_index // 12 % 12
+    input_index_3 = input_index % 12
+    input_offsets = (
+        (input_index_0 * 100352 + input_index_2 * 14 + input_index_3)[:, None]
+        + tl.arange(0, 128)[None, :] * 196
+    )
     weight_index_0 = pid_2 * 64 + tl.arange(0, 64)
     for k in range(36):
-        input_index_1 = k % 4 * 128 + tl.arange(0, 128)
-        input_index_2 = k // 12 + input_index // 12 % 12
-        input_index_3 = k // 4 % 3 + input_index % 12
         input = tl.load(
-            input_ptr
-            + (input_index_0 * 100352 + input_index_2 * 14 + input_index_3)[:, None]
-            + input_index_1[None, :] * 196,
+            input_ptr + k % 4 * 128 * 196 + k // 12 * 14 + k // 4 % 3 + input_offsets,
             mask=input_index[:, None] < input_size_0 * 144,
             other=0.0,
         )
+        weight_index_1 = k % 4 * 128 + tl.arange(0, 128)
         weight = tl.load(
-            weight_ptr + k // 12 * 3 + k // 4 % 3 + weight_index_0[None, :] * 4608 + input_index_1[:, None] * 9,
+            weight_ptr + k // 12 * 3 + k // 4 % 3 + weight_index_0[None, :] * 4608 + weight_index_1[:, None] * 9,
         )
         accumulator = tl.dot(input, weight, accumulator)
     mask = input_index[:, None] < output_size_0 * 144
     bias = tl.load(tl.broadcast_to(bias_ptr + weight_index_0[None, :], (64, 64)), mask=mask)
     output = (1.0 * bias).to(tl.float32) + 1.0 * accumulator
-    output_index_2 = input_index // 12 % 12
-    output_index_3 = input_index % 12
     tl.store(
         output_ptr
-        + (input_index_0 * 73728 + output_index_2 * 12 + output_index_3)[:, None]
+        + (input_index_0 * 73728 + input_index_2 * 12 + input_index_3)[:, None]
         + weight_index_0[None, :] * 144,
         output.to(tl.float16),
         mask=mask,

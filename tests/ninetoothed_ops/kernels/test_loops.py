@@ -1,0 +1,76 @@
+"""Loops that hold wgmma take as many instructions as ones written by hand with tensor descriptors, or a tenth more."""
+
+import pytest
+import torch
+
+from ninetoothed_ops.kernels import conv2d, mm, sdpa
+from tests.ninetoothed_ops.kernels import calls
+from tests.ninetoothed_ops.kernels.test_hopper import compiled, main_loop
+
+pytest.importorskip("triton")
+
+from tests.ninetoothed_ops.kernels import twins
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+
+
+def halves(*shape):
+    return torch.empty(shape, dtype=torch.float16)
+
+
+def channels_last(*shape):
+    return halves(*shape).to(memory_format=torch.channels_last)
+
+
+def check(own, twin, **constants):
+    """Compares the loops of one of our kernels and of a hand-written one with the same tiles."""
+    by_hand = twins.compiled(twin, own, **constants)
+    ours, theirs = main_loop(own.sass()), main_loop(by_hand.sass())
+    assert own.spills == 0 and "wgmma" in own.asm["ptx"] and "cp.async.bulk.tensor" in own.asm["ptx"]
+    assert ours <= 1.1 * theirs, f"{ours} instructions, and {theirs} by hand"
+
+
+def turned():
+    square = halves(4096, 4096)
+    return mm.make(), (square, square.mT, square)
+
+
+PRODUCTS = {
+    "mm": (lambda: calls.large("mm"), {"IS_TURNED": False}),
+    "mm-turned": (turned, {"IS_TURNED": True}),
+    "addmm": (lambda: calls.large("addmm"), {}),
+    "bmm": (lambda: calls.large("bmm"), {}),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("kind", ("", "persistent_"), ids=("plain", "persistent"))
+def test_products(name, kind, monkeypatch):
+    make, constants = PRODUCTS[name]
+    own = compiled(*make(), monkeypatch, **({} if kind else {"programs": 0}))
+    assert own.emitted.persistent == bool(kind)
+    check(own, getattr(twins, kind + name.removesuffix("-turned")), **constants)
+
+
+def test_products_in_parts(monkeypatch):
+    own = compiled(*calls.large("mm"), monkeypatch, programs=0, split=4)
+    assert own.emitted.scratch
+    check(own, twins.mm, IS_TURNED=False)
+
+
+@pytest.mark.parametrize("is_causal", (False, True), ids=("plain", "causal"))
+@pytest.mark.parametrize("width", (64, 128))
+def test_attention(width, is_causal):
+    x, mask = halves(4, 48, 1024, width), halves(1).expand(4, 48, 1024, 1024)
+    own = compiled(sdpa.make(), (x, x, x, mask, 0.1, x, sdpa.NO_MASK, is_causal))
+    check(own, twins.sdpa, IS_CAUSAL=is_causal)
+
+
+def test_convolutions(monkeypatch):
+    """Of the size of the paper's task; only the filters are boxes, images are gathered."""
+    image, weight, output = channels_last(4, 512, 14, 14), channels_last(512, 512, 3, 3), halves(4, 512, 12, 12)
+    own = compiled(conv2d.make(), (image, weight, halves(512), output, True), monkeypatch, blocks=(64, 64, 128))
+    check(own, twins.conv2d, ROWS=64)
