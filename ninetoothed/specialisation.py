@@ -1,8 +1,13 @@
 """What a compiled variant may rely on: a plain, hashable value, and all that the compiler sees of a call's arguments.
 
-Two calls whose specialisations are equal run the same code. Only *classes* of run-time numbers enter it (divisible by
-16 or not, 1 or not, the power-of-two bucket of a size that is loaded as a tile), so that a new batch size or sequence
-length compiles nothing once its class has been seen. Sizes declared constexpr enter exactly.
+Two calls whose specialisations are equal run the same code. Only *classes* of run-time numbers enter it, so that a new
+batch size or sequence length compiles nothing once its class has been seen:
+
+    any size or stride            1 (a stride: 0), divisible by 16, or neither
+    where rows are read at once   divisible by 8, too: strides beside one of 1, and sizes along the latter's dimension;
+                                  sizes that only count programs, such as batches and rows, are not told apart by it
+    a size loaded as a tile       also its power-of-two bucket
+    a size declared constexpr     its value
 """
 
 from __future__ import annotations
@@ -37,7 +42,8 @@ class Specialisation:
         strides that are 1, strides that are 0.
     aliases: (name, other name) for sizes that must agree and did, so that one run-time argument serves both.
     divisible: sizes and strides that are multiples of 16.
-    half_divisible: strides of products' operands that are multiples of 8, and not of 16.
+    half_divisible: those that are multiples of 8, and not of 16, where elements then make whole vectors; see
+        `runtime.vectors`.
     buckets: (name, upper bound) for sizes loaded as tiles; the bound is a power of two (0 or 1 for such sizes).
     shared_grid: whether all parameters have the same outermost shape, dimension by dimension, so that one set of
         program indices serves all.

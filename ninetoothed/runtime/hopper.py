@@ -204,7 +204,7 @@ class _Plan:
 
     @property
     def _copy_rate(self) -> int:
-        if self.task.specialisation.half_divisible:
+        if self.task.has_odd_rows:
             return _ODD_COPY
         operands = (
             self.task.definition.parameters[i] for i in (self.task.structure.kind.lhs, self.task.structure.kind.rhs)

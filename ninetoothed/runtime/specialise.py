@@ -21,7 +21,8 @@ from ninetoothed.dtypes import DType
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import as_expr, var
 from ninetoothed.runtime.arguments import Call, is_read_by_host, kind_of, problem
-from ninetoothed.runtime.structure import structure
+from ninetoothed.runtime.structure import evaluate
+from ninetoothed.runtime.vectors import Line, half_divisible, lines
 from ninetoothed.specialisation import Argument, Specialisation
 from ninetoothed.symbol import leaves_of
 
@@ -68,6 +69,12 @@ class Plan:
         used = (parameter for parameter in self.definition.parameters if kind_of(parameter) == "tensor")
         names = (name for parameter in used for size in parameter.innermost for name in leaves_of(size))
         return frozenset(names) & self.sizes
+
+    @cached_property
+    def lines(self) -> tuple[tuple[Line, ...], ...]:
+        """The lines of each tensor."""
+        pairs = zip(self.definition.parameters, self.kinds, strict=True)
+        return tuple(lines(parameter.arrangement) for parameter, kind in pairs if kind == "tensor")
 
     @cached_property
     def squeezed(self) -> tuple[tuple[KernelParameter, Size], ...]:
@@ -174,16 +181,8 @@ def specialise(plan: Plan, call: Call, values: Mapping[str, int], device: torch.
         aliases=tuple(sorted(aliases.items())),
         divisible=frozenset(name for name, number in classes.items() if number % ALIGNMENT == 0),
         buckets=tuple(sorted((name, next_power_of_two(classes[name])) for name in plan.tiled & classes.keys())),
-        half_divisible=_half_divisible(plan, strides, aliases, classes),
+        half_divisible=half_divisible(plan.lines, constants, aliases, classes),
     )
-
-
-def _half_divisible(plan: Plan, strides, aliases: Mapping[str, str], classes: Mapping[str, int]) -> frozenset[str]:
-    """Strides of products' operands that are whole 16 bytes of halves: such tiles may be copied whole."""
-    if structure(plan.definition).kind is None:
-        return frozenset()
-    names = {aliases.get(name, name) for name in strides} & classes.keys()
-    return frozenset(name for name in names if classes[name] % ALIGNMENT == ALIGNMENT // 2)
 
 
 def _aliases(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) -> dict[str, str]:
@@ -268,7 +267,7 @@ def next_power_of_two(n: int) -> int:
 def check_squeezed(plan: Plan, values: Mapping[str, int]) -> None:
     """Raises `ArgumentError` where a dimension that an arrangement squeezes has more than one element."""
     for parameter, size in plan.squeezed:
-        number = as_expr(size).fold(_Numbers(values))
+        number = evaluate(as_expr(size), values)
         if number > 1:
             what = f"is squeezed along a dimension of size {size}, which is {number} in this call"
             raise problem(plan.definition, parameter, what, "a dimension that is squeezed has one element")
@@ -279,9 +278,8 @@ def outermost_shapes(plan: Plan, values: Mapping[str, int]) -> dict[str, tuple[i
 
     Scalars do not, and neither do parameters that the application never touches.
     """
-    algebra = _Numbers(values)
     return {
-        parameter.name: tuple(as_expr(size).fold(algebra) for size in parameter.outermost)
+        parameter.name: tuple(evaluate(as_expr(size), values) for size in parameter.outermost)
         for parameter, kind in zip(plan.definition.parameters, plan.kinds, strict=True)
         if kind == "tensor" or (kind == "scalar" and parameter.outermost)
     }
@@ -325,34 +323,3 @@ def with_blocks(
         constants=tuple(sorted({**dict(specialisation.constants), **blocks}.items())),
         shared_grid=len(set(shapes.values())) <= 1,
     )
-
-
-@dataclass(frozen=True)
-class _Numbers:
-    """Evaluates expressions; a quotient by 0 is 0: it counts tiles of a dimension that has no element."""
-
-    values: Mapping[str, int]
-
-    def const(self, n):
-        return n
-
-    def var(self, name):
-        return self.values[name]
-
-    def add(self, operands):
-        return sum(operands)
-
-    def mul(self, coefficient, factors):
-        return math.prod(factors, start=coefficient)
-
-    def floordiv(self, a, b):
-        return a // b if b else 0
-
-    def mod(self, a, b):
-        return a % b if b else 0
-
-    def minimum(self, operands):
-        return min(operands)
-
-    def maximum(self, operands):
-        return max(operands)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.runtime.structure import Structure, evaluate
@@ -97,6 +98,13 @@ class Task:
         names = [stride.name for stride in self.definition.parameters[parameter].source.strides]
         names = [others.get(name, name) for name in names]
         return all(known[name] in (0, 1) or known[name] % 8 == 0 if name in known else name in whole for name in names)
+
+    @cached_property
+    def has_odd_rows(self) -> bool:
+        """Whether rows of some tensor start at odd multiples of 8 elements, which for halves are those of 16 bytes."""
+        others = dict(self.specialisation.aliases)
+        strides = (stride.name for parameter in self.definition.parameters for stride in parameter.source.strides)
+        return any(others.get(name, name) in self.specialisation.half_divisible for name in strides)
 
     def configuration(self, blocks: Mapping[str, int], warps: int, stages: int) -> Configuration:
         """With a value for every meta symbol; those that `blocks` lacks get a modest one."""

@@ -78,9 +78,12 @@ def call_product(kernel, m, n, k):
 
 def test_batch_sizes_and_lengths_of_one_class_share_a_variant():
     kernel = make_softmax()
-    for rows, columns in itertools.product((2, 3, 7, 100), (129, 200, 255)):
+    for rows, columns in itertools.product((2, 3, 7, 8, 24, 100), (129, 201, 255)):
         call_softmax(kernel, rows, columns)
     assert variants(kernel) == 1
+    for rows, columns in itertools.product((2, 8, 24, 100), (136, 200, 248)):
+        call_softmax(kernel, rows, columns)
+    assert variants(kernel) == 2
 
 
 @pytest.mark.parametrize(
@@ -89,6 +92,7 @@ def test_batch_sizes_and_lengths_of_one_class_share_a_variant():
         (1, 200, "one row"),
         (32, 200, "rows divisible by 16"),
         (3, 208, "columns divisible by 16"),
+        (3, 201, "columns not divisible by 8"),
         (3, 300, "the next power of two"),
         (3, 1, "one column"),
     ),
@@ -103,12 +107,30 @@ def test_another_class_has_a_variant_of_its_own_once(rows, columns, reason):
 
 
 def test_lengths_that_grow_one_by_one():
-    """As in decoding: at most two variants (divisible by 16 or not) a power of two, and those of length 1."""
+    """As in decoding: at most three variants (divisible by 16, by 8, or neither) a power of two, and length 1."""
     kernel = make_softmax()
     for length in range(1, 300):
         call_softmax(kernel, 3, length)
-    # 1; 2, 3-4, 5-8, 9-15; 16; 17-31, 32; 33-63, 64; ... 257-299.
-    assert variants(kernel) <= 1 + 4 + 1 + 2 * 5
+    # 1; 2, 3-4, 5-7, 8, 9-15, 16; 17-31, 24, 32; 33-63, 40-56, 48-64; ... 257-299, 264-296, 272-288.
+    assert variants(kernel) == 1 + 6 + 3 * 5
+
+
+def test_batches_multiply_no_lengths():
+    """Every length up to 64, with every class of the number of rows: 8 is none of its own."""
+    kernel = make_softmax()
+    for rows, length in itertools.product((2, 3, 5, 8, 24, 40), range(2, 65)):
+        call_softmax(kernel, rows, length)
+    assert variants(kernel) == 6 + 3 * 2
+    for rows, length in itertools.product((16, 32, 48), range(2, 65)):
+        call_softmax(kernel, rows, length)
+    assert variants(kernel) == 2 * (6 + 3 * 2)
+
+
+def test_of_columns_of_length_1_the_rows_lie_side_by_side():
+    kernel = make_softmax()
+    for rows in range(2, 65):
+        call_softmax(kernel, rows, 1)
+    assert variants(kernel) == 3
 
 
 def test_products_of_any_size_share_few_variants():
@@ -123,6 +145,9 @@ def test_elementwise_kernels_share_their_variants_among_shapes():
     for rows, columns in itertools.product((17, 25, 31), (65, 100, 127)):
         call_elementwise(kernel, rows, columns)
     assert variants(kernel) == 1
+    for rows, columns in itertools.product((17, 24, 25, 31), (72, 104, 136)):
+        call_elementwise(kernel, rows, columns)
+    assert variants(kernel) == 2, "rows of whole vectors, however many there are"
 
 
 def test_constexpr_sizes_have_variants_of_their_own():
@@ -180,7 +205,7 @@ def test_whatever_came_before_a_call_gives_its_own_result(seed):
     elementwise, softmax, product = make_elementwise(3), make_softmax(), make_product()
 
     def size():
-        choices = (0, 1, 1, 2, 15, 16, 16, 17, 32, 33)
+        choices = (0, 1, 1, 2, 8, 8, 15, 16, 16, 17, 24, 32, 33)
         return choices[int(torch.randint(len(choices), (), generator=generator))]
 
     for _ in range(20):

@@ -7,7 +7,7 @@
     for k in range(n // 64, cdiv(n, 64)):
         x = load(x_ptr + k * 64 + arange(64), mask=arange(64) < n - k * 64)
 
-Such a mask takes memory apart into single elements. Where n is known to be a multiple of 16 it does not, and what is
+Such a mask takes memory apart into single elements. Where n is known to be whole vectors it does not, and what is
 left of it, one comparison for each vector, costs less than a second loop. `short` keeps that loop from being pipelined.
 """
 

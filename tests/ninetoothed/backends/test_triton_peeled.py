@@ -28,13 +28,18 @@ def chunks(input, output):
     return input.tile((64,)).tile((-1,)), output
 
 
-def total(application, size=1000, dtype=torch.float16):
+def total(application, size=1001, dtype=torch.float16):
     kernel = ninetoothed.make(chunks, application, (Tensor(1), Tensor(0)), kernel_name="total")
     return text(kernel, empty(size, dtype=dtype), torch.empty(()))
 
 
 def matrices(m, n, k, dtype=torch.float16):
     return empty(m, k, dtype=dtype), empty(k, n, dtype=dtype), empty(m, n, dtype=dtype)
+
+
+def padded(m, n, k, dtype=torch.float16):
+    """Matrices whose rows start at whole vectors, whatever their length."""
+    return empty(m, k + 7, dtype=dtype)[:, :k], empty(k, n, dtype=dtype), empty(m, n, dtype=dtype)
 
 
 def arrangement(input, other, output, rows=64, columns=128, depth=32):
@@ -150,6 +155,7 @@ def is_peeled(source):
 class TestWhichLoops:
     def test_of_a_length_that_may_be_anything(self):
         assert is_peeled(total(summed))
+        assert not is_peeled(total(summed, 1000))
         assert not is_peeled(total(summed, 1024))
 
     @pytest.mark.parametrize("application", (printing, branching, few, long))
@@ -165,12 +171,13 @@ class TestWhichLoops:
 
     def test_of_products(self):
         kernel = mm.make()
-        assert is_peeled(text(kernel, *matrices(1000, 1000, 1000), gpu=device.A100))
-        assert is_peeled(text(kernel, *matrices(1000, 1000, 1000, torch.float32)))
+        assert is_peeled(text(kernel, *padded(1000, 1000, 1001), gpu=device.A100))
+        assert is_peeled(text(kernel, *padded(1000, 1000, 1001, torch.float32)))
         assert is_peeled(text(kernel, *matrices(128, 128, 999)))  # `other` through a descriptor
         # Through descriptors, in whole vectors, or four bytes at a time whatever the mask.
         assert not is_peeled(text(kernel, *matrices(1000, 1000, 1000)))
-        assert not is_peeled(text(kernel, *matrices(1000, 1000, 1024), gpu=device.A100))
+        assert not is_peeled(text(kernel, *matrices(1000, 1000, 1000), gpu=device.A100))
+        assert not is_peeled(text(kernel, *matrices(1000, 1000, 1000, torch.float32)))
         assert not is_peeled(text(kernel, *matrices(1001, 1001, 1001, torch.float32)))
 
     def test_of_as_many_rounds_as_are_known_when_compiling(self):
@@ -222,7 +229,7 @@ class TestCompiled:
 
     def test_products_of_float32_are_copied_in_vectors_again(self, both, tf32):
         tile = {"blocks": (64, 128, 64), "num_warps": 4, "num_stages": 4}
-        masked, bare = both(mm.make(), *matrices(1000, 1000, 1000, torch.float32), **tile)
+        masked, bare = both(mm.make(), *padded(1000, 1000, 1001, torch.float32), **tile)
         assert "LDGSTS.E.BYPASS.128" in bare.sass() and "LDGSTS.E.BYPASS.128" not in masked.sass()
         (_, (before, *_)), (_, (after, *_)) = lengths(masked), lengths(bare)
         assert after < 0.6 * before

@@ -96,6 +96,10 @@ class TestProductsOfHalvesOnHopper:
         matrices = (torch.empty(4104, 4104, dtype=torch.float16) for _ in range(3))
         assert chosen(mm.make(), *matrices)[0].programs == 0
 
+    def test_rows_of_such_a_length_at_even_ones_are_not(self):
+        matrices = (torch.empty(4104, 4112, dtype=torch.float16)[:, :4104] for _ in range(3))
+        assert chosen(mm.make(), *matrices)[0].programs > 0
+
     def test_short_sides_take_no_longer_tiles(self):
         (m, n, _), _ = product(32, 4096, 4096)
         assert m == 32 and n >= 64
