@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton import syntax, wide
 from ninetoothed.backends.triton.context import Context, Text
 from ninetoothed.backends.triton.integers import Printer, terms
 from ninetoothed.expr import Expr, Facts, const, var
@@ -29,7 +29,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Frame:
-    """The lanes of one tile: how its expressions become text. `wide`: in 64 bits, from the program's number on."""
+    """The lanes of one tile: how its expressions become text. wide: in 64 bits (see there)."""
 
     context: Context
     lanes: tuple[ir.Lane, ...]
@@ -139,8 +139,7 @@ class Frame:
                 return lanes[name]
             if name in self.bindings:
                 return self.bindings[name].node
-            node = self.context.variable(name)
-            return syntax.method(node, "to", syntax.name("tl.int64")) if self._widens(name) else node
+            return wide.widened(self.context, name) if self.wide else self.context.variable(name)
 
         def keep(part: Expr, node: ast.expr) -> ast.expr:
             is_simple = isinstance(node, ast.Name) or part.variables & self.bindings.keys()
@@ -148,6 +147,3 @@ class Frame:
             return node if is_simple else self.context.shared(wanted, node, self.context.depth_of(part))
 
         return Printer(variable, self.facts, keep, self.lane_names)(e)
-
-    def _widens(self, name: str) -> bool:
-        return self.wide and name in self.context.program.axes
