@@ -1,4 +1,8 @@
-"""From an element of an arranged tensor to its place in the source, with the guards that can fail.
+"""Pass: from an element of an arranged tensor to its place in the source, with the guards that can fail.
+
+    x.tile((16,)), element n of tile o
+->  x[o * 16 + n] where 0 <= o * 16 + n < size     of any size
+->  x[o * 16 + n]                                  of sizes that are multiples of 16
 
 There is no state: lowering is one fold of `metaops.pull_back` over the steps, innermost indices back to the source.
 """

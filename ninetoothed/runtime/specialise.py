@@ -1,4 +1,10 @@
-"""From live arguments to what a variant may rely on: classes of numbers into the specialisation, numbers beside it.
+"""Pass: what live arguments have in common with others becomes known to the compiler, the numbers stay arguments.
+
+    x = tl.load(x_ptr + rows[:, None] * x_stride_0 + columns[None, :] * x_stride_1, mask=columns[None, :] < x_size_1)
+->  x = tl.load(x_ptr + rows[:, None] * x_stride_0 + columns[None, :], mask=columns[None, :] < x_size_1)
+        where x_stride_1 is 1, and Triton is told of x_stride_0 and x_size_1 that they are multiples of 16
+->  x = tl.load(x_ptr + rows[:, None] * 128 + columns[None, :])
+        where sizes are declared constexpr, and this one is 128
 
 integers      every size and stride by name: what launching passes, and what grids are computed from
 Specialisation  the classes: a new number in a class that was seen compiles nothing
