@@ -1,4 +1,10 @@
-"""Whether a program has more to do the greater its index is, as one of a causal attention has."""
+"""Pass: programs with more to do come first, so that none of them is left over at the end.
+
+    pid_2 = pid % extent
+->  pid_2 = extent - 1 - pid % extent
+
+So it is where a program has more to do the greater its index is, as one of a causal attention has.
+"""
 
 from __future__ import annotations
 

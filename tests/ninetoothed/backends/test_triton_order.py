@@ -1,0 +1,84 @@
+"""In which order programs do their tiles: next to each other those that share operands, and the longest first."""
+
+import types
+
+import expecttest
+import pytest
+import torch
+
+from ninetoothed.backends.triton import Options, emit
+from ninetoothed.backends.triton.order import grows_with
+from ninetoothed.runtime import device, launch
+from ninetoothed_ops.kernels import mm, sdpa
+
+
+def product(m, n):
+    matrices = (torch.empty(shape, dtype=torch.float16) for shape in ((m, 512), (512, n), (m, n)))
+    return launch.launcher_of(mm.make()).trace(tuple(matrices), {}, device.H200)
+
+
+def order(m, n):
+    """The lines that say which tile a program does."""
+    text = emit(product(m, n).program, Options()).source
+    lines = text[text.index("    pid =") : text.index("    accumulator =")].splitlines()
+    return "".join(f"{line.strip()}\n" for line in lines)
+
+
+def tiles(m, n):
+    """How many rows and columns of tiles a product has, and the tiles in the order of the programs that do them."""
+    code = compile(order(m, n), "<order>", "exec")
+
+    def names(pid):
+        tl = types.SimpleNamespace(program_id=lambda axis: pid, cdiv=lambda a, b: -(-a // b), minimum=min)
+        known = {"tl": tl, "input_size_0": m, "other_size_1": n}
+        exec(code, known)
+        return known
+
+    rows, columns = names(0)["rows"], names(0)["columns"]
+    each = map(names, range(rows * columns))
+    return rows, columns, [(known["pid_0"], known["pid_1"]) for known in each]
+
+
+class GoldenTest(expecttest.TestCase):
+    maxDiff = None
+
+    def test_groups_of_rows(self):
+        self.assertExpectedInline(
+            order(4096, 4096),
+            """\
+pid = tl.program_id(0)
+rows = tl.cdiv(input_size_0, 128)
+columns = tl.cdiv(other_size_1, 256)
+group_size = 8 * columns
+first_row = pid // group_size * 8
+group_rows = tl.minimum(rows - first_row, 8)
+pid_0 = first_row + pid % group_size % group_rows
+pid_1 = pid % group_size // group_rows
+""",
+        )
+
+
+@pytest.mark.parametrize("m, n", ((4096, 4096), (4096 + 128 * 3, 1024), (256, 8192), (8192, 300)))
+def test_every_tile_is_done_once(m, n):
+    rows, columns, found = tiles(m, n)
+    assert sorted(found) == [(row, column) for row in range(rows) for column in range(columns)]
+
+
+def test_programs_that_run_together_read_less():
+    """Rows and columns of tiles that a wave reads, beside those that it would row by row."""
+    rows, columns, found = tiles(8192, 8192)
+    by_rows = [(row, column) for row in range(rows) for column in range(columns)]
+    together, apart = (
+        len({row for row, _ in wave}) + len({column for _, column in wave})
+        for wave in (each[: device.H200.multiprocessors] for each in (found, by_rows))
+    )
+    assert together < 0.75 * apart
+
+
+@pytest.mark.parametrize("is_causal", (False, True))
+def test_the_longest_first(is_causal):
+    x = torch.empty(2, 4, 1024, 64, dtype=torch.float16)
+    arguments = (x, x, x, torch.empty(1).expand(2, 4, 1024, 1024), 0.1, x, sdpa.NO_MASK, is_causal)
+    program = launch.launcher_of(sdpa.make()).trace(arguments, {}, device.H200).program
+    assert [grows_with(program, axis) for axis in program.axes] == [False, False, is_causal, False]
+    assert ("- 1 - " in emit(program, Options()).source) == is_causal
