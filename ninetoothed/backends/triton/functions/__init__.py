@@ -1,0 +1,41 @@
+"""The primitives of `language.PRIMITIVES` as Triton's expressions: one small function, or one row of a table, each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ninetoothed import ir
+from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.functions import (
+    division,
+    elementwise,
+    machine,
+    pointers,
+    products,
+    reductions,
+    shapes,
+)
+from ninetoothed.backends.triton.functions.reductions import REDUCTIONS, SCANS
+from ninetoothed.backends.triton.functions.values import dtype_node, materialise, typed
+
+__all__ = ["ELEMENTWISE", "REDUCTIONS", "SCANS", "dtype_node", "materialise", "text_of", "typed"]
+
+ELEMENTWISE = frozenset({*elementwise.FUNCTIONS, *division.FUNCTIONS, "broadcast", "full"})
+
+_FUNCTIONS: dict[str, Callable[[Context, ir.Apply, list[Text]], Text]] = {
+    **elementwise.FUNCTIONS,
+    **division.FUNCTIONS,
+    **shapes.FUNCTIONS,
+    **reductions.FUNCTIONS,
+    **products.FUNCTIONS,
+    **pointers.FUNCTIONS,
+    **machine.FUNCTIONS,
+}
+
+
+def text_of(context: Context, operation: ir.Apply) -> Text:
+    """The text of an application with one result, or with several (a tuple)."""
+    function = _FUNCTIONS.get(operation.function)
+    if function is None:
+        raise context.unsupported(f"`{operation.function}` has no translation to Triton", operation)
+    return function(context, operation, [context.texts[value] for value in operation.operands])

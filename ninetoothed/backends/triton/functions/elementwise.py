@@ -1,0 +1,136 @@
+"""What is computed lane by lane, so that broadcasting may be left to Triton."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+from ninetoothed import dtypes, ir
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.functions.products import accumulated
+from ninetoothed.backends.triton.functions.values import dtype_node, meet, named, typed, weakly
+
+_OPERATORS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "lshift": "<<",
+    "rshift": ">>",
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+}
+# Functions that Triton has under the same name, with operands of one type.
+_SAME_NAME = frozenset(
+    "exp exp2 log log2 sqrt sqrt_rn rsqrt sin cos erf sigmoid floor ceil abs div_rn umulhi fma where clamp".split()
+)
+
+
+def _elementwise(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    function = operation.function
+    if function == "add" and (fused := accumulated(context, operation)):
+        return fused
+    shape = meet(operands)
+    if function in _OPERATORS:
+        return Text(syntax.binary(_OPERATORS[function], *weakly(operation, operands)), shape)
+    if function == "where":
+        condition, *values = weakly(operation, operands, first=1)
+        return Text(syntax.call("tl.where", typed(operands[0], dtypes.int1), *values), shape)
+    if function in ("fma", "clamp", "div_rn", "umulhi"):
+        nodes = [typed(text, value.type.dtype) for text, value in zip(operands, operation.operands, strict=True)]
+    else:
+        nodes = weakly(operation, operands)
+    return Text(syntax.call(f"tl.{function}", *nodes), shape)
+
+
+def _neg(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    (operand,) = operands
+    if operand.constant is not None:
+        return Text(syntax.number(-operand.constant), (), -operand.constant)
+    return Text(syntax.negate(operand.node), operand.shape)
+
+
+def _invert(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    (node,) = weakly(operation, operands)
+    if operation.result.type.dtype == dtypes.int1 and not operands[0].shape:
+        return Text(syntax.negated(node))
+    return Text(syntax.invert(node), operands[0].shape)
+
+
+def _extremum(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    propagate = "tl.PropagateNan.ALL" if operation.attribute("propagate_nan") else None
+    node = syntax.call(
+        f"tl.{operation.function}",
+        *weakly(operation, operands),
+        propagate_nan=syntax.name(propagate) if propagate else None,
+    )
+    return Text(node, meet(operands))
+
+
+def _pow(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    base, exponent = operands
+    if exponent.constant == 2 and base.constant is None:
+        node = named(context, "base", base.node)
+        return Text(syntax.binary("*", node, node), base.shape)
+    if exponent.constant == 0.5 and base.constant is None:
+        return Text(syntax.call("tl.sqrt", base.node), base.shape)
+    return _libdevice_call(context, "pow", operation, operands)
+
+
+def _tanh(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    return _libdevice_call(context, "tanh", operation, operands)
+
+
+def _libdevice(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    return _libdevice_call(context, operation.attribute("name"), operation, operands)
+
+
+def _libdevice_call(context: Context, function: str, operation: ir.Apply, operands: list[Text]) -> Text:
+    context.libdevice = True
+    nodes = [typed(text, value.type.dtype) for text, value in zip(operands, operation.operands, strict=True)]
+    return Text(syntax.call(f"libdevice.{function}", *nodes), meet(operands))
+
+
+def _cast(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    (operand,) = operands
+    dtype = operation.result.type.dtype
+    if operand.constant is not None:
+        kind = float if dtype.is_floating else bool if dtype == dtypes.int1 else int
+        if math.isfinite(operand.constant) or dtype.is_floating:
+            return Text(syntax.number(kind(operand.constant)), (), kind(operand.constant))
+    if dtype == dtypes.int1:
+        return Text(syntax.binary("!=", typed(operand, dtypes.float32), syntax.number(0)), operand.shape)
+    (value,) = operation.operands
+    if value.type.is_scalar and value.type.dtype.is_integer:  # in Triton's interpreter a loop counter is an int
+        return Text(syntax.call("tl.cast", operand.node, dtype_node(dtype)))
+    return Text(syntax.method(typed(operand, value.type.dtype), "to", dtype_node(dtype)), operand.shape)
+
+
+def _bitcast(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    (operand,), (value,) = operands, operation.operands
+    node = syntax.call(
+        ast.Attribute(typed(operand, value.type.dtype), "to"), dtype_node(operation.result.type.dtype), bitcast=True
+    )
+    return Text(node, operand.shape)
+
+
+FUNCTIONS = {
+    **dict.fromkeys((*_OPERATORS, *_SAME_NAME), _elementwise),
+    "neg": _neg,
+    "invert": _invert,
+    "maximum": _extremum,
+    "minimum": _extremum,
+    "pow": _pow,
+    "tanh": _tanh,
+    "libdevice": _libdevice,
+    "cast": _cast,
+    "bitcast": _bitcast,
+}

@@ -1,0 +1,48 @@
+"""Random numbers, assertions, barriers, and instructions of the GPU's own."""
+
+from __future__ import annotations
+
+import ast
+
+from ninetoothed import ir
+from ninetoothed.backends.triton import barriers, syntax
+from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.functions.values import dtype_node, whole
+
+
+def _random(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    seed, offset = whole(operation, operands)
+    rounds = operation.attribute("n_rounds", 10)
+    node = syntax.call(f"tl.{operation.function}", seed, offset, n_rounds=None if rounds == 10 else rounds)
+    return Text(node, operation.results[0].type.lanes)
+
+
+def _device_assert(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    return Text(syntax.call("tl.device_assert", operands[0].node, operation.attribute("message", "")))
+
+
+def _debug_barrier(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    barriers.forget(context)
+    return Text(syntax.call("tl.debug_barrier"))
+
+
+def _inline_asm(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    types = [dtype_node(result.type.dtype) for result in operation.results]
+    node = syntax.call(
+        "tl.inline_asm_elementwise",
+        operation.attribute("asm"),
+        operation.attribute("constraints"),
+        ast.List(whole(operation, operands)),
+        dtype=types[0] if len(types) == 1 else ast.Tuple(types),
+        is_pure=operation.attribute("is_pure", True),
+        pack=operation.attribute("pack", 1),
+    )
+    return Text(node, operation.results[0].type.lanes)
+
+
+FUNCTIONS = {
+    **dict.fromkeys(("rand", "randn", "randint", "randint4x"), _random),
+    "device_assert": _device_assert,
+    "debug_barrier": _debug_barrier,
+    "inline_asm_elementwise": _inline_asm,
+}

@@ -1,0 +1,53 @@
+"""Memory behind pointers, and atomic operations on it."""
+
+from __future__ import annotations
+
+import ast
+
+from ninetoothed import ir
+from ninetoothed.backends.triton import barriers, syntax
+from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.functions.values import materialise
+
+
+def _data_ptr(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    return Text(context.argument(operation.attribute("parameter")))
+
+
+def _load_pointer(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    barriers.before_read(context, operation.operands[0].type.dtype.parameter, object())
+    pointer, mask, other = (*_pointers(operation, operands), None)[:3]
+    return Text(syntax.call("tl.load", pointer, mask=mask, other=other), operation.result.type.lanes)
+
+
+def _store_pointer(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    barriers.before_write(context, operation.operands[0].type.dtype.parameter, object())
+    pointer, value, mask = (*_pointers(operation, operands), None)[:3]
+    return Text(syntax.call("tl.store", pointer, value, mask=mask))
+
+
+def _pointers(operation: ir.Apply, operands: list[Text]) -> list[ast.expr | None]:
+    """Pointers with all their lanes, a mask, numbers as they are; None for what is not given."""
+    pointer, *rest = operands
+    nodes = [materialise(pointer, operation.operands[0].type), *(text.node for text in rest)]
+    return nodes + [None] * (3 - len(nodes))
+
+
+def _atomic(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    pointer_type = operation.operands[0].type
+    barriers.before_write(context, pointer_type.dtype.parameter, object())
+    pointer = materialise(operands[0], pointer_type)
+    values = [text.node for text in operands[1:]]
+    keywords = {name: operation.attribute(name) for name in ("sem", "scope")}
+    if operation.function != "atomic_cas" and len(values) == 2:
+        keywords = {"mask": values.pop(), **keywords}
+    node = syntax.call(f"tl.{operation.function}", pointer, *values, **keywords)
+    return Text(node, pointer_type.lanes)
+
+
+FUNCTIONS = {
+    "data_ptr": _data_ptr,
+    "load_pointer": _load_pointer,
+    "store_pointer": _store_pointer,
+    **{f"atomic_{name}": _atomic for name in "add max min and or xor xchg cas".split()},
+}

@@ -1,0 +1,83 @@
+"""Matrix products: those that Triton has, those with an accumulator, and those that are too short for it."""
+
+from __future__ import annotations
+
+import ast
+
+from ninetoothed import dtypes, ir
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.functions.values import dtype_node, materialise, retyped, whole
+from ninetoothed.dtypes import DType
+
+
+def _dot(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    accumulator = operation.operands[2] if len(operation.operands) > 2 else None
+    return _product(context, operation, accumulator)
+
+
+def accumulated(context: Context, operation: ir.Apply) -> Text | None:
+    """`acc + dot(a, b)` -> `tl.dot(a, b, acc)`, where the product is used for nothing else."""
+    for product, accumulator in (operation.operands[::-1], operation.operands):
+        dot = context.analysis.producers.get(product)
+        if not isinstance(dot, ir.Apply) or dot.function != "dot" or len(dot.operands) > 2:
+            continue
+        is_whole = context.texts[accumulator].shape == accumulator.type.lanes and not _is_small(dot)
+        if context.analysis.is_inlined(product) and accumulator.type.dtype == _product_type(dot) and is_whole:
+            return _product(context, dot, accumulator)
+    return None
+
+
+def _product(context: Context, operation: ir.Apply, accumulator: ir.Value | None) -> Text:
+    lhs, rhs = operation.operands[:2]
+    result = operation.result.type
+    if dtypes.float64 in (lhs.type.dtype, rhs.type.dtype):
+        raise context.unsupported(
+            "products of float64 run on the CPU alone; cast the operands of `dot` to float32, or pass CPU tensors",
+            operation,
+        )
+    a, b = (materialise(context.texts[value], value.type) for value in (lhs, rhs))
+    acc = None if accumulator is None else materialise(context.texts[accumulator], accumulator.type)
+    if _is_small(operation):
+        node = _small_product(a, b, operation, acc)
+    else:
+        precision = operation.attribute("input_precision") if lhs.type.dtype == dtypes.float32 else None
+        node = syntax.call("tl.dot", a, b, *([acc] if acc is not None else []), input_precision=precision)
+    return retyped(Text(node, result.lanes), _product_type(operation), result.dtype)
+
+
+def _product_type(operation: ir.Apply) -> DType:
+    return dtypes.float32 if operation.operands[0].type.dtype.is_floating else dtypes.int32
+
+
+def _is_small(operation: ir.Apply) -> bool:
+    """Whether `tl.dot` does not take so short an inner dimension: 32 bytes for bytes, 16 elements else."""
+    lhs = operation.operands[0].type
+    return lhs.lanes[-1] < (32 if lhs.dtype.bits == 8 else 16)
+
+
+def _small_product(a: ast.expr, b: ast.expr, operation: ir.Apply, accumulator: ast.expr | None) -> ast.expr:
+    """`sum(a[:, None, :] * trans(b)[None, :, :], axis=2)`, exactly.
+
+    Triton takes a sum over the middle axis of such a product for a matrix product, and multiplies in tf32.
+    """
+    lhs, rhs = operation.operands[:2]
+    rank = len(lhs.type.lanes)
+    dtype = dtype_node(_product_type(operation))
+    if lhs.type.dtype != _product_type(operation):
+        a, b = (syntax.method(node, "to", dtype) for node in (a, b))
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    a = syntax.new_axes(a, [True] * (rank - 1) + [False, True])
+    b = syntax.new_axes(syntax.call("tl.permute", b, *swapped), [True] * (rank - 2) + [False, True, True])
+    node = syntax.call("tl.sum", syntax.binary("*", a, b), axis=rank)
+    return node if accumulator is None else syntax.binary("+", accumulator, node)
+
+
+def _dot_scaled(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    lhs, lhs_scale, rhs, rhs_scale, *accumulator = whole(operation, operands)
+    lhs_format, rhs_format = operation.attribute("formats")
+    node = syntax.call("tl.dot_scaled", lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, *accumulator)
+    return Text(node, operation.result.type.lanes)
+
+
+FUNCTIONS = {"dot": _dot, "dot_scaled": _dot_scaled}

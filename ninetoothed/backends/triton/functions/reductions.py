@@ -1,0 +1,76 @@
+"""Reductions, scans, and what else looks at all elements along an axis."""
+
+from __future__ import annotations
+
+from ninetoothed import dtypes, ir
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.functions.values import retyped, whole
+from ninetoothed.dtypes import DType
+
+
+def _reduction(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    function = operation.function
+    (node,) = whole(operation, operands)
+    keep_dims = True if operation.attribute("keep_dims") else None
+    node = syntax.call(f"tl.{function}", node, axis=_axis(operation), keep_dims=keep_dims)
+    return retyped(Text(node, operation.result.type.lanes), _reduced(operation), operation.result.type.dtype)
+
+
+def _axis(operation: ir.Apply) -> int | None:
+    axis = operation.attribute("axis")
+    return None if axis is None else axis % len(operation.operands[0].type.lanes)
+
+
+def _reduced(operation: ir.Apply) -> DType:
+    """The type that Triton's reduction has."""
+    dtype = operation.operands[0].type.dtype
+    if operation.function in ("argmax", "argmin"):
+        return dtypes.int32
+    if operation.function == "sum":
+        return summed(dtype)
+    if dtype.is_floating and dtype.bits < 32 and operation.function in ("max", "min"):
+        return dtypes.float32
+    if dtype.bits < 32 and not dtype.is_floating and operation.function in ("max", "min"):
+        return dtypes.int32
+    if dtype == dtypes.bfloat16:
+        return dtypes.float32
+    return dtype
+
+
+def summed(dtype: DType) -> DType:
+    """The type of Triton's sum of a type."""
+    if dtype.bits >= 32 or dtype.is_floating:
+        return dtypes.float32 if dtype == dtypes.bfloat16 else dtype
+    return dtypes.uint32 if dtype.kind == "uint" else dtypes.int32
+
+
+def _scan(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    (node,) = whole(operation, operands)
+    reverse = True if operation.attribute("reverse") else None
+    node = syntax.call(f"tl.{operation.function}", node, axis=_axis(operation), reverse=reverse)
+    actual = operation.operands[0].type.dtype
+    if actual == dtypes.bfloat16:
+        actual = dtypes.float32
+    return retyped(Text(node, operation.result.type.lanes), actual, operation.result.type.dtype)
+
+
+def _sort(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    descending = True if operation.attribute("descending") else None
+    node = syntax.call("tl.sort", *whole(operation, operands), descending=descending)
+    return Text(node, operation.result.type.lanes)
+
+
+def _histogram(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    node = syntax.call("tl.histogram", *whole(operation, operands), operation.attribute("num_bins"))
+    return Text(node, operation.result.type.lanes)
+
+
+REDUCTIONS = frozenset("sum max min xor_sum argmax argmin".split())
+SCANS = frozenset("cumsum cumprod".split())
+FUNCTIONS = {
+    **dict.fromkeys(REDUCTIONS, _reduction),
+    **dict.fromkeys(SCANS, _scan),
+    "sort": _sort,
+    "histogram": _histogram,
+}

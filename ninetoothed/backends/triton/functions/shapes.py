@@ -1,0 +1,102 @@
+"""Tiles of another shape, and elements in another order."""
+
+from __future__ import annotations
+
+import ast
+
+from ninetoothed import ir
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.functions.reductions import summed
+from ninetoothed.backends.triton.functions.values import materialise, retyped, whole
+
+
+def _same(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    """`full` and `broadcast`: left to whatever needs all lanes."""
+    (operand,) = operands
+    lanes = operation.result.type.lanes
+    return Text(operand.node, operand.shape if len(operand.shape) == len(lanes) else (), operand.constant)
+
+
+def _expand_dims(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    (operand,) = operands
+    if not operand.shape:
+        return operand
+    rank = len(operation.result.type.lanes)
+    axis = operation.attribute("axis") % rank
+    shape = (*operand.shape[:axis], 1, *operand.shape[axis:])
+    return Text(_with_new_axis(operand.node, axis, rank), shape)
+
+
+def _with_new_axis(node: ast.expr, axis: int, rank: int) -> ast.expr:
+    """`x[:, None][:, :, None]` reads better as `x[:, None, None]`."""
+    kept = [True] * (rank - 1)
+    if isinstance(node, ast.Subscript):
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if len(items) == rank - 1:
+            kept, node = [isinstance(item, ast.Slice) for item in items], node.value
+    return syntax.new_axes(node, [*kept[:axis], False, *kept[axis:]])
+
+
+def _reshape(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    (operand,) = operands
+    lanes = operation.result.type.lanes
+    if not operand.shape:
+        return operand
+    node = materialise(operand, operation.operands[0].type)
+    if not lanes:  # one element: its sum is itself
+        dtype = operation.result.type.dtype
+        return retyped(Text(syntax.call("tl.sum", node)), summed(dtype), dtype)
+    return Text(syntax.call("tl.reshape", node, lanes), lanes)
+
+
+def _permute(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    (operand,) = operands
+    if not operand.shape:
+        return operand
+    dims = tuple(dim % len(operand.shape) for dim in operation.attribute("dims"))
+    shape = tuple(operand.shape[dim] for dim in dims)
+    if dims == tuple(range(len(dims))):
+        return operand
+    if dims == (1, 0):
+        return Text(syntax.call("tl.trans", operand.node), shape)
+    return Text(syntax.call("tl.permute", operand.node, dims), shape)
+
+
+def _join(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    return Text(syntax.call("tl.join", *whole(operation, operands)), operation.result.type.lanes)
+
+
+def _split(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    return Text(syntax.call("tl.split", *whole(operation, operands)), operation.results[0].type.lanes)
+
+
+def _cat(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    """`tl.cat` may reorder its elements; joining along a new first axis keeps them in order."""
+    joined = syntax.call("tl.permute", syntax.call("tl.join", *whole(operation, operands)), (1, 0))
+    lanes = operation.result.type.lanes
+    return Text(syntax.call("tl.reshape", joined, lanes), lanes)
+
+
+def _flip(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    axis = operation.attribute("axis")
+    return Text(syntax.call("tl.flip", *whole(operation, operands), axis), operation.result.type.lanes)
+
+
+def _gather(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    node = syntax.call("tl.gather", *whole(operation, operands), axis=operation.attribute("axis"))
+    return Text(node, operation.result.type.lanes)
+
+
+FUNCTIONS = {
+    "full": _same,
+    "broadcast": _same,
+    "expand_dims": _expand_dims,
+    "reshape": _reshape,
+    "permute": _permute,
+    "join": _join,
+    "split": _split,
+    "cat": _cat,
+    "flip": _flip,
+    "gather": _gather,
+}

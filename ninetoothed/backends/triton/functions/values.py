@@ -1,0 +1,66 @@
+"""Texts as operands of Triton's functions: with a type, and with as many lanes as are needed."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+from ninetoothed import ir
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.dtypes import DType, PointerType
+
+
+def dtype_node(dtype: DType) -> ast.expr:
+    return syntax.name(f"tl.{dtype.name}")
+
+
+def typed(text: Text, dtype: DType | PointerType) -> ast.expr:
+    """A literal with its type, where nothing that it meets would give it one."""
+    if text.constant is None:
+        return text.node
+    return syntax.call("tl.full", (), text.node, dtype_node(dtype))
+
+
+def materialise(text: Text, type: ir.TileType) -> ast.expr:
+    """The text with all lanes of its type."""
+    if text.shape == type.lanes:
+        return typed(text, type.dtype)
+    if text.constant is not None:
+        if text.constant == 0 and math.copysign(1, text.constant) > 0:
+            return syntax.call("tl.zeros", type.lanes, dtype_node(type.dtype))
+        return syntax.call("tl.full", type.lanes, text.node, dtype_node(type.dtype))
+    if not text.shape and not isinstance(type.dtype, PointerType):
+        return syntax.call("tl.full", type.lanes, text.node, dtype_node(type.dtype))
+    return syntax.call("tl.broadcast_to", text.node, type.lanes)
+
+
+def whole(operation: ir.Apply, operands: list[Text]) -> list[ast.expr]:
+    """The operands with all lanes of theirs."""
+    return [materialise(text, value.type) for text, value in zip(operands, operation.operands, strict=True)]
+
+
+def meet(operands: list[Text]) -> tuple[int, ...]:
+    """The shape in which operands meet that Triton broadcasts."""
+    shapes = [text.shape for text in operands if text.shape]
+    return tuple(map(max, *shapes)) if len(shapes) > 1 else shapes[0] if shapes else ()
+
+
+def weakly(operation: ir.Apply, operands: list[Text], first: int = 0) -> list[ast.expr]:
+    """The operands from `first` on; literals stay bare where one that is none gives them its type."""
+    nodes = [text.node for text in operands]
+    if all(text.constant is not None for text in operands[first:]):
+        nodes[first] = typed(operands[first], operation.operands[first].type.dtype)
+    return nodes
+
+
+def named(context: Context, wanted: str, node: ast.expr) -> ast.expr:
+    """A text that may be repeated."""
+    return node if isinstance(node, ast.Name | ast.Constant) else context.assign(wanted, node)
+
+
+def retyped(text: Text, actual: DType, wanted: DType) -> Text:
+    """What Triton gives in one type, in the type that it is to have."""
+    if actual == wanted:
+        return text
+    return Text(syntax.method(text.node, "to", dtype_node(wanted)), text.shape)
