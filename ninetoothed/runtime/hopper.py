@@ -12,26 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ninetoothed.runtime.device import GPU
-from ninetoothed.runtime.task import RESERVED, Configuration, Task, power_above
+from ninetoothed.runtime.task import RESERVED, SMALL_TILES, Configuration, Task, power_above
 
-# (rows, columns, warps): accumulators of at most 128 registers a thread, products of 64 rows a group of four warps.
+# (rows, columns, warps): products of 64 rows are a group of four warps, so that small tiles are the general ones, and
+# large ones are tried with a group or two.
 _TILES = (
     (128, 256, 8),
     (128, 128, 8),
     (128, 128, 4),
     (64, 256, 4),
-    (64, 128, 4),
-    (128, 64, 4),
-    (64, 64, 4),
-    (32, 128, 4),
-    (128, 32, 4),
-    (32, 64, 4),
-    (64, 32, 4),
-    (32, 32, 4),
-    (16, 128, 4),
-    (128, 16, 4),
-    (16, 64, 4),
-    (64, 16, 4),
+    *SMALL_TILES,
     (16, 32, 2),
     (32, 16, 2),
     (16, 16, 1),

@@ -8,27 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ninetoothed.runtime.device import GPU
-from ninetoothed.runtime.task import RESERVED, Configuration, Task, power_above
+from ninetoothed.runtime.task import RESERVED, SMALL_TILES, Configuration, Task, power_above
 
-# A matrix product's tiles: (rows, columns, warps), so that an accumulator takes at most 128 registers of a thread.
-_PRODUCT_TILES = (
+# (rows, columns, warps): large tiles with many warps, which keeps registers free whatever the GPU and the types.
+_TILES = (
     (128, 256, 8),
     (256, 128, 8),
     (128, 128, 8),
     (64, 256, 8),
     (256, 64, 8),
-    (64, 128, 4),
-    (128, 64, 4),
-    (64, 64, 4),
-    (32, 128, 4),
-    (128, 32, 4),
-    (32, 64, 4),
-    (64, 32, 4),
-    (32, 32, 4),
-    (16, 128, 4),
-    (128, 16, 4),
-    (16, 64, 4),
-    (64, 16, 4),
+    *SMALL_TILES,
     (16, 16, 1),
 )
 
@@ -41,7 +30,7 @@ def products(task: Task, gpu: GPU) -> Iterator[Configuration]:
     # Before Hopper operands pass through registers.
     most = 64 * (128 if gpu.capability >= 90 else 32)
     is_exact = bits == 32 and task.specialisation.dot_precision == "highest"
-    for (m, n, warps), row_bytes in itertools.product(_PRODUCT_TILES, (256, 128, 64)):
+    for (m, n, warps), row_bytes in itertools.product(_TILES, (256, 128, 64)):
         if row_bytes == 256 and (is_exact or m * n > most):
             continue  # too few stages would fit, or too much would be unrolled
         k = row_bytes * 8 // bits
