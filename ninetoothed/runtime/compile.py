@@ -19,7 +19,7 @@ from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import CompilationError, ResourceError
 from ninetoothed.runtime import binaries, cache, descriptors
 from ninetoothed.runtime.device import GPU
-from ninetoothed.runtime.recent import Text
+from ninetoothed.runtime.written import Text
 
 # Bytes that pointers are multiples of where they are known to be aligned.
 ALIGNMENT = 16

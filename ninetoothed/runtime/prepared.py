@@ -1,7 +1,8 @@
 """Launches that lack nothing but this call's pointers and scalars: what an exact signature leads to.
 
 `run(args, addresses)` gets the arguments of a call and the addresses of the tensors among them; `write` writes the same
-out (see `recent`). Where `is_replayable`, what is written looks at addresses alone, so that a recording can do without
+out (see `written`). `run` is for calls that are not written out: seen once, with tensors at odd addresses, or of which
+guards know nothing. Where `is_replayable`, what is written looks at addresses alone, so that a recording can do without
 the tensors.
 """
 
@@ -19,9 +20,9 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.runtime import descriptors, scratch
 from ninetoothed.runtime.arguments import Call, is_read_by_host
 from ninetoothed.runtime.compile import Compiled, Loaded, compile_kernel
-from ninetoothed.runtime.recent import Text
 from ninetoothed.runtime.task import PACKED_WARPS
 from ninetoothed.runtime.variants import Variant
+from ninetoothed.runtime.written import Text
 
 
 @dataclass(frozen=True)

@@ -28,17 +28,16 @@ it is missing, or different from what is expected here, signatures alone do the 
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import copysign
-from types import CodeType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from ninetoothed.runtime.specialise import ALIGNMENT
+from ninetoothed.runtime.written import Repeat, Text, Written
 
 try:
     from torch._C._dynamo.guards import TensorGuards
@@ -58,18 +57,6 @@ CAPACITY = 1024
 _TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 _SINGLE = frozenset({bool, type(None)})
 
-Repeat = Callable[[tuple, tuple], Any]
-
-
-class Written(Protocol):
-    """What a call led to. precision: that of float32 products, where it matters. device: the GPU to be current."""
-
-    precision: str | None
-    device: int | None
-
-    def write(self, text: Text, values: list[str]) -> str:
-        """Write what is to be done again for these values, tensors by their addresses; what the function returns."""
-
 
 @dataclass(frozen=True)
 class Mark:
@@ -88,6 +75,14 @@ class Calls:
     exact: the positions of arguments that count by their value, None for all; of other numbers only the type and, for
     integers, the width counts.
     recent: the last calls that are written out, to be tried first.
+
+    `_known` holds what each signature led to, for the last `CAPACITY` of them at most. All else follows from it, and is
+    there so that it need not be asked. `_by_shapes`: what was written, the last `ALIKE` for tensors of the same shapes;
+    each recognises its call by itself. `recent`: at most `RECENT` that are or were among them. `_written`: how often
+    that was done for something known, by its `id`; another object may get that later, so `keep` drops it in time.
+
+    Only `keep` needs a lock. Others read tuples, which are replaced and never changed, and dictionaries, which are
+    replaced before something goes. Of what two threads write at once one part may be lost: it is then written again.
     """
 
     def __init__(self, exact: tuple[int, ...] | None = None):
@@ -197,32 +192,6 @@ def _shapes(args: tuple) -> tuple:
 
 
 # -- calls that are written out --
-
-
-@dataclass
-class Text:
-    """The body of a function as it is written, and the names of the values in it that are no part of its text."""
-
-    lines: list[str] = field(default_factory=list)
-    names: dict[str, Any] = field(default_factory=dict)
-
-    def add(self, line: str) -> None:
-        self.lines.append(f"    {line}\n")
-
-    def name(self, value: Any) -> str:
-        name = f"c{len(self.names)}"
-        self.names[name] = value
-        return name
-
-    def function(self) -> Repeat:
-        exec(_code("".join(("def repeat(args, constants):\n", *self.lines))), self.names)
-        return self.names["repeat"]
-
-
-@functools.lru_cache(maxsize=256)
-def _code(text: str) -> CodeType:
-    """Compiled text: that of most calls of one function differs in the values of its names alone."""
-    return compile(text, "<a call seen before>", "exec")
 
 
 def unguarded(are_tensors: Sequence[bool], found: Written) -> Repeat:

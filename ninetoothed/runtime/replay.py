@@ -24,8 +24,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ninetoothed.runtime.recent import SEEN, Calls, Mark, Repeat, Text, unguarded
+from ninetoothed.runtime.recent import SEEN, Calls, Mark, unguarded
 from ninetoothed.runtime.specialise import ALIGNMENT
+from ninetoothed.runtime.written import Repeat, Text
 
 try:  # Inductor's, for the current GPU: in half the time, and no public part of PyTorch.
     from torch._C._dynamo.guards import _empty_strided_cuda

@@ -12,7 +12,7 @@ import torch
 
 from ninetoothed.backends.triton import Emitted
 from ninetoothed.runtime.compile import Loaded
-from ninetoothed.runtime.recent import Text
+from ninetoothed.runtime.written import Text
 
 
 def attached(kernel: Loaded, emitted: Emitted, integers: Mapping[str, int], device: int) -> Loaded | WithScratch:
