@@ -75,8 +75,8 @@ def _row_major(context: Context, pid: ast.expr, axes, used: set[str]) -> None:
 def _grouped(context: Context, pid: ast.expr, outer, rows, columns) -> ast.expr:
     """Pass: walk down groups of rows, column by column: programs that run together share their operands in L2.
 
-        pid_0 = pid // columns                          pid_0 = first_row + pid % group_size % group_rows
-        pid_1 = pid % columns                       ->  pid_1 = pid % group_size // group_rows
+    pid_0 = pid // columns                          pid_0 = first_row + pid % group_size % group_rows
+    pid_1 = pid % columns                       ->  pid_1 = pid % group_size // group_rows
     """
     count = context.options.group_rows
     height = _extent(context, rows[1], "rows")
