@@ -47,6 +47,7 @@ class Specialisation:
     buckets: (name, upper bound) for sizes loaded as tiles; the bound is a power of two (0 or 1 for such sizes).
     shared_grid: whether all parameters have the same outermost shape, dimension by dimension, so that one set of
         program indices serves all.
+    spread: whether a GPU can count the programs along its own axes: not too many along any but the last.
     dot_precision: `torch.get_float32_matmul_precision()`.
     """
 
@@ -56,6 +57,7 @@ class Specialisation:
     divisible: frozenset[str] = frozenset()
     buckets: tuple[tuple[str, int], ...] = ()
     shared_grid: bool = True
+    spread: bool = True
     dot_precision: str = "highest"
     half_divisible: frozenset[str] = frozenset()
 

@@ -184,8 +184,8 @@ class Compiled:
                     loaded = self._loaded[device] = Loaded.of(self)
         return loaded
 
-    def launch(self, programs: int, arguments: tuple, stream: int) -> None:
-        """Run `programs` programs on the current device; `arguments` are those of `emitted.arguments`, in their order.
+    def launch(self, programs: tuple[int, int, int], arguments: tuple, stream: int) -> None:
+        """Run so many programs on the current device; `arguments` are those of `emitted.arguments`, in their order.
 
         Pointers are given as addresses (or as tensors), `stream` as the address of the CUDA stream.
         """
@@ -223,20 +223,21 @@ class Loaded:
             raise CompilationError(f"kernel `{compiled.emitted.name}` could not be loaded: {error}") from error
         return cls(fresh, knobs.runtime, bool(compiled.emitted.descriptors))
 
-    def __call__(self, programs: int, arguments: Sequence, stream: int) -> None:
+    def __call__(self, programs: tuple[int, int, int], arguments: Sequence, stream: int) -> None:
         enter, leave = self._runtime.launch_enter_hook, self._runtime.launch_exit_hook
         # A hook is a function or None, or a chain of functions, which may be empty.
         if self._launch is None or getattr(enter, "calls", enter) or getattr(leave, "calls", leave):
             self._watched(programs, arguments, stream, _active(enter), _active(leave))
         elif self._spread:
-            self._launch(programs, 1, 1, stream, *self._fixed, *arguments)
+            self._launch(*programs, stream, *self._fixed, *arguments)
         else:
-            self._launch(programs, 1, 1, stream, *self._fixed, arguments)
+            self._launch(*programs, stream, *self._fixed, arguments)
 
-    def write(self, text: Text, programs: str, arguments: Sequence[str], stream: str) -> None:
+    def write(self, text: Text, programs: tuple[int, int, int], arguments: Sequence[str], stream: str) -> None:
         """Write the same out, which takes two fifths of the time."""
         passed = "".join(f"{each}, " for each in arguments)
-        call = f"{text.name(self)}({programs}, ({passed}), {stream})"
+        axes = ", ".join(map(text.name, programs))
+        call = f"{text.name(self)}(({axes}), ({passed}), {stream})"
         if self._launch is None:
             text.add(call)
             return
@@ -244,13 +245,15 @@ class Loaded:
         text.add(f"enter, leave = {runtime}.launch_enter_hook, {runtime}.launch_exit_hook")
         text.add(f"if getattr(enter, 'calls', enter) or getattr(leave, 'calls', leave): {call}")
         passed = passed if self._spread else f"({passed})"
-        text.add(f"else: {text.name(self._launch)}({programs}, 1, 1, {stream}, *{fixed}, {passed})")
+        text.add(f"else: {text.name(self._launch)}({axes}, {stream}, *{fixed}, {passed})")
 
-    def _watched(self, programs: int, arguments: Sequence, stream: int, enter: Any, leave: Any) -> None:
+    def _watched(
+        self, programs: tuple[int, int, int], arguments: Sequence, stream: int, enter: Any, leave: Any
+    ) -> None:
         metadata = None
         if enter is not None:
-            metadata = self._kernel.launch_metadata((programs, 1, 1), stream, *arguments)
-        self._run(programs, 1, 1, stream, self._function, self._metadata, metadata, enter, leave, *arguments)
+            metadata = self._kernel.launch_metadata(programs, stream, *arguments)
+        self._run(*programs, stream, self._function, self._metadata, metadata, enter, leave, *arguments)
 
 
 def _active(hook: Any) -> Any:

@@ -124,8 +124,10 @@ def _row_warps(lanes: int) -> int:
 
 
 def _packed(task: Task, lanes: int, gpu: GPU) -> int:
-    """How many programs are done side by side: as many as fit, or one, so that few variants exist."""
-    count = power_below(max(PACKED_LANES // lanes, 1))
+    """How many programs are done side by side: as many as fit, or are along the last axis, or one: few variants."""
+    extents = [evaluate(extent, task.values) for extent in task.structure.grid]
+    last = next((extent for extent in reversed(extents) if extent > 1), 1)
+    count = min(power_below(max(PACKED_LANES // lanes, 1)), power_above(last))
     is_free = not task.definition.num_warps and not task.structure.loops
     return count if is_free and task.programs({}) >= 2 * gpu.multiprocessors * count else 1
 

@@ -81,7 +81,7 @@ class Launch:
     """
 
     kernel: Loaded | scratch.WithScratch
-    programs: int
+    programs: tuple[int, int, int]
     order: list[int]
     pick: Callable[[list], tuple]
     integers: list[int]
@@ -152,7 +152,7 @@ class Launch:
             ready = f"{text.name(self.table.known)}.get({addresses}) or {text.name(self.table.make)}({addresses})"
             passed[:count] = [f"*({ready})"]
         stream = f"{text.name(torch._C._cuda_getCurrentRawStream)}({text.name(self.device)})"
-        self.kernel.write(text, text.name(self.programs), passed, stream)
+        self.kernel.write(text, self.programs, passed, stream)
         return "True"
 
 
@@ -166,10 +166,11 @@ def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:
 
 def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options:
     """How a variant's text may access memory and share out its tiles."""
-    chosen = variant.selection.configuration
+    chosen, spread = variant.selection.configuration, variant.selection.specialisation.spread
     if not chosen.described or not descriptors.are_supported():
-        return triton.Options(packed=chosen.packed, split=chosen.split)
-    return triton.Options(described=_aligned(definition, variant), persistent=chosen.programs > 0, split=chosen.split)
+        return triton.Options(packed=chosen.packed, split=chosen.split, spread=spread)
+    described = _aligned(definition, variant)
+    return triton.Options(described=described, persistent=chosen.programs > 0, split=chosen.split, spread=spread)
 
 
 def _picker(order: list[int]) -> Callable[[list], Any]:

@@ -37,12 +37,12 @@ class WithScratch:
     after: int
     pool: Pool
 
-    def __call__(self, programs: int, arguments: tuple, stream: int) -> None:
+    def __call__(self, programs: tuple[int, int, int], arguments: tuple, stream: int) -> None:
         cut = len(arguments) - self.after
         own = self.pool.addresses(stream, self.sizes)
         self.kernel(programs, (*arguments[:cut], *own, *arguments[cut:]), stream)
 
-    def write(self, text: Text, programs: str, arguments: list[str], stream: str) -> None:
+    def write(self, text: Text, programs: tuple[int, int, int], arguments: list[str], stream: str) -> None:
         """Write the same out; see `Loaded.write`."""
         cut = len(arguments) - self.after
         own = f"*{text.name(self.pool.addresses)}({stream}, {text.name(self.sizes)})"

@@ -35,6 +35,8 @@ from ninetoothed.symbol import leaves_of
 ALIGNMENT = 16
 # Indices run past the last element by up to a tile; with this much room they do not wrap around in 32 bits.
 WIDE = 2**31 - 2**24
+# Programs that CUDA counts along the second and the third axis of a launch; along the first there may be 2^31 - 1.
+HIGHEST = 2**16 - 1
 
 
 @dataclass(frozen=True)
@@ -321,11 +323,15 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def with_blocks(
-    specialisation: Specialisation, blocks: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
+    specialisation: Specialisation,
+    blocks: Mapping[str, int],
+    shapes: Mapping[str, tuple[int, ...]],
+    grid: tuple[int, ...],
 ) -> Specialisation:
-    """The specialisation with block sizes and with what the outermost shapes have in common."""
+    """The specialisation with block sizes, what the outermost shapes have in common, and how high the grid is."""
     return replace(
         specialisation,
         constants=tuple(sorted({**dict(specialisation.constants), **blocks}.items())),
         shared_grid=len(set(shapes.values())) <= 1,
+        spread=math.prod(grid[:-1]) <= HIGHEST,
     )

@@ -83,7 +83,7 @@ class Cache:
         specialise.check_squeezed(self._plan, values)
         shapes = specialise.outermost_shapes(self._plan, values)
         grid = specialise.grid_of(self._plan, shapes)
-        specialisation = specialise.with_blocks(specialisation, configuration.blocks, shapes)
+        specialisation = specialise.with_blocks(specialisation, configuration.blocks, shapes, grid)
         return Selection(specialisation, configuration, grid, values, gpu, family)
 
     def reject(self, selection: Selection) -> bool:

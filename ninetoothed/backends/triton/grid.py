@@ -1,9 +1,17 @@
-"""Which program is which: a grid of one axis, taken apart into the axes of the outermost level."""
+"""Pass: which program is which, on the axes of the outermost level; a GPU counts programs along up to three.
+
+    pid_0 = pid // (heads * blocks)                   pid_0 = tl.program_id(2)
+    pid_1 = pid // blocks % heads               ->    pid_1 = tl.program_id(1)
+    pid_2 = pid % blocks                              pid_2 = tl.program_id(0)
+
+The left is what it takes where programs are grouped for L2, take tile after tile, or are too many along an outer axis.
+"""
 
 from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Sequence
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import order, syntax
@@ -15,8 +23,8 @@ from ninetoothed.expr import Expr
 _SCALAR = ir.TileType(int32)
 
 
-def decompose(context: Context) -> None:
-    """Define the program indices that the body mentions, as variables."""
+def decompose(context: Context, may_spread: bool) -> bool:
+    """Define the program indices that the body mentions, as variables; whether as the GPU's own axes count them."""
     program = context.program
     axes = [(axis, extent) for axis, extent in zip(program.axes, program.grid, strict=True) if extent != 1]
     for axis, extent in zip(program.axes, program.grid, strict=True):
@@ -24,19 +32,45 @@ def decompose(context: Context) -> None:
             context.zeros[axis] = 0
     used = _mentioned(program) & {axis for axis, _ in axes}
     if not used:
-        return
+        return False
+    is_grouped = len(axes) > 1 and context.options.group_rows > 1 and _wants_groups(program, axes)
+    if len(axes) > 1 and may_spread and context.options.spread and not is_grouped:
+        _spread(context, axes, used)
+        return True
     pid = syntax.name("pid")
     if not context.depth:
         context.append(syntax.assign("pid", syntax.call("tl.program_id", 0)))
     if len(axes) == 1:
         context.variables[axes[0][0]] = (pid, context.depth)
-        return
-    if context.options.group_rows > 1 and _wants_groups(program, axes):
+    elif is_grouped:
         *outer, rows, columns = axes
         pid = _grouped(context, pid, outer, rows, columns)
         _row_major(context, pid, outer, used)
     else:
         _row_major(context, pid, axes, used)
+    return False
+
+
+def launched(grid: Sequence[int], spread: bool) -> tuple[int, int, int]:
+    """How many programs along each axis of the GPU's, of which the first varies fastest; see `_spread`."""
+    if not spread:
+        return math.prod(grid), 1, 1
+    *outer, rows, columns = grid
+    return columns, rows, math.prod(outer)
+
+
+def _spread(context: Context, axes, used: set[str]) -> None:
+    """The last axis is the GPU's first, the one before it its second, all others together are its third."""
+    *outer, rows, columns = [axis for axis, _ in axes]
+    nodes = {axis: syntax.call("tl.program_id", number) for number, axis in enumerate((columns, rows, *outer[:1]))}
+    if order.grows_with(context.program, columns):
+        last = syntax.binary("-", syntax.call("tl.num_programs", 0), syntax.number(1))
+        nodes[columns] = syntax.binary("-", last, nodes[columns])
+    if len(outer) > 1 and not used.isdisjoint(outer):
+        _row_major(context, context.assign("outer", nodes.pop(outer[0])), axes[:-2], used)
+    for axis, node in reversed(nodes.items()):
+        if axis in used:
+            context.variables[axis] = (context.assign(_short(axis), node), context.depth)
 
 
 def count(context: Context) -> ast.expr:

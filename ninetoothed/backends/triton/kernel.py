@@ -49,17 +49,19 @@ class KernelArgument:
 
 @dataclass(frozen=True)
 class Emitted:
-    """A module of text with one kernel, `name`, which takes `arguments` and is launched along one axis.
+    """A module of text with one kernel, `name`, which takes `arguments`.
 
-    Descriptors come first among the arguments. persistent: whether fewer programs than tiles do. packed: whether each
-    does the work of several. scratch: memory that the kernel takes beside what it is called with, by the names of
-    arguments.
+    Descriptors come first among the arguments. grid: how many programs there are along each axis, those with one left
+    out. spread: whether these are axes of the launch (see `grid`), or one is. persistent: whether fewer programs than
+    tiles do. packed: whether each does the work of several. scratch: memory that the kernel takes beside what it is
+    called with, by the names of arguments.
     """
 
     name: str
     source: str
     arguments: tuple[KernelArgument, ...]
     grid: tuple[Expr, ...]
+    spread: bool = False
     persistent: bool = False
     packed: bool = False
     scratch: tuple[split.Scratch, ...] = ()
@@ -68,12 +70,10 @@ class Emitted:
     def descriptors(self) -> tuple[KernelArgument, ...]:
         return tuple(argument for argument in self.arguments if argument.kind == "descriptor")
 
-    def programs(self, integers: dict[str, int], at_once: int | None = None) -> int:
-        """How many programs to launch for these values of the run-time sizes, `at_once` where fewer will do."""
-        count = 1
-        for extent in self.grid:
-            count *= max(extent.evaluate(integers), 0)
-        return min(count, at_once) if self.persistent and at_once else count
+    def programs(self, integers: dict[str, int], at_once: int | None = None) -> tuple[int, int, int]:
+        """How many to launch along each axis for these values of the run-time sizes, `at_once` where fewer will do."""
+        count, *others = grid.launched([max(extent.evaluate(integers), 0) for extent in self.grid], self.spread)
+        return min(count, at_once) if self.persistent and at_once else count, *others
 
 
 def emit(program: ir.Program, options: Options | None = None) -> Emitted:
@@ -91,7 +91,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     context.names.take(title, *names.values())
     if loop is not None:
         persistent.enter(context)
-    grid.decompose(context)
+    spread = grid.decompose(context, loop is None and not scratch)
     statements.block(context, ROOT, program.body, statements.Targets())
     if loop is not None:
         persistent.leave(context, grid.count(context))
@@ -104,7 +104,8 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
         imports.append("from triton.language.extra import libdevice")
     source = "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
     is_packed = not scratch and program.grid != single.grid
-    return Emitted(title, source, arguments, program.grid, loop is not None, is_packed, scratch)
+    extents = tuple(extent for extent in program.grid if extent != 1)
+    return Emitted(title, source, arguments, extents, spread, loop is not None, is_packed, scratch)
 
 
 def _passed(program: ir.Program, options: Options) -> tuple[ir.Program, ir.For | None, tuple[split.Scratch, ...]]:

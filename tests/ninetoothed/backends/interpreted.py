@@ -58,7 +58,7 @@ def run(emitted, function, arguments, integers):
         for a in emitted.arguments
     )
     # Where programs take several tiles, two of them do, one after another.
-    function[(emitted.programs(integers, 2),)](*passed)
+    function[emitted.programs(integers, 2)](*passed)
     assert all(not values[each.name].any() for each in emitted.scratch if each.is_zeroed)
 
 

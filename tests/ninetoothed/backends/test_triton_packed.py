@@ -56,6 +56,13 @@ class TestWhenRowsArePacked:
         assert chosen(softmax.make(2), *matrices(100_000, 128)).packed == 16
         assert chosen(softmax.make(2), *matrices(100_000, 500)).packed == 4
 
+    def test_few_beside_each_other(self):
+        def arrangement(x, y):
+            return x.tile((1, 1, 128)), y.tile((1, 1, 128))
+
+        kernel = ninetoothed.make(arrangement, softmax.application, (Tensor(3), Tensor(3)))
+        assert chosen(kernel, *(torch.empty(100, 1000, 512, dtype=torch.float16) for _ in range(2))).packed == 4
+
     def test_long_or_few(self):
         assert chosen(softmax.make(2), *matrices(100_000, 4096)).packed == 1
         assert chosen(softmax.make(2), *matrices(1000, 128)).packed == 1
@@ -70,7 +77,7 @@ def test_how_many_programs():
     kernel, arguments = softmax.make(2), matrices(100_001, 128)
     variant = launch.launcher_of(kernel).trace(arguments, {}, device.H200)
     emitted = ninetoothed.backends.triton.emit(variant.program, prepared.options_of(kernel.definition, variant))
-    assert emitted.programs(dict(variant.selection.values)) == 6251
+    assert emitted.programs(dict(variant.selection.values)) == (6251, 1, 1)
 
 
 def test_compiled(tmp_path, monkeypatch):

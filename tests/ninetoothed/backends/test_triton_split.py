@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import math
 
 import expecttest
 import pytest
@@ -142,10 +143,10 @@ def test_scratch_and_programs():
     variant = traced(mm.make(), halves(100, 4096), halves(4096, 200), halves(100, 200))
     emitted = emit(variant.program, Options(split=4))
     sizes = dict(variant.selection.values)
-    tiles = emit(variant.program).programs(sizes)
+    tiles = math.prod(emit(variant.program).programs(sizes))
     blocks = sorted(variant.selection.configuration.blocks.items())
     area = blocks[0][1] * blocks[1][1]
-    assert emitted.programs(sizes) == 4 * tiles
+    assert emitted.programs(sizes) == (4 * tiles, 1, 1)
     assert [each.count.evaluate(sizes) for each in emitted.scratch] == [4 * tiles * area, tiles]
 
 

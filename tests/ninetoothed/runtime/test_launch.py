@@ -369,7 +369,9 @@ def test_a_launch_passes_pointers_scalars_and_integers_in_the_order_of_the_text(
     )
     ready.run(call.arguments, [x.data_ptr(), half.data_ptr(), z.data_ptr()])
     expected = {"x": x.data_ptr(), "factor": 0.5, "z": z.data_ptr(), "x_size_0": 1001}
-    assert recorder.calls == [(16, tuple(expected[argument.source] for argument in recorder.emitted.arguments), 7)]
+    assert recorder.calls == [
+        ((16, 1, 1), tuple(expected[argument.source] for argument in recorder.emitted.arguments), 7)
+    ]
 
 
 @pytest.mark.gpu

@@ -93,7 +93,7 @@ def test_what_the_launcher_would_pass_is_passed_without_it(launcher, arguments):
     loaded, reached, _ = load(launcher)
     loaded._kernel.run(3, 1, 1, 9, "function", "metadata", None, None, None, *arguments)
     before = loaded._kernel.run.calls
-    loaded(3, arguments, 9)
+    loaded((3, 1, 1), arguments, 9)
     assert reached[0] == reached[1] and len(reached) == 2
     assert loaded._kernel.run.calls == before
 
@@ -102,7 +102,7 @@ def test_what_the_launcher_would_pass_is_passed_without_it(launcher, arguments):
 def test_a_launcher_that_is_not_as_expected_is_called(launcher):
     loaded, reached, _ = load(launcher)
     before = loaded._kernel.run.calls
-    loaded(3, (5, 6), 9)
+    loaded((3, 1, 1), (5, 6), 9)
     assert loaded._kernel.run.calls == before + 1 and len(reached) == 1 and reached[0][-2:] == (5, 6)
 
 
@@ -117,7 +117,7 @@ def test_hooks_are_passed_to_the_launcher(launcher):
         (None, None, (None, None, None)),
     ):
         settings.launch_enter_hook, settings.launch_exit_hook = enter, leave
-        loaded(3, (5,), 9)
+        loaded((3, 1, 1), (5,), 9)
         passed = reached.pop()
         assert passed[passed.index("metadata") + 1 :][:3] == expected
     assert loaded._kernel.run.calls == 1 + 3

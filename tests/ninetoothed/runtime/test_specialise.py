@@ -243,9 +243,9 @@ class TestGrid:
 
     def test_blocks_and_shared_grids(self):
         spec = classify(elementwise(2), torch.zeros(5), torch.zeros(5), BLOCK=4)
-        shared = with_blocks(spec, {"M": 32}, {"x": (2,), "y": (2,)})
+        shared = with_blocks(spec, {"M": 32}, {"x": (2,), "y": (2,)}, (2,))
         assert shared.shared_grid and dict(shared.constants)["M"] == 32 and dict(shared.constants)["BLOCK"] == 4
-        assert not with_blocks(spec, {}, {"x": (2,), "y": (1, 2)}).shared_grid
+        assert not with_blocks(spec, {}, {"x": (2,), "y": (1, 2)}, (1, 2)).shared_grid
 
 
 def test_next_power_of_two():

@@ -165,11 +165,9 @@ class GoldenTest(expecttest.TestCase):
             text.text[text.text.index("@triton.jit") :],
             """\
 @triton.jit
-def twice(x_ptr, y_ptr, x_size_1, x_stride_0, y_stride_0):
-    pid = tl.program_id(0)
-    extent = x_size_1 // 8
-    pid_0 = pid // extent
-    pid_1 = pid % extent
+def twice(x_ptr, y_ptr, x_stride_0, y_stride_0):
+    pid_0 = tl.program_id(1)
+    pid_1 = tl.program_id(0)
     x_index_1 = pid_1 * 8 + tl.arange(0, 8)
     x = tl.load(x_ptr + pid_0 * x_stride_0 + x_index_1[None, :])
     y = x + x

@@ -191,20 +191,9 @@ def rms_norm(input_ptr, weight_ptr, eps, output_ptr, input_size_1):
             """\
 # num_warps=8, num_stages=3
 @triton.jit
-def rope(
-    input_ptr,
-    sin_ptr,
-    cos_ptr,
-    output_ptr,
-    input_size_1,
-    input_stride_0,
-    sin_stride_0,
-    cos_stride_0,
-    output_stride_0,
-):
-    pid = tl.program_id(0)
-    pid_0 = pid // input_size_1
-    pid_1 = pid % input_size_1
+def rope(input_ptr, sin_ptr, cos_ptr, output_ptr, input_stride_0, sin_stride_0, cos_stride_0, output_stride_0):
+    pid_0 = tl.program_id(1)
+    pid_1 = tl.program_id(0)
     sin = tl.load(sin_ptr + pid_0 * sin_stride_0 + pid_1 * 32 + tl.arange(0, 32))
     sine = sin.to(tl.float32)
     cos = tl.load(cos_ptr + pid_0 * cos_stride_0 + pid_1 * 32 + tl.arange(0, 32))
@@ -237,12 +226,10 @@ def rope(
             """\
 # num_warps=4, num_stages=3
 @triton.jit
-def sdpa(query_desc, key_desc, value_desc, output_desc, scale, query_size_2, key_size_2):
-    pid = tl.program_id(0)
-    extent = tl.cdiv(query_size_2, 64)
-    pid_0 = pid // (48 * extent)
-    pid_1 = pid // extent % 48
-    pid_2 = extent - 1 - pid % extent
+def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
+    pid_0 = tl.program_id(2)
+    pid_1 = tl.program_id(1)
+    pid_2 = tl.num_programs(0) - 1 - tl.program_id(0)
     scale_log2e = scale * 1.4426950408889634
     query = tl.reshape(query_desc.load([pid_0, pid_1, pid_2 * 64, 0]), (64, 64))
     total = tl.zeros((64,), tl.float32)

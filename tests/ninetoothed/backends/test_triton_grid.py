@@ -1,0 +1,109 @@
+"""Programs counted along the axes of a launch: how that reads, when it is done, and how many are launched."""
+
+import expecttest
+import pytest
+import torch
+
+import ninetoothed
+from ninetoothed import Tensor
+from ninetoothed.backends.triton import emit, grid
+from ninetoothed.runtime import device, launch, prepared
+from ninetoothed_ops.kernels import mm
+
+
+def arrangement(x, y):
+    tiles = (*(1 for _ in range(x.ndim - 1)), 64)
+    return x.tile(tiles), y.tile(tiles)
+
+
+def application(x, y):
+    y = x
+
+
+def copy(ndim):
+    """With warps of the user's own: rows are then not done side by side."""
+    tensors = (Tensor(ndim), Tensor(ndim))
+    return ninetoothed.make(arrangement, application, tensors, num_warps=1, kernel_name="copy")
+
+
+def both(*shape):
+    """An input and an output of which no two dimensions can be taken for one."""
+    return tuple(torch.empty_strided(shape, torch.empty([n + 1 for n in shape]).stride()) for _ in range(2))
+
+
+def emitted(kernel, *arguments):
+    variant = launch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    values = dict(variant.selection.values)
+    return emit(variant.program, prepared.options_of(launch.launcher_of(kernel).definition, variant)), values
+
+
+def indices(text):
+    """The lines that say which program is which."""
+    return "".join(f"{line.strip()}\n" for line in text.source.splitlines() if "program_id" in line or "outer" in line)
+
+
+class GoldenTest(expecttest.TestCase):
+    maxDiff = None
+
+    def test_two_axes(self):
+        self.assertExpectedInline(
+            indices(emitted(copy(2), *both(70, 200))[0]),
+            """\
+pid_0 = tl.program_id(1)
+pid_1 = tl.program_id(0)
+""",
+        )
+
+    def test_three_axes(self):
+        self.assertExpectedInline(
+            indices(emitted(copy(3), *both(7, 70, 200))[0]),
+            """\
+pid_0 = tl.program_id(2)
+pid_1 = tl.program_id(1)
+pid_2 = tl.program_id(0)
+""",
+        )
+
+    def test_more_axes_share_the_third(self):
+        self.assertExpectedInline(
+            indices(emitted(copy(5), *both(2, 3, 7, 70, 200))[0]),
+            """\
+outer = tl.program_id(2)
+pid_0 = outer // (x_size_1 * x_size_2)
+pid_1 = outer // x_size_2 % x_size_1
+pid_2 = outer % x_size_2
+pid_3 = tl.program_id(1)
+pid_4 = tl.program_id(0)
+""",
+        )
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((200,), (4, 1, 1)), ((70, 200), (4, 70, 1)), ((7, 70, 200), (4, 70, 7)), ((2, 3, 7, 70, 200), (4, 70, 42))],
+)
+def test_how_many_are_launched(shape, expected):
+    text, values = emitted(copy(len(shape)), *both(*shape))
+    assert text.programs(values) == expected and text.spread == (len(shape) > 1)
+
+
+def test_one_along_an_axis_takes_none_of_the_launch():
+    text, values = emitted(copy(4), *both(7, 1, 70, 200))
+    assert text.programs(values) == (4, 70, 7)
+
+
+def test_more_than_a_launch_has_along_its_outer_axes():
+    for shape, fits in (((65535, 2), True), ((65536, 2), False), ((256, 256, 2), False), ((2, 2**20), True)):
+        text, values = emitted(copy(len(shape)), *both(*shape))
+        assert text.spread == fits and ("tl.program_id(1)" in text.source) == fits, shape
+        assert fits or text.programs(values) == (65536, 1, 1)
+
+
+def test_grouped_programs_are_counted_along_one_axis():
+    text, values = emitted(mm.make(), *(torch.empty(1024, 1024, dtype=torch.float16) for _ in range(3)))
+    assert not text.spread and text.programs(values)[1:] == (1, 1)
+
+
+def test_launched():
+    assert grid.launched((), False) == (1, 1, 1) and grid.launched((5, 3), False) == (15, 1, 1)
+    assert grid.launched((5, 3), True) == (3, 5, 1) and grid.launched((2, 4, 5, 3), True) == (3, 5, 8)
