@@ -120,7 +120,7 @@ def _elements(task: Task, shape, symbols: set[str]) -> int:
 
 def _row_warps(lanes: int) -> int:
     """Some 16 elements a thread, and more where there would be too many threads."""
-    return min(max(power_above(lanes // 512), 1), 16 if lanes <= 32768 else 32)
+    return min(max(power_above(lanes // 512), 1), 32)
 
 
 def _packed(task: Task, lanes: int, gpu: GPU) -> int:

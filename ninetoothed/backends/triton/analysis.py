@@ -7,6 +7,7 @@ moment at which an operand is last read is that of the statement that finally ho
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
@@ -41,13 +42,18 @@ class Use:
 
 @dataclass
 class Analysis:
-    """Uses, definitions and positions of the values of a program; which of them are printed where they are used."""
+    """Uses, definitions and positions of the values of a program; which of them are printed where they are used.
+
+    loads: those of a block, with their positions. awaited: those through the copy engine, which are waited for.
+    """
 
     uses: dict[Value, list[Use]] = field(default_factory=dict)
     definitions: dict[Value, tuple[BlockKey, int]] = field(default_factory=dict)
     producers: dict[Value, Operation] = field(default_factory=dict)
     parents: dict[BlockKey, tuple[BlockKey, int]] = field(default_factory=dict)
     guard_counts: Counter = field(default_factory=Counter)
+    loads: dict[BlockKey, list[tuple[int, ir.Load]]] = field(default_factory=dict)
+    awaited: Container[Operation] = ()
 
     def use_count(self, value: Value) -> int:
         return len(self.uses.get(value, ()))
@@ -76,7 +82,20 @@ class Analysis:
         if len(ir.results(operation)) != 1 or value.hint is not None or self.use_count(value) != 1:
             return False
         (use,) = self.uses[value]
-        return use.block == self.block_of(value)
+        return use.block == self.block_of(value) and not self._would_wait(value, use)
+
+    def _would_wait(self, value: Value, use: Use) -> bool:
+        """Whether computing a tile where it is used would come after waiting for the copy engine.
+
+            value = value_desc.load(...)                             narrow = weights.to(tl.float16)
+            output = tl.dot(weights.to(tl.float16), value)    ->     value = value_desc.load(...)
+                                                                     output = tl.dot(narrow, value)
+
+        The machine's scheduler moves nothing across a wait, and what stands before it hides other work.
+        """
+        block, position = self.definitions[value]
+        between = (load for place, load in self.loads.get(block, ()) if position < place < use.position)
+        return bool(value.type.lanes) and any(load in self.awaited for load in between)
 
     def last_read(self, value: Value, block: BlockKey) -> int:
         """The last position of `block` at which a value is read, -1 where it never is."""
@@ -128,6 +147,8 @@ def _visit(
         for result in ir.results(operation):
             analysis.definitions[result] = (key, position)
             analysis.producers[result] = operation
+        if isinstance(operation, ir.Load):
+            analysis.loads.setdefault(key, []).append((position, operation))
         if isinstance(operation, ir.Load | ir.Store):
             analysis.guard_counts[guard_key(operation.access)] += 1
         for index, (nested, inner_arguments, inner_yields) in enumerate(_nested(operation)):

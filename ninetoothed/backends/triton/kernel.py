@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import (
@@ -87,6 +87,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     title = syntax.identifier(program.name)
     analysis = analyse(program.body)
     boxes = descriptors.boxes(program, analysis, options.described)
+    analysis = replace(analysis, awaited=boxes)
     context = Context(program, analysis, options, facts=program.facts, argument_names=names, boxes=boxes)
     context.names.take(title, *names.values())
     if loop is not None:

@@ -242,8 +242,10 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
         decay = tl.exp2((peak - new_peak) * scale_log2e)
         weights = tl.exp2(scores * scale_log2e - (new_peak * scale_log2e)[:, None])
         total = total * decay + tl.sum(weights, axis=1)
+        mul = accumulator * decay[:, None]
+        cast = weights.to(tl.float16)
         value = tl.reshape(value_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
-        accumulator = tl.dot(weights.to(tl.float16), value, accumulator * decay[:, None])
+        accumulator = tl.dot(cast, value, mul)
         peak = new_peak
     index_1 = pid_2 * 64 + tl.arange(0, 64)
     j = tl.minimum(key_size_2 // 64, pid_2)
@@ -259,8 +261,10 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
         decay = tl.exp2((peak - new_peak) * scale_log2e)
         weights = tl.exp2(scores * scale_log2e - (new_peak * scale_log2e)[:, None])
         total = total * decay + tl.sum(weights, axis=1)
+        mul = accumulator * decay[:, None]
+        cast = weights.to(tl.float16)
         value = tl.reshape(value_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
-        accumulator = tl.dot(weights.to(tl.float16), value, accumulator * decay[:, None])
+        accumulator = tl.dot(cast, value, mul)
         peak = new_peak
     output = accumulator / tl.where(total == 0.0, 1.0, total)[:, None]
     output_desc.store([pid_0, pid_1, pid_2 * 64, 0], tl.reshape(output.to(tl.float16), (1, 1, 64, 64)))
