@@ -15,13 +15,19 @@ class Ceilings:
     operations: float
 
 
-def device_times(calls, rounds=3, warmup=25, rep=100):
-    """Milliseconds on the GPU of each call (`{name: function}`): the median over rounds in which they take turns."""
+def device_times(calls, rounds=9, warmup=5, rep=20, rest=0.05):
+    """Milliseconds on the GPU of each call (`{name: function}`): the median over rounds in which they take turns.
+
+    A turn is a burst of `warmup + rep` milliseconds after a rest of so many seconds: a GPU at its limit of power lowers
+    its clock, by a fifth where it multiplies matrices for long, and would charge each peer for the one before it.
+    """
     from triton.testing import do_bench
 
     samples = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
+            torch.cuda.synchronize()
+            time.sleep(rest)
             samples[name].append(do_bench(call, warmup=warmup, rep=rep, return_mode="median"))
     return {name: statistics.median(values) for name, values in samples.items()}
 
@@ -59,6 +65,6 @@ def ceilings(dtype):
     source = torch.randn(2**29, device="cuda")
     target = torch.empty_like(source)
     a, b = torch.randn(2, 8192, 8192, device="cuda").to(dtype)
-    milliseconds = device_times({"copy": lambda: target.copy_(source), "mm": lambda: torch.mm(a, b)}, rounds=1)
+    milliseconds = device_times({"copy": lambda: target.copy_(source), "mm": lambda: torch.mm(a, b)}, rounds=3)
     moved = 2 * source.numel() * source.element_size()
     return Ceilings(moved / milliseconds["copy"] * 1e3, 2 * 8192**3 / milliseconds["mm"] * 1e3)
