@@ -94,21 +94,22 @@ def _check(definition: KernelDefinition) -> None:
 
 
 def _lanewise(task: Task, gpu: GPU) -> Configuration:
-    """Two 16-byte vectors a thread; whole rows get warps by their length."""
+    """A 16-byte vector a thread, of elements of more than 16 bits two; whole rows get warps by their length."""
     symbols = task.definition.meta_symbols
     bits = max([task.bits(tile.parameter) for tile in task.structure.tiles], default=32)
     fixed = max([_elements(task, tile.shape, set(symbols)) for tile in task.structure.tiles], default=1)
     if not symbols:
         return replace(task.configuration({}, _row_warps(fixed), 3), packed=_packed(task, fixed, gpu))
     vector = 128 // bits
-    wanted = 128 * vector * (2 if bits > 16 else 1)
+    held = vector * (2 if bits > 16 else 1)
+    wanted = 128 * held
     # Small arrays are spread over all multiprocessors.
     total = math.prod(max(task.extent(name), 1) for name in symbols)
     share = power_below(max(total // (gpu.multiprocessors * 2), 1))
     wanted = max(min(wanted, share), 32 * vector)
     blocks = _shared_out(task, max(wanted // fixed, 1))
     lanes = fixed * math.prod(blocks.values())
-    warps = lanes // (64 * vector) if fixed == 1 else min(power_above(lanes // (32 * vector)), 16)
+    warps = lanes // (32 * held) if fixed == 1 else min(power_above(lanes // (32 * vector)), 16)
     return task.configuration(blocks, max(warps, 1), 3)
 
 

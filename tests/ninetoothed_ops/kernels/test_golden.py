@@ -22,7 +22,7 @@ class GoldenTest(expecttest.TestCase):
         self.assertExpectedInline(
             emitted("add"),
             """\
-# num_warps=2, num_stages=3
+# num_warps=4, num_stages=3
 @triton.jit
 def add(input_ptr, other_ptr, alpha, output_ptr, input_size_0):
     pid = tl.program_id(0)
@@ -275,7 +275,7 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
         self.assertExpectedInline(
             emitted("silu"),
             """\
-# num_warps=2, num_stages=3
+# num_warps=4, num_stages=3
 @triton.jit
 def silu(input_ptr, output_ptr, input_size_0):
     pid = tl.program_id(0)
