@@ -5,7 +5,7 @@ import torch
 
 from ninetoothed_ops.kernels import conv2d, mm, sdpa
 from tests.ninetoothed_ops.kernels import calls
-from tests.ninetoothed_ops.kernels.test_hopper import compiled, main_loop
+from tests.ninetoothed_ops.kernels.test_hopper import bodies, compiled, main_loop
 
 pytest.importorskip("triton")
 
@@ -38,6 +38,11 @@ def turned():
     return mm.make(), (square, square.mT, square)
 
 
+def attention(width, is_causal):
+    x, mask = halves(4, 48, 1024, width), halves(1).expand(4, 48, 1024, 1024)
+    return compiled(sdpa.make(), (x, x, x, mask, 0.1, x, sdpa.NO_MASK, is_causal))
+
+
 PRODUCTS = {
     "mm": (lambda: calls.large("mm"), {"IS_TURNED": False}),
     "mm-turned": (turned, {"IS_TURNED": True}),
@@ -64,9 +69,7 @@ def test_products_in_parts(monkeypatch):
 @pytest.mark.parametrize("is_causal", (False, True), ids=("plain", "causal"))
 @pytest.mark.parametrize("width", (64, 128))
 def test_attention(width, is_causal):
-    x, mask = halves(4, 48, 1024, width), halves(1).expand(4, 48, 1024, 1024)
-    own = compiled(sdpa.make(), (x, x, x, mask, 0.1, x, sdpa.NO_MASK, is_causal))
-    check(own, twins.sdpa, IS_CAUSAL=is_causal)
+    check(attention(width, is_causal), twins.sdpa, IS_CAUSAL=is_causal)
 
 
 def test_convolutions(monkeypatch):
@@ -74,3 +77,14 @@ def test_convolutions(monkeypatch):
     image, weight, output = channels_last(4, 512, 14, 14), channels_last(512, 512, 3, 3), halves(4, 512, 12, 12)
     own = compiled(conv2d.make(), (image, weight, halves(512), output, True), monkeypatch, blocks=(64, 64, 128))
     check(own, twins.conv2d, ROWS=64)
+
+
+@pytest.mark.parametrize("width", (64, 128))
+def test_nothing_is_computed_between_a_wait_and_the_product_that_it_is_for(width):
+    """A wait is a loop of its own: what stands behind it cannot hide behind what stands before it."""
+    body = next(inside for inside in bodies(attention(width, False).sass()) if any("HGMMA" in each for each in inside))
+    waits = [place for place, each in enumerate(body) if " BRA " in each]
+    last = max(place for place, each in enumerate(body) if "HGMMA" in each)
+    behind = body[max(place for place in waits if place < last) : last]
+    assert any("HGMMA" in each for each in behind)
+    assert not any(name in each for each in behind for name in ("F2FP", "FMUL", "MUFU"))
