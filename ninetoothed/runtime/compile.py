@@ -197,7 +197,7 @@ class Compiled:
 class Loaded:
     """A kernel on one device, behind Triton's own launcher, or the C underneath where nobody watches launches."""
 
-    __slots__ = ("_fixed", "_function", "_kernel", "_launch", "_metadata", "_run", "_runtime", "_spread", "ready")
+    __slots__ = ("_fixed", "_function", "_kernel", "_launch", "_metadata", "_run", "_runtime", "_singly", "ready")
 
     def __init__(self, kernel: Any, runtime: Any, described: bool):
         self._kernel = kernel
@@ -207,7 +207,7 @@ class Loaded:
         self._function = kernel.function
         self._metadata = kernel.packed_metadata
         self._runtime = runtime
-        self._launch, self._fixed, self._spread = underneath(kernel.run, self._function, self._metadata)
+        self._launch, self._fixed, self._singly = underneath(kernel.run, self._function, self._metadata)
 
     @classmethod
     def of(cls, compiled: Compiled) -> Loaded:
@@ -228,7 +228,7 @@ class Loaded:
         # A hook is a function or None, or a chain of functions, which may be empty.
         if self._launch is None or getattr(enter, "calls", enter) or getattr(leave, "calls", leave):
             self._watched(programs, arguments, stream, _active(enter), _active(leave))
-        elif self._spread:
+        elif self._singly:
             self._launch(*programs, stream, *self._fixed, *arguments)
         else:
             self._launch(*programs, stream, *self._fixed, arguments)
@@ -244,7 +244,7 @@ class Loaded:
         runtime, fixed = text.name(self._runtime), text.name(self._fixed)
         text.add(f"enter, leave = {runtime}.launch_enter_hook, {runtime}.launch_exit_hook")
         text.add(f"if getattr(enter, 'calls', enter) or getattr(leave, 'calls', leave): {call}")
-        passed = passed if self._spread else f"({passed})"
+        passed = passed if self._singly else f"({passed})"
         text.add(f"else: {text.name(self._launch)}({axes}, {stream}, *{fixed}, {passed})")
 
     def _watched(

@@ -9,7 +9,7 @@ the tensors.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -166,11 +166,11 @@ def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:
 
 def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options:
     """How a variant's text may access memory and share out its tiles."""
-    chosen, spread = variant.selection.configuration, variant.selection.specialisation.spread
+    chosen = variant.selection.configuration
+    options = triton.Options(split=chosen.split, spread=variant.selection.specialisation.spread)
     if not chosen.described or not descriptors.are_supported():
-        return triton.Options(packed=chosen.packed, split=chosen.split, spread=spread)
-    described = _aligned(definition, variant)
-    return triton.Options(described=described, persistent=chosen.programs > 0, split=chosen.split, spread=spread)
+        return replace(options, packed=chosen.packed)
+    return replace(options, described=_aligned(definition, variant), persistent=chosen.programs > 0)
 
 
 def _picker(order: list[int]) -> Callable[[list], Any]:
