@@ -104,7 +104,7 @@ def _lanewise(task: Task, gpu: GPU) -> Configuration:
     held = vector * (2 if bits > 16 else 1)
     wanted = 128 * held
     # Small arrays are spread over all multiprocessors.
-    total = math.prod(max(task.extent(name), 1) for name in symbols)
+    total = task.programs(dict.fromkeys(symbols, 1))
     share = power_below(max(total // (gpu.multiprocessors * 2), 1))
     wanted = max(min(wanted, share), 32 * vector)
     blocks = _shared_out(task, max(wanted // fixed, 1))

@@ -2,7 +2,7 @@
 
 The estimate is of one multiprocessor: programs that are resident together hide each other's waits, a pipeline hides as
 much of the latency of its loads as it has steps in flight, and what is left over costs. Its constants were fitted to
-some 3000 timed launches of 40 products on an H200, so that its pick is on average within 3 % of the best of those.
+some 1400 timed launches of 65 products on an H200, of which its pick is on average within 2 % of the fastest.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ninetoothed.runtime.device import GPU
 from ninetoothed.runtime.task import RESERVED, SMALL_TILES, Configuration, Task, power_above
 
 # (rows, columns, warps): products of 64 rows are a group of four warps, so that small tiles are the general ones, and
-# large ones are tried with a group or two.
+# large ones are tried with a group or two. Of equals the first is taken.
 _TILES = (
     (128, 256, 8),
-    (128, 128, 8),
     (128, 128, 4),
+    (128, 128, 8),
     (64, 256, 4),
     *SMALL_TILES,
     (16, 32, 2),
@@ -27,24 +27,23 @@ _TILES = (
     (16, 16, 1),
 )
 _SPLITS = (1, 2, 3, 4, 6, 8)
+# The most parts of what is left over after whole waves.
+_TAIL_SPLITS = (4, 8)
 _MOST_STAGES = 8
 # Registers of a thread beside its accumulator.
 _OTHER_REGISTERS = 45
-# Multiplications and additions a cycle; the part of that time that wide tiles take one after another, and that tall
-# ones of a single group of warps take.
-_RATE, _WIDE, _TALL = 1556, 0.88, 0.92
+# Multiplications and additions a cycle, and the part of their time that the widest tiles take.
+_RATE, _WIDE = 1600, 0.9
 # Bytes a cycle: copied whole, copied where rows start at odd multiples of 16 bytes, and gathered by the threads.
 _COPY, _ODD_COPY, _GATHER = 64, 33, 40
 # Cycles between a load and its use, which steps in flight hide, and of a step, which nothing hides.
-_LATENCY, _ROUND_TRIP = 580, 300
-# Cycles of a step in which two groups of warps wait for each other, where no other program fills them.
-_MEETING = 190
+_LATENCY, _ROUND_TRIP = 620, 240
 # Cycles of a launch, of a wave of programs, and of one more where a program has a multiprocessor to itself.
-_LAUNCH, _WAVE, _LONE_WAVE = 7500, 1900, 2500
+_LAUNCH, _WAVE, _LONE_WAVE = 6500, 2800, 800
 # Cycles for an element stored at the end, and behind the next tile's loads.
-_STORE, _STORE_BEHIND = 0.01, 0.03
+_STORE, _STORE_BEHIND = 0.004, 0.02
 # Cycles for the parts of a sum to meet, and for an element of each.
-_MEET, _PART = 9500, 0.167
+_MEET, _PART = 8500, 0.13
 
 
 def is_measured(task: Task, gpu: GPU) -> bool:
@@ -77,7 +76,11 @@ def _tiles(task: Task) -> Iterator[tuple[int, int, int]]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A way to compute a product. programs: how many take tile after tile, 0 for a program a tile."""
+    """A way to compute a product.
+
+    programs: how many take tile after tile, 0 for a program a tile. split: the parts of each sum, or if `has_tail`, the
+    most of those that are left over after whole waves; see `backends.triton.tail`.
+    """
 
     task: Task
     gpu: GPU
@@ -88,6 +91,7 @@ class _Plan:
     stages: int = 2
     programs: int = 0
     split: int = 1
+    has_tail: bool = False
 
     @classmethod
     def of(cls, task: Task, gpu: GPU, rows: int, columns: int, depth: int, warps: int) -> _Plan | None:
@@ -100,18 +104,24 @@ class _Plan:
 
     def variants(self) -> Iterator[_Plan]:
         """With pipelines as deep as fits for some number of programs at once, and the sum in some number of parts."""
-        pipelines = {self._pipeline(together) for together in (4, 3, 2, 1)} | {self.task.stages(3)}
-        # Of equals the shallower comes first: it leaves more to others.
-        for stages, split in itertools.product(sorted(pipelines), _SPLITS):
-            plan = replace(self, stages=stages, split=split)
-            if plan.shared <= self.gpu.shared_memory and (split == 1 or plan.is_worth_splitting):
-                yield plan
-                yield from plan.persistent() if split == 1 else ()
+        pipelines = sorted({self._pipeline(together) for together in (4, 3, 2, 1)} | {self.task.stages(3)})
+        fitting = [
+            plan for stages in pipelines if (plan := replace(self, stages=stages)).shared <= self.gpu.shared_memory
+        ]
+        # Of equals those come first that leave most shared memory to the tiles under way, or wait for the fewest loads.
+        for plan in fitting:
+            yield from plan.persistent()
+        for plan, split in itertools.product(reversed(fitting), _SPLITS):
+            if split == 1 or replace(plan, split=split).is_worth_splitting:
+                yield replace(plan, split=split)
+        for plan, split in itertools.product(reversed(fitting), _TAIL_SPLITS):
+            if replace(plan, split=split, has_tail=True).is_worth_splitting:
+                yield replace(plan, split=split, has_tail=True)
 
     def persistent(self) -> Iterator[_Plan]:
         # Where tiles are slow to copy, they are better shared out singly; long steps leave no room for the tile stored,
         # and flat tiles take more of it.
-        if self._copy_rate != _COPY or self.depth > 64 or not self.rows <= self.columns <= 2 * self.rows:
+        if self._is_slow_to_copy or self.depth > 64 or not self.rows <= self.columns <= 2 * self.rows:
             return
         looping = replace(self, programs=1)
         looping = replace(looping, programs=self.gpu.multiprocessors * min(looping.resident, 2))
@@ -123,7 +133,8 @@ class _Plan:
         kind = self.task.structure.kind
         blocks = {kind.rows: self.rows, kind.columns: self.columns, kind.depth: self.depth}
         chosen = self.task.configuration(blocks, self.warps, self.stages)
-        return replace(chosen, described=True, programs=self.programs, split=self.split)
+        at_once = self.at_once if self.has_tail else 0
+        return replace(chosen, described=True, programs=self.programs, split=self.split, at_once=at_once)
 
     # -- what it takes --
 
@@ -151,6 +162,10 @@ class _Plan:
         # A multiprocessor has a kilobyte more than one program may take; what is reserved counts it.
         return max(1, min((self.gpu.shared_memory + 1024) // self.shared, by_registers, 8))
 
+    @property
+    def at_once(self) -> int:
+        return self.gpu.multiprocessors * self.resident
+
     # -- how much it does --
 
     @property
@@ -164,40 +179,71 @@ class _Plan:
 
     @property
     def is_worth_splitting(self) -> bool:
-        """Whether all parts of all tiles run at once, and each has some steps to do."""
-        return self.tiles * self.split <= self.gpu.multiprocessors * self.resident and self.steps >= 3 * self.split
+        """Whether all parts run at once, of all tiles or of those left over, and each has some steps to do."""
+        fits = (
+            self.tiles > self.at_once and self.parts > 1 if self.has_tail else self.tiles * self.split <= self.at_once
+        )
+        return fits and self.steps >= 3 * self.parts
+
+    @property
+    def parts(self) -> int:
+        """Of a sum that has parts."""
+        if not self.has_tail:
+            return self.split
+        spare = self.tiles % self.at_once
+        return min(self.at_once // spare, self.split) if spare else 1
 
     # -- how long that takes --
 
     def cycles(self) -> float:
-        area, steps = self.rows * self.columns, self.steps / self.split
-        each = -(-self.tiles * self.split // self.gpu.multiprocessors)
-        together = self.programs // self.gpu.multiprocessors or self.resident
-        whole, rest = divmod(each, together)
-        waves = [together] * whole + [rest] * (rest > 0)
-        cycles = _LAUNCH + steps * sum(map(self._step, waves))
+        area, waves = self.rows * self.columns, self._waves()
+        cycles = _LAUNCH + sum(steps * self._step(together) for together, steps in waves)
         if self.programs:
-            return cycles + each * area * _STORE_BEHIND
-        cycles += len(waves) * (_WAVE + area * _STORE) + (len(waves) - 1) * _LONE_WAVE * (together == 1)
-        return cycles + (_MEET + max(each, self.split) * area * _PART if self.split > 1 else 0)
+            return cycles + self._of_each(self.tiles) * area * _STORE_BEHIND
+        cycles += len(waves) * (_WAVE + area * _STORE) + (len(waves) - 1) * _LONE_WAVE * (self.resident == 1)
+        if self.split == 1:
+            return cycles
+        met = self.parts if self.has_tail else max(self._of_each(self.tiles * self.split), self.split)
+        return cycles + _MEET + met * area * _PART
+
+    def _of_each(self, programs: int) -> int:
+        """The most that one multiprocessor gets of so many."""
+        return -(-programs // self.gpu.multiprocessors)
+
+    def _waves(self) -> list[tuple[int, float]]:
+        """How many programs of a multiprocessor are resident together, one lot after another, and the steps of each."""
+        if self.has_tail:
+            whole, spare = divmod(self.tiles, self.at_once)
+            return [(self.resident, self.steps)] * whole + [
+                (self._of_each(spare * self.parts), self.steps / self.parts)
+            ]
+        together = self._of_each(self.programs) or self.resident
+        whole, rest = divmod(self._of_each(self.tiles * self.split), together)
+        return [(count, self.steps / self.split) for count in [together] * whole + [rest] * (rest > 0)]
 
     def _step(self, together: int) -> float:
         """One step of programs that are resident together: they multiply in turn, and wait at the same time."""
         product = max(self.rows, 64) * self.columns * self.depth / _RATE
-        if self.warps == 4 and self.rows >= 128:
-            product *= _TALL
-        if self.columns >= 256 and self.programs:
+        if self.columns >= 256 and self.warps == 8:
             product *= _WIDE
-        alone = product + (_MEETING if self.warps == 8 and not self.programs else 0)
         latency = _LATENCY / max(self.stages - 2, 0.7) + _ROUND_TRIP
-        return max(together * product, alone, together * self.step_bytes / self._copy_rate, latency)
+        return max(together * product, together * self._copy, latency)
 
     @property
-    def _copy_rate(self) -> int:
-        if self.task.has_odd_rows:
+    def _copy(self) -> float:
+        """Cycles to copy what a step needs."""
+        kind = self.task.structure.kind
+        sides = (kind.lhs, self.rows), (kind.rhs, self.columns)
+        return sum(side * self.depth * 2 / self._copy_rate(operand) for operand, side in sides)
+
+    def _copy_rate(self, operand: int) -> int:
+        if self.task.has_odd_rows(operand):
             return _ODD_COPY
-        operands = (
-            self.task.definition.parameters[i] for i in (self.task.structure.kind.lhs, self.task.structure.kind.rhs)
-        )
-        steps = (step.operation for operand in operands for step in operand.arrangement.steps)
-        return _GATHER if any(operation in ("flatten", "ravel") for operation in steps) else _COPY
+        steps = self.task.definition.parameters[operand].arrangement.steps
+        return _GATHER if any(step.operation in ("flatten", "ravel") for step in steps) else _COPY
+
+    @property
+    def _is_slow_to_copy(self) -> bool:
+        kind = self.task.structure.kind
+        rates = [self._copy_rate(operand) for operand in (kind.lhs, kind.rhs)]
+        return _GATHER in rates or rates == [_ODD_COPY, _ODD_COPY]

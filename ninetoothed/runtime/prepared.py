@@ -100,7 +100,8 @@ class Launch:
         chosen = variant.selection.configuration
         emitted = triton.emit(variant.program, options_of(definition, variant))
         warps = PACKED_WARPS if emitted.packed else chosen.num_warps
-        return compile_kernel(emitted, variant.selection.gpu, warps, chosen.num_stages, _aligned(definition, variant))
+        aligned = _aligned(definition, variant) | {each.name for each in emitted.scratch}
+        return compile_kernel(emitted, variant.selection.gpu, warps, chosen.num_stages, aligned)
 
     @classmethod
     def of(cls, definition: KernelDefinition, variant: Variant, call: Call, integers: Mapping[str, int], place):
@@ -167,7 +168,8 @@ def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:
 def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options:
     """How a variant's text may access memory and share out its tiles."""
     chosen = variant.selection.configuration
-    options = triton.Options(split=chosen.split, spread=variant.selection.specialisation.spread)
+    spread = variant.selection.specialisation.spread
+    options = triton.Options(split=chosen.split, at_once=chosen.at_once, spread=spread)
     if not chosen.described or not descriptors.are_supported():
         return replace(options, packed=chosen.packed)
     return replace(options, described=_aligned(definition, variant), persistent=chosen.programs > 0)

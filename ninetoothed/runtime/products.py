@@ -129,8 +129,9 @@ def _rate(gpu: GPU, shape: _Shape) -> float:
 def persistent(task: Task, configuration: Configuration, gpu: GPU) -> Configuration | None:
     """With fewer programs than tiles, one after another; None where there are too few, or tiles are slow to copy."""
     kind = task.structure.kind
+    operands = kind.lhs, kind.rhs
     # Rows that start at odd multiples of 16 bytes are slower to copy: tiles are then better shared out singly.
-    if max(task.bits(kind.lhs), task.bits(kind.rhs)) > 16 or task.has_odd_rows:
+    if max(map(task.bits, operands)) > 16 or any(map(task.has_odd_rows, operands)):
         return None
     shared = _shape(task, configuration).shared_persistent(configuration.num_stages)
     programs = gpu.multiprocessors * max(1, min(gpu.shared_memory // shared, 2))

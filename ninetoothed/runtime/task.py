@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.runtime.structure import Structure, evaluate
@@ -42,7 +41,7 @@ class Configuration:
     described: whether tiles may go through tensor descriptors. programs: how many programs take the tiles of a product
     one after another; 0 for a program a tile. packed: how many programs of straight-line code are done side by side, on
     `PACKED_WARPS`; 1 where each is done by itself, as it is where that cannot be. split: over how many programs the sum
-    of a product is shared out.
+    of a product is shared out; at_once: unless 0, only those of tiles beyond whole waves of so many programs are.
     """
 
     meta: tuple[tuple[str, int], ...] = ()
@@ -52,6 +51,7 @@ class Configuration:
     programs: int = 0
     packed: int = 1
     split: int = 1
+    at_once: int = 0
 
     @property
     def blocks(self) -> dict[str, int]:
@@ -62,7 +62,8 @@ class Configuration:
         parts += [f"num_warps={self.num_warps}", f"num_stages={self.num_stages}"]
         parts += [f"programs={self.programs}"] if self.programs else []
         parts += [f"packed={self.packed}"] if self.packed > 1 else []
-        return ", ".join([*parts, *([f"split={self.split}"] if self.split > 1 else [])])
+        parts += [f"split={self.split}"] if self.split > 1 else []
+        return ", ".join([*parts, *([f"at_once={self.at_once}"] if self.at_once else [])])
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,10 @@ class Task:
         names = [others.get(name, name) for name in names]
         return all(known[name] in (0, 1) or known[name] % 8 == 0 if name in known else name in whole for name in names)
 
-    @cached_property
-    def has_odd_rows(self) -> bool:
-        """Whether rows of some tensor start at odd multiples of 8 elements, which for halves are those of 16 bytes."""
+    def has_odd_rows(self, parameter: int) -> bool:
+        """Whether rows of a tensor start at odd multiples of 8 elements, which for halves are those of 16 bytes."""
         others = dict(self.specialisation.aliases)
-        strides = (stride.name for parameter in self.definition.parameters for stride in parameter.source.strides)
+        strides = (stride.name for stride in self.definition.parameters[parameter].source.strides)
         return any(others.get(name, name) in self.specialisation.half_divisible for name in strides)
 
     def configuration(self, blocks: Mapping[str, int], warps: int, stages: int) -> Configuration:

@@ -31,7 +31,7 @@ def launch(output, self, mat1, mat2, *, beta=1, alpha=1):
     if self.shape != output.shape:
         self = self.expand(output.shape)
 
-    mat1, mat2 = aligned(mat1, mat2, products=mat1.shape[0] * mat2.numel())
+    mat1, mat2 = aligned(mat1, mat2)
     kernels.make()(self, mat1, mat2, float(beta), float(alpha), output)
 
 

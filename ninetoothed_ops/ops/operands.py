@@ -1,38 +1,53 @@
-"""Operands of products as the GPU copies them best: rows that start at multiples of 16 bytes."""
+"""Operands of products as the GPU copies them best, tile by tile: rows that start where sectors of memory do."""
 
 import torch
 
+from ..kernels import padded
+
 # Below that many multiplications a copy costs more than it saves.
 FEWEST_PRODUCTS = 2**27
-ALIGNMENT = 16
+# Tiles are copied by vectors of 16 bytes, out of sectors of 32. Rows that start inside sectors are read at half the
+# rate, which keeps up with a product where one of its operands has them, not where both do: then the one that tiles
+# take more of is copied, if it is read often enough.
+VECTOR, SECTOR = 16, 32
+FEWEST_ROWS = 2048
 
 
-def aligned(*operands: torch.Tensor, products: int) -> tuple[torch.Tensor, ...]:
-    """The operands, those with rows that start anywhere as copies whose rows do not.
+def aligned(lhs: torch.Tensor, rhs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The operands of a product, (..., M, K) and (..., K, N), copied where that makes it faster."""
+    if not (lhs.is_cuda and rhs.is_cuda):
+        return lhs, rhs
+    chosen = slow_to_read(lhs, rhs)
 
-    Tiles of such rows cannot be copied whole, nor 16 bytes at once, which makes a product several times as slow.
-    """
-    return tuple(
-        _copied(operand) if products >= FEWEST_PRODUCTS and _starts_anywhere(operand) else operand
-        for operand in operands
-    )
+    return tuple(with_padded_rows(operand) if slow else operand for operand, slow in zip((lhs, rhs), chosen))
 
 
-def _starts_anywhere(operand: torch.Tensor) -> bool:
-    """Whether halves on a GPU have rows, along the dense dimension, at addresses that are no multiples of 16."""
-    if operand.device.type != "cuda" or operand.itemsize != 2:
-        return False
+def slow_to_read(lhs: torch.Tensor, rhs: torch.Tensor) -> tuple[bool, bool]:
+    """Which of two operands in halves a GPU had better copy, by their sizes, strides and whether they are aligned."""
+    rows = lhs.shape[-2]
+    if rows * rhs.numel() < FEWEST_PRODUCTS or lhs.itemsize != 2 or rhs.itemsize != 2:
+        return False, False
+    are_scattered = [operand.data_ptr() % VECTOR != 0 or _start_off(operand, VECTOR) for operand in (lhs, rhs)]
+    are_odd = not any(are_scattered) and _start_off(lhs, SECTOR) and _start_off(rhs, SECTOR)
+
+    return are_scattered[0], are_scattered[1] or (are_odd and rows >= FEWEST_ROWS)
+
+
+def _start_off(operand: torch.Tensor, boundary: int) -> bool:
+    """Whether rows, along the dense dimension, start at places that are no multiples of so many bytes."""
     strides = [stride for stride, size in zip(operand.stride(), operand.shape) if size != 1]
-    places = [operand.data_ptr(), *(stride * operand.itemsize for stride in strides if stride != 1)]
-    return 1 not in strides or any(place % ALIGNMENT for place in places)
+
+    return 1 not in strides or any(stride * operand.itemsize % boundary for stride in strides if stride != 1)
 
 
-def _copied(operand: torch.Tensor) -> torch.Tensor:
-    """A copy with padded rows, along the same dimension where one is dense."""
+def with_padded_rows(operand: torch.Tensor) -> torch.Tensor:
+    """A copy of matrices, (..., M, N), whose rows start at sectors; along the same dimension where one is dense."""
     is_turned = operand.stride(-1) != 1 and operand.stride(-2) == 1
     source = operand.mT if is_turned else operand
-    *outer, length = source.shape
-    step = ALIGNMENT // operand.itemsize * 2
-    rows = source.new_empty((*outer, -(-length // step) * step))[..., :length]
-    rows.copy_(source)
+    length = source.shape[-1]
+    rows = source.new_empty((*source.shape[:-1], -(-length // padded.ALIGNMENT) * padded.ALIGNMENT))
+    kernel = padded.make()
+    kernel(*(tensor if tensor.ndim == 3 else tensor[None] for tensor in (source, rows)))
+    rows = rows[..., :length]
+
     return rows.mT if is_turned else rows

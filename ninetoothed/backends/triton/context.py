@@ -79,7 +79,8 @@ class Options:
     group_rows: rows of programs that share an L2-sized band. described: the parameters that may be accessed through
     tensor descriptors, whose addresses are multiples of 16. persistent: whether programs may take one tile of a product
     after another. packed: how many programs may be done side by side in one. split: over how many programs
-    a sum may be shared out. spread: whether programs may be counted along several axes.
+    a sum may be shared out; at_once: unless 0, only sums of tiles beyond whole waves of so many programs are. spread:
+    whether programs may be counted along several axes.
     """
 
     group_rows: int = 8
@@ -87,6 +88,7 @@ class Options:
     persistent: bool = False
     packed: int = 1
     split: int = 1
+    at_once: int = 0
     spread: bool = True
 
 

@@ -14,6 +14,7 @@ import ast
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
@@ -93,27 +94,46 @@ def _unshared(program: ir.Program) -> frozenset[str]:
     The copy engine and the threads do not wait for each other's accesses to the same memory.
     """
     loads, taken = set(), set()
-    stores: dict[str, list[ir.Access]] = {}
-    for operation in ir.walk(program.body):
+    stores: dict[str, list[_Branched]] = {}
+    for operation, branches in _with_branches(program.body):
         match operation:
             case ir.Load(access=access):
                 loads.add(access.parameter)
             case ir.Store(access=access):
-                stores.setdefault(access.parameter, []).append(access)
+                stores.setdefault(access.parameter, []).append((access, branches))
             case ir.Apply(operands=operands):
                 types = (value.type.dtype for value in operands)
                 taken |= {dtype.parameter for dtype in types if isinstance(dtype, PointerType)}
     tensors = {parameter.name for parameter in program.parameters if parameter.kind == "tensor"}
     return frozenset(
-        name
-        for name in tensors - taken
-        if name not in stores or (name not in loads and all(map(_are_apart, *_pairs(stores[name]))))
+        name for name in tensors - taken if name not in stores or (name not in loads and _are_stored_once(stores[name]))
     )
 
 
-def _pairs(accesses: list[ir.Access]) -> tuple[list[ir.Access], list[ir.Access]]:
-    pairs = list(itertools.combinations(accesses, 2))
-    return [first for first, _ in pairs], [second for _, second in pairs]
+# What is taken of each of the branches that something is in.
+_Branches = Mapping[ir.If, bool]
+_Branched = tuple[ir.Access, _Branches]
+
+
+def _with_branches(
+    block: ir.Block, branches: _Branches = MappingProxyType({})
+) -> Iterator[tuple[ir.Operation, _Branches]]:
+    for operation in block:
+        yield operation, branches
+        if isinstance(operation, ir.If):
+            yield from _with_branches(operation.then_body, {**branches, operation: True})
+            yield from _with_branches(operation.else_body, {**branches, operation: False})
+        else:
+            for nested in ir.blocks(operation):
+                yield from _with_branches(nested, branches)
+
+
+def _are_stored_once(stores: list[_Branched]) -> bool:
+    """Whether of any two stores the places differ, or a program does but one of them."""
+    return all(
+        any(others.get(branch, side) != side for branch, side in branches.items()) or _are_apart(first, second)
+        for (first, branches), (second, others) in itertools.combinations(stores, 2)
+    )
 
 
 def _are_apart(first: ir.Access, second: ir.Access) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from ninetoothed import ir
 from ninetoothed.backends.triton import order, syntax
 from ninetoothed.backends.triton.context import Context
+from ninetoothed.backends.triton.tail import PART, PARTS, SLOT, Tail, locate
 from ninetoothed.backends.triton.tiles import Frame
 from ninetoothed.dtypes import int32
 from ninetoothed.expr import Expr
@@ -23,10 +24,15 @@ from ninetoothed.expr import Expr
 _SCALAR = ir.TileType(int32)
 
 
-def decompose(context: Context, may_spread: bool) -> bool:
-    """Define the program indices that the body mentions, as variables; whether as the GPU's own axes count them."""
+def decompose(context: Context, may_spread: bool, tail: Tail | None = None) -> bool:
+    """Define the program indices that the body mentions, as variables; whether as the GPU's own axes count them.
+
+    tail: of the tiles, if programs share it out.
+    """
     program = context.program
     axes = [(axis, extent) for axis, extent in zip(program.axes, program.grid, strict=True) if extent != 1]
+    if tail is not None:
+        axes = [(axis, extent) for axis, extent in axes if axis not in (PART, PARTS, SLOT)]
     for axis, extent in zip(program.axes, program.grid, strict=True):
         if extent == 1:
             context.zeros[axis] = 0
@@ -40,6 +46,8 @@ def decompose(context: Context, may_spread: bool) -> bool:
     pid = syntax.name("pid")
     if not context.depth:
         context.append(syntax.assign("pid", syntax.call("tl.program_id", 0)))
+    if tail is not None:
+        pid = locate(context, tail, pid, _tiles(context, axes))
     if len(axes) == 1:
         context.variables[axes[0][0]] = (pid, context.depth)
     elif is_grouped:
@@ -75,8 +83,13 @@ def _spread(context: Context, axes, used: set[str]) -> None:
 
 def count(context: Context) -> ast.expr:
     """The number of tiles, known before the loop over them."""
-    factors = [_extent(context, extent, "extent") for extent in context.program.grid if extent != 1]
-    return _product(*factors)
+    program = context.program
+    return _tiles(context, [each for each in zip(program.axes, program.grid, strict=True) if each[1] != 1])
+
+
+def _tiles(context: Context, axes) -> ast.expr:
+    wanted = ["extent"] * (len(axes) - 2) + ["rows", "columns"]
+    return _product(*(_extent(context, extent, name) for name, (_, extent) in zip(wanted[-len(axes) :], axes)))
 
 
 def _row_major(context: Context, pid: ast.expr, axes, used: set[str]) -> None:

@@ -82,7 +82,8 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     Raises `UnsupportedError` for what runs on the CPU alone.
     """
     options = options or Options()
-    single, (program, loop, scratch) = program, _passed(program, options)
+    single, (shared, loop) = program, _passed(program, options)
+    program, scratch, tail = shared.program, shared.scratch, shared.tail
     names = _argument_names(program)
     title = syntax.identifier(program.name)
     analysis = analyse(program.body)
@@ -92,7 +93,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     context.names.take(title, *names.values())
     if loop is not None:
         persistent.enter(context)
-    spread = grid.decompose(context, loop is None and not scratch)
+    spread = grid.decompose(context, loop is None and not scratch, tail)
     statements.block(context, ROOT, program.body, statements.Targets())
     if loop is not None:
         persistent.leave(context, grid.count(context))
@@ -105,21 +106,21 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
         imports.append("from triton.language.extra import libdevice")
     source = "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
     is_packed = not scratch and program.grid != single.grid
-    extents = tuple(extent for extent in program.grid if extent != 1)
+    extents = (tail.programs,) if tail is not None else tuple(extent for extent in program.grid if extent != 1)
     return Emitted(title, source, arguments, extents, spread, loop is not None, is_packed, scratch)
 
 
-def _passed(program: ir.Program, options: Options) -> tuple[ir.Program, ir.For | None, tuple[split.Scratch, ...]]:
-    """The program after the passes that rewrite it, the loop that a persistent program's tiles share, and scratch."""
+def _passed(program: ir.Program, options: Options) -> tuple[split.Shared, ir.For | None]:
+    """The program after the passes that rewrite it, and the loop that a persistent program's tiles share."""
     program = exponentials.in_base_two(program)
     if options.persistent:
         loop = persistent.loop_of(program, descriptors.boxes(program, analyse(program.body), options.described))
         if loop is not None:
-            return halves.halved(program, loop), loop, ()
-    program, scratch = split.split(program, options.split)
-    program = program if scratch else packed.packed(program, options.packed)
+            return split.Shared(halves.halved(program, loop)), loop
+    shared = split.split(program, options.split, options.at_once)
+    program = shared.program if shared.scratch else packed.packed(program, options.packed)
     boxes = descriptors.boxes(program, analyse(program.body), options.described)
-    return peeled.peeled(program, boxes), None, scratch
+    return replace(shared, program=peeled.peeled(program, boxes)), None
 
 
 def _described(program: ir.Program, name: str, box: descriptors.Box) -> KernelArgument:

@@ -2,15 +2,17 @@
 
     total = zeros; for k in range(n): total += f(k)
     store(c, g(total))
-->  total = zeros; for k in range(n * part // 4, n * (part + 1) // 4): total += f(k)
-    store(partials[tile, part], total)
-    if atomic_add(arrivals[tile], 1) == 3:
-        total = partials[tile, 0] + partials[tile, 1] + partials[tile, 2] + partials[tile, 3]
+->  total = zeros; for k in range(n * part // parts, n * (part + 1) // parts): total += f(k)
+    store(partials[slot, part], total)
+    if atomic_add(arrivals[slot], 1) == parts - 1:
+        total = partials[slot, 0]; for other in range(1, parts): total += partials[slot, other]
         store(c, g(total))
-        arrivals[tile] = 0
+        arrivals[slot] = 0
 
 Parts are added in their own order, whichever program does it: equal calls give equal results. The last program leaves
 the arrivals as it found them, at zero, for the next launch.
+
+Either every tile has as many parts, or those alone have some that are left over after whole waves of programs: `tail`.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ import math
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
+from ninetoothed.backends.triton.tail import PART, PARTS, SLOT, Tail
 from ninetoothed.dtypes import DType, PointerType, float32, int1, int32
 from ninetoothed.expr import Expr, const, var
 
-_PART, _NUMBER = "part", "tile_number"
+_SLOT_NAME, _OTHER = "tile_number", "other_part"
 # Tiles of fewer elements are not worth it.
 FEWEST_ELEMENTS = 256
 
@@ -37,12 +40,27 @@ class Scratch:
     is_zeroed: bool = False
 
 
-def split(program: ir.Program, parts: int) -> tuple[ir.Program, tuple[Scratch, ...]]:
-    """The program with its sum in parts, and the memory in which they meet; as it is where there is no such sum."""
+@dataclass(frozen=True)
+class Shared:
+    """A program, the memory in which parts of its sum meet, and the tail of its tiles if they alone have parts."""
+
+    program: ir.Program
+    scratch: tuple[Scratch, ...] = ()
+    tail: Tail | None = None
+
+
+def split(program: ir.Program, parts: int, at_once: int = 0) -> Shared:
+    """The program with its sum in parts, only of tiles beyond whole waves of `at_once` programs unless that is 0.
+
+    As it is where there is no such sum.
+    """
     loop = sum_of(program) if parts > 1 else None
     if loop is None:
-        return program, ()
-    return _Split(program, loop, parts).done()
+        return Shared(program)
+    if not at_once:
+        return _Split(program, loop, _parts_of_all(program, parts)).done()
+    tail = Tail(math.prod(program.grid, start=const(1)), at_once, parts)
+    return replace(_Split(program, loop, _parts_of(tail)).done(), tail=tail)
 
 
 def sum_of(program: ir.Program) -> ir.For | None:
@@ -90,41 +108,86 @@ def _is_large(type: ir.TileType) -> bool:
     return type.dtype == float32 and math.prod(type.lanes) >= FEWEST_ELEMENTS
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """How many parts the tile of a program has, and where they meet: one of `slots`, for all of which `partials` do.
+
+    axes: what the program's indices get before them, with numbers of which they are less.
+    """
+
+    axes: tuple[tuple[str, int], ...]
+    count: Expr
+    slot: Expr
+    slots: Expr
+    partials: Expr
+
+
+def _parts_of_all(program: ir.Program, parts: int) -> _Parts:
+    """The slot is the number of the tile."""
+    slot, slots = const(0), const(1)
+    for axis, extent in zip(program.axes, program.grid, strict=True):
+        slot, slots = slot * extent + var(axis), slots * extent
+    return _Parts(((PART, parts),), const(parts), slot, slots, slots * parts)
+
+
+def _parts_of(tail: Tail) -> _Parts:
+    axes = ((PART, tail.most), (PARTS, tail.most + 1), (SLOT, tail.at_once))
+    return _Parts(axes, var(PARTS), var(SLOT), const(tail.at_once), const(tail.at_once))
+
+
 class _Split:
-    def __init__(self, program: ir.Program, loop: ir.For, parts: int):
+    def __init__(self, program: ir.Program, loop: ir.For, parts: _Parts):
         self._program, self._loop, self._parts = program, loop, parts
         self._type = loop.results[0].type
-        self._number = ir.Value(ir.TileType(int32), _NUMBER)
+        self._slot = ir.Value(ir.TileType(int32), _SLOT_NAME)
         taken = {parameter.name for parameter in program.parameters}
         self._partials, self._arrivals = (_unused(name, taken) for name in ("partials", "arrivals"))
-        self._tile, self._tiles = const(0), const(1)
-        for axis, extent in zip(program.axes, program.grid, strict=True):
-            self._tile, self._tiles = self._tile * extent + var(axis), self._tiles * extent
 
-    def done(self) -> tuple[ir.Program, tuple[Scratch, ...]]:
+    def done(self) -> Shared:
         program, loop, parts = self._program, self._loop, self._parts
         position = program.body.index(loop)
-        part = var(_PART)
-        shared = replace(loop, start=loop.stop * part // parts, stop=loop.stop * (part + 1) // parts)
-        body = (*program.body[:position], shared, *self._meeting(program.body[position + 1 :]))
-        elements = math.prod(self._type.lanes)
-        sizes = (self._tiles * parts, *map(const, self._type.lanes))
-        strides = tuple(const(math.prod(self._type.lanes[axis:])) for axis in range(len(self._type.lanes) + 1))
-        partials = ir.Parameter(self._partials, "tensor", float32, sizes, strides)
-        arrivals = ir.Parameter(self._arrivals, "tensor", int32, (self._tiles,), (const(1),))
-        scratch = (
-            Scratch(self._partials, float32, self._tiles * parts * elements),
-            Scratch(self._arrivals, int32, self._tiles, is_zeroed=True),
-        )
-        split = replace(
+        start, stop = (loop.stop * part // parts.count for part in (var(PART), var(PART) + 1))
+        after = self._after(program.body[position + 1 :])
+        facts = program.facts
+        for axis, bound in parts.axes:
+            facts = facts.bind(axis, 0, bound - 1)
+        parameters, scratch = self._scratch()
+        shared = replace(
             program,
-            parameters=(*program.parameters, partials, arrivals),
-            grid=(const(parts), *program.grid),
-            axes=(_PART, *program.axes),
-            body=body,
-            facts=program.facts.bind(_PART, 0, parts - 1),
+            parameters=(*program.parameters, *parameters),
+            grid=(*(const(bound) for _, bound in parts.axes), *program.grid),
+            axes=(*(axis for axis, _ in parts.axes), *program.axes),
+            body=(*program.body[:position], replace(loop, start=start, stop=stop), *after),
+            facts=facts,
         )
-        return split, scratch
+        return Shared(shared, scratch)
+
+    def _scratch(self) -> tuple[tuple[ir.Parameter, ...], tuple[Scratch, ...]]:
+        parts, lanes = self._parts, self._type.lanes
+        sizes = (parts.partials, *map(const, lanes))
+        strides = tuple(const(math.prod(lanes[axis:])) for axis in range(len(lanes) + 1))
+        parameters = (
+            ir.Parameter(self._partials, "tensor", float32, sizes, strides),
+            ir.Parameter(self._arrivals, "tensor", int32, (parts.slots,), (const(1),)),
+        )
+        scratch = (
+            Scratch(self._partials, float32, parts.partials * math.prod(lanes)),
+            Scratch(self._arrivals, int32, parts.slots, is_zeroed=True),
+        )
+        return parameters, scratch
+
+    def _after(self, block: ir.Block) -> ir.Block:
+        """What follows the sum, done by the last program; at once where the tile is of one part."""
+        meeting = self._meeting(block)
+        if self._parts.count.is_constant:
+            return meeting
+        count, one, is_shared = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int1))
+        return (
+            ir.Index(count, self._parts.count),
+            ir.Constant(one, 1),
+            ir.Apply((is_shared,), "gt", (count, one)),
+            ir.If(is_shared, meeting, (), block, (), ()),
+        )
 
     def _meeting(self, after: ir.Block) -> ir.Block:
         """Leave the part, and have the last program do what follows the sum."""
@@ -133,39 +196,35 @@ class _Split:
         base, arrivals, arrived = ir.Value(pointer), ir.Value(pointer, "arrivals"), ir.Value(scalar, "arrived")
         one, zero, last, is_last = *(ir.Value(scalar) for _ in range(3)), ir.Value(ir.TileType(int1))
         total, sums = self._sum()
-        rest = (*sums, *_renamed(after, self._loop.results[0], total))
+        rest = (*sums, *_copied(after, {self._loop.results[0]: total}))
+        leave = (ir.Constant(zero, 0), ir.Apply((), "store_pointer", (arrivals, zero)))
         return (
-            ir.Index(self._number, self._tile),
-            ir.Store(self._access(var(_PART)), self._loop.results[0]),
+            ir.Index(self._slot, self._parts.slot),
+            ir.Store(self._access(var(PART)), self._loop.results[0]),
             ir.Apply((), "debug_barrier", ()),
             ir.Apply((base,), "data_ptr", (), (("parameter", self._arrivals),)),
-            ir.Apply((arrivals,), "add", (base, self._number)),
+            ir.Apply((arrivals,), "add", (base, self._slot)),
             ir.Constant(one, 1),
             ir.Apply((arrived,), "atomic_add", (arrivals, one)),
-            ir.Constant(last, self._parts - 1),
+            ir.Index(last, self._parts.count - 1),
             ir.Apply((is_last,), "eq", (arrived, last)),
-            ir.If(
-                is_last, (*rest, ir.Constant(zero, 0), ir.Apply((), "store_pointer", (arrivals, zero))), (), (), (), ()
-            ),
+            ir.If(is_last, (*rest, *leave), (), (), (), ()),
         )
 
-    def _sum(self) -> tuple[ir.Value, list[ir.Operation]]:
-        operations: list[ir.Operation] = []
-        total = None
-        for part in range(self._parts):
-            loaded = ir.Value(self._type, "partial")
-            operations.append(ir.Load(loaded, self._access(const(part))))
-            if total is not None:
-                both = ir.Value(self._type, self._loop.results[0].hint)
-                operations.append(ir.Apply((both,), "add", (total, loaded)))
-                loaded = both
-            total = loaded
-        return total, operations
+    def _sum(self) -> tuple[ir.Value, ir.Block]:
+        """The parts in their order."""
+        hint = self._loop.results[0].hint
+        first, loaded = ir.Value(self._type, hint), ir.Value(self._type, "partial")
+        total, more, result = (ir.Value(self._type, hint) for _ in range(3))
+        body = (ir.Load(loaded, self._access(var(_OTHER))), ir.Apply((more,), "add", (total, loaded)))
+        bounds = (const(1), self._parts.count, const(1))
+        loop = ir.For(_OTHER, *bounds, (), (first,), (total,), body, (more,), (result,))
+        return result, (ir.Load(first, self._access(const(0))), loop)
 
     def _access(self, part: Expr) -> ir.Access:
-        lanes = tuple(ir.Lane(f"{_PART}_{axis}", axis, count) for axis, count in enumerate(self._type.lanes))
-        indices = (var(_NUMBER) * self._parts + part, *(var(lane.name) for lane in lanes))
-        return ir.Access(self._partials, self._type, indices, lanes=lanes, bindings=((_NUMBER, self._number),))
+        lanes = tuple(ir.Lane(f"{PART}_{axis}", axis, count) for axis, count in enumerate(self._type.lanes))
+        indices = (var(_SLOT_NAME) * self._parts.count + part, *(var(lane.name) for lane in lanes))
+        return ir.Access(self._partials, self._type, indices, lanes=lanes, bindings=((_SLOT_NAME, self._slot),))
 
 
 def _unused(name: str, taken: set[str]) -> str:
@@ -174,25 +233,29 @@ def _unused(name: str, taken: set[str]) -> str:
     return name
 
 
-def _renamed(block: ir.Block, old: ir.Value, new: ir.Value) -> ir.Block:
-    """A straight-line block that reads `new` for `old`."""
+def _copied(block: ir.Block, new: dict[ir.Value, ir.Value]) -> ir.Block:
+    """A straight-line block once more, with values of its own, that reads `new` values for others."""
+    new = dict(new)
 
     def value(v: ir.Value) -> ir.Value:
-        return new if v is old else v
+        return new.get(v, v)
 
-    def bindings(access: ir.Access) -> ir.Access:
-        return replace(access, bindings=tuple((name, value(v)) for name, v in access.bindings))
+    def fresh(v: ir.Value) -> ir.Value:
+        return new.setdefault(v, ir.Value(v.type, v.hint))
+
+    def bound(bindings: ir.Bindings) -> ir.Bindings:
+        return tuple((name, value(v)) for name, v in bindings)
 
     def operation(o: ir.Operation) -> ir.Operation:
         match o:
-            case ir.Apply(operands=operands):
-                return replace(o, operands=tuple(map(value, operands)))
-            case ir.Index(bindings=bound):
-                return replace(o, bindings=tuple((name, value(v)) for name, v in bound))
-            case ir.Load(access=access):
-                return replace(o, access=bindings(access))
+            case ir.Apply(operands=operands, results=results):
+                return replace(o, operands=tuple(map(value, operands)), results=tuple(map(fresh, results)))
+            case ir.Index(bindings=bindings, result=result):
+                return replace(o, bindings=bound(bindings), result=fresh(result))
+            case ir.Load(access=access, result=result):
+                return replace(o, access=replace(access, bindings=bound(access.bindings)), result=fresh(result))
             case ir.Store(access=access, value=stored):
-                return replace(o, access=bindings(access), value=value(stored))
-        return o
+                return replace(o, access=replace(access, bindings=bound(access.bindings)), value=value(stored))
+        return replace(o, result=fresh(o.result))
 
     return tuple(map(operation, block))

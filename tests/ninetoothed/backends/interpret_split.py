@@ -15,8 +15,8 @@ def empty(*shape, dtype=torch.float16):
     return torch.full(shape, float("nan"), dtype=dtype)
 
 
-def check(title, kernel, arguments, output, expected, parts, is_split=True):
-    emitted = interpreted.interpret(kernel, arguments, persistent=False, split=parts)
+def check(title, kernel, arguments, output, expected, parts, is_split=True, at_once=0):
+    emitted = interpreted.interpret(kernel, arguments, persistent=False, split=parts, at_once=at_once)
     assert bool(emitted.scratch) == is_split, f"{title}: {emitted.scratch}"
     error = ((output.double() - expected).norm() / expected.norm()).item()
     assert error <= 1e-3, f"{title}: relative error {error}"
@@ -32,6 +32,24 @@ def matrices():
         empty(50, 70, dtype=torch.float32),
     )
     check("float32", mm.make(), (a, b, c), c, a.double() @ b.double(), 4)
+
+
+def tails():
+    """Whole waves and none, tiles left over of one part, of some and of the most."""
+    for at_once, parts, m, n, k in (
+        (4, 4, 150, 264, 300),
+        (8, 3, 100, 330, 500),
+        (7, 2, 33, 47, 130),
+        (5, 8, 128, 320, 640),
+    ):
+        a, b, c = random(m, k), random(k, n), empty(m, n)
+        expected = a.double() @ b.double()
+        check(f"mm {m, n, k} of {at_once}", mm.make(), (a, b, c), c, expected, parts, at_once=at_once)
+    a, b, c = random(3, 50, 300), random(3, 300, 70), empty(3, 50, 70)
+    check("bmm", bmm.make(), (a, b, c), c, a.double() @ b.double(), 4, at_once=4)
+    x, a, b, c = random(70), random(150, 300), random(300, 70), empty(150, 70)
+    expected = 0.5 * x.double() + 1.5 * (a.double() @ b.double())
+    check("addmm", addmm.make(), (x.expand(150, 70), a, b, 0.5, 1.5, c), c, expected, 3, at_once=4)
 
 
 def sums():
@@ -64,6 +82,6 @@ def what_has_no_such_sum():
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    for run in (matrices, sums, batches, convolutions, what_has_no_such_sum):
+    for run in (matrices, tails, sums, batches, convolutions, what_has_no_such_sum):
         run()
         print(run.__name__)

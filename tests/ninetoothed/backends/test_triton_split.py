@@ -83,13 +83,17 @@ def addmm(
     mask = (input_index_0[:, None] < input_size_0) & (input_index_1[None, :] < input_size_1)
     if arrived == 1:
         tl.debug_barrier()
-        partial = tl.load(
+        accumulator_1 = tl.load(
             partials_ptr + tile_number * 2 * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
         )
-        partial_1 = tl.load(
-            partials_ptr + (tile_number * 2 + 1) * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
-        )
-        accumulator_1 = partial + partial_1
+        for other_part in range(1, 2):
+            partial = tl.load(
+                partials_ptr
+                + (other_part + tile_number * 2) * 4096
+                + tl.arange(0, 64)[:, None] * 64
+                + tl.arange(0, 64)[None, :],
+            )
+            accumulator_1 = accumulator_1 + partial
         input = tl.load(tl.broadcast_to(input_ptr + input_index_1[None, :], (64, 64)), mask=mask)
         output = beta * input.to(tl.float32) + alpha * accumulator_1
         output_desc.store([pid_0 * 64, pid_1 * 64], output.to(tl.float16))

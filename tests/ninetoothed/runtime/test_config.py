@@ -75,9 +75,9 @@ class TestProductsOfHalvesOnHopper:
         blocks, best = product(512, 4096, 4096)
         assert blocks == (128, 128, 64) and (best.num_warps, best.split) == (4, 1) and best.num_stages >= 6
 
-    def test_two_tiles_for_each_run_side_by_side(self):
+    def test_as_many_of_the_largest_tiles_as_multiprocessors(self):
         blocks, best = product(1024, 4096, 14336)
-        assert blocks == (128, 128, 64) and (best.num_warps, best.num_stages, best.programs) == (4, 3, 0)
+        assert blocks == (128, 256, 64) and (best.num_warps, best.programs, best.split) == (8, 0, 1)
 
     def test_few_tiles_share_out_their_sums(self):
         (m, n, k), best = product(512, 512, 8192)
@@ -92,13 +92,19 @@ class TestProductsOfHalvesOnHopper:
         assert product(8192, 8192, 8192)[1].programs == device.H200.multiprocessors
         assert product(2048, 2048, 2048)[1].programs == 0
 
-    def test_rows_of_odd_multiples_of_16_bytes_are_shared_out_singly(self):
-        matrices = (torch.empty(4104, 4104, dtype=torch.float16) for _ in range(3))
-        assert chosen(mm.make(), *matrices)[0].programs == 0
+    def test_tiles_left_over_after_whole_waves_share_out_their_sums(self):
+        for n in (4104, 5120):
+            blocks, best = product(n, n, n)
+            assert blocks == (128, 256, 64) and best.programs == 0
+            assert best.split > 1 and best.at_once == device.H200.multiprocessors
 
-    def test_rows_of_such_a_length_at_even_ones_are_not(self):
-        matrices = (torch.empty(4104, 4112, dtype=torch.float16)[:, :4104] for _ in range(3))
-        assert chosen(mm.make(), *matrices)[0].programs > 0
+    def test_not_where_a_wave_of_them_is_almost_full(self):
+        assert product(4096, 4096, 4096)[1].at_once == 0
+
+    @pytest.mark.parametrize("odd", [(False, False), (False, True), (True, False), (True, True)], ids=str)
+    def test_operands_of_which_both_have_rows_of_odd_multiples_of_16_bytes_are_shared_out_singly(self, odd):
+        lhs, rhs = (torch.empty(4088, 4088 if is_odd else 4096, dtype=torch.float16)[:, :4088] for is_odd in odd)
+        assert (chosen(mm.make(), lhs, rhs, tensor(4088, 4088))[0].programs == 0) == all(odd)
 
     def test_short_sides_take_no_longer_tiles(self):
         (m, n, _), _ = product(32, 4096, 4096)
@@ -175,7 +181,7 @@ def test_tiles_fit_registers_and_shared_memory(gpu, dtype):
 def test_few_variants_over_many_sizes():
     sizes = (17, 64, 100, 1000, 1024, 3000, 4096, 5000, 8192)
     found = {product(m, n, 4096)[1] for m, n in itertools.product(sizes, repeat=2)}
-    assert len(found) <= 12
+    assert len(found) <= 14
 
 
 def test_the_choice_depends_on_classes_alone():

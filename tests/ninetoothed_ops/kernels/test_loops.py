@@ -61,9 +61,10 @@ def test_products(name, kind, monkeypatch):
 
 
 def test_products_in_parts(monkeypatch):
-    own = compiled(*calls.large("mm"), monkeypatch, programs=0, split=4)
-    assert own.emitted.scratch
-    check(own, twins.mm, IS_TURNED=False)
+    for at_once in (0, 132):
+        own = compiled(*calls.large("mm"), monkeypatch, programs=0, split=4, at_once=at_once)
+        assert own.emitted.scratch
+        check(own, twins.mm, IS_TURNED=False)
 
 
 @pytest.mark.parametrize("is_causal", (False, True), ids=("plain", "causal"))
@@ -75,7 +76,8 @@ def test_attention(width, is_causal):
 def test_convolutions(monkeypatch):
     """Of the size of the paper's task; only the filters are boxes, images are gathered."""
     image, weight, output = channels_last(4, 512, 14, 14), channels_last(512, 512, 3, 3), halves(4, 512, 12, 12)
-    own = compiled(conv2d.make(), (image, weight, halves(512), output, True), monkeypatch, blocks=(64, 64, 128))
+    arguments = image, weight, halves(512), output, True
+    own = compiled(conv2d.make(), arguments, monkeypatch, blocks=(64, 64, 128), num_stages=4)
     check(own, twins.conv2d, ROWS=64)
 
 

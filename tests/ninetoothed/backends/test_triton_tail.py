@@ -1,0 +1,126 @@
+"""Tiles left over after whole waves: how many programs share them out, how that reads, and what is compiled.
+
+That it is right is shown by `interpret_split`.
+"""
+
+import dataclasses
+
+import expecttest
+import pytest
+import torch
+
+from ninetoothed.backends.triton import Options, emit
+from ninetoothed.backends.triton.tail import Tail
+from ninetoothed.expr import const
+from ninetoothed.runtime import device, launch, prepared
+from ninetoothed_ops.kernels import mm
+
+
+def traced(n):
+    square = torch.empty(n, n, dtype=torch.float16)
+    return launch.launcher_of(mm.make()).trace((square, square, square), {}, device.H200)
+
+
+class GoldenTest(expecttest.TestCase):
+    maxDiff = None
+
+    def test_four_parts(self):
+        program = traced(5120).program
+        described = frozenset(parameter.name for parameter in program.parameters)
+        text = emit(program, Options(described=described, split=4, at_once=132)).source
+        self.assertExpectedInline(
+            text[text.index("@triton.jit") :],
+            """\
+@triton.jit
+def mm(input_desc, other_desc, output_desc, partials_ptr, arrivals_ptr, input_size_0, input_size_1, other_size_1):
+    pid = tl.program_id(0)
+    rows = tl.cdiv(input_size_0, 128)
+    columns = tl.cdiv(other_size_1, 256)
+    tiles = rows * columns
+    spare = tiles % 132
+    shares = tl.minimum(132 // tl.maximum(spare, 1), 4)
+    whole = tiles - spare
+    beyond = tl.maximum(pid - whole, 0)
+    parts = tl.where(pid < whole, 1, shares)
+    part = beyond % shares
+    slot = beyond // shares
+    tile = tl.minimum(pid, whole) + slot
+    group_size = 8 * columns
+    first_row = tile // group_size * 8
+    group_rows = tl.minimum(rows - first_row, 8)
+    pid_0 = first_row + tile % group_size % group_rows
+    pid_1 = tile % group_size // group_rows
+    accumulator = tl.zeros((128, 256), tl.float32)
+    for k in range(
+        tl.cdiv(input_size_1, 64) * part // parts,
+        (tl.cdiv(input_size_1, 64) * part + tl.cdiv(input_size_1, 64)) // parts,
+    ):
+        input = input_desc.load([pid_0 * 128, k * 64])
+        other = other_desc.load([k * 64, pid_1 * 256])
+        accumulator = tl.dot(input, other, accumulator)
+    if parts > 1:
+        tl.store(
+            partials_ptr
+            + (parts * slot + part) * 32768
+            + tl.arange(0, 128)[:, None] * 256
+            + tl.arange(0, 256)[None, :],
+            accumulator,
+        )
+        tl.debug_barrier()
+        arrivals = arrivals_ptr + slot
+        arrived = tl.atomic_add(arrivals, 1)
+        if arrived == parts - 1:
+            tl.debug_barrier()
+            accumulator_1 = tl.load(
+                partials_ptr + parts * slot * 32768 + tl.arange(0, 128)[:, None] * 256 + tl.arange(0, 256)[None, :],
+            )
+            for other_part in range(1, parts):
+                partial = tl.load(
+                    partials_ptr
+                    + (parts * slot + other_part) * 32768
+                    + tl.arange(0, 128)[:, None] * 256
+                    + tl.arange(0, 256)[None, :],
+                )
+                accumulator_1 = accumulator_1 + partial
+            output_desc.store([pid_0 * 128, pid_1 * 256], accumulator_1.to(tl.float16))
+            tl.store(arrivals, 0)
+    else:
+        output_desc.store([pid_0 * 128, pid_1 * 256], accumulator.to(tl.float16))
+""",
+        )
+
+
+@pytest.mark.parametrize(
+    "tiles, programs",
+    [
+        (0, 0),
+        (132, 132),
+        (133, 132 + 4),
+        (132 + 33, 132 + 4 * 33),
+        (132 + 34, 132 + 3 * 34),
+        (5 * 132 + 66, 6 * 132),
+        (5 * 132 + 67, 5 * 132 + 67),
+    ],
+)
+def test_as_many_parts_as_still_run_at_once(tiles, programs):
+    assert Tail(const(tiles), at_once=132, most=4).programs == programs
+
+
+def test_memory_is_as_large_as_a_wave_whatever_the_sizes():
+    emitted = emit(traced(5120).program, Options(split=4, at_once=132))
+
+    assert [each.count.constant for each in emitted.scratch] == [132 * 128 * 256, 132]
+
+
+def test_compiled(tmp_path, monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    variant = traced(5120)
+    chosen = dataclasses.replace(variant.selection.configuration, programs=0, split=4, at_once=132)
+    variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, configuration=chosen))
+    compiled = prepared.Launch.compile(mm.make().definition, variant)
+
+    sass = compiled.sass()
+    assert not compiled.spills and all(name in sass for name in ("HGMMA", "UTMALDG", "UTMASTG", "ATOM"))
+    # Parts are left and taken up by vectors, and both ways to end go through the copy engine.
+    assert "STG.E.128" in sass and "LDG.E.128" in sass and sass.count("UTMASTG") == 2
