@@ -169,8 +169,8 @@ class For(Operation):
     """`for variable in range(start, stop, step)`, carrying values.
 
     `arguments` are the carried values as the body sees them (first `initial`, then the last iteration's `yields`);
-    `results` are they after the loop. `variable` occurs in expressions only. `step` is a non-zero constant or, bound,
-    taken to be positive. `hints` are keywords for the backend (`num_stages`, `flatten`, ...).
+    `results` are they after the loop. `variable` occurs in expressions only. `step` is a constant that is not
+    zero, or proved to be positive. `hints` are keywords for the backend (`num_stages`, `flatten`, ...).
     """
 
     variable: str

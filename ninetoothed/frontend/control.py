@@ -7,20 +7,20 @@ import math
 from typing import Any
 
 from ninetoothed import ir
-from ninetoothed.expr import Expr, as_expr, divisor, var
+from ninetoothed.expr import Expr, as_expr, const, divisor, is_nonnegative, var
 from ninetoothed.frontend import memory
 from ninetoothed.frontend.calls import bind, language_function
 from ninetoothed.frontend.carried import convert, finish, join, loop, materialise, region, same, type_of, write
 from ninetoothed.frontend.context import Context
-from ninetoothed.frontend.operators import integer, is_dynamic, operand, scalar, truth
+from ninetoothed.frontend.effects import device_assert
+from ninetoothed.frontend.functions import where
+from ninetoothed.frontend.operators import binary, extremum, integer, is_dynamic, operand, scalar, truth
 from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, TileRef
 from ninetoothed.frontend.variables import iterate
 from ninetoothed.language import FUNCTIONS
 
 MAX_UNROLLED = 4096
-
-
-# -- types of carried variables --------------------------------------------------------------------
+_ZERO_STEP = "the step of `range` must not be zero"
 
 
 # -- loops -----------------------------------------------------------------------------------------
@@ -45,10 +45,14 @@ def for_(context: Context, frame: Frame, node: ast.For) -> Any:
         raise context.error("the target of a `range` loop is one name")
     start, stop, step, hints = bounds
     variable = context.builder.fresh(node.target.id)
+    counter = var(variable)
+    if not step.is_constant and not is_nonnegative(step - 1, context.facts):
+        counter = start + counter * step
+        start, stop, step = const(0), _rounds(context, start, stop, step), const(1)
     context.builder.facts = _counter_facts(context, variable, start, stop, step)
 
     def body():
-        context.assign(frame, node.target, var(variable))
+        context.assign(frame, node.target, counter)
         context.run(frame, node.body)
 
     types, initial, arguments, operations, yields, _, journal = loop(context, body, variable)
@@ -63,6 +67,16 @@ def for_(context: Context, frame: Frame, node: ast.For) -> Any:
     return None
 
 
+def _rounds(context: Context, start: Expr, stop: Expr, step: Expr) -> Expr:
+    """How many numbers `range` counts by a step whose sign only the call tells, which loops of Triton cannot take."""
+    may_count = binary(context, "ne", step, 0)
+    device_assert(context, may_count, _ZERO_STEP)
+    divisor = where(context, may_count, step, 1)
+    rounds = binary(context, "sub", 0, binary(context, "floordiv", start - stop, divisor))
+    rounds = where(context, may_count, extremum(context, "maximum", (rounds, 0)), 0)
+    return as_expr(integer(context, rounds, "a number of rounds"))
+
+
 def _few(context: Context, items: list) -> list:
     if len(items) > MAX_UNROLLED:
         raise context.error(
@@ -72,6 +86,7 @@ def _few(context: Context, items: list) -> list:
 
 
 def _counter_facts(context: Context, variable: str, start: Expr, stop: Expr, step: Expr):
+    """What is known of a loop's counter; a step that is no constant is positive."""
     facts = context.facts
     multiple = divisor(start, facts) if not (start.is_constant and start.constant == 0) else 0
     if not step.is_constant:
@@ -103,7 +118,7 @@ def _range(context: Context, frame: Frame, node: ast.expr):
     step = 1 if step is None else step
     bounds = tuple(integer(context, value, "a bound of `range`") for value in (start, stop, step))
     if bounds[2] == 0:
-        raise context.error("the step of `range` must not be zero")
+        raise context.error(_ZERO_STEP)
     if language is not None and language.name == "static_range":
         if not all(isinstance(bound, int) for bound in bounds):
             raise context.error("the bounds of `ntl.static_range` must be known when compiling; use `range`")

@@ -446,6 +446,35 @@ def test_loop_bounds_that_differ_between_programs():
     assert output.tolist() == [sum(range(i)) for i in range(20)]
 
 
+@pytest.mark.parametrize(
+    "start, stop, step", ((12, -1, -1), (7, -1, -3), (-3, 20, 2), (3, 9, 4), (2, 5, -1), (5, 2, 1))
+)
+def test_a_step_whose_sign_only_the_call_tells(start, stop, step):
+    """What the counter is compared with, and where it stores, are as in Python; beyond the tile nothing is written."""
+
+    def application(start, stop, step, y, count):
+        small = 0
+        for i in range(start, stop, step):
+            y[i] = i
+            if i < 7:
+                small += 1
+        count = small
+
+    kernel = ninetoothed.make(
+        lambda *tensors: (*tensors[:3], tensors[3].tile((8,)), tensors[4]),
+        application,
+        tuple(map(Tensor, (0, 0, 0, 1, 0))),
+    )
+    memory, count = torch.full((32,), 77, device=DEVICE), torch.zeros((), dtype=torch.int32, device=DEVICE)
+    kernel(start, stop, step, memory[12:20], count)
+    expected = torch.full_like(memory, 77)
+    for i in range(start, stop, step):
+        if 0 <= i < 8:
+            expected[12 + i] = i
+    torch.testing.assert_close(memory, expected)
+    assert count == sum(i < 7 for i in range(start, stop, step))
+
+
 def test_a_conditional_expression_on_a_runtime_scalar():
     def application(x, y):
         y = x if ntl.sum(x) > 0 else -x

@@ -311,6 +311,16 @@ def test_an_assertion_without_a_message_shows_its_text():
         kernel(torch.zeros(32), torch.zeros(32))
 
 
+def test_a_step_of_zero():
+    def application(step, y):
+        for i in range(0, 8, step):
+            y[i] = 1.0
+
+    kernel = ninetoothed.make(lambda step, y: (step, y.tile((8,))), application, (Tensor(0), Tensor(1)))
+    with pytest.raises(ExecutionError, match=r"test_errors.py:\d+\): the step of `range` must not be zero"):
+        kernel(0, torch.zeros(8))
+
+
 def test_what_is_assigned_to_a_number_would_be_lost():
     def application(x, total):
         total = ntl.sum(x)
