@@ -16,10 +16,12 @@ from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileTyp
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
-# Their results are not negative where their operands are not.
+# Their results are not negative where their operands are not: of those that grow, only in types of indices, which are
+# taken not to overflow; smaller ones wrap.
 _NEVER_BELOW_OPERANDS = frozenset(
-    "broadcast expand_dims full reshape permute cast add mul min max sum minimum maximum floordiv mod".split()
+    "broadcast expand_dims full reshape permute min max minimum maximum floordiv mod".split()
 )
+_GROWING = frozenset({"add", "mul", "sum"})
 
 
 def number_type(number) -> DType:
@@ -54,6 +56,20 @@ def _wrapped(number, dtype: DType):
         return number
     low, high = dtype.range
     return (int(number) - low) % (high - low + 1) + low
+
+
+def _keeps_sign(operation: Apply) -> bool:
+    """Whether a result is not negative where no operand is."""
+    if operation.function == "cast":
+        return _reaches(operation.result.type.dtype, operation.operands[0].type.dtype)
+    if operation.function in _GROWING:
+        return operation.result.type.dtype.bits >= 32
+    return operation.function in _NEVER_BELOW_OPERANDS
+
+
+def _reaches(target: DType, source: DType) -> bool:
+    """Whether a type holds the greatest number of another: none of its positive numbers wraps to a negative one."""
+    return target.is_floating or (not source.is_floating and target.range[1] >= source.range[1])
 
 
 class Builder:
@@ -148,7 +164,7 @@ class Builder:
                 return var(name)
         name = self.fresh("value")
         self._names[name] = value
-        if self.is_nonnegative(value):
+        if value.type.dtype != dtypes.uint64 and self.is_nonnegative(value):  # indices are computed in int64
             self.facts = self.facts.bind(name, 0)
         return var(name)
 
@@ -299,7 +315,7 @@ class Builder:
     def _bounding(self, value: Value) -> tuple[Value, ...]:
         """The values that, where none is negative, keep this one from being so."""
         producer = self.producer(value)
-        is_bounded = isinstance(producer, Apply) and producer.function in _NEVER_BELOW_OPERANDS
+        is_bounded = isinstance(producer, Apply) and _keeps_sign(producer)
         return producer.operands if is_bounded and value.type.dtype.kind != "uint" else ()
 
     def _settle_sign(self, value: Value) -> bool:

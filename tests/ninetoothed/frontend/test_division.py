@@ -24,12 +24,12 @@ def ceiling(input, output, divisor):
     output = ntl.cdiv(input, divisor)
 
 
-def call(application, values, divisor):
+def call(application, values, divisor, dtype=None):
     def arrangement(input, output, divisor):
         return input.tile((16,)), output.tile((16,)), divisor
 
     kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(0, constexpr=True)))
-    output = torch.zeros_like(values)
+    output = torch.zeros_like(values, dtype=dtype)
     kernel(values, output, divisor)
     return output
 
@@ -60,3 +60,28 @@ def test_floats(divisor):
     values = torch.tensor([1, 0.5, 2, 3, 7, 1e4, -1, -0.5, -2.25, 0, math.inf, -math.inf, math.nan, 0.3])
     expected = torch.floor_divide(values, torch.full_like(values, divisor))
     torch.testing.assert_close(call(quotient, values, divisor), expected, equal_nan=True)
+
+
+def wrapped_quotient(input, output, divisor):
+    output = input.to(ntl.int8) // divisor
+
+
+def wrapped_remainder(input, output, divisor):
+    output = input.to(ntl.int8) % divisor
+
+
+def quotient_of_squares(input, output, divisor):
+    output = input.to(ntl.int16) * input.to(ntl.int16) // divisor
+
+
+def test_what_wraps_to_negative_numbers():
+    """A tile of bytes is never negative, but what it is converted to or multiplied in may be."""
+    values = torch.tensor([0, 1, 100, 127, 128, 200, 254, 255], dtype=torch.uint8)
+    wrapped = [value - 256 if value > 127 else value for value in values.tolist()]
+    squares = [(value * value + 2**15) % 2**16 - 2**15 for value in values.tolist()]
+    for application, expected in (
+        (wrapped_quotient, [value // 3 for value in wrapped]),
+        (wrapped_remainder, [value % 3 for value in wrapped]),
+        (quotient_of_squares, [value // 3 for value in squares]),
+    ):
+        assert call(application, values, 3, torch.int16).tolist() == expected

@@ -283,6 +283,38 @@ def test_a_gather_by_indices_that_were_read_out_of_bounds_gives_other():
     assert y.tolist() == [10.0, 304.0]
 
 
+def scatters_by_wrapped_numbers(index, x, y):
+    y.source[index.to(ntl.int8)] = x
+
+
+def scatters_by_large_numbers(index, x, y):
+    y.source[index] = x
+
+
+def scatters_by_one_large_number_at_a_time(index, x, y):
+    for i in range(4):
+        y.source[index[i]] = 1.0
+
+
+@pytest.mark.parametrize(
+    "application, index",
+    (
+        (scatters_by_wrapped_numbers, torch.tensor([0, 3, 200, 255], dtype=torch.uint8)),
+        (scatters_by_large_numbers, torch.tensor([0, 3, -56, -1]).view(torch.uint64)),
+        (scatters_by_one_large_number_at_a_time, torch.tensor([0, 3, -56, -1]).view(torch.uint64)),
+    ),
+)
+def test_nothing_is_stored_before_a_tensor(application, index):
+    """Indices of unsigned types are negative once they are converted, or are held in 64 bits that have a sign."""
+    memory = torch.zeros(64 + 8, device=DEVICE)
+    kernel = ninetoothed.make(
+        lambda *tensors: tuple(tensor.tile((8,)) for tensor in tensors), application, (Tensor(1), Tensor(1), Tensor(1))
+    )
+    index = torch.cat((index, index.new_full((4,), 255)))
+    kernel(index.to(DEVICE), torch.ones(8, device=DEVICE), memory[64:])
+    assert memory.nonzero().flatten().tolist() == [64, 67]
+
+
 def scatters_to_the_source(x, y):
     y.source[ntl.arange(0, 3) + x.offsets(0)[0]] = 1.0
 
