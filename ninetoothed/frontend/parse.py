@@ -61,57 +61,96 @@ def unwrap(function: Any) -> Any:
 @functools.cache
 def parse(function: types.FunctionType) -> ParsedFunction:
     """Read and parse a function's source; a named error where Python kept none."""
+    code = function.__code__
     try:
-        lines, start = inspect.getsourcelines(function)
-        file = inspect.getsourcefile(function) or function.__code__.co_filename
-    except (OSError, TypeError) as error:
+        # Of the code: of a function with `__wrapped__`, `inspect` would read what it wraps.
+        file = inspect.getsourcefile(code) or code.co_filename
+        if code.co_name == "<lambda>":
+            lines, start, shift = inspect.findsource(code)[0], 1, 0
+            tree = _lambda_of(_parsed("".join(lines)), code)
+        else:
+            lines, start = inspect.getsourcelines(code)
+            tree, shift = _definition_of(lines, max(start, 1), function)
+    except ApplicationError:
+        raise
+    except (OSError, TypeError, SyntaxError) as error:
         name = getattr(function, "__qualname__", repr(function))
         raise ApplicationError(
             f"the source of {name!r} cannot be read ({error}); an application and its helper functions must come"
             " from a file, a notebook cell, or code that is registered with `linecache`"
         ) from error
     start = max(start, 1)
-    text = "".join(lines)
-    shift = len(text) - len(text.lstrip(" \t"))
-    tree = _find(_parse_text(textwrap.dedent(text), text), function, start)
-    ast.increment_lineno(tree, start - 1)
-    numbered = {start + i: line.rstrip("\n") for i, line in enumerate(lines)}
+    numbered = {i: lines[i - start].rstrip("\n") for i in range(tree.lineno, tree.end_lineno + 1)}
     return ParsedFunction(function, tree, file, numbered, shift)
 
 
-def _parse_text(dedented: str, original: str) -> ast.AST:
-    try:
-        return ast.parse(dedented)
-    except SyntaxError:
-        # A lambda in the middle of a call: its first line alone is no statement, so let parentheses hold it.
-        start = original.index("lambda")
-        for end in range(len(original), start, -1):
-            try:
-                tree = ast.parse(original[start:end].strip(), mode="eval")
-            except SyntaxError:
-                continue
-            for node in ast.walk(tree):
-                if hasattr(node, "col_offset"):
-                    node.col_offset += start
-            return tree
-        raise
+def _definition_of(lines: list[str], start: int, function: types.FunctionType) -> tuple[ast.FunctionDef, int]:
+    """The tree of a `def`, from its lines alone, and by how many columns they were indented."""
+    text = "".join(lines)
+    tree = ast.parse(textwrap.dedent(text))
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    definition = next((node for node in found if node.name == function.__code__.co_name), None)
+    if definition is None:
+        raise OSError("no definition of that name is at its line")
+    ast.increment_lineno(definition, start - 1)
+    return definition, len(text) - len(text.lstrip(" \t"))
 
 
-def _find(tree: ast.AST, function: types.FunctionType, start: int) -> ast.FunctionDef | ast.Lambda:
-    """The tree of `function` among those on its lines; lambdas that share a line are told apart by their code."""
-    wanted = ast.Lambda if function.__name__ == "<lambda>" else ast.FunctionDef
-    found = [node for node in ast.walk(tree) if isinstance(node, wanted)]
-    if wanted is ast.FunctionDef:
-        return next(node for node in found if node.name == function.__name__)
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    matching = [node for node in found if tuple(a.arg for a in node.args.args) == names]
-    same_code = [node for node in matching if _code_of(node) == function.__code__.co_code]
-    return (same_code or matching)[0]
+@functools.lru_cache(maxsize=8)
+def _parsed(text: str) -> ast.Module:
+    """A whole file: the lines of a lambda alone need not be a statement."""
+    return ast.parse(text)
 
 
-def _code_of(node: ast.Lambda) -> bytes:
-    module = compile(ast.Expression(body=node), "<lambda>", "eval")
-    return next(const for const in module.co_consts if isinstance(const, types.CodeType)).co_code
+def _lambda_of(tree: ast.Module, code: types.CodeType) -> ast.Lambda:
+    """The lambda of a code among those that begin on its line: by where its instructions are, or else what they do."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
+    places = _places(code)
+    if len(found) > 1 and places:
+        # Those around every instruction lie in each other: the innermost begins last.
+        first, last = min(start for start, _ in places), max(end for _, end in places)
+        around = (node for node in found if _start(node.body) <= first and last <= _end(node.body))
+        found = sorted(around, key=lambda node: _start(node.body))[-1:]
+    if len(found) > 1:
+        found = [node for node in found if _traits(_code_of(node, code)) == _traits(code)]
+    if not found:
+        raise ApplicationError(
+            "which of several lambdas on one line is meant cannot be told; put each on a line of its own",
+            code.co_filename,
+            code.co_firstlineno,
+        )
+    return found[0]
+
+
+def _places(code: types.CodeType) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Start and end, as (line, column), of each instruction that has such; none before Python 3.11."""
+    positions = code.co_positions() if hasattr(code, "co_positions") else ()
+    return [((first, start), (last, end)) for first, last, start, end in positions if end]
+
+
+def _start(node: ast.AST) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.AST) -> tuple[int, int]:
+    return node.end_lineno, node.end_col_offset
+
+
+def _code_of(node: ast.Lambda, like: types.CodeType) -> types.CodeType:
+    """What a lambda compiles to where the names that `like` closes over are variables of a function around it."""
+    around = ast.parse(f"lambda {', '.join(like.co_freevars)}: 0", mode="eval")
+    around.body.body = node
+    code = compile(around, like.co_filename, "eval", dont_inherit=True)
+    for _ in range(2):
+        code = next(const for const in code.co_consts if isinstance(const, types.CodeType))
+    return code
+
+
+def _traits(code: types.CodeType) -> tuple:
+    """What a code does; of functions in it the names tell where they are, so they are left out."""
+    constants = [repr(const) for const in code.co_consts if not isinstance(const, types.CodeType)]
+    constants = [const for const in constants if "<locals>" not in const]
+    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
 
 
 def mentioned_names(application: Any) -> frozenset[str]:

@@ -1,0 +1,77 @@
+"""Which text stands for a function: lambdas that share a line, and functions behind decorators."""
+
+import ast
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+from ninetoothed.frontend.parse import parse
+
+X = torch.arange(8.0)
+
+
+def run(application, *inputs):
+    """Run an application of tiles of 8 elements; its last parameter is the output."""
+    output = torch.zeros_like(X)
+    kernel = ninetoothed.make(
+        lambda *tensors: tuple(tensor.tile((8,)) for tensor in tensors), application, (Tensor(1),) * (len(inputs) + 1)
+    )
+    kernel(*inputs, output)
+    return output
+
+
+# -- lambdas -----------------------------------------------------------------------------------------------------------
+
+
+def pair(k):
+    return (lambda a: a + k), (lambda a: a * k)
+
+
+# fmt: off
+FUNCTIONS = [lambda a: ntl.exp(a), lambda a: ntl.sin(a)]
+TABLE = {"a": lambda a: a * 2, "b": lambda a: a * 2.0}
+NESTED = lambda a: lambda a: -a  # noqa: E731
+CONSTANT = (lambda a: 0), (lambda a: 1)
+OPEN = {"first": (lambda a,
+    b: a +
+    b), "last": lambda a: a - 1}
+# fmt: on
+
+
+@pytest.mark.parametrize(
+    "function, text",
+    (
+        (pair(3)[0], "a + k"),
+        (pair(3)[1], "a * k"),
+        (FUNCTIONS[0], "ntl.exp(a)"),
+        (FUNCTIONS[1], "ntl.sin(a)"),
+        (TABLE["a"], "a * 2"),
+        (TABLE["b"], "a * 2.0"),
+        (NESTED, "lambda a: -a"),
+        (NESTED(1), "-a"),
+        (CONSTANT[0], "0"),
+        (CONSTANT[1], "1"),
+        (OPEN["first"], "a + b"),
+        (OPEN["last"], "a - 1"),
+    ),
+)
+def test_lambdas_that_share_a_line(function, text):
+    assert ast.unparse(parse(function).tree.body) == text
+
+
+def test_lambdas_that_share_a_line_compute_what_they_say():
+    plus, times = pair(3.0)
+
+    def application(x, y):
+        y = plus(x) * times(x)
+
+    assert torch.equal(run(application, X), (X + 3) * (X * 3))
+
+
+def test_lambdas_point_at_their_own_lines():
+    first = OPEN["first"]
+    location = parse(first).location(parse(first).tree.body.right)
+    assert location.text == '    b), "last": lambda a: a - 1}' and location.column == 4
