@@ -14,7 +14,7 @@ from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.builder import number_type
 from ninetoothed.frontend.context import Context
-from ninetoothed.frontend.operators import is_dynamic, is_number, operand
+from ninetoothed.frontend.operators import is_number, operand
 from ninetoothed.frontend.shapes import extents_of, tile_type
 from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, TileRef, shown
 from ninetoothed.ir import TileType, Value
@@ -64,14 +64,9 @@ def in_runtime_branch(context: Context, frame: Frame) -> bool:
     return len(context.journals) > frame.depth
 
 
-def _is_carried(context: Context, cell: Cell, before: Any, after: Any) -> bool:
+def _is_carried(before: Any, after: Any) -> bool:
     """Whether a variable must be passed along (else it is unchanged, local to the body, or unusable after it)."""
-    if before is UNDEFINED or after is UNDEFINED:
-        return False
-    for value in (before, after):
-        if not (is_dynamic(value) or is_number(value) or isinstance(value, tuple) or (value is None and cell.tile)):
-            return False
-    return not same(before, after)
+    return before is not UNDEFINED and after is not UNDEFINED and not same(before, after)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -115,7 +110,8 @@ def join(context: Context, cell: Cell, a: Any, b: Any) -> Any:
     if a == b:
         return a
     raise context.error(
-        f"{cell.name!r} is {_told(a)} on one path and {_told(b)} on the other, and the choice is made at run time"
+        f"{cell.name!r} is {_told(a)} on one path and {_told(b)} on the other, and the choice is made at run time; let"
+        " it be a number or a tile on both, before a loop that assigns it too"
     )
 
 
@@ -176,10 +172,8 @@ def _carried_types(context: Context, body, variable: str | None) -> dict[Cell, A
         _load_before(context, operations, variable)
     types = {}
     for cell, before in journal.items():
-        if _is_carried(context, cell, before, after[cell]):
+        if _is_carried(before, after[cell]):
             types[cell] = join(context, cell, _entry_type(context, cell, before), new_types[cell])
-        elif not same(before, after[cell]):
-            cell.value = UNDEFINED if before is UNDEFINED else before
     return types
 
 
@@ -233,7 +227,7 @@ def loop(context: Context, body, variable: str | None = None):
                 widened[cell] = join(context, cell, type, type_of(context, end))
             # A variable that looked unchanged when first traced may take over what another carries: a, b = b, a + b.
             for cell, before in journal.items():
-                if cell not in types and _is_carried(context, cell, before, cell.value):
+                if cell not in types and _is_carried(before, cell.value):
                     end = type_of(context, materialise(context, cell, cell.value))
                     widened[cell] = join(context, cell, _entry_type(context, cell, before), end)
             stable = widened.keys() == types.keys() and all(_equal_types(widened[cell], types[cell]) for cell in types)

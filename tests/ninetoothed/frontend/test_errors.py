@@ -92,6 +92,41 @@ def changes_shape(x, y):
     y = total
 
 
+def begins_a_loop_with_nothing(x, y):
+    best = None
+    for i in range(8):
+        if best is None:
+            best = x[i]
+        else:
+            best = best + x[i]
+        y[i] = best
+
+
+def changes_text_in_a_loop(x, y):
+    mode = "first"
+    for i in range(8):
+        y[i] = 1.0 if mode == "first" else 2.0
+        mode = "later"
+
+
+def changes_a_dtype_in_a_loop(x, y):
+    dtype = ntl.float32
+    while ntl.sum(y) < 1:
+        y = x.to(dtype)
+        dtype = ntl.float16
+
+
+def changes_a_function_in_a_loop(x, y):
+    function = square
+    for i in range(8):
+        y[i] = function(x[i])
+        function = absolute
+
+
+def square(value):
+    return value * value
+
+
 def recursive(x):
     return recursive(x)
 
@@ -256,6 +291,10 @@ def reduces_without_an_identity(x, y):
         (floats_as_index, "an index must be an integer", "x.source[x]"),
         (undefined_after_a_loop, "'last' may not have a value here", "y = last"),
         (changes_shape, "'total' changes its shape", "for _ in range(3)"),
+        (begins_a_loop_with_nothing, "'best' is None on one path .* tile on both, before a loop", "for i in range(8)"),
+        (changes_text_in_a_loop, "'mode' is 'first' on one path and 'later' on the other", "for i in range(8)"),
+        (changes_a_dtype_in_a_loop, "'dtype' is float32 on one path and float16 on the other", "while ntl.sum(y)"),
+        (changes_a_function_in_a_loop, "'function' is the function 'square' on one path", "for i in range(8)"),
         (recurses, "cannot recurse", "return recursive(x)"),
         (fails_statically, "only doubles", "static_assert"),
         (bitwise_on_floats, "works on integers and bools, not on float32", "x & 1"),
