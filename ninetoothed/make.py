@@ -12,7 +12,7 @@ from typing import Any
 from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentTypeError, ArrangementError, UnsupportedError
-from ninetoothed.frontend.parse import mentioned_names, unwrap
+from ninetoothed.frontend.parse import mentioned_names, signature, unwrap
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 
@@ -161,7 +161,7 @@ def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_nu
                 f"kernel {name!r}: parameter {parameter!r} is jagged; jagged tensors are not offered yet"
             )
     arrangements = _renamed(tuple(tensor.arrangement for tensor in arranged), names)
-    touched = mentioned_names(application)
+    touched = mentioned_names(application, names)
     parameters = tuple(
         KernelParameter(parameter, arrangement, parameter in touched)
         for parameter, arrangement in zip(names, arrangements, strict=True)
@@ -196,7 +196,7 @@ def _name_of(application: Callable) -> str:
 
 def _parameter_names(application: Callable, count: int) -> tuple[str, ...]:
     try:
-        parameters = list(inspect.signature(application).parameters.values())
+        parameters = list(signature(application).parameters.values())
     except (TypeError, ValueError):
         raise ArrangementError(f"the application is {application!r}; give a function written in Python") from None
     unbound = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty]

@@ -48,14 +48,31 @@ class ParsedFunction:
         return vars(builtins)[name]
 
 
+# Modules whose decorators return what the function that they wrap returns.
+_TRANSPARENT = ("torch.utils._contextlib", "torch._dynamo.eval_frame")
+
+
 def unwrap(function: Any) -> Any:
-    """The Python function behind a `triton.jit` function or a decorator that tells what it wraps."""
-    while not inspect.isfunction(function):
-        inner = getattr(function, "fn", None) or getattr(function, "__wrapped__", None)
+    """The Python function behind `triton.jit`, `functools.cache` and the like; of other decorators, what they made."""
+    while True:
+        if inspect.isfunction(function):
+            is_transparent = function.__globals__.get("__name__") in _TRANSPARENT
+            inner = getattr(function, "__wrapped__", None) if is_transparent else None
+        elif isinstance(function, functools._lru_cache_wrapper):
+            inner = function.__wrapped__
+        else:
+            inner = getattr(function, "fn", None) if type(function).__module__.startswith("triton.") else None
         if inner is None:
-            break
+            return function
         function = inner
-    return inspect.unwrap(function) if inspect.isfunction(function) else function
+
+
+def signature(application: Any) -> inspect.Signature:
+    """The parameters that its own text names: those of a decorator, not of what it wraps."""
+    if isinstance(application, functools.partial):
+        function, args, kwargs = unwrap(application.func), application.args, application.keywords
+        application = functools.partial(function, *args, **kwargs)
+    return inspect.signature(unwrap(application), follow_wrapped=False)
 
 
 @functools.cache
@@ -153,15 +170,14 @@ def _traits(code: types.CodeType) -> tuple:
     return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
 
 
-def mentioned_names(application: Any) -> frozenset[str]:
-    """The parameters of an application that its own text mentions, under the names that callers of `make` see."""
+def mentioned_names(application: Any, names: tuple[str, ...]) -> frozenset[str]:
+    """Those of an application's parameters, under the names that callers of `make` see, that its own text mentions."""
     function = application
     while isinstance(function, functools.partial):
         function = function.func
     tree = parse(unwrap(getattr(function, "__func__", function))).tree
     body = tree.body if isinstance(tree.body, list) else [tree.body]
-    names = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
-    if tree.args.vararg is not None and tree.args.vararg.arg in names:
-        signature = inspect.signature(function)
-        names |= {f"{tree.args.vararg.arg}_{i}" for i in range(64)} | set(signature.parameters)
-    return frozenset(names)
+    mentioned = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    if tree.args.vararg is not None and tree.args.vararg.arg in mentioned:
+        return frozenset(names)
+    return frozenset(names) & mentioned

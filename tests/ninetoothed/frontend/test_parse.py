@@ -1,13 +1,14 @@
 """Which text stands for a function: lambdas that share a line, and functions behind decorators."""
 
 import ast
+import functools
 
 import pytest
 import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import ApplicationError, Tensor
 from ninetoothed.frontend.parse import parse
 
 X = torch.arange(8.0)
@@ -75,3 +76,76 @@ def test_lambdas_point_at_their_own_lines():
     first = OPEN["first"]
     location = parse(first).location(parse(first).tree.body.right)
     assert location.text == '    b), "last": lambda a: a - 1}' and location.column == 4
+
+
+# -- decorators --------------------------------------------------------------------------------------------------------
+
+
+def doubled(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs) * 2
+
+    return inner
+
+
+@doubled
+def shifted(x, *, by=1):
+    return x + by
+
+
+class Doubled:
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args):
+        return self.__wrapped__(*args) * 2
+
+
+def test_a_decorated_helper_computes_what_its_decorator_makes_of_it():
+    def application(x, y):
+        y = shifted(x) + shifted(x, by=3)
+
+    assert torch.equal(run(application, X), 2 * (X + 1) + 2 * (X + 3))
+
+
+def test_a_decorated_application_has_the_parameters_of_its_decorator():
+    def add_one(function):
+        @functools.wraps(function)
+        def inner(p, q):
+            function(p, q)
+            q = q + 1
+
+        return inner
+
+    @add_one
+    def application(x, y):
+        y = x * 3
+
+    assert torch.equal(run(application, X), X * 3 + 1)
+
+
+def test_decorators_that_change_no_result():
+    def application(x, y):
+        y = x * 3
+
+    for decorator in (functools.cache, functools.lru_cache(maxsize=2), torch.no_grad(), torch.compiler.disable):
+        assert torch.equal(run(decorator(application), X), X * 3)
+        assert torch.equal(run(functools.partial(decorator(application)), X), X * 3)
+
+
+def test_a_decorator_without_a_function():
+    helper = Doubled(lambda x: x + 1)
+
+    def application(x, y):
+        y = helper(x)
+
+    with pytest.raises(ApplicationError, match="cannot run on tiles; .* write it as a plain Python function"):
+        run(application, X)
+
+
+def test_many_variadic_parameters():
+    def application(*tiles):
+        tiles[-1][ntl.arange(0, 8)] = sum(tiles[:-1])
+
+    assert torch.equal(run(application, *[X] * 70), X * 70)
