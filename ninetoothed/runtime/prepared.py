@@ -8,6 +8,8 @@ the tensors.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -169,10 +171,21 @@ def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options
     """How a variant's text may access memory and share out its tiles."""
     chosen = variant.selection.configuration
     spread = variant.selection.specialisation.spread
-    options = triton.Options(split=chosen.split, at_once=chosen.at_once, spread=spread)
+    split = {"split": chosen.split, "at_once": chosen.at_once}
+    options = triton.Options(**split, spread=spread, unhoisted=_knows("disable_licm"))
     if not chosen.described or not descriptors.are_supported():
         return replace(options, packed=chosen.packed)
     return replace(options, described=_aligned(definition, variant), persistent=chosen.programs > 0)
+
+
+@functools.cache
+def _knows(keyword: str) -> bool:
+    """Whether Triton's loops take a keyword; without Triton there is only text, which has it."""
+    try:
+        from triton.language import range as loop
+    except ModuleNotFoundError:
+        return True
+    return keyword in inspect.signature(loop.__init__).parameters
 
 
 def _picker(order: list[int]) -> Callable[[list], Any]:

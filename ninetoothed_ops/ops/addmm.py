@@ -6,7 +6,7 @@ from ..kernels import addmm as kernels
 from ..registration import register
 from . import kinds
 from .checks import alike, check_product, refuse
-from .operands import aligned
+from .operands import aligned, aligned_addend
 
 
 def allocate(self, mat1, mat2, *, beta=1, alpha=1):
@@ -32,6 +32,7 @@ def launch(output, self, mat1, mat2, *, beta=1, alpha=1):
         self = self.expand(output.shape)
 
     mat1, mat2 = aligned(mat1, mat2)
+    self = aligned_addend(self, mat1.shape[1])
     kernels.make()(self, mat1, mat2, float(beta), float(alpha), output)
 
 

@@ -22,15 +22,27 @@ def aligned(lhs: torch.Tensor, rhs: torch.Tensor) -> tuple[torch.Tensor, torch.T
     return tuple(with_padded_rows(operand) if slow else operand for operand, slow in zip((lhs, rhs), chosen))
 
 
+def aligned_addend(addend: torch.Tensor, depth: int) -> torch.Tensor:
+    """What is added to products of this depth, (M, N), copied where that makes it faster; not if it repeats itself."""
+    is_large = addend.numel() * depth >= FEWEST_PRODUCTS and 0 not in addend.stride()
+
+    return with_padded_rows(addend) if addend.is_cuda and is_large and _is_scattered(addend) else addend
+
+
 def slow_to_read(lhs: torch.Tensor, rhs: torch.Tensor) -> tuple[bool, bool]:
     """Which of two operands in halves a GPU had better copy, by their sizes, strides and whether they are aligned."""
     rows = lhs.shape[-2]
     if rows * rhs.numel() < FEWEST_PRODUCTS or lhs.itemsize != 2 or rhs.itemsize != 2:
         return False, False
-    are_scattered = [operand.data_ptr() % VECTOR != 0 or _start_off(operand, VECTOR) for operand in (lhs, rhs)]
+    are_scattered = _is_scattered(lhs), _is_scattered(rhs)
     are_odd = not any(are_scattered) and _start_off(lhs, SECTOR) and _start_off(rhs, SECTOR)
 
     return are_scattered[0], are_scattered[1] or (are_odd and rows >= FEWEST_ROWS)
+
+
+def _is_scattered(operand: torch.Tensor) -> bool:
+    """Whether no vector of halves can be taken out of a row."""
+    return operand.itemsize == 2 and (operand.data_ptr() % VECTOR != 0 or _start_off(operand, VECTOR))
 
 
 def _start_off(operand: torch.Tensor, boundary: int) -> bool:

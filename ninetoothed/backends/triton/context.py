@@ -80,7 +80,8 @@ class Options:
     tensor descriptors, whose addresses are multiples of 16. persistent: whether programs may take one tile of a product
     after another. packed: how many programs may be done side by side in one. split: over how many programs
     a sum may be shared out; at_once: unless 0, only sums of tiles beyond whole waves of so many programs are. spread:
-    whether programs may be counted along several axes.
+    whether programs may be counted along several axes. unhoisted: whether Triton can be told to hoist nothing out of a
+    loop.
     """
 
     group_rows: int = 8
@@ -90,6 +91,7 @@ class Options:
     split: int = 1
     at_once: int = 0
     spread: bool = True
+    unhoisted: bool = True
 
 
 @dataclass

@@ -6,7 +6,7 @@ import ast
 import re
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.triton import accesses, combine, functions, short, syntax
+from ninetoothed.backends.triton import accesses, combine, functions, short, syntax, unhoisted
 from ninetoothed.backends.triton.analysis import BlockKey, key_of
 from ninetoothed.backends.triton.context import Context, Scope, Text
 from ninetoothed.backends.triton.tiles import Frame
@@ -209,7 +209,7 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
         condition = syntax.binary("<", syntax.name(counter), bounds[min(len(bounds) - 1, 1)])
         context.append(ast.If(condition, body or [ast.Pass()], []))
         return
-    hints = short.hints(operation, outer_facts)
+    hints = {**unhoisted.hints(context, operation), **short.hints(operation, outer_facts)}
     iterator = syntax.call("tl.range" if hints else "range", *bounds, **hints)
     context.append(ast.For(syntax.name(counter), iterator, body or [ast.Pass()], [], lineno=0))
 
