@@ -91,6 +91,8 @@ def cast(value: Held, source: DType | PointerType, target: DType | PointerType) 
         return value != 0
     if source == dtypes.uint64 and target.is_floating:
         return _uint64_to_float(value).to(held_dtype(target))
+    if source.is_floating and target == dtypes.uint64:
+        return _float_to_uint64(value)
     if source.is_floating and target.is_integer:
         wide = torch.int64 if target.bits > 16 else torch.int32
         return wrap(value.to(wide).to(held_dtype(target)), target)
@@ -118,6 +120,14 @@ def unsigned64(function):
         return torch.from_numpy(signed).to(operands[0].device)
 
     return apply
+
+
+def _float_to_uint64(value: torch.Tensor) -> torch.Tensor:
+    """Numbers from 2^63 on are what is left of them, with the highest bit set."""
+    middle = 2.0**63
+    is_large = value >= middle
+    rest = torch.where(is_large, value - middle, value).to(torch.int64)
+    return torch.where(is_large, rest ^ torch.iinfo(torch.int64).min, rest)
 
 
 def _uint64_to_float(value: torch.Tensor) -> torch.Tensor:
