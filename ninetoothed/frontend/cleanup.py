@@ -14,14 +14,15 @@ from ninetoothed.ir import Apply, Block, Breakpoint, For, If, Operation, Print, 
 _EFFECTS = ("atomic_", "store_pointer", "device_assert", "debug_barrier")
 
 
-def _has_effect(operation: Operation) -> bool:
+def has_effect(operation: Operation) -> bool:
+    """Whether it matters that an operation runs, whoever reads its results."""
     match operation:
         case Store() | Print() | Breakpoint():
             return True
         case Apply(function=function):
             impure_asm = function == "inline_asm_elementwise" and not operation.attribute("is_pure", False)
             return function.startswith(_EFFECTS) or impure_asm
-    return any(_has_effect(nested) for block in ir.blocks(operation) for nested in block)
+    return any(has_effect(nested) for block in ir.blocks(operation) for nested in block)
 
 
 def remove_dead(block: Block, live: frozenset[Value] = frozenset()) -> Block:
@@ -34,7 +35,7 @@ def _sweep(block: Block, live: set[Value]) -> tuple[Block, set[Value]]:
     """(the operations kept, the values needed on entry), given those needed on exit."""
     kept: list[Operation] = []
     for operation in reversed(block):
-        if not _has_effect(operation) and not any(result in live for result in ir.results(operation)):
+        if not has_effect(operation) and not any(result in live for result in ir.results(operation)):
             continue
         match operation:
             case For() | While():

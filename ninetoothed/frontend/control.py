@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ninetoothed import ir
@@ -11,12 +14,14 @@ from ninetoothed.expr import Expr, as_expr, const, divisor, is_nonnegative, var
 from ninetoothed.frontend import memory
 from ninetoothed.frontend.calls import bind, language_function
 from ninetoothed.frontend.carried import convert, finish, join, loop, materialise, region, same, type_of, write
+from ninetoothed.frontend.cleanup import has_effect
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.functions import where
 from ninetoothed.frontend.operators import binary, extremum, integer, is_dynamic, operand, scalar, truth
 from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, TileRef
-from ninetoothed.frontend.variables import iterate
+from ninetoothed.frontend.variables import iterate, snapshot
+from ninetoothed.ir import Value
 from ninetoothed.language import FUNCTIONS
 
 MAX_UNROLLED = 4096
@@ -161,54 +166,100 @@ def _peek(context: Context, frame: Frame, node: ast.expr) -> Any:
 # -- branches --------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class _Branch:
+    """A block that was traced by itself: what variables held before it and hold at its end, and what it has read."""
+
+    operations: list[ir.Operation]
+    journal: dict[Cell, Any]
+    ends: dict[Cell, Any]
+    loads: dict
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether it matters that the block runs: it assigns what there was before, stores, or prints, say."""
+        assigns = any(before is not UNDEFINED for before in self.journal.values())
+        return assigns or any(map(has_effect, self.operations))
+
+
+def _traced(context: Context, body: Callable[[], Any]) -> _Branch:
+    with region(context) as (operations, journal):
+        body()
+        return _Branch(operations, journal, {cell: cell.value for cell in journal}, dict(context.loads))
+
+
 def if_(context: Context, frame: Frame, node: ast.If) -> Any:
     location = context.builder.location
     condition = operand(context, context.evaluate(frame, node.test))
     if not is_dynamic(condition):
         return context.run(frame, node.body if condition else node.orelse)
     condition = scalar(context, truth(context, condition), "the condition of `if`")
-    branches = []
-    for body in (node.body, node.orelse):
-        with region(context) as (operations, journal):
-            context.run(frame, body)
-            ends = {cell: cell.value for cell in journal}
-            loads = dict(context.loads)
-        branches.append((operations, journal, ends, loads))
-    entry = {**branches[1][1], **branches[0][1]}
-    types = {}
-    journal: dict[Cell, Any] = {}
-    for cell, before in entry.items():
-        ends = [branch[2].get(cell, before) for branch in branches]
-        journal[cell] = before
-        if same(*ends):
-            write(context, cell, ends[0])
-            journal.pop(cell)
-        elif any(end is UNDEFINED for end in ends):
-            write(context, cell, UNDEFINED)
-            journal.pop(cell)
-        else:
-            materialised = [_close(context, branch, cell, before) for branch in branches]
-            types[cell] = join(context, cell, *(type_of(context, value) for value in materialised))
-            for branch, value in zip(branches, materialised, strict=True):
-                branch[2][cell] = value
-    yields = []
-    for branch in branches:
-        with context.builder.reopened(branch[0]):
-            yields.append(tuple(v for cell, type in types.items() for v in convert(context, branch[2][cell], type)))
-    results = finish(context, types, journal, branches[0][0], branches[1][0])
-    then, orelse = branches
-    context.builder.location = location
-    context.builder.emit(
-        ir.If(condition, tuple(then[0]), yields[0], tuple(orelse[0]), yields[1], results, location=location)
-    )
+    branches = [_traced(context, partial(context.run, frame, body)) for body in (node.body, node.orelse)]
+    _branch(context, condition, branches, location)
     return None
 
 
-def _close(context: Context, branch, cell: Cell, before: Any) -> Any:
+def choose(context: Context, condition: Value, sides: Iterable[Callable[[], Any]], pick: Callable[..., Any]) -> Any:
+    """One of two expressions, by a condition known at run time.
+
+    Both are computed and `pick` chooses; but a side with an effect runs only where it is taken, as a branch of an `if`.
+    """
+    chosen, location = Cell("chosen", UNDEFINED), context.builder.location
+    branches = [_side(context, side, chosen) for side in sides]
+    if not any(branch.has_effect for branch in branches):
+        return pick(*(branch.ends[chosen] for branch in branches))
+    condition = truth(context, condition)
+    if any(lanes != 1 for lanes in condition.type.lanes):
+        raise context.error(
+            "one side of this choice stores, assigns or prints something, and would for every element: the condition is"
+            " a tile; do that before, and choose between what it gives"
+        )
+    _branch(context, scalar(context, condition, "a condition"), branches, location)
+    return chosen.value
+
+
+def _side(context: Context, side: Callable[[], Any], chosen: Cell) -> _Branch:
+    """A side of a choice, its value in a variable; where nothing but that comes of it, it is computed here and now."""
+    branch = _traced(context, lambda: write(context, chosen, snapshot(context, side())))
+    if branch.has_effect:
+        return branch
+    for operation in branch.operations:
+        context.builder.emit(operation)
+    context.loads = branch.loads
+    return replace(branch, operations=[])
+
+
+def _branch(context: Context, condition: Value, branches: list[_Branch], location: ir.SourceLocation | None) -> None:
+    """Go on after two branches of which one is taken: variables hold what either leaves in them."""
+    entry = {**branches[1].journal, **branches[0].journal}
+    types = {}
+    journal: dict[Cell, Any] = {}
+    for cell, before in entry.items():
+        ends = [branch.ends.get(cell, before) for branch in branches]
+        if same(*ends):
+            write(context, cell, ends[0])
+        elif any(end is UNDEFINED for end in ends):
+            write(context, cell, UNDEFINED)
+        else:
+            journal[cell] = before
+            materialised = [_close(context, branch, cell, before) for branch in branches]
+            types[cell] = join(context, cell, *(type_of(context, value) for value in materialised))
+            for branch, value in zip(branches, materialised, strict=True):
+                branch.ends[cell] = value
+    yields = []
+    for branch in branches:
+        with context.builder.reopened(branch.operations):
+            yields.append(tuple(v for cell, type in types.items() for v in convert(context, branch.ends[cell], type)))
+    then, orelse = (branch.operations for branch in branches)
+    results = finish(context, types, journal, then, orelse)
+    context.builder.location = location
+    context.builder.emit(ir.If(condition, tuple(then), yields[0], tuple(orelse), yields[1], results, location=location))
+
+
+def _close(context: Context, branch: _Branch, cell: Cell, before: Any) -> Any:
     """What a variable holds at the end of a branch, loaded there if it is still in memory."""
-    operations, _, ends, loads = branch
-    outer, context.loads = context.loads, loads
-    with context.builder.reopened(operations):
-        value = materialise(context, cell, ends.get(cell, before))
+    outer, context.loads = context.loads, branch.loads
+    with context.builder.reopened(branch.operations):
+        value = materialise(context, cell, branch.ends.get(cell, before))
     context.loads = outer
     return value

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ninetoothed.dtypes import DType
@@ -10,6 +12,7 @@ from ninetoothed.frontend import functions
 from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.calls import call_node
 from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.control import choose
 from ninetoothed.frontend.indexing import index
 from ninetoothed.frontend.operators import (
     BINARY,
@@ -85,8 +88,15 @@ def _logical(context, frame, node):
                 return result
             result = operand(context, evaluate(context, frame, next_node))
         else:
-            result = logical(context, name, result, evaluate(context, frame, next_node))
+            result = _continued(context, name, result, partial(evaluate, context, frame, next_node))
     return result
+
+
+def _continued(context: Context, name: str, lhs: Any, evaluate_rhs: Callable[[], Any]) -> Any:
+    """`and`/`or` of a left side that is known at run time: it decides whether the right side counts."""
+    if name == "and":
+        return choose(context, lhs, (evaluate_rhs, lambda: lhs), lambda rhs, _: logical(context, name, lhs, rhs))
+    return choose(context, lhs, (lambda: lhs, evaluate_rhs), lambda _, rhs: logical(context, name, lhs, rhs))
 
 
 def _compare(context, frame, node):
@@ -125,8 +135,8 @@ def _conditional(context, frame, node):
     condition = operand(context, evaluate(context, frame, node.test))
     if not is_dynamic(condition):
         return evaluate(context, frame, node.body if condition else node.orelse)
-    chosen = evaluate(context, frame, node.body), evaluate(context, frame, node.orelse)
-    return _chosen(context, truth(context, condition), *chosen)
+    sides = (partial(evaluate, context, frame, side) for side in (node.body, node.orelse))
+    return choose(context, condition, sides, lambda *values: _chosen(context, truth(context, condition), *values))
 
 
 def _chosen(context: Context, condition: Value, then: Any, otherwise: Any) -> Any:

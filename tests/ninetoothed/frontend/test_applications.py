@@ -485,6 +485,35 @@ def test_a_conditional_expression_on_a_runtime_scalar():
     torch.testing.assert_close(output.view(4, 32), expected)
 
 
+@pytest.mark.parametrize("s", (3, 0))
+def test_only_the_side_that_is_taken_has_effects(s):
+    def stored(target, value):
+        target = value
+        return value
+
+    def counted(count):
+        count = count + 1
+        return count
+
+    def application(s, x, y, z):
+        count = 0
+        number = counted(count) if s > 0 else 7
+        flag = s > 0 and counted(count) > 0
+        if s > 0 or counted(count) > 5:
+            number = number + 10
+        y = count * 100 + number + flag
+        other = stored(z, x) if s > 0 else x * 2
+        y += other
+
+    kernel = ninetoothed.make(
+        lambda s, *tensors: (s, *elementwise(*tensors)), application, tuple(map(Tensor, (0, 1, 1, 1)))
+    )
+    x, y, z = randn(100), nans(100), torch.full((100,), 77.0, device=DEVICE)
+    kernel(s, x, y, z, BLOCK_SIZE=64)
+    torch.testing.assert_close(y, x + 212 if s > 0 else x * 2 + 107)
+    torch.testing.assert_close(z, x if s > 0 else torch.full_like(x, 77))
+
+
 def test_a_runtime_if_assigns_parameters_in_one_branch():
     def application(x, y):
         y = x

@@ -253,6 +253,19 @@ def chooses_text(x, y):
     y = "a" if ntl.sum(x) > 0 else "b"
 
 
+def stored(target, value):
+    target = value
+    return value
+
+
+def stores_where_a_tile_is_positive(x, y):
+    stored(y, x) if x > 0 else x
+
+
+def stores_and_chooses_truth_values(x, y):
+    z = x > 0 and stored(y, x)
+
+
 def decorates(x, y):
     @decorates
     def inner(v):
@@ -323,6 +336,12 @@ def reduces_without_an_identity(x, y):
         (prints_to_a_file, "`print` in an application: .*'file'", "print"),
         (rounds_to_digits, "rounds to whole numbers", "round(x, 2)"),
         (chooses_text, "'a' cannot be chosen at run time", '"a" if'),
+        (stores_where_a_tile_is_positive, "one side of this choice stores.*the condition is a tile", "stored(y, x) if"),
+        (
+            stores_and_chooses_truth_values,
+            "one side of this choice stores.*the condition is a tile",
+            "and stored(y, x)",
+        ),
         (decorates, "has no decorators", "def inner"),
         (divides_by_zero, "integers are divided by zero", "// 0"),
         (multiplies_beyond_the_type, "1000 is out of range for int8", "1000"),
