@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ninetoothed.dtypes import DType
+from ninetoothed.dtypes import DType, int1
 from ninetoothed.frontend import functions
 from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.calls import call_node
@@ -95,8 +95,20 @@ def _logical(context, frame, node):
 def _continued(context: Context, name: str, lhs: Any, evaluate_rhs: Callable[[], Any]) -> Any:
     """`and`/`or` of a left side that is known at run time: it decides whether the right side counts."""
     if name == "and":
-        return choose(context, lhs, (evaluate_rhs, lambda: lhs), lambda rhs, _: logical(context, name, lhs, rhs))
-    return choose(context, lhs, (lambda: lhs, evaluate_rhs), lambda _, rhs: logical(context, name, lhs, rhs))
+        return choose(context, lhs, (evaluate_rhs, lambda: lhs), lambda rhs, _: _both(context, name, lhs, rhs))
+    return choose(context, lhs, (lambda: lhs, evaluate_rhs), lambda _, rhs: _both(context, name, lhs, rhs))
+
+
+def _both(context: Context, name: str, lhs: Any, rhs: Any) -> Any:
+    """`lhs and rhs` or `lhs or rhs`: one of the two where both are numbers, as in Python; else truth values."""
+    is_tile = any(isinstance(side, Value) and not side.type.is_scalar for side in (lhs, rhs))
+    if is_tile or all(map(_is_truth, (lhs, rhs))):
+        return logical(context, name, lhs, rhs)
+    return _chosen(context, truth(context, lhs), *((rhs, lhs) if name == "and" else (lhs, rhs)))
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool) or (isinstance(value, Value) and value.type.dtype == int1)
 
 
 def _compare(context, frame, node):

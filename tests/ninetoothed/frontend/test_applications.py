@@ -514,6 +514,20 @@ def test_only_the_side_that_is_taken_has_effects(s):
     torch.testing.assert_close(z, x if s > 0 else torch.full_like(x, 77))
 
 
+@pytest.mark.parametrize("s", (3, 0, -2.5))
+def test_boolean_operators_on_numbers_give_one_of_them(s):
+    def application(s, x, y):
+        either, both = s or 5, s and s - 1
+        y = x + either * 100 + both * 10 + (x.source.shape[0] and s and s > 0)
+
+    kernel = ninetoothed.make(
+        lambda s, *tensors: (s, *elementwise(*tensors)), application, tuple(map(Tensor, (0, 1, 1)))
+    )
+    x, y = randn(100), nans(100)
+    kernel(s, x, y, BLOCK_SIZE=64)
+    torch.testing.assert_close(y, x + (s or 5) * 100 + (s and s - 1) * 10 + (100 and s and s > 0))
+
+
 def test_a_runtime_if_assigns_parameters_in_one_branch():
     def application(x, y):
         y = x
