@@ -11,6 +11,8 @@ from ninetoothed.frontend.values import BoundMethod, LevelRef, SourceRef, TileRe
 from ninetoothed.ir import Value
 from ninetoothed.language import FUNCTIONS
 
+# What a parameter has wherever it lies, whatever was assigned to it.
+OF_PLACES = frozenset({"source", "offsets", "data_ptr"})
 _MUTATORS = frozenset("append extend insert remove pop clear sort reverse".split())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ninetoothed.dtypes import DType, int1
 from ninetoothed.frontend import functions
-from ninetoothed.frontend.attributes import attribute
+from ninetoothed.frontend.attributes import OF_PLACES, attribute
 from ninetoothed.frontend.calls import call_node
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.control import choose
@@ -249,7 +249,9 @@ def _named(context, frame, node):
 
 
 def _attribute(context, frame, node):
-    owner = evaluate(context, frame, node.value)
+    cell = frame.find(node.value.id) if isinstance(node.value, ast.Name) else None
+    is_placed = cell is not None and cell.tile is not None and node.attr in OF_PLACES
+    owner = cell.tile if is_placed else evaluate(context, frame, node.value)
     context.builder.location = frame.parsed.location(node)
     return outside(context, attribute(context, owner, node.attr))
 

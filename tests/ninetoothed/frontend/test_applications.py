@@ -759,6 +759,25 @@ def test_offsets_and_shapes():
     assert torch.equal(y.cpu(), expected)
 
 
+def test_a_parameter_has_its_place_after_it_is_assigned():
+    def add_places(target):
+        target += target.offsets(0) + target.source.shape[0]
+
+    def application(x, y, z):
+        y = x
+        add_places(y)
+        y = y * 1.0
+        y.source[y.source.shape[0] - 1] = 5.0
+        z = ntl.load(y.data_ptr() + y.offsets(), mask=y.offsets(0) < y.source.shape[0])
+
+    x, y, z = randn(100), nans(100), nans(100)
+    make(application, 1, 1, 1)(x, y, z, BLOCK_SIZE=128)
+    expected = x + torch.arange(100, device=DEVICE) + 100
+    expected[99] = 5
+    torch.testing.assert_close(y, expected)
+    torch.testing.assert_close(z, expected)
+
+
 def test_extrema_of_indices():
     def application(x, y):
         first, last = ntl.min(x.offsets(0)), ntl.max(x.offsets(0))
