@@ -223,7 +223,7 @@ def _parameter_names(application: Callable, count: int) -> tuple[str, ...]:
 def _renamed(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> tuple[Arrangement, ...]:
     """Sources named after the application's parameters, whatever number they were created under."""
     values: dict[str, Symbol] = {}
-    for arrangement, name in zip(arrangements, names, strict=True):
+    for arrangement, name in zip(arrangements, _stems(arrangements, names), strict=True):
         source = arrangement.source
         for kind, sizes in (("size", source.sizes), ("stride", source.strides)):
             for d, symbol in enumerate(sizes):
@@ -242,6 +242,17 @@ def _renamed(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> t
         arrangement = arrangement.map_sizes(rename)
         renamed.append(replace(arrangement, source=replace(arrangement.source, name=name)))
     return tuple(renamed)
+
+
+def _stems(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> list[str]:
+    """What names of sizes and strides begin with: the parameter's own, unless a parameter has a name that results."""
+    stems: list[str] = []
+    for arrangement, name in zip(arrangements, names, strict=True):
+        dims, stem, others = range(arrangement.source.ndim), name, {*names, *stems} - {name}
+        while stem in others or any(f"{stem}_{kind}_{d}" in names for kind in ("size", "stride") for d in dims):
+            stem += "_"
+        stems.append(stem)
+    return stems
 
 
 def _copy_options(symbol: Symbol, name: str) -> Symbol:

@@ -1,5 +1,6 @@
 """The emitted text: golden, deterministic, and as a person would write it. `EXPECTTEST_ACCEPT=1` rewrites the texts."""
 
+import re
 import subprocess
 import sys
 
@@ -459,6 +460,15 @@ def test_users_names_survive():
     source = text(normalise, torch.empty(8, 64), torch.empty(8, 64), arrangement=squeezed_rows)
     for name in ("mean", "centred", "variance"):
         assert f"    {name} = " in source
+
+
+def test_parameters_named_as_sizes_are():
+    def add(x, x_size_0, y):
+        y = x + x_size_0
+
+    source = text(add, vector(), 3, vector(), BLOCK_SIZE=128)
+    size = re.search(r"def add\(x_ptr, x_size_0, y_ptr, (\w+)\):", source).group(1)
+    assert f"x_index < {size}" in source and "x + tl.cast(x_size_0, tl.float32)" in source
 
 
 def test_a_breakpoint_is_for_the_cpu():
