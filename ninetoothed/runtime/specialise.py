@@ -27,6 +27,7 @@ from ninetoothed.dtypes import DType
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import as_expr, var
 from ninetoothed.runtime.arguments import Call, is_read_by_host, kind_of, problem
+from ninetoothed.runtime.conditions import Condition, conditions_of
 from ninetoothed.runtime.structure import evaluate
 from ninetoothed.runtime.vectors import Line, half_divisible, lines
 from ninetoothed.specialisation import Argument, Specialisation
@@ -85,17 +86,10 @@ class Plan:
         return tuple(lines(parameter.arrangement) for parameter, kind in pairs if kind == "tensor")
 
     @cached_property
-    def squeezed(self) -> tuple[tuple[KernelParameter, Size], ...]:
-        """Sizes of dimensions that an arrangement takes away, where they are not known to be 1."""
-        return tuple(
-            (parameter, step.shape[dim])
-            for parameter, kind in zip(self.definition.parameters, self.kinds, strict=True)
-            if kind == "tensor"
-            for step in parameter.arrangement.steps
-            if step.operation == "squeeze"
-            for dim in step.arguments[0]
-            if not isinstance(step.shape[dim], int)
-        )
+    def conditions(self) -> tuple[Condition, ...]:
+        """What the arrangements of touched parameters ask of their sizes."""
+        used = (parameter for parameter in self.definition.parameters if kind_of(parameter) == "tensor")
+        return tuple(condition for parameter in used for condition in conditions_of(parameter))
 
     @cached_property
     def twins(self) -> tuple[tuple[str, str], ...]:
@@ -270,15 +264,6 @@ def _is_wide(tensor: torch.Tensor) -> bool:
 def next_power_of_two(n: int) -> int:
     """The least power of two that is at least `n`; 0 for 0."""
     return 1 << (n - 1).bit_length() if n > 0 else 0
-
-
-def check_squeezed(plan: Plan, values: Mapping[str, int]) -> None:
-    """Raises `ArgumentError` where a dimension that an arrangement squeezes has more than one element."""
-    for parameter, size in plan.squeezed:
-        number = evaluate(as_expr(size), values)
-        if number > 1:
-            what = f"is squeezed along a dimension of size {size}, which is {number} in this call"
-            raise problem(plan.definition, parameter, what, "a dimension that is squeezed has one element")
 
 
 def outermost_shapes(plan: Plan, values: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

@@ -72,12 +72,20 @@ def structure(definition: KernelDefinition) -> Structure:
         for level, shape in enumerate(parameter.arrangement.levels[:-1]):
             for size in map(as_expr, shape):
                 for name in sorted(_divisors(size) & blocks):
-                    extents.setdefault(name, size.subs(dict.fromkeys(blocks, 1)))
+                    extents.setdefault(name, _elements(size, blocks))
                     if level:
                         loops.setdefault(name, size)
     tiles = tuple(Tile(i, tuple(map(as_expr, p.innermost))) for i, p in used)
     grid = tuple(map(as_expr, used[0][1].outermost)) if used else ()
     return Structure(tiles, grid, extents, loops, _kind(tiles, loops, blocks))
+
+
+def _elements(size: Expr, blocks: frozenset[str]) -> Expr:
+    """How many tiles there are if each has one element; the number of tiles where a part of a block would be 0."""
+    try:
+        return size.subs(dict.fromkeys(blocks, 1))
+    except ZeroDivisionError:
+        return size
 
 
 def _divisors(size: Expr) -> frozenset[str]:

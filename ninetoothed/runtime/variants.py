@@ -11,7 +11,7 @@ import torch
 from ninetoothed import dtypes, frontend, ir
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.dtypes import PointerType
-from ninetoothed.runtime import config, specialise
+from ninetoothed.runtime import conditions, config, specialise
 from ninetoothed.runtime.arguments import Call
 from ninetoothed.runtime.specialise import Plan
 from ninetoothed.specialisation import Specialisation
@@ -80,7 +80,7 @@ class Cache:
         family, chosen = self._configure(specialisation, values, gpu)
         configuration = configuration or chosen
         values = {**values, **configuration.blocks}
-        specialise.check_squeezed(self._plan, values)
+        conditions.check(self._plan.definition, self._plan.conditions, values)
         shapes = specialise.outermost_shapes(self._plan, values)
         grid = specialise.grid_of(self._plan, shapes)
         specialisation = specialise.with_blocks(specialisation, configuration.blocks, shapes, grid)

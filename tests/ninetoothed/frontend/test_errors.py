@@ -5,7 +5,7 @@ import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import ApplicationError, ArrangementError, Tensor, UnsupportedError
+from ninetoothed import ApplicationError, ArrangementError, Symbol, Tensor, UnsupportedError
 from ninetoothed.errors import ExecutionError
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -496,6 +496,39 @@ def test_squeezing_more_than_one_element():
     assert bool((y == 1).all())
     with pytest.raises(ninetoothed.ArgumentError, match="`x` is squeezed along a dimension .* which is 2"):
         kernel(torch.ones(16, device=DEVICE), torch.zeros(16, device=DEVICE))
+
+
+def copies(x, y):
+    y = x
+
+
+def test_expanding_more_than_one_element():
+    kernel = ninetoothed.make(
+        lambda x, y: (x.expand((y.shape[0],)).tile((4,)), y.tile((4,))), copies, (Tensor(1), Tensor(1))
+    )
+    x, y = torch.arange(5.0, device=DEVICE), torch.full((4,), 7.0, device=DEVICE)
+    for count, expected in ((1, [0, 0, 0, 0]), (4, [0, 1, 2, 3])):
+        kernel(x[:count], y)
+        assert y.tolist() == expected
+    for count in (3, 5):
+        with pytest.raises(ninetoothed.ArgumentError, match=f"`x` is expanded to y_size_0, which is 4 .* is {count} "):
+            kernel(x[:count], y)
+
+
+@pytest.mark.parametrize("kind", ("stride", "dilation"))
+@pytest.mark.parametrize("size", (Symbol("S", constexpr=True), Symbol("S", constexpr=True) // 2 * 2))
+def test_strides_and_dilations_are_positive(kind, size):
+    def tiled(tensor):
+        return tensor.tile((4,), (size,)) if kind == "stride" else tensor.tile((4,), None, (size,))
+
+    kernel = ninetoothed.make(lambda x, y: (tiled(x), tiled(y)), copies, (Tensor(1), Tensor(1)))
+    x = torch.arange(4.0, device=DEVICE)
+    for number in (0, -2):
+        with pytest.raises(ninetoothed.ArgumentError, match=f"`x` is cut into tiles with a {kind} of S.* is {number} "):
+            kernel(x, torch.empty_like(x), S=number)
+    y = torch.zeros_like(x)
+    kernel(x, y, S=2)
+    assert y[::2].tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("count", (0, -1, 2.5, True))
