@@ -72,13 +72,21 @@ def _reaches(target: DType, source: DType) -> bool:
     return target.is_floating or (not source.is_floating and target.range[1] >= source.range[1])
 
 
+class Emission(Exception):
+    """An operation, where there were to be none."""
+
+
 class Builder:
-    """Appends operations to the innermost open block. `facts` grows as loops and lanes are entered."""
+    """Appends operations to the innermost open block. `facts` grows as loops and lanes are entered.
+
+    is_closed: whether the first operation ends the trial at hand (see `Emission`).
+    """
 
     def __init__(self, facts: Facts, index_type: DType):
         self.facts = facts
         self.index_type = index_type
         self.location: SourceLocation | None = None
+        self.is_closed = False
         self._blocks: list[list[ir.Operation]] = [[]]
         self._producers: dict[Value, ir.Operation] = {}
         self._names: dict[str, Value] = {}
@@ -88,6 +96,8 @@ class Builder:
     # -- blocks ------------------------------------------------------------------------------------
 
     def emit(self, operation: ir.Operation) -> None:
+        if self.is_closed:
+            raise Emission
         self._blocks[-1].append(operation)
         for result in ir.results(operation):
             self._producers[result] = operation

@@ -6,6 +6,8 @@ import ast
 import functools
 import inspect
 import types
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ninetoothed import ir
@@ -13,10 +15,22 @@ from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import builtins, functions, memory
+from ninetoothed.frontend.builder import Emission
+from ninetoothed.frontend.carried import computed
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.operators import integer, is_dynamic, operand
 from ninetoothed.frontend.parse import parse, unwrap
-from ninetoothed.frontend.values import BoundMethod, Cell, Frame, LocalFunction, SourceRef, TileRef, name_of, shown
+from ninetoothed.frontend.values import (
+    UNDEFINED,
+    BoundMethod,
+    Cell,
+    Frame,
+    LocalFunction,
+    SourceRef,
+    TileRef,
+    name_of,
+    shown,
+)
 from ninetoothed.frontend.variables import iterate, outside, read
 from ninetoothed.ir import Value
 from ninetoothed.language import FUNCTIONS, LIBDEVICE, Function
@@ -242,20 +256,44 @@ def _inline(context: Context, function: types.FunctionType, args: tuple, kwargs:
         parsed = parse(function)
     except ApplicationError as error:
         raise context.error(error.msg) from None
+    frame = partial(Frame, parsed)
     defaults = function.__defaults__ or ()
-    frame = Frame(parsed, depth=len(context.journals))
     return _run(context, frame, parsed.tree, parsed.name, args, kwargs, defaults, function.__kwdefaults__ or {})
 
 
 def _inline_local(context: Context, function: LocalFunction, args: tuple, kwargs: dict) -> Any:
-    frame = Frame(function.parsed, parent=function.frame, depth=len(context.journals))
+    frame = partial(Frame, function.parsed, parent=function.frame)
     return _run(
         context, frame, function.tree, function.name, args, kwargs, function.defaults, function.keyword_defaults
     )
 
 
-def _run(context: Context, frame: Frame, tree, name: str, args, kwargs, defaults, keyword_defaults) -> Any:
+def _run(context: Context, frame: Callable[..., Frame], tree, name: str, args, kwargs, *defaults) -> Any:
+    """Inline a function. One that loops over known numbers, and does nothing else, gives known numbers."""
+    trace = partial(_trace, context, frame, tree, name, args, kwargs, *defaults)
+    if not context.builder.is_closed and all(map(_is_known, (*args, *kwargs.values()))) and _loops(tree):
+        try:
+            return computed(context, trace)
+        except Emission:
+            pass
+    return trace()
+
+
+def _is_known(argument: Any) -> bool:
+    if isinstance(argument, Cell):
+        return argument.tile is None and argument.value is not UNDEFINED and _is_known(argument.value)
+    return not _is_of_the_kernel(argument)
+
+
+def _loops(tree: ast.AST) -> bool:
+    return any(isinstance(node, ast.For | ast.While) for node in ast.walk(tree))
+
+
+def _trace(
+    context: Context, make_frame: Callable[..., Frame], tree, name: str, args, kwargs, defaults, keyword_defaults
+) -> Any:
     """Bind parameters as Python does, and trace the body in a frame of its own: names never clash."""
+    frame = make_frame(depth=len(context.journals))
     context.depth += 1
     if context.depth > MAX_DEPTH:
         raise context.error(f"{name!r} calls itself; helper functions are inlined and cannot recurse")

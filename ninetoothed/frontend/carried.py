@@ -6,6 +6,7 @@ until their types stop widening. What was traced before the last round is thrown
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,6 +45,23 @@ def region(context: Context):
         for cell, value in journal.items():
             cell.value = value
         context.loads, context.builder.location = loads, location
+
+
+def computed(context: Context, trace: Callable[[], Any]) -> Any:
+    """What a function gives that only computes with known numbers; its loops run as in Python.
+
+    Raises `Emission` at its first operation for the kernel, and then all is as before.
+    """
+    depth, context.builder.is_closed = context.depth, True
+    try:
+        with region(context) as (_, journal):
+            result = trace()
+            ends = {cell: cell.value for cell in journal}
+    finally:
+        context.depth, context.builder.is_closed = depth, False
+    for cell, value in ends.items():
+        write(context, cell, value)
+    return result
 
 
 def _stores(operations) -> bool:

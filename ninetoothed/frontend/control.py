@@ -12,6 +12,7 @@ from typing import Any
 from ninetoothed import ir
 from ninetoothed.expr import Expr, as_expr, const, divisor, is_nonnegative, var
 from ninetoothed.frontend import memory
+from ninetoothed.frontend.builder import Emission
 from ninetoothed.frontend.calls import bind, language_function
 from ninetoothed.frontend.carried import convert, finish, join, loop, materialise, region, same, type_of, write
 from ninetoothed.frontend.cleanup import has_effect
@@ -128,16 +129,22 @@ def _range(context: Context, frame: Frame, node: ast.expr):
         if not all(isinstance(bound, int) for bound in bounds):
             raise context.error("the bounds of `ntl.static_range` must be known when compiling; use `range`")
         return range(*bounds)
+    if context.builder.is_closed and all(isinstance(bound, int) for bound in bounds):
+        counted = range(*bounds)
+        if len(counted) <= MAX_UNROLLED:
+            return counted
     given = {n: v for n, v in zip(FUNCTIONS["range"].parameters[3:], hints, strict=True) if v}
     return (*(as_expr(bound) for bound in bounds), tuple(given.items()))
 
 
-def while_(context: Context, frame: Frame, node: ast.While) -> None:
+def while_(context: Context, frame: Frame, node: ast.While) -> Any:
     if node.orelse:
         raise context.error("a loop in an application has no `else`")
+    if context.builder.is_closed:
+        return _while_known(context, frame, node)
     location = context.builder.location
     if operand(context, _peek(context, frame, node.test)) is False:
-        return
+        return None
 
     def body():
         with context.builder.block() as before:
@@ -155,6 +162,21 @@ def while_(context: Context, frame: Frame, node: ast.While) -> None:
             location=location,
         )
     )  # fmt: skip
+    return None
+
+
+def _while_known(context: Context, frame: Frame, node: ast.While) -> Any:
+    """A loop as Python runs it, where nothing but known numbers is computed."""
+    for _ in range(MAX_UNROLLED):
+        condition = operand(context, context.evaluate(frame, node.test))
+        if is_dynamic(condition):
+            break
+        if not condition:
+            return None
+        outcome = context.run(frame, node.body)
+        if outcome is not None:
+            return outcome
+    raise Emission
 
 
 def _peek(context: Context, frame: Frame, node: ast.expr) -> Any:

@@ -393,6 +393,54 @@ def test_static_range_and_comprehensions():
     torch.testing.assert_close(run(application, x), x + x**2 + x**3 + 2 * x)
 
 
+def next_power_of_two(n):
+    power = 1
+    while power < n:
+        power *= 2
+    return power
+
+
+def bits(n):
+    count = 0
+    while True:
+        if n == 0:
+            return count
+        n //= 2
+        count += 1
+
+
+def factorial(n):
+    product = 1
+    for i in range(1, n + 1):
+        product *= i
+    return product
+
+
+def halve_to_an_odd(n):
+    while n % 2 == 0:
+        n //= 2
+
+
+def counted_ones(n):
+    ones = ntl.zeros((n,), dtype=ntl.float32)
+    for _ in range(n):
+        ones += 1
+    return ones
+
+
+def test_helpers_compute_with_known_numbers_as_python_does():
+    """Sizes of tiles among them; one that computes with tiles, too, has loops of the kernel's."""
+
+    def application(x, y):
+        odd = 24
+        halve_to_an_odd(odd)
+        length = next_power_of_two(5) * bits(3) * factorial(3) // odd  # 8 * 2 * 6 // 3
+        y = x + ntl.sum(ntl.zeros((length,), dtype=ntl.float32) + 1) + ntl.sum(counted_ones(8))
+
+    x = randn(100)
+    torch.testing.assert_close(run(application, x), x + 32 + 64)
+
+
 def test_long_programs():
     def application(x, y, z):
         total, position, doubled = x, ntl.arange(0, 8), ntl.arange(0, 8)
