@@ -228,7 +228,7 @@ class Breakpoint(Operation):
 
 @dataclass(frozen=True)
 class Lambda:
-    """A combining function of `reduce` and `associative_scan`: scalars in, scalars out."""
+    """A combining function of `reduce` and `associative_scan`: scalars in, scalars out, and no branches between."""
 
     name: str
     arguments: tuple[Value, ...]

@@ -77,6 +77,7 @@ def _nested(operation: Operation, defined: set[Value], program: Program) -> None
             _alike(operation.then_yields, operation.else_yields, operation.results)
         case Apply() if isinstance(operation.attribute("combine"), ir.Lambda):
             combine = operation.attribute("combine")
+            assert not any(isinstance(inner, If) for inner in ir.walk(combine.body)), "a combining function branches"
             _all_in(combine.yields, _block(combine.body, set(combine.arguments), program))
 
 

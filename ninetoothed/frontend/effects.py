@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.frontend import shapes
+from ninetoothed.frontend.cleanup import has_effect
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.functions import as_dtype, axis_of, exact, tile
 from ninetoothed.frontend.lanes import edges, extents, mask as mask_of
@@ -124,7 +126,28 @@ def combining(context: Context, function: Any, values: tuple[Value, ...]) -> ir.
         yields = tuple(
             context.builder.value(operand(context, r), v.type.dtype) for r, v in zip(results, values, strict=True)
         )
-    return ir.Lambda(name_of(function), arguments, tuple(body), yields)
+    return ir.Lambda(name_of(function), arguments, _without_branches(context, tuple(body)), yields)
+
+
+def _without_branches(context: Context, block: ir.Block) -> ir.Block:
+    """A combining function's operations; of an `if` those of both branches, and a choice between what they give.
+
+    Elements of a tile are combined side by side, and take different branches.
+    """
+    flat: list[ir.Operation] = []
+    for operation in block:
+        if not isinstance(operation, ir.If):
+            flat.append(ir.with_blocks(operation, partial(_without_branches, context)))
+            continue
+        if has_effect(operation):
+            raise context.error(
+                "a branch of a combining function stores, asserts or prints; it may only compute", operation.location
+            )
+        flat += _without_branches(context, operation.then_body + operation.else_body)
+        for result, *yields in zip(operation.results, operation.then_yields, operation.else_yields, strict=True):
+            choice = (operation.condition, *yields)
+            flat.append(ir.Apply((result,), "where", choice, location=operation.location))
+    return tuple(flat)
 
 
 def print_(context: Context, pieces: tuple, sep: str = " ", end: str = "\n") -> None:

@@ -67,22 +67,11 @@ def run_if(frame: Frame, operation: ir.If, execute: Execute) -> None:
         taken = _truth(condition)
         execute(frame, operation.then_body if taken else operation.else_body)
         _rebind(frame, operation.results, operation.then_yields if taken else operation.else_yields)
-    elif frame.elementwise:
-        _select(frame, condition, operation, execute)
     else:
         parts = _agreeing(frame, condition, frame.call.bound.plan.schedule.free[operation])
         for part in parts:
             run_if(part, operation, execute)
         _join(frame, operation, parts)
-
-
-def _select(frame: Frame, condition: torch.Tensor, operation: ir.If, execute: Execute) -> None:
-    """Both branches of a combining function, which has no side effects, and for each element the one that counts."""
-    execute(frame, operation.then_body)
-    execute(frame, operation.else_body)
-    for result, *yields in zip(operation.results, operation.then_yields, operation.else_yields):
-        then, otherwise = (frame.make_tensor(frame.values[value], result.type) for value in yields)
-        frame.values[result] = torch.where(condition, then, otherwise)
 
 
 def _scalar(frame: Frame, expr, bindings: ir.Bindings) -> Integers:

@@ -73,7 +73,6 @@ class Frame:
     """A slice of programs in execution: programs `starts[d] .. starts[d] + counts[d] - 1` of each grid dimension.
 
     values: what the operations have given so far. counters: the loops' variables, which all programs share.
-    elementwise: whether this runs a combining function, on scalars that are the elements of whole tiles.
     """
 
     call: Call
@@ -81,7 +80,6 @@ class Frame:
     counts: tuple[int, ...]
     counters: dict[str, int] = field(default_factory=dict)
     values: dict[ir.Value, Held] = field(default_factory=dict)
-    elementwise: bool = False
 
     @property
     def rank(self) -> int:

@@ -114,7 +114,7 @@ def _combiner(frame: Frame, function: ir.Lambda) -> Combine:
     from ninetoothed.backends.torch.evaluator import execute
 
     def combine(left: Tensors, right: Tensors) -> Tensors:
-        inner = Frame(frame.call, frame.starts, frame.counts, dict(frame.counters), dict(frame.values), True)
+        inner = Frame(frame.call, frame.starts, frame.counts, dict(frame.counters), dict(frame.values))
         inner.values.update(zip(function.arguments, (*left, *right), strict=True))
         execute(inner, function.body)
         results = [inner.make_tensor(inner.values[value], value.type) for value in function.yields]

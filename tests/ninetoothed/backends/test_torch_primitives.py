@@ -310,19 +310,6 @@ def test_scans_and_reductions_with_a_function(reverse):
         close(last[1], steps[-1][1][:, None], 1e-5)
 
 
-def test_a_combining_function_may_branch():
-    """`b if b > a else a`, the maximum."""
-    a, b, result, greater = value(dtypes.float32), value(dtypes.float32), value(dtypes.float32), value(dtypes.int1)
-    compare = ir.Apply((greater,), "gt", (b, a))
-    branch = ir.If(greater, (), (b,), (), (a,), (result,))
-    combine = ir.Lambda("larger", (a, b), (compare, branch), (result,))
-    x = torch.randn(3, 16)
-    found = apply("reduce", [x], [(dtypes.float32, ())], axis=0, combine=combine)
-    assert torch.equal(found, x.amax(1))
-    found = apply("associative_scan", [x], [(dtypes.float32, (16,))], axis=0, combine=combine)
-    assert torch.equal(found, x.cummax(1).values)
-
-
 def test_sort_and_histogram():
     x = torch.randn(3, 4, 16)
     for descending in (False, True):

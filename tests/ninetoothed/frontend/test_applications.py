@@ -791,6 +791,34 @@ def test_reduce_and_scan_with_combining_functions():
     torch.testing.assert_close(run(application, x, block=32), x.cummax(0).values + x.max() + x.cumsum(0))
 
 
+def test_combining_functions_choose_with_if():
+    def greater(a, b):
+        r = b
+        if a > b:
+            r = a
+        return r
+
+    def last_positive(value, position, next_value, next_position):
+        if next_value > 0:
+            if next_position >= position:
+                value, position = next_value, next_position
+        elif value <= 0:
+            value, position = -1.0, -1
+        return value, position
+
+    def application(x, y, z):
+        y = ntl.reduce(x, 0, greater) + ntl.associative_scan(x, 0, greater)
+        value, position = ntl.reduce((x, ntl.arange(0, 32)), 0, last_positive)
+        z = value * 100 + position
+
+    x, y, z = randn(32), nans(32), nans(32)
+    x[31], x[20] = -1, 1
+    make(application, 1, 1, 1)(x, y, z, BLOCK_SIZE=32)
+    torch.testing.assert_close(y, x.max() + x.cummax(0).values)
+    last = x.gt(0).nonzero().max()
+    torch.testing.assert_close(z, (x[last] * 100 + last).expand(32))
+
+
 # -- source, offsets, gathers ----------------------------------------------------------------------------------------
 
 

@@ -286,6 +286,15 @@ def reduces_without_an_identity(x, y):
     y = ntl.reduce(ntl.arange(0, 5), 0, lambda a, b: a + b)
 
 
+def prints_when_combining(x, y):
+    def combine(a, b):
+        if a > b:
+            print(a)
+        return a
+
+    y = ntl.reduce(x, 0, combine)
+
+
 @pytest.mark.parametrize(
     "application, message, line",
     (
@@ -345,6 +354,7 @@ def reduces_without_an_identity(x, y):
         (decorates, "has no decorators", "def inner"),
         (divides_by_zero, "integers are divided by zero", "// 0"),
         (multiplies_beyond_the_type, "1000 is out of range for int8", "1000"),
+        (prints_when_combining, "a branch of a combining function stores, asserts or prints", "if a > b"),
         (reduces_without_an_identity, "`reduce` needs extents that are powers of two", "ntl.reduce"),
     ),
 )
