@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ninetoothed.arrangement import Arrangement, Shape, Step
 from ninetoothed.errors import ArrangementError, user_line
 from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, minimum
-from ninetoothed.symbol import Symbol, as_size, largest, smallest
+from ninetoothed.symbol import Symbol, as_size, largest, leaves_of, smallest
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,12 @@ def _tile_dimension(dim, size, tile_size, stride, dilation, floor_mode, fail):
     return outer if adjacent or _never_negative(outer) else largest(outer, 0), tile_size, stride
 
 
-def _never_negative(size: Symbol) -> bool:
+def _never_negative(size: Symbol, sizes: frozenset[str] | None = None) -> bool:
+    """Whether it is never below 0 where no name in it is; with `sizes`, where those and block sizes are not."""
     facts = Facts()
-    for name in size.leaves:
-        facts = facts.bind(name, 0)
+    for name, leaf in size.leaves.items():
+        if sizes is None or leaf.meta or name in sizes:
+            facts = facts.bind(name, 0)
     return is_nonnegative(size.expr, facts)
 
 
@@ -234,6 +236,7 @@ def index(arrangement: Arrangement, level: int, key) -> Arrangement:
     fail = _failure("indexing", arrangement, level)
     before = arrangement.levels[level]
     items = _full_key(key, len(before), fail)
+    sizes = frozenset(name for size in arrangement.source.sizes for name in leaves_of(size))
     starts, strides, kept, after, new = [], [], [], [], []
     for item in items:
         if item is None:
@@ -241,11 +244,11 @@ def index(arrangement: Arrangement, level: int, key) -> Arrangement:
             continue
         dim = len(starts)
         if isinstance(item, slice):
-            start, length, stride = _slice(item, before[dim], dim, fail)
+            start, length, stride = _slice(item, before[dim], dim, sizes, fail)
             kept.append(dim)
             after.append(length)
         else:
-            start, stride = _position(item, before[dim], dim, fail), 0
+            start, stride = _position(item, before[dim], dim, sizes, fail), 0
         starts.append(start)
         strides.append(stride)
     step = Step("index", level, before, (tuple(starts), tuple(strides), tuple(kept)))
@@ -265,18 +268,18 @@ def _full_key(key, ndim, fail):
     return [*items[:at], *[slice(None)] * (ndim - given), *items[at + 1 :]]
 
 
-def _position(item, size: int | Symbol, dim, fail):
+def _position(item, size: int | Symbol, dim, sizes, fail):
     try:
         at = as_size(item)
     except (TypeError, ArrangementError):
         raise fail(f"dimension {dim} is indexed by {item!r}", "use ints, symbols, slices, None and ...") from None
     if isinstance(at, int) and isinstance(size, int) and not -size <= at < size:
         raise fail(f"index {at} is out of range for dimension {dim} of size {size}", f"use {-size} to {size - 1}")
-    return size - -at if _below(at, 0) else at
+    return _wrapped(at, size, sizes)
 
 
-def _slice(item: slice, size, dim, fail):
-    """`(start, length, stride)`, symbolic where the size or a bound is; a symbolic bound is taken to be >= 0."""
+def _slice(item: slice, size, dim, sizes, fail):
+    """`(start, length, stride)`, symbolic where the size or a bound is; what lies outside is cut off, as in NumPy."""
     try:
         start, stop = (None if bound is None else as_size(bound) for bound in (item.start, item.stop))
         step = 1 if item.step is None else as_size(item.step)
@@ -287,23 +290,35 @@ def _slice(item: slice, size, dim, fail):
     if all(bound is None or isinstance(bound, int) for bound in (start, stop, size)) and isinstance(size, int):
         chosen = range(*slice(start, stop, step).indices(size))
         return chosen.start, len(chosen), step
+    low, high = (0, size) if step > 0 else (-1, size - 1)
 
     def clamp(bound, default):
         if bound is None:
             return default
+        wrapped = _wrapped(bound, size, sizes)
         if _below(bound, 0):
-            return largest(size - -bound, 0 if step > 0 else -1)
-        return bound if bound == 0 else smallest(bound, size if step > 0 else size - 1)
+            return largest(wrapped, low)
+        inside = wrapped if wrapped is bound else largest(wrapped, low)
+        return inside if inside == low else smallest(inside, high)
 
     if step > 0:
-        start, stop = clamp(start, 0), clamp(stop, size)
+        start, stop = clamp(start, low), clamp(stop, high)
         length = stop - start if step == 1 else (stop - start + (step - 1)) // step
     else:
-        start, stop = clamp(start, size - 1), clamp(stop, -1)
+        start, stop = clamp(start, high), clamp(stop, low)
         length = (start - stop + (-step - 1)) // -step
     if isinstance(length, int):
         return start, max(length, 0), step
-    return start, length if _never_negative(length) else largest(length, 0), step
+    return start, length if _never_negative(length, sizes) else largest(length, 0), step
+
+
+def _wrapped(index: int | Symbol, size: int | Symbol, sizes: frozenset[str]):
+    """An index that counts from the end where it is negative; `index + size * (index < 0)` where that is not known."""
+    if isinstance(index, int):
+        return size - -index if index < 0 else index
+    if _never_negative(index, sizes):
+        return index
+    return index + size * smallest(largest(-index, 0), 1)
 
 
 def _failure(operation, arrangement, level):

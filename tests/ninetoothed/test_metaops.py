@@ -1,3 +1,6 @@
+import itertools
+
+import numpy
 import pytest
 
 from ninetoothed.errors import ArrangementError
@@ -129,3 +132,33 @@ def test_symbols_may_be_indices_and_bounds():
     assert y.eval({x: {"shape": (3, 4)}, "n": 2}).tolist() == [8, 9]
     assert y.eval({x: {"shape": (3, 4)}, "n": 3}).tolist() == [-1, -1, -1]
     assert x[-1, -2:].eval({x: {"shape": (3, 1)}}).tolist() == [2]
+
+
+S, T = Symbol("S", constexpr=True), Symbol("T", constexpr=True)
+
+
+@pytest.mark.parametrize("step", (1, 2, -1, -3))
+@pytest.mark.parametrize(
+    "bounds", ((S, None), (None, S), (-S, None), (None, -S), (S, T), (-S, T - 1), (1, S), (0, None), (None, 0), (-2, S))
+)
+def test_symbolic_bounds_of_slices_are_cut_off_as_in_numpy(bounds, step):
+    def number(bound, values):
+        return bound.subs(values) if isinstance(bound, Symbol) else bound
+
+    x = Tensor(1, name="x")
+    for size, s, t in itertools.product((0, 1, 4), (-6, -1, 0, 2, 5), (-3, 0, 3)):
+        values = {"S": s, "T": t}
+        expected = numpy.arange(size)[slice(*(number(bound, values) for bound in bounds), step)]
+        for source in (x, Tensor(shape=(size,), name="x")):
+            found = source[slice(*bounds, step)].eval({x: {"shape": (size,)}, **values})
+            assert found.tolist() == expected.tolist(), (size, values)
+
+
+def test_a_symbolic_index_counts_from_the_end_where_it_is_negative():
+    x = Tensor(1, name="x")
+    assert [x[S].eval({x: {"shape": (3,)}, "S": s}).tolist() for s in (0, 2, 3, -1, -3, -4)] == [0, 2, -1, 2, 0, -1]
+
+
+def test_bounds_that_are_sizes_are_not_negative():
+    x, block = Tensor(2, name="x"), Symbol("block", meta=True)
+    assert str(x[x.shape[1] :, : block + 1].shape) == "(x_size_0 - min(x_size_1, x_size_0), min(block + 1, x_size_1))"

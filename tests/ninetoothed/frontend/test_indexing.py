@@ -5,7 +5,7 @@ import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import ApplicationError, Tensor
+from ninetoothed import ApplicationError, Symbol, Tensor
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -361,3 +361,22 @@ def test_lanes_that_round_up_are_not_asserted_of():
         y = x
 
     assert run(application, n=4) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("size", (2, 0, -1, -7, 9))
+@pytest.mark.parametrize("bounds", (lambda s: slice(-s, None), lambda s: slice(None, -s), lambda s: slice(s, None)))
+def test_slices_whose_bounds_only_a_call_tells(bounds, size):
+    symbol = Symbol("S", constexpr=True)
+
+    def application(x, y):
+        y = x
+
+    def arrangement(x, y):
+        return x[bounds(symbol)].tile((2,)), y[bounds(symbol)].tile((2,))
+
+    memory = torch.zeros(12, device=DEVICE)
+    x, y = torch.arange(1.0, 5.0, device=DEVICE), memory[4:8]
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x, y, S=size)
+    expected = torch.zeros_like(x)
+    expected[bounds(size)] = x[bounds(size)]
+    assert torch.equal(memory, torch.nn.functional.pad(expected, (4, 4)))
