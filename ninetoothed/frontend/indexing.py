@@ -19,7 +19,7 @@ from ninetoothed.frontend.lanes import place
 from ninetoothed.frontend.operators import scalar
 from ninetoothed.frontend.reductions import select
 from ninetoothed.frontend.shapes import extents_of
-from ninetoothed.frontend.values import SourceRef, TileRef, shown
+from ninetoothed.frontend.values import SourceRef, TileRef, plain, shown
 from ninetoothed.ir import Value
 
 
@@ -36,7 +36,7 @@ def index(context: Context, owner: Any, indices: tuple) -> Any:
     if isinstance(owner, Value):
         return index_value(context, owner, indices)
     try:
-        return owner[indices[0] if len(indices) == 1 else indices]
+        return plain(owner[indices[0] if len(indices) == 1 else indices])
     except (TypeError, LookupError) as error:
         raise context.error(f"{shown(owner)} cannot be indexed so: {error}") from None
 

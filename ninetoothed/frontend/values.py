@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy
+
 from ninetoothed.expr import Expr
 from ninetoothed.ir import Value
 
@@ -47,6 +49,11 @@ class BoundMethod:
 
     owner: Any
     name: str
+
+
+def plain(value: Any) -> Any:
+    """Python's number for one of NumPy's."""
+    return value.item() if isinstance(value, numpy.number | numpy.bool_) else value
 
 
 def name_of(function: Any) -> str:

@@ -8,7 +8,7 @@ from ninetoothed.frontend import memory
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.indexing import index
 from ninetoothed.frontend.operators import is_dynamic
-from ninetoothed.frontend.values import UNDEFINED, Cell, TileRef, shown
+from ninetoothed.frontend.values import UNDEFINED, Cell, TileRef, plain, shown
 from ninetoothed.symbol import Symbol
 
 
@@ -24,13 +24,13 @@ def read(context: Context, cell: Cell) -> Any:
 
 
 def outside(context: Context, value: Any) -> Any:
-    """A Python object from outside the application: symbols stand for the numbers chosen for them."""
+    """A Python object from outside the application: symbols stand for the numbers chosen, NumPy's for Python's."""
     if isinstance(value, Symbol):
         number = context.number(value)
         return number.constant if number.is_constant else number
     if type(value).__name__ == "constexpr" and hasattr(value, "value"):
         return value.value
-    return value
+    return plain(value)
 
 
 def snapshot(context: Context, value: Any) -> Any:

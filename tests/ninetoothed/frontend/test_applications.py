@@ -4,6 +4,7 @@ import enum
 import functools
 import math
 
+import numpy
 import pytest
 import torch
 
@@ -142,6 +143,17 @@ def test_closures_over_numbers_enums_types_and_modules():
 
     x = randn(70)
     torch.testing.assert_close(run(application, x), torch.exp(x) * 7.5 * math.pi)
+
+
+@pytest.mark.parametrize("dtype", (numpy.float16, numpy.float32, numpy.float64, numpy.int64, numpy.uint8, numpy.bool_))
+def test_closures_over_numbers_of_numpy(dtype):
+    factor, factors, table = dtype(1), numpy.ones(3, dtype), {"a": dtype(1)}
+
+    def application(x, y, z=factor):
+        y = (x * factor + factors[1]) * table["a"] + z
+
+    x = randn(70)
+    torch.testing.assert_close(run(application, x), x + 2)
 
 
 def test_keyword_defaults_and_sums_of_sequences():
