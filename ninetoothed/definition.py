@@ -66,3 +66,9 @@ class KernelDefinition:
     @cached_property
     def constexpr_symbols(self) -> dict[str, Symbol]:
         return {name: symbol for name, symbol in self.symbols.items() if not symbol.meta}
+
+    @cached_property
+    def size_symbols(self) -> frozenset[str]:
+        """The constexpr symbols that are sizes of parameters: tensors give their values, and calls may."""
+        sizes = (size for parameter in self.parameters for size in parameter.source.sizes)
+        return frozenset(size.name for size in sizes if isinstance(size, Symbol) and size.constexpr)

@@ -269,9 +269,15 @@ def _copy_options(symbol: Symbol, name: str) -> Symbol:
 def _symbols(name: str, parameters: tuple[KernelParameter, ...]) -> dict[str, Symbol]:
     """The constexpr and meta symbols of an arrangement; any other free name has no one to give it a value."""
     sizes = {str(size) for parameter in parameters for size in (*parameter.source.sizes, *parameter.source.strides)}
+    taken = {parameter.name for parameter in parameters}
     symbols: dict[str, Symbol] = {}
     for parameter in parameters:
         for symbol_name, symbol in parameter.arrangement.symbols.items():
+            if symbol_name in taken:
+                raise ArrangementError(
+                    f"kernel {name!r}: {symbol_name!r} is a parameter of the application and a symbol in the"
+                    f" arrangement of {parameter.name!r}; give one of them another name"
+                )
             if symbol_name in sizes:
                 continue
             if not (symbol.constexpr or symbol.meta):

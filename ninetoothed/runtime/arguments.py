@@ -102,7 +102,7 @@ def _constants(definition: KernelDefinition, given: dict[str, Any]) -> tuple[tup
                 f"kernel `{definition.name}`: `{name}` is chosen by the compiler (meta=True), and the call gives "
                 f"{_show(value)}; make it `Symbol({name!r}, constexpr=True)` to give its value in calls"
             )
-        if name not in expected:
+        if name not in expected and name not in definition.size_symbols:
             offer = f"it takes {', '.join(expected)}" if expected else "it takes no keywords"
             raise ArgumentTypeError(f"kernel `{definition.name}` has no keyword `{name}`; {offer}")
         if isinstance(value, bool) or not hasattr(value, "__index__") or isinstance(value, torch.Tensor):

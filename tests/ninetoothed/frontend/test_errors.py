@@ -460,6 +460,18 @@ def test_symbols_without_a_value():
         ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
 
 
+@pytest.mark.parametrize("option", ({"constexpr": True}, {"meta": True}))
+def test_a_symbol_named_as_a_parameter(option):
+    def application(x, SIZE, y):
+        y = x * SIZE
+
+    def arrangement(x, factor, y):
+        return x.tile((Symbol("SIZE", **option),)), factor, y.tile((Symbol("SIZE", **option),))
+
+    with pytest.raises(ArrangementError, match="'SIZE' is a parameter .* a symbol in .* 'x'; give one .* another name"):
+        ninetoothed.make(arrangement, application, (Tensor(1), Tensor(0, constexpr=True), Tensor(1)))
+
+
 def test_outermost_shapes_known_to_disagree():
     def application(x, y):
         y = x

@@ -72,6 +72,18 @@ class TestCalls:
         scaled(Tensor(0))(x, numpy.float64(0.5), z, BLOCK=4)
         assert torch.equal(z, x * 0.5)
 
+    def test_constexpr_symbols_that_are_sizes_may_be_given(self):
+        size = Symbol("N", constexpr=True)
+        add = ninetoothed.make(tiles, add_application, tuple(Tensor(shape=(size,)) for _ in range(3)))
+        for count in (5, 8):
+            x, y, z = torch.randn(count), torch.randn(count), nans(count)
+            for given in ({}, {"N": count}):
+                add(x, y, z.fill_(0), BLOCK=4, **given)
+                assert torch.equal(z, x + y)
+            with pytest.raises(ArgumentError, match=f"`x` has size {count} in dimension 0, and N is 6"):
+                add(x, y, z, BLOCK=4, N=6)
+        assert str(add.source(x, y, z, BLOCK=4, N=8)) == str(add.source(x, y, z, BLOCK=4))
+
     def test_nothing_is_traced_or_run_for_no_element(self, traces):
         make_add()(*(torch.empty(0) for _ in range(3)), BLOCK=64)
         assert not traces
