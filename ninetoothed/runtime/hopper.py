@@ -30,6 +30,7 @@ _SPLITS = (1, 2, 3, 4, 6, 8)
 # The most parts of what is left over after whole waves.
 _TAIL_SPLITS = (4, 8)
 _MOST_STAGES = 8
+_MANY_STEPS = 16
 # Registers of a thread beside its accumulator.
 _OTHER_REGISTERS = 45
 # Multiplications and additions a cycle, and the part of their time that the widest tiles take.
@@ -108,13 +109,16 @@ class _Plan:
         fitting = [
             plan for stages in pipelines if (plan := replace(self, stages=stages)).shared <= self.gpu.shared_memory
         ]
-        # Of equals those come first that leave most shared memory to the tiles under way, or wait for the fewest loads.
+        # Of equals the shallowest comes first, which starts the soonest; of many steps the deepest, which waits for the
+        # fewest loads, but where tiles are stored beside the next: that takes memory, too.
         for plan in fitting:
             yield from plan.persistent()
-        for plan, split in itertools.product(reversed(fitting), _SPLITS):
+        if self.steps > _MANY_STEPS:
+            fitting.reverse()
+        for plan, split in itertools.product(fitting, _SPLITS):
             if split == 1 or replace(plan, split=split).is_worth_splitting:
                 yield replace(plan, split=split)
-        for plan, split in itertools.product(reversed(fitting), _TAIL_SPLITS):
+        for plan, split in itertools.product(fitting, _TAIL_SPLITS):
             if replace(plan, split=split, has_tail=True).is_worth_splitting:
                 yield replace(plan, split=split, has_tail=True)
 

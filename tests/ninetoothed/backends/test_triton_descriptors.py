@@ -82,7 +82,7 @@ def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_si
     pid_0 = first_row + pid % group_size % group_rows
     pid_1 = pid % group_size // group_rows
     accumulator = tl.zeros((128, 256), tl.float32)
-    for k in range(tl.cdiv(input_size_1, 64)):
+    for k in tl.range(tl.cdiv(input_size_1, 64), disable_licm=True):
         input = input_desc.load([pid_0 * 128, k * 64])
         other = tl.trans(other_desc.load([pid_1 * 256, k * 64]))
         accumulator = tl.dot(input, other, accumulator)
