@@ -4,6 +4,8 @@ A kernel is an *arrangement* (meta-operations on symbolic tensors that cut and a
 *application* (what is done with one group of tiles, as if serial); `make` integrates the two.
 """
 
+import importlib
+
 from ninetoothed import language
 from ninetoothed.dtypes import (
     bfloat16,
@@ -63,18 +65,15 @@ __all__ = [
     "uint8",
 ]
 
-_LATER = {
-    "build": "compiling ahead of time",
-    "debugging": "simulating arrangements",
-    "visualization": "drawing arrangements",
-}
-
 
 class _NotOfferedYet(UnsupportedError, AttributeError):
     """A name of the language that this version lacks; an AttributeError too, so that `hasattr` tells."""
 
 
 def __getattr__(name):
-    if name in _LATER:
-        raise _NotOfferedYet(f"ninetoothed.{name} ({_LATER[name]}) is not offered by this version yet")
+    if name in ("build", "debugging", "visualization"):
+        try:
+            importlib.import_module(f"ninetoothed.{name}")
+        except UnsupportedError as error:
+            raise _NotOfferedYet(str(error)) from None
     raise AttributeError(f"module 'ninetoothed' has no attribute {name!r}")

@@ -57,6 +57,13 @@ class UnsupportedError(NineToothedError, NotImplementedError):
     """Something that the language has, and this backend or this version does not."""
 
 
+class NotOfferedYet(UnsupportedError, ModuleNotFoundError):
+    """A module of the language that this version lacks."""
+
+    def __init__(self, name, what):
+        super().__init__(f"ninetoothed.{name} ({what}) is not offered by this version yet")
+
+
 def user_line():
     """`file:line: source` of the innermost frame outside the package, or an empty string."""
     import linecache

@@ -12,7 +12,7 @@ from typing import Any
 from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentTypeError, ArrangementError, UnsupportedError
-from ninetoothed.frontend.parse import mentioned_names, signature, unwrap
+from ninetoothed.frontend.parse import called, mentioned_names, signature, unwrap
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 
@@ -141,13 +141,25 @@ def _annotations(function: Callable) -> dict[str, Any]:
     if any(isinstance(value, str) for value in found.values()):
         closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
         scope = {**function.__globals__, **closure}
-        found = {name: eval(value, scope) if isinstance(value, str) else value for name, value in found.items()}
+        found = {name: _evaluated(function, name, value, scope) for name, value in found.items()}
     return found
 
 
+def _evaluated(function: Callable, name: str, annotation: Any, scope: dict[str, Any]) -> Any:
+    try:
+        return eval(annotation, scope) if isinstance(annotation, str) else annotation
+    except NameError as error:
+        raise ArrangementError(
+            f"`jit` of {function.__name__!r}: the annotation `{annotation}` of parameter {name!r} cannot be read:"
+            f" {error}. `from __future__ import annotations` makes it a text, which local variables are not seen from:"
+            f" drop that import, or make the variable global{_place_of(function)}"
+        ) from None
+
+
 def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_num_configs, tune) -> Kernel:
-    names = _parameter_names(application, len(arranged))
     name = _name_of(application) if kernel_name is None else kernel_name
+    application = called(application)
+    names = _parameter_names(application, len(arranged))
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name in ("tl", "triton"):
         raise ArrangementError(f"a kernel cannot be named {name!r}; give a Python identifier, not `tl` or `triton`")
     for parameter, tensor in zip(names, arranged, strict=True):

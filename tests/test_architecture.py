@@ -15,6 +15,7 @@ ROOMS = tuple(
     line.split()
     for line in """
     ninetoothed.errors
+    ninetoothed.build ninetoothed.debugging ninetoothed.visualization
     ninetoothed.dtypes
     ninetoothed.expr
     ninetoothed.symbol

@@ -223,7 +223,9 @@ def exact(context: Context, name: str, value: Value) -> None:
     for e in extents_of(value.type):
         if not e.is_full:
             raise context.error(
-                f"`{name}` needs extents that are powers of two, not shape {shapes.text(extents_of(value.type))}"
+                f"`{name}` needs extents that are powers of two, known when compiling, not shape"
+                f" {shapes.text(extents_of(value.type))}; give the tile such a size, or where it is the whole of a"
+                ' dimension, `Tensor(..., shape_options={"constexpr": True})`'
             )
 
 

@@ -48,6 +48,15 @@ def is_elementwise(indices: tuple) -> bool:
     ]
 
 
+def check_slices(context: Context, indices: tuple) -> None:
+    """Raise for a slice of a part of a tile: how many elements a tile has is a matter of the arrangement."""
+    if any(isinstance(i, slice) and i != slice(None) for i in indices):
+        raise context.error(
+            "a tile can be sliced only with a bare `:`; slice the tensor in the arrangement, index a parameter with a"
+            " tile such as `ntl.arange(1, 3)`, or choose elements of a computed tile with `ntl.gather`"
+        )
+
+
 def element(context: Context, ref: TileRef, indices: tuple) -> TileRef:
     """One element of the next level."""
     shape, name = memory.shape(context, ref), memory.name(context, ref)
@@ -82,8 +91,7 @@ def innermost_indices(context: Context, ref: TileRef, indices: tuple) -> tuple[E
         indices = (*indices[:at], *(slice(None),) * (len(shape) - len(indices) + 1), *indices[at + 1 :])
     if len(indices) > len(shape):
         raise context.error(f"a tile of {len(shape)} dimensions is indexed with {len(indices)} indices")
-    if any(isinstance(i, slice) and i != slice(None) for i in indices):
-        raise context.error("the innermost level can be sliced only with a bare `:`")
+    check_slices(context, indices)
     chosen = (i if isinstance(i, slice) else _position(context, i, d, shape, repr(name)) for d, i in enumerate(indices))
     return tuple(_as_expr(context, i) if isinstance(i, Value) and i.type.is_scalar else i for i in chosen)
 
@@ -127,6 +135,7 @@ def index_value(context: Context, value: Value, indices: tuple) -> Value:
     given = sum(1 for index in indices if index is not None and index is not Ellipsis)
     if given > rank:
         raise context.error(f"a tile of shape {shapes.text(extents_of(value.type))} is indexed with {given} indices")
+    check_slices(context, indices)
     for index in indices:
         if index is Ellipsis:
             axis += rank - given
@@ -134,8 +143,6 @@ def index_value(context: Context, value: Value, indices: tuple) -> Value:
             value = expand_dims(context, value, axis)
             axis += 1
         elif isinstance(index, slice):
-            if index != slice(None):
-                raise context.error("a computed tile can be sliced only with a bare `:`")
             axis += 1
         else:
             chosen = _position(context, index, axis, value.type.shape, what)

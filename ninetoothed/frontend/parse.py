@@ -67,6 +67,14 @@ def unwrap(function: Any) -> Any:
         function = inner
 
 
+def called(application: Any) -> Any:
+    """What calling an application runs, where Python can look into it: of an object, its `__call__`."""
+    if isinstance(application, functools.partial):
+        return functools.partial(called(application.func), *application.args, **application.keywords)
+    is_plain = inspect.isroutine(application) or unwrap(application) is not application
+    return application if is_plain or not inspect.isfunction(type(application).__call__) else application.__call__
+
+
 def signature(application: Any) -> inspect.Signature:
     """The parameters that its own text names: those of a decorator, not of what it wraps."""
     if isinstance(application, functools.partial):
@@ -78,8 +86,8 @@ def signature(application: Any) -> inspect.Signature:
 @functools.cache
 def parse(function: types.FunctionType) -> ParsedFunction:
     """Read and parse a function's source; a named error where Python kept none."""
-    code = function.__code__
     try:
+        code = function.__code__
         # Of the code: of a function with `__wrapped__`, `inspect` would read what it wraps.
         file = inspect.getsourcefile(code) or code.co_filename
         if code.co_name == "<lambda>":
@@ -90,7 +98,7 @@ def parse(function: types.FunctionType) -> ParsedFunction:
             tree, shift = _definition_of(lines, max(start, 1), function)
     except ApplicationError:
         raise
-    except (OSError, TypeError, SyntaxError) as error:
+    except (AttributeError, OSError, TypeError, SyntaxError) as error:
         name = getattr(function, "__qualname__", repr(function))
         raise ApplicationError(
             f"the source of {name!r} cannot be read ({error}); an application and its helper functions must come"

@@ -135,6 +135,11 @@ def topk(context, x, k, dim=None):
     *leading, last = extents_of(sorted_.type)
     k = _known(context, k, "`k`")
     exact(context, "topk", sorted_)
+    k = k.constant if isinstance(k, Expr) and k.is_constant else k
+    if not isinstance(k, int) or not 1 <= k <= last.lanes or k & (k - 1):
+        raise context.error(
+            f"`topk` needs a `k` that is a power of two, at most {last.lanes} here, not {k}; take more, or `ntl.sort`"
+        )
     grouped = reshape(context, sorted_, (*(e.size for e in leading), last.lanes // k, k))
     return select(context, grouped, len(leading), const(0))
 

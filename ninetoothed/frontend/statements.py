@@ -12,7 +12,7 @@ from ninetoothed.frontend.carried import in_runtime_branch, write
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.expressions import apply, evaluate, evaluate_indices, local_function
-from ninetoothed.frontend.indexing import index, innermost_indices, is_elementwise, source_indices
+from ninetoothed.frontend.indexing import check_slices, index, innermost_indices, is_elementwise, source_indices
 from ninetoothed.frontend.operators import is_dynamic, is_number, operand
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, SourceRef, TileRef, shown
@@ -56,15 +56,15 @@ def _describe(statement: ast.stmt) -> str:
     names = {
         ast.Break: "`break`: give the loop its bounds in `range`, or use `while`",
         ast.Continue: "`continue`: put the rest of the body under an `if`",
-        ast.Try: "`try`",
-        ast.With: "`with`",
+        ast.Try: "`try`: nothing is raised when a kernel runs; test what may fail with an `if`",
+        ast.With: "`with`: enter the context where the kernel is called",
         ast.Raise: "`raise`: use `ntl.device_assert` or `ntl.static_assert`",
-        ast.Delete: "`del`",
-        ast.Global: "`global`",
+        ast.Delete: "`del`: leave the name be, what nobody reads costs nothing",
+        ast.Global: "`global`: return the value, and assign it where the function is called",
         ast.Nonlocal: "`nonlocal`: return the value, and assign it where the function is called",
-        ast.ClassDef: "class definitions",
-        ast.AsyncFunctionDef: "`async` functions",
-        ast.Match: "`match`",
+        ast.ClassDef: "class definitions: define the class outside",
+        ast.AsyncFunctionDef: "`async` functions: use `def`",
+        ast.Match: "`match`: compare with `if` and `elif`",
     }
     return names.get(type(statement), f"this statement ({type(statement).__name__})")
 
@@ -159,6 +159,7 @@ def store_element(context: Context, owner: Any, indices: tuple, value: Any) -> N
         if memory.is_hierarchical(context, owner):
             memory.store(context, index(context, owner, indices), value)
         else:
+            check_slices(context, indices)
             chosen = innermost_indices(context, owner, indices) if is_elementwise(indices) else None
             memory.store(context, owner, value, chosen)
     else:

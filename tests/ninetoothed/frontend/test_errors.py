@@ -282,6 +282,38 @@ def multiplies_beyond_the_type(x, y):
     y = x.to(ntl.int8) * 1000
 
 
+def declares_a_global(x, y):
+    global DEVICE
+    y = x
+
+
+def matches(x, y):
+    match x:
+        case _:
+            y = x
+
+
+def enters_a_context(x, y):
+    with torch.no_grad():
+        y = x
+
+
+def slices_a_tile(x, y):
+    y = x[1:3]
+
+
+def slices_a_computed_tile(x, y):
+    y = (x + 1)[1:3]
+
+
+def stores_to_a_slice(x, y):
+    y[1:3] = x
+
+
+def takes_the_three_largest(x, y):
+    y = ntl.sum(ntl.topk(x, 3)) + x
+
+
 def reduces_without_an_identity(x, y):
     y = ntl.reduce(ntl.arange(0, 5), 0, lambda a, b: a + b)
 
@@ -300,7 +332,14 @@ def prints_when_combining(x, y):
     (
         (returns_early, "decided at run time", "return"),
         (breaks, "`break`", "break"),
-        (tries, "`try`", "try:"),
+        (tries, "`try`: nothing is raised when a kernel runs; test what may fail", "try:"),
+        (declares_a_global, "`global`: return the value", "global DEVICE"),
+        (matches, "`match`: compare with `if`", "match x:"),
+        (enters_a_context, "`with`: enter the context where the kernel is called", "with torch"),
+        (slices_a_tile, "only with a bare `:`; slice the tensor in the arrangement, .*`ntl.arange", "x[1:3]"),
+        (slices_a_computed_tile, "only with a bare `:`; slice the tensor .*`ntl.gather`", "(x + 1)[1:3]"),
+        (stores_to_a_slice, "only with a bare `:`; slice the tensor in the arrangement", "y[1:3]"),
+        (takes_the_three_largest, "`topk` needs a `k` that is a power of two, at most 32 here, not 3", "ntl.topk"),
         (raises, "`raise`", "raise ValueError"),
         (calls_torch, "'exp' is not a function of the language", "torch.exp(x)"),
         (calls_an_unknown_name, "'undefined' is not defined", "undefined(x)"),
@@ -572,6 +611,27 @@ def test_parameters_of_jit_are_annotated_with_tensors():
             ninetoothed.jit(function)
 
 
+def test_annotations_that_are_text_see_no_local_variables():
+    block = 4
+
+    def application(x: "Tensor(1).tile((block,))"):
+        pass
+
+    with pytest.raises(
+        ArrangementError, match="parameter 'x' cannot be read: name 'block' .* make the variable global"
+    ):
+        ninetoothed.jit(application)
+
+
+def test_a_whole_dimension_where_a_power_of_two_is_needed():
+    def application(x, y):
+        y = ntl.flip(x)
+
+    kernel = ninetoothed.make(lambda x, y: (x.tile((-1,)), y.tile((-1,))), application, (Tensor(1), Tensor(1)))
+    with pytest.raises(ApplicationError, match=r"`flip` needs .* not shape \(x_size_0,\); .*shape_options="):
+        kernel(torch.ones(8, device=DEVICE), torch.ones(8, device=DEVICE))
+
+
 def takes_a_keyword(x, y, *, z):
     y = x * z
 
@@ -621,6 +681,9 @@ def test_names_of_later_versions(name):
     with pytest.raises(UnsupportedError, match=f"ninetoothed.{name} .* is not offered by this version yet"):
         getattr(ninetoothed, name)
     assert not hasattr(ninetoothed, name)
+    for statement in (f"import ninetoothed.{name}", f"from ninetoothed import {name}"):
+        with pytest.raises(ImportError, match=f"ninetoothed.{name} .* is not offered by this version yet"):
+            exec(statement)
 
 
 def test_language_functions_outside_an_application():

@@ -144,6 +144,19 @@ def test_a_decorator_without_a_function():
         run(application, X)
 
 
+class Scaled:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, x, y):
+        y = x * self.factor
+
+
+def test_an_object_that_can_be_called():
+    for application in (Scaled(3.0), functools.partial(Scaled(3.0))):
+        assert torch.equal(run(application, X), X * 3)
+
+
 def test_many_variadic_parameters():
     def application(*tiles):
         tiles[-1][ntl.arange(0, 8)] = sum(tiles[:-1])
