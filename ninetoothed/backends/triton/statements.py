@@ -80,13 +80,11 @@ def _apply(context: Context, operation: ir.Apply, place: Place) -> None:
     elif len(operation.results) == 1:
         _give(context, operation.result, text, place, operation.result.hint or operation.function)
     else:
-        names = [
-            target(context, value, place, value.hint or operation.function, value.type.lanes)
-            for value in operation.results
-        ]
+        names = []
+        for value in operation.results:
+            names.append(target(context, value, place, value.hint or operation.function, value.type.lanes))
+            context.texts.hold(value, names[-1], value.type.lanes)  # now, lest the next one take the variable over
         context.append(syntax.assign(tuple(names), text.node))
-        for value, name in zip(operation.results, names, strict=True):
-            context.texts.hold(value, name, value.type.lanes)
 
 
 # -- names --

@@ -471,6 +471,15 @@ def test_parameters_named_as_sizes_are():
     assert f"x_index < {size}" in source and "x + tl.cast(x_size_0, tl.float32)" in source
 
 
+def test_results_of_one_function_have_variables_of_their_own():
+    def difference(x, y):
+        halves = ntl.split(ntl.reshape(x, (64, 2)))
+        y = ntl.sum(halves[0]) - ntl.max(halves[1])
+
+    source = text(difference, vector(), vector(), BLOCK_SIZE=128)
+    assert "split, split_1 = tl.split(" in source and "tl.sum(split) - tl.max(split_1)" in source
+
+
 def test_a_breakpoint_is_for_the_cpu():
     def stop(x, y):
         breakpoint()
