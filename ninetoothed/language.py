@@ -10,6 +10,7 @@ Primitives are strictly typed: their operands have been cast and broadcast. Elem
 from __future__ import annotations
 
 import ast
+import enum
 from dataclasses import dataclass, field
 
 from ninetoothed import dtypes
@@ -114,7 +115,8 @@ _SIGNATURES = """
 abs(x) exp(x) exp2(x) log(x) log2(x) sqrt(x) sqrt_rn(x) rsqrt(x) sin(x) cos(x) tanh(x) erf(x) sigmoid(x) floor(x)
 ceil(x) arange(start, end=None) full(shape, value, dtype) zeros(shape, dtype=float32) zeros_like(input)
 cast(input, dtype, fp_downcast_rounding=None, bitcast=False)
-broadcast(input, other) broadcast_to(input, *shape) expand_dims(input, axis) reshape(input, *shape) view(input, *shape)
+broadcast(input, other) broadcast_to(input, *shape) expand_dims(input, axis)
+squeeze(x, dim) unsqueeze(x, dim) to_tensor(x) reshape(input, *shape) view(input, *shape)
 permute(input, *dims) trans(input, *dims) ravel(x) join(a, b) split(a) interleave(a, b)
 cat(input, other, can_reorder=False) flip(x, dim=None) gather(src, index, axis) swizzle2d(i, j, size_i, size_j, size_g)
 dot(input, other, acc=None, input_precision=None, allow_tf32=None, max_num_imprecise_acc=None, out_dtype=None)
@@ -122,6 +124,7 @@ dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None, out
 where(condition, x, y) maximum(x, y, propagate_nan=None)
 minimum(x, y, propagate_nan=None)
 clamp(x, min, max, propagate_nan=None) fma(x, y, z) fdiv(x, y, ieee_rounding=False) div_rn(x, y) umulhi(x, y)
+add(x, y, sanitize_overflow=True) sub(x, y, sanitize_overflow=True) mul(x, y, sanitize_overflow=True)
 cdiv(x, div) softmax(x, dim=None, keep_dims=False)
 sum(input, axis=None, keep_dims=False, dtype=None) xor_sum(input, axis=None, keep_dims=False)
 max(input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False)
@@ -136,12 +139,14 @@ atomic_min(pointer, val, mask=None, sem=None, scope=None) atomic_and(pointer, va
 atomic_or(pointer, val, mask=None, sem=None, scope=None) atomic_xor(pointer, val, mask=None, sem=None, scope=None)
 atomic_xchg(pointer, val, mask=None, sem=None, scope=None) atomic_cas(pointer, cmp, val, sem=None, scope=None)
 rand(seed, offset, n_rounds=10) randn(seed, offset, n_rounds=10) randint(seed, offset, n_rounds=10)
-randint4x(seed, offset, n_rounds=10)
+randint4x(seed, offset, n_rounds=10) rand4x(seed, offsets, n_rounds=10) randn4x(seed, offset, n_rounds=10)
+uint_to_uniform_float(x) pair_uniform_to_normal(u1, u2)
 range(start, end=None, step=None, num_stages=None, loop_unroll_factor=None, disallow_acc_multi_buffer=False,
 flatten=False, warp_specialize=False)
 static_range(start, end=None, step=None) program_id(axis) num_programs(axis)
 static_print(*values) static_assert(cond, msg="") device_print(prefix, *args) device_assert(cond, msg="")
-assume(cond) debug_barrier() max_constancy(input, values) max_contiguous(input, values) multiple_of(input, values)
+assume(cond) condition(arg1, disable_licm=False)
+debug_barrier() max_constancy(input, values) max_contiguous(input, values) multiple_of(input, values)
 inline_asm_elementwise(asm, constraints, args, dtype, is_pure, pack)
 """
 
@@ -186,20 +191,34 @@ LIBDEVICE: dict[str, Function] = _parse(
 )
 
 
-class _Libdevice:
-    """The namespace `ninetoothed.language.libdevice`."""
+@dataclass(frozen=True)
+class _Namespace:
+    """A namespace of functions within `ninetoothed.language`."""
+
+    name: str
+    functions: dict[str, Function]
 
     def __getattr__(self, name: str) -> Function:
-        try:
-            return LIBDEVICE[name]
-        except KeyError:
-            raise AttributeError(f"ninetoothed.language.libdevice has no function {name!r}") from None
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in self.functions:
+            raise AttributeError(f"ninetoothed.language.{self.name} has no function {name!r}")
+        return self.functions[name]
 
     def __dir__(self):
-        return sorted(LIBDEVICE)
+        return sorted(self.functions)
 
 
-libdevice = _Libdevice()
+libdevice = _Namespace("libdevice", LIBDEVICE)
+_MATH = "abs ceil cos div_rn erf exp exp2 fdiv floor fma log log2 rsqrt sin sqrt sqrt_rn umulhi"
+math = _Namespace("math", {name: FUNCTIONS[name] for name in _MATH.split()})
+
+
+class PropagateNan(enum.Enum):
+    """Whether `maximum`, `minimum` and `clamp` give NaN for an operand that is NaN."""
+
+    NONE = 0
+    ALL = 0xFFFF
 
 
 class constexpr:
@@ -222,4 +241,4 @@ def __getattr__(name: str):
 
 
 def __dir__():
-    return sorted([*FUNCTIONS, *dtypes.BY_NAME, "libdevice", "constexpr"])
+    return sorted([*FUNCTIONS, *dtypes.BY_NAME, "libdevice", "math", "constexpr", "PropagateNan"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.frontend import effects, functions, reductions
+from ninetoothed.frontend import effects, functions, random, reductions
 from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
@@ -50,6 +50,10 @@ def cdiv(context: Context, x, div):
     # A tile's type may be narrow: x + div - 1 would not fit where x does.
     rest = binary(context, "ne", binary(context, "mod", x, div), 0)
     return binary(context, "add", binary(context, "floordiv", x, div), rest)
+
+
+def arithmetic(context: Context, x, y, sanitize_overflow=True, *, name: str):
+    return binary(context, name, x, y)
 
 
 def umulhi(context: Context, x, y):
@@ -144,6 +148,7 @@ _TABLE: dict[str, Any] = {
     "fma": partial(floating, name="fma"),
     "div_rn": partial(floating, name="div_rn"),
     "fdiv": lambda context, x, y, ieee_rounding=False: binary(context, "truediv", x, y),
+    **{name: partial(arithmetic, name=name) for name in ("add", "sub", "mul")},
     "umulhi": umulhi,
     "cdiv": cdiv,
     "swizzle2d": swizzle2d,
@@ -159,10 +164,12 @@ _TABLE: dict[str, Any] = {
     "cumprod": lambda context, *a, **k: reductions.scan(context, "cumprod", *a, **k),
     "trans": functions.permute,
     "view": functions.reshape,
+    "unsqueeze": functions.expand_dims,
+    "to_tensor": functions.tile,
     **{
         name: getattr(functions, name)
         for name in (
-            "arange full zeros zeros_like cast broadcast broadcast_to expand_dims reshape permute"
+            "arange full zeros zeros_like cast broadcast broadcast_to expand_dims squeeze reshape permute"
             " ravel join split interleave"
             " cat flip gather dot where"
         ).split()
@@ -175,7 +182,10 @@ _TABLE: dict[str, Any] = {
         for name in "atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_xchg".split()
     },
     "atomic_cas": effects.atomic_cas,
-    **{name: partial(effects.random, name=name) for name in ("rand", "randn", "randint", "randint4x")},
+    **{name: partial(random.random, name=name) for name in ("rand", "randn", "randint", "randint4x")},
+    **{
+        name: getattr(random, name) for name in ("rand4x", "randn4x", "uint_to_uniform_float", "pair_uniform_to_normal")
+    },
     "reduce": effects.reduce,
     "associative_scan": effects.associative_scan,
     "static_print": static_print,
@@ -184,6 +194,7 @@ _TABLE: dict[str, Any] = {
     "device_assert": effects.device_assert,
     "assume": lambda context, cond: None,
     "debug_barrier": barrier,
+    "condition": hint,
     "max_constancy": hint,
     "max_contiguous": hint,
     "multiple_of": hint,

@@ -81,14 +81,6 @@ def atomic_cas(context, pointer_, cmp, val, sem=None, scope=None):
     return result
 
 
-def random(context, seed, offset, n_rounds=10, *, name):
-    builder = context.builder
-    seed, offset = builder.value(operand(context, seed)), tile(context, offset)
-    dtype = dtypes.float32 if name in ("rand", "randn") else dtypes.int32
-    types = (with_dtype(offset.type, dtype),) * (4 if name == "randint4x" else 1)
-    return builder.apply(name, (seed, offset), *types, n_rounds=n_rounds)
-
-
 def reduce(context, input, axis, combine_fn, keep_dims=False):
     values = _tiles(context, input)
     axis = None if axis is None else axis_of(context, values[0], axis)

@@ -141,6 +141,14 @@ def expand_dims(context, input, axis):
     return input
 
 
+def squeeze(context, x, dim):
+    x = tile(context, x)
+    axis, extents = axis_of(context, x, dim), list(extents_of(x.type))
+    if not extents.pop(axis).is_one:
+        raise context.error(f"`squeeze` takes away a dimension of size 1, not dimension {axis} of {x.type.shape}")
+    return context.builder.apply("reshape", (x,), tile_type(x.type.dtype, extents))
+
+
 def reshape(context, input, shape):
     input = tile(context, input)
     shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape

@@ -831,6 +831,51 @@ def test_combining_functions_choose_with_if():
     torch.testing.assert_close(z, (x[last] * 100 + last).expand(32))
 
 
+def test_arithmetic_and_shapes_under_the_names_of_triton():
+    def application(x, y):
+        column = ntl.unsqueeze(ntl.add(x, 1.0), -1)
+        y = ntl.math.exp(ntl.squeeze(column, 1)) - ntl.mul(ntl.sub(2, x), ntl.to_tensor(3.0))
+
+    x = randn(64)
+    torch.testing.assert_close(run(application, x), torch.exp(x + 1) - (2 - x) * 3)
+
+
+def test_squeezing_a_tile_of_more_than_one_element():
+    def application(x, y):
+        y = ntl.squeeze(x, 0)
+
+    with pytest.raises(ninetoothed.ApplicationError, match=r"`squeeze` takes away .*, not dimension 0 of \(64,\)"):
+        run(application, randn(64))
+
+
+def test_nan_in_extrema():
+    def application(x, y):
+        y = ntl.maximum(x, 0.0, propagate_nan=ntl.PropagateNan.ALL)
+
+    x = randn(64)
+    x[3] = float("nan")
+    torch.testing.assert_close(run(application, x), torch.maximum(x, x.new_zeros(())), equal_nan=True)
+
+
+def test_four_random_numbers_at_once():
+    def uniform(x, y):
+        a, b, c, d = ntl.rand4x(7, ntl.arange(0, 64))
+        y = ntl.where(x > 0, a - ntl.rand(7, ntl.arange(0, 64)), (a < 1) & (b < 1) & (c < 1) & (d >= 0))
+
+    def normal(x, y):
+        a, b, c, d = ntl.randn4x(7, ntl.arange(0, 64))
+        y = ntl.where(x > 0, a - ntl.randn(7, ntl.arange(0, 64)), ntl.abs(b - c * d) < 100)
+
+    def wide(x, y):
+        y = ntl.uint_to_uniform_float(ntl.arange(0, 64).to(ntl.int64) - 1)
+
+    x = torch.tensor([0.0, 1.0], device=DEVICE).repeat(32)
+    for application in (uniform, normal):
+        torch.testing.assert_close(run(application, x), 1 - x)
+    indices = torch.arange(-1.0, 63, device=DEVICE).clamp_min(0)
+    torch.testing.assert_close(run(wide, x) * 2.0**62, indices / 2, rtol=1e-5, atol=0)
+
+
 # -- source, offsets, gathers ----------------------------------------------------------------------------------------
 
 
