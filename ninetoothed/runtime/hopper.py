@@ -57,7 +57,9 @@ def is_measured(task: Task, gpu: GPU) -> bool:
 def products(task: Task, gpu: GPU) -> Iterator[Configuration]:
     """Configurations that fit, the one of least estimated time first."""
     estimated: dict[Configuration, float] = {}
-    for (rows, columns, warps), depth in itertools.product(_tiles(task), (64, 128)):
+    # Of equals long steps come first where there are few: each waits once. Short ones leave a deeper pipeline.
+    are_few = task.extent(task.structure.kind.depth) <= 64 * _MANY_STEPS
+    for (rows, columns, warps), depth in itertools.product(_tiles(task), (128, 64) if are_few else (64, 128)):
         plan = _Plan.of(task, gpu, rows, columns, depth, warps)
         for each in plan.variants() if plan is not None else ():
             estimated.setdefault(each.configuration(), each.cycles())

@@ -29,7 +29,7 @@ SQUARE = halves(1024, 1024)
 def test_of_products_whose_second_operand_is_turned():
     (turned,) = loops(mm.make(), SQUARE, SQUARE.mT, SQUARE)
 
-    assert turned.strip() == "for k in tl.range(tl.cdiv(input_size_1, 64), disable_licm=True):"
+    assert turned.strip() == "for k in tl.range(tl.cdiv(input_size_1, 128), disable_licm=True):"
 
 
 @pytest.mark.parametrize("lhs", (SQUARE, SQUARE.mT), ids=("dense", "turned"))

@@ -85,6 +85,9 @@ class TestProductsOfHalvesOnHopper:
         assert best.split > 1 and device.H200.multiprocessors // 2 <= tiles * best.split <= device.H200.multiprocessors
         assert 8192 // k >= 3 * best.split
 
+    def test_few_steps_are_long(self):
+        assert product(1024, 1024, 1024)[0][2] == 128 and product(4096, 4096, 4096)[0][2] == 64
+
     def test_sums_of_few_steps_stay_whole(self):
         assert product(512, 512, 512)[1].split == product(128, 128, 128)[1].split == 1
 
