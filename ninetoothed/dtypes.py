@@ -137,7 +137,8 @@ def to_torch_name(dtype: DType) -> str:
     return dtype.name
 
 
-_KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+# Where two meet, the higher wins.
+KIND_ORDER = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
 def promote(lhs: DType, rhs: DType) -> DType:
@@ -148,8 +149,8 @@ def promote(lhs: DType, rhs: DType) -> DType:
     """
     if lhs == rhs:
         return lhs
-    if _KINDS[lhs.kind] != _KINDS[rhs.kind]:
-        return max(lhs, rhs, key=lambda dtype: _KINDS[dtype.kind])
+    if KIND_ORDER[lhs.kind] != KIND_ORDER[rhs.kind]:
+        return max(lhs, rhs, key=lambda dtype: KIND_ORDER[dtype.kind])
     if lhs.kind == "float":
         return max(lhs, rhs, key=lambda dtype: dtype.bits) if lhs.bits != rhs.bits else float32
     if lhs.kind == rhs.kind:

@@ -49,7 +49,6 @@ PRIMITIVES: dict[str, Primitive] = {
     **_rows("eq ne lt le gt ge", "lhs, rhs -> int1"),
     **_rows("where", "condition: int1, then, otherwise"),
     **_rows("fma", "x: float, y: float, z: float"),
-    **_rows("clamp", "x: float, min: float, max: float"),
     **_rows("cast", "input -> result type"),  # Floats to integers truncate towards zero; to int1: != 0.
     **_rows("bitcast", "input -> result type of the same width"),
     **_rows("libdevice", "input, ...", ("name",)),

@@ -25,6 +25,7 @@ ROOMS = tuple(
     ninetoothed.tensor ninetoothed.evaluate
     ninetoothed.language
     ninetoothed.ir
+    ninetoothed.effects
     ninetoothed.verify
     ninetoothed.definition
     ninetoothed.specialisation

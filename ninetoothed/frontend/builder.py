@@ -14,7 +14,6 @@ from ninetoothed.frontend import shapes
 from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-_KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 # Their results are not negative where their operands are not: of those that grow, only in types of indices, which are
 # taken not to overflow; smaller ones wrap.
@@ -256,7 +255,7 @@ class Builder:
         for dtype in typed[1:]:
             result = dtypes.promote(result, dtype)
         for number in numbers:
-            if _KINDS[number_type(number).kind] > _KINDS[result.kind]:
+            if dtypes.KIND_ORDER[number_type(number).kind] > dtypes.KIND_ORDER[result.kind]:
                 result = number_type(number)
         return result
 

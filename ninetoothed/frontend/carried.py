@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ninetoothed import dtypes, ir
+from ninetoothed.effects import may_write
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.builder import number_type
@@ -64,16 +65,8 @@ def computed(context: Context, trace: Callable[[], Any]) -> Any:
     return result
 
 
-def _stores(operations) -> bool:
-    effects = ("store_pointer", "atomic_")
-    return any(
-        isinstance(operation, ir.Store) or (isinstance(operation, ir.Apply) and operation.function.startswith(effects))
-        for operation in ir.walk(tuple(operations))
-    )
-
-
 def _forget_if_stored(context: Context, *blocks) -> None:
-    if any(_stores(block) for block in blocks):
+    if any(may_write(block) for block in blocks):
         context.loads = {key: value for key, value in context.loads.items() if key[0] == "scalar"}
 
 
@@ -186,7 +179,7 @@ def _carried_types(context: Context, body, variable: str | None) -> dict[Cell, A
         after = {cell: cell.value for cell in journal}
         new_types = {cell: type_of(context, _in_block(context, cell, value)) for cell, value in after.items()}
     _forget_if_stored(context, operations)
-    if not _stores(operations):
+    if not may_write(operations):
         _load_before(context, operations, variable)
     types = {}
     for cell, before in journal.items():

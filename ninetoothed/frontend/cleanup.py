@@ -9,20 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ninetoothed import ir
-from ninetoothed.ir import Apply, Block, Breakpoint, For, If, Operation, Print, Store, Value, While
-
-_EFFECTS = ("atomic_", "store_pointer", "device_assert", "debug_barrier")
-
-
-def has_effect(operation: Operation) -> bool:
-    """Whether it matters that an operation runs, whoever reads its results."""
-    match operation:
-        case Store() | Print() | Breakpoint():
-            return True
-        case Apply(function=function):
-            impure_asm = function == "inline_asm_elementwise" and not operation.attribute("is_pure", False)
-            return function.startswith(_EFFECTS) or impure_asm
-    return any(has_effect(nested) for block in ir.blocks(operation) for nested in block)
+from ninetoothed.effects import has_effect
+from ninetoothed.ir import Apply, Block, For, If, Operation, Value, While
 
 
 def remove_dead(block: Block, live: frozenset[Value] = frozenset()) -> Block:

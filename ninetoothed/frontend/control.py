@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from ninetoothed import ir
+from ninetoothed.effects import has_effect
 from ninetoothed.expr import Expr, as_expr, const, divisor, is_nonnegative, var
 from ninetoothed.frontend import memory
 from ninetoothed.frontend.builder import Emission
 from ninetoothed.frontend.calls import bind, language_function
 from ninetoothed.frontend.carried import convert, finish, join, loop, materialise, region, same, type_of, write
-from ninetoothed.frontend.cleanup import has_effect
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.functions import where

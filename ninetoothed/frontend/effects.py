@@ -7,8 +7,8 @@ from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import PointerType
+from ninetoothed.effects import has_effect
 from ninetoothed.frontend import shapes
-from ninetoothed.frontend.cleanup import has_effect
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.functions import as_dtype, axis_of, exact, tile
 from ninetoothed.frontend.lanes import edges, extents, mask as mask_of

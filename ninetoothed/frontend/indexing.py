@@ -43,9 +43,8 @@ def index(context: Context, owner: Any, indices: tuple) -> Any:
 
 def is_elementwise(indices: tuple) -> bool:
     """Whether indices pick elements (rather than add axes to the whole tile)."""
-    return any(not (i is None or i is Ellipsis or isinstance(i, slice)) for i in indices) and None not in [
-        i for i in indices if i is None
-    ]
+    picks = any(not (i is None or i is Ellipsis or isinstance(i, slice)) for i in indices)
+    return picks and all(i is not None for i in indices)
 
 
 def check_slices(context: Context, indices: tuple) -> None:

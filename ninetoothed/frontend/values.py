@@ -21,7 +21,6 @@ class TileRef:
 
     parameter: int
     indices: tuple[tuple[Expr, ...], ...]
-    bindings: tuple[tuple[str, Value], ...] = ()
 
     @property
     def level(self) -> int:

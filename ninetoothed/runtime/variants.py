@@ -10,7 +10,7 @@ import torch
 
 from ninetoothed import dtypes, frontend, ir
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.dtypes import PointerType
+from ninetoothed.effects import stored
 from ninetoothed.runtime import conditions, config, specialise
 from ninetoothed.runtime.arguments import Call
 from ninetoothed.runtime.specialise import Plan
@@ -52,7 +52,7 @@ def trace(definition: KernelDefinition, selection: Selection) -> Variant:
     """Trace a kernel for a selection."""
     precision = torch.get_float32_matmul_precision()
     program = frontend.trace(definition, replace(selection.specialisation, dot_precision=precision))
-    return Variant(selection, program, precision if _has_float32_dot(program) else None, _stored(program))
+    return Variant(selection, program, precision if _has_float32_dot(program) else None, stored(ir.walk(program.body)))
 
 
 class Cache:
@@ -153,16 +153,3 @@ def _has_float32_dot(program: ir.Program) -> bool:
         and operation.operands[0].type.dtype == dtypes.float32
         for operation in ir.walk(program.body)
     )
-
-
-def _stored(program: ir.Program) -> frozenset[str]:
-    """The parameters that a program writes to, through accesses or through pointers."""
-    names = set()
-    for operation in ir.walk(program.body):
-        if isinstance(operation, ir.Store):
-            names.add(operation.access.parameter)
-        elif isinstance(operation, ir.Apply) and operation.function.startswith(("store_pointer", "atomic_")):
-            pointer = operation.operands[0].type.dtype
-            if isinstance(pointer, PointerType):
-                names.add(pointer.parameter)
-    return frozenset(names)

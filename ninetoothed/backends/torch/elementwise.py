@@ -186,10 +186,6 @@ def _umulhi64(x: numpy.ndarray, y: numpy.ndarray) -> numpy.ndarray:
     return x_high * y_high + (middle >> half) + (carried >> half)
 
 
-def _clamp(x: Held, low: Held, high: Held) -> torch.Tensor:
-    return minimum(maximum(x, low), high)
-
-
 def _tgamma(x: torch.Tensor) -> torch.Tensor:
     """Gamma, by its logarithm; left of 1/2 by reflection: pi / (sin(pi x) gamma(1 - x))."""
     wide = x.double()
@@ -296,7 +292,6 @@ ELEMENTWISE: dict[str, Function] = {
     "ge": _comparison(lambda x, y: x >= y),
     "where": _where,
     "fma": _plain(_fma),
-    "clamp": _plain(_clamp),
     "cast": _cast,
     "bitcast": _bitcast,
     "libdevice": _libdevice,

@@ -14,6 +14,7 @@ from ninetoothed import ir
 from ninetoothed.backends.torch import forms
 from ninetoothed.backends.torch.algebra import evaluate
 from ninetoothed.backends.torch.schedule import Schedule, make_schedule
+from ninetoothed.effects import stored
 from ninetoothed.expr import Expr
 
 # Elements of the largest tile value over a slice of programs: a few of them fit a CPU's cache, and a pass over
@@ -135,7 +136,7 @@ def make_plan(program: ir.Program) -> Plan:
         program,
         make_schedule(program.body, frozenset(integers)),
         accesses,
-        _stored(operations),
+        stored(operations),
         _must_run_alone(operations, applied),
         max((math.prod(value.type.lanes) for value in values), default=1),
         PRODUCT_SLICE if "dot" in applied else SLICE,
@@ -170,23 +171,13 @@ def _plan_access(program: ir.Program, access: ir.Access, integers: set[str]) -> 
     )
 
 
-def _stored(operations) -> frozenset[str]:
-    stored = set()
-    for operation in operations:
-        if isinstance(operation, ir.Store):
-            stored.add(operation.access.parameter)
-        elif isinstance(operation, ir.Apply) and operation.function.startswith(("store_pointer", "atomic_")):
-            stored.add(operation.operands[0].type.dtype.parameter)
-    return frozenset(stored)
-
-
 def _must_run_alone(operations, applied: set[str]) -> bool:
     """What is printed or debugged shows one program's tiles; a program that waits for another must find it finished."""
     if any(isinstance(operation, ir.Print | ir.Breakpoint) for operation in operations) or "atomic_cas" in applied:
         return True
     loops = [operation for operation in operations if isinstance(operation, ir.While)]
     polled = {operation for loop in loops for block in ir.blocks(loop) for operation in ir.walk(block)}
-    written = _stored(operations)
+    written = stored(operations)
     return any(
         isinstance(operation, ir.Apply)
         and operation.function.startswith(("load_pointer", "atomic_"))

@@ -30,7 +30,7 @@ _OPERATORS = {
 }
 # Functions that Triton has under the same name, with operands of one type.
 _SAME_NAME = frozenset(
-    "exp exp2 log log2 sqrt sqrt_rn rsqrt sin cos erf sigmoid floor ceil abs div_rn umulhi fma where clamp".split()
+    "exp exp2 log log2 sqrt sqrt_rn rsqrt sin cos erf sigmoid floor ceil abs div_rn umulhi fma where".split()
 )
 
 
@@ -44,7 +44,7 @@ def _elementwise(context: Context, operation: ir.Apply, operands: list[Text]) ->
     if function == "where":
         condition, *values = weakly(operation, operands, first=1)
         return Text(syntax.call("tl.where", typed(operands[0], dtypes.int1), *values), shape)
-    if function in ("fma", "clamp", "div_rn", "umulhi"):
+    if function in ("fma", "div_rn", "umulhi"):
         nodes = [typed(text, value.type.dtype) for text, value in zip(operands, operation.operands, strict=True)]
     else:
         nodes = weakly(operation, operands)
