@@ -256,21 +256,22 @@ def _inline(context: Context, function: types.FunctionType, args: tuple, kwargs:
         parsed = parse(function)
     except ApplicationError as error:
         raise context.error(error.msg) from None
-    frame = partial(Frame, parsed)
-    defaults = function.__defaults__ or ()
-    return _run(context, frame, parsed.tree, parsed.name, args, kwargs, defaults, function.__kwdefaults__ or {})
+    make_frame = partial(Frame, parsed)
+    defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
+    return _run(context, make_frame, parsed.tree, parsed.name, args, kwargs, *defaults)
 
 
 def _inline_local(context: Context, function: LocalFunction, args: tuple, kwargs: dict) -> Any:
-    frame = partial(Frame, function.parsed, parent=function.frame)
-    return _run(
-        context, frame, function.tree, function.name, args, kwargs, function.defaults, function.keyword_defaults
-    )
+    make_frame = partial(Frame, function.parsed, parent=function.frame)
+    defaults = function.defaults, function.keyword_defaults
+    return _run(context, make_frame, function.tree, function.name, args, kwargs, *defaults)
 
 
-def _run(context: Context, frame: Callable[..., Frame], tree, name: str, args, kwargs, *defaults) -> Any:
+def _run(
+    context: Context, make_frame: Callable[..., Frame], tree, name: str, args, kwargs, defaults, keyword_defaults
+) -> Any:
     """Inline a function. One that loops over known numbers, and does nothing else, gives known numbers."""
-    trace = partial(_trace, context, frame, tree, name, args, kwargs, *defaults)
+    trace = partial(_trace, context, make_frame, tree, name, args, kwargs, defaults, keyword_defaults)
     if not context.builder.is_closed and all(map(_is_known, (*args, *kwargs.values()))) and _loops(tree):
         try:
             return computed(context, trace)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.effects import may_write
+from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.builder import number_type
@@ -122,7 +123,8 @@ def join(context: Context, cell: Cell, a: Any, b: Any) -> Any:
         return a
     raise context.error(
         f"{cell.name!r} is {_told(a)} on one path and {_told(b)} on the other, and the choice is made at run time; let"
-        " it be a number or a tile on both, before a loop that assigns it too"
+        " it be a number or a tile on both, before a loop that assigns it too, or give what only one path needs a name"
+        " of its own"
     )
 
 
@@ -173,7 +175,26 @@ def _equal_types(a: Any, b: Any) -> bool:
 
 
 def _carried_types(context: Context, body, variable: str | None) -> dict[Cell, Any]:
-    """Trace a body once: which variables it changes, and the types that hold them before and after."""
+    """Which variables a body changes, and the types that hold them before and after.
+
+    What is neither a number nor a tile cannot be carried: it is the body's own if that looks at it only after assigning
+    it, and is undefined after the loop.
+    """
+    types, apart = _types_of_changes(context, body, variable)
+    if not apart:
+        return types
+    for cell in apart:
+        write(context, cell, UNDEFINED)
+    try:
+        return _types_of_changes(context, body, variable)[0]
+    except ApplicationError:
+        for cell, ends in apart.items():
+            join(context, cell, *ends)
+        raise
+
+
+def _types_of_changes(context: Context, body, variable: str | None) -> tuple[dict[Cell, Any], dict[Cell, tuple]]:
+    """Trace a body once: the types of the variables that it changes, and before and after of those that have none."""
     with region(context) as (operations, journal):
         body()
         after = {cell: cell.value for cell in journal}
@@ -181,11 +202,15 @@ def _carried_types(context: Context, body, variable: str | None) -> dict[Cell, A
     _forget_if_stored(context, operations)
     if not may_write(operations):
         _load_before(context, operations, variable)
-    types = {}
+    types, apart = {}, {}
     for cell, before in journal.items():
         if _is_carried(before, after[cell]):
-            types[cell] = join(context, cell, _entry_type(context, cell, before), new_types[cell])
-    return types
+            ends = _entry_type(context, cell, before), new_types[cell]
+            if all(isinstance(end, TileType | tuple) for end in ends) or ends[0] == ends[1]:
+                types[cell] = join(context, cell, *ends)
+            else:
+                apart[cell] = ends
+    return types, apart
 
 
 def _load_before(context: Context, operations, variable: str | None) -> None:

@@ -48,7 +48,8 @@ class ParsedFunction:
         return vars(builtins)[name]
 
 
-# Modules whose decorators return what the function that they wrap returns.
+# Modules of PyTorch whose decorators (`no_grad` and its like, `compiler.disable`) return what the function that they wrap
+# returns. One of another name would be inlined as written, and refused by name for what it does beside.
 _TRANSPARENT = ("torch.utils._contextlib", "torch._dynamo.eval_frame")
 
 

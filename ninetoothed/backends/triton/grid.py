@@ -10,6 +10,7 @@ The left is what it takes where programs are grouped for L2, take tile after til
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -88,8 +89,10 @@ def count(context: Context) -> ast.expr:
 
 
 def _tiles(context: Context, axes) -> ast.expr:
-    wanted = ["extent"] * (len(axes) - 2) + ["rows", "columns"]
-    return _product(*(_extent(context, extent, name) for name, (_, extent) in zip(wanted[-len(axes) :], axes)))
+    """The last two axes are the rows and columns of groups, if there are groups; see `_grouped`."""
+    names = ["columns", "rows", *itertools.repeat("extent", len(axes))]
+    named = list(zip(names, reversed(axes)))
+    return _product(*(_extent(context, extent, name) for name, (_, extent) in reversed(named)))
 
 
 def _row_major(context: Context, pid: ast.expr, axes, used: set[str]) -> None:

@@ -831,6 +831,24 @@ def test_combining_functions_choose_with_if():
     torch.testing.assert_close(z, (x[last] * 100 + last).expand(32))
 
 
+def test_what_a_loop_assigns_before_it_looks_is_its_own():
+    """Functions and text cannot be carried from round to round, and need not be."""
+
+    def application(x, y):
+        total = x
+        for outer in ntl.static_range(2):
+            change = lambda value: value + 100  # noqa: E731
+            name = "outer" if outer == 0 else "later"
+            for _ in range(x.source.shape[0]):
+                change = lambda value: value * 1  # noqa: E731
+                name = "inner"
+                total = change(total) + (1 if name == "inner" else 100)
+        y = total
+
+    x = randn(8)
+    torch.testing.assert_close(run(application, x), x + 16)
+
+
 def test_arithmetic_and_shapes_under_the_names_of_triton():
     def application(x, y):
         column = ntl.unsqueeze(ntl.add(x, 1.0), -1)

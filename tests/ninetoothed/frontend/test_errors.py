@@ -109,6 +109,14 @@ def changes_text_in_a_loop(x, y):
         mode = "later"
 
 
+def looks_after_a_loop_that_changes_text(x, y):
+    mode = "first"
+    for i in range(x.source.shape[0]):
+        mode = "later"
+        y[i] = x[i]
+    y = y + (1 if mode == "later" else 2)
+
+
 def changes_a_dtype_in_a_loop(x, y):
     dtype = ntl.float32
     while ntl.sum(y) < 1:
@@ -353,6 +361,7 @@ def prints_when_combining(x, y):
         (undefined_after_a_loop, "'last' may not have a value here", "y = last"),
         (changes_shape, "'total' changes its shape", "for _ in range(3)"),
         (begins_a_loop_with_nothing, "'best' is None on one path .* tile on both, before a loop", "for i in range(8)"),
+        (looks_after_a_loop_that_changes_text, "'mode' may not have a value here", "y = y + "),
         (changes_text_in_a_loop, "'mode' is 'first' on one path and 'later' on the other", "for i in range(8)"),
         (changes_a_dtype_in_a_loop, "'dtype' is float32 on one path and float16 on the other", "while ntl.sum(y)"),
         (changes_a_function_in_a_loop, "'function' is the function 'square' on one path", "for i in range(8)"),
