@@ -48,8 +48,8 @@ class ParsedFunction:
         return vars(builtins)[name]
 
 
-# Modules of PyTorch whose decorators (`no_grad` and its like, `compiler.disable`) return what the function that they wrap
-# returns. One of another name would be inlined as written, and refused by name for what it does beside.
+# Modules of PyTorch whose decorators (`no_grad` and its like, `compiler.disable`) return what the function returns that
+# they wrap. In a module of another name they would be inlined as written, and refused for what they do beside.
 _TRANSPARENT = ("torch.utils._contextlib", "torch._dynamo.eval_frame")
 
 
