@@ -203,10 +203,11 @@ class _Plan:
 
     def cycles(self) -> float:
         area, waves = self.rows * self.columns, self._waves()
-        cycles = _LAUNCH + sum(steps * self._step(together) for together, steps in waves)
+        cycles = _LAUNCH + sum(count * steps * self._step(together) for count, together, steps in waves)
         if self.programs:
             return cycles + self._of_each(self.tiles) * area * _STORE_BEHIND
-        cycles += len(waves) * (_WAVE + area * _STORE) + (len(waves) - 1) * _LONE_WAVE * (self.resident == 1)
+        number = sum(count for count, _, _ in waves)
+        cycles += number * (_WAVE + area * _STORE) + (number - 1) * _LONE_WAVE * (self.resident == 1)
         if self.split == 1:
             return cycles
         met = self.parts if self.has_tail else max(self._of_each(self.tiles * self.split), self.split)
@@ -216,16 +217,15 @@ class _Plan:
         """The most that one multiprocessor gets of so many."""
         return -(-programs // self.gpu.multiprocessors)
 
-    def _waves(self) -> list[tuple[int, float]]:
-        """How many programs of a multiprocessor are resident together, one lot after another, and the steps of each."""
+    def _waves(self) -> list[tuple[int, int, float]]:
+        """How many waves there are of so many programs together on a multiprocessor, each of so many steps."""
         if self.has_tail:
             whole, spare = divmod(self.tiles, self.at_once)
-            return [(self.resident, self.steps)] * whole + [
-                (self._of_each(spare * self.parts), self.steps / self.parts)
-            ]
-        together = self._of_each(self.programs) or self.resident
+            last = self._of_each(spare * self.parts), self.steps / self.parts
+            return [(whole, self.resident, self.steps), (1, *last)]
+        together, steps = self._of_each(self.programs) or self.resident, self.steps / self.split
         whole, rest = divmod(self._of_each(self.tiles * self.split), together)
-        return [(count, self.steps / self.split) for count in [together] * whole + [rest] * (rest > 0)]
+        return [(whole, together, steps), (int(rest > 0), rest, steps)]
 
     def _step(self, together: int) -> float:
         """One step of programs that are resident together: they multiply in turn, and wait at the same time."""

@@ -171,8 +171,8 @@ def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options
     """How a variant's text may access memory and share out its tiles."""
     chosen = variant.selection.configuration
     spread = variant.selection.specialisation.spread
-    split = {"split": chosen.split, "at_once": chosen.at_once}
-    options = triton.Options(**split, spread=spread, unhoisted=_knows("disable_licm"))
+    unhoisted = _knows("disable_licm")
+    options = triton.Options(split=chosen.split, at_once=chosen.at_once, spread=spread, unhoisted=unhoisted)
     if not chosen.described or not descriptors.are_supported():
         return replace(options, packed=chosen.packed)
     return replace(options, described=_aligned(definition, variant), persistent=chosen.programs > 0)

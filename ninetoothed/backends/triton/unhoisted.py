@@ -23,12 +23,12 @@ def hints(context: Context, loop: ir.For) -> Mapping[str, object]:
     products = [operation for operation in loop.body if _is(operation, "dot")]
     if context.depth or len(products) != 1 or not context.options.unhoisted:
         return {}
-    return {"disable_licm": True} if _is_turned(context, loop, products[0].operands[1]) else {}
+    return {"disable_licm": True} if _is_turned(context, products[0].operands[1]) else {}
 
 
-def _is_turned(context: Context, loop: ir.For, operand: ir.Value) -> bool:
+def _is_turned(context: Context, operand: ir.Value) -> bool:
     """Whether the copy engine brings a tile of (depth, columns) column by column."""
-    producers = {result: operation for operation in loop.body for result in ir.results(operation)}
+    producers = context.analysis.producers
     producer, turns = producers.get(operand), 0
     while _is(producer, "permute"):
         producer, turns = producers.get(producer.operands[0]), turns + 1
