@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ninetoothed.backends.triton import QUARTERS
 from ninetoothed.runtime.device import GPU
 from ninetoothed.runtime.task import RESERVED, SMALL_TILES, Configuration, Task, power_above
 
@@ -27,8 +28,9 @@ _TILES = (
     (16, 16, 1),
 )
 _SPLITS = (1, 2, 3, 4, 6, 8)
-# The most parts of what is left over after whole waves.
+# The most parts of what is left over after whole waves, and of quarters of that.
 _TAIL_SPLITS = (4, 8)
+_QUARTER_SPLIT = 8
 _MOST_STAGES = 8
 _MANY_STEPS = 16
 # Registers of a thread beside its accumulator.
@@ -82,7 +84,8 @@ class _Plan:
     """A way to compute a product.
 
     programs: how many take tile after tile, 0 for a program a tile. split: the parts of each sum, or if `has_tail`, the
-    most of those that are left over after whole waves; see `backends.triton.tail`.
+    most of those that are left over after whole waves; see `backends.triton.tail`. quarters: the stages of their loops
+    if these are cut in quarters, too.
     """
 
     task: Task
@@ -95,6 +98,7 @@ class _Plan:
     programs: int = 0
     split: int = 1
     has_tail: bool = False
+    quarters: int = 0
 
     @classmethod
     def of(cls, task: Task, gpu: GPU, rows: int, columns: int, depth: int, warps: int) -> _Plan | None:
@@ -121,8 +125,14 @@ class _Plan:
             if split == 1 or replace(plan, split=split).is_worth_splitting:
                 yield replace(plan, split=split)
         for plan, split in itertools.product(fitting, _TAIL_SPLITS):
-            if replace(plan, split=split, has_tail=True).is_worth_splitting:
-                yield replace(plan, split=split, has_tail=True)
+            tailed = replace(plan, split=split, has_tail=True)
+            if tailed.is_worth_splitting:
+                yield tailed
+        for plan in fitting:
+            quarters = self.task.stages(min(2 * plan.stages - 2, _MOST_STAGES))
+            cut = replace(plan, split=_QUARTER_SPLIT, has_tail=True, quarters=quarters)
+            if min(self.rows, self.columns) >= 128 and cut.is_worth_splitting:
+                yield cut
 
     def persistent(self) -> Iterator[_Plan]:
         # Where tiles are slow to copy, they are better shared out singly; long steps leave no room for the tile stored,
@@ -140,7 +150,14 @@ class _Plan:
         blocks = {kind.rows: self.rows, kind.columns: self.columns, kind.depth: self.depth}
         chosen = self.task.configuration(blocks, self.warps, self.stages)
         at_once = self.at_once if self.has_tail else 0
-        return replace(chosen, described=True, programs=self.programs, split=self.split, at_once=at_once)
+        return replace(
+            chosen,
+            described=True,
+            programs=self.programs,
+            split=self.split,
+            at_once=at_once,
+            quarters=self.quarters,
+        )
 
     # -- what it takes --
 
@@ -184,11 +201,19 @@ class _Plan:
         return -(-self.task.extent(self.task.structure.kind.depth) // self.depth)
 
     @property
+    def spare(self) -> int:
+        """The tiles left over after whole waves."""
+        return self.tiles % self.at_once
+
+    @property
     def is_worth_splitting(self) -> bool:
         """Whether all parts run at once, of all tiles or of those left over, and each has some steps to do."""
-        fits = (
-            self.tiles > self.at_once and self.parts > 1 if self.has_tail else self.tiles * self.split <= self.at_once
-        )
+        if not self.has_tail:
+            fits = self.tiles * self.split <= self.at_once
+        elif self.quarters:
+            fits = self.tiles > self.at_once and 0 < QUARTERS * self.spare <= 2 * self.at_once
+        else:
+            fits = self.tiles > self.at_once and self.parts > 1
         return fits and self.steps >= 3 * self.parts
 
     @property
@@ -196,36 +221,45 @@ class _Plan:
         """Of a sum that has parts."""
         if not self.has_tail:
             return self.split
-        spare = self.tiles % self.at_once
-        return min(self.at_once // spare, self.split) if spare else 1
+        pieces = max(self.spare, 1) * (QUARTERS if self.quarters else 1)
+        return min(max(self.at_once // pieces, 1), self.split) if self.spare else 1
 
     # -- how long that takes --
 
     def cycles(self) -> float:
-        area, waves = self.rows * self.columns, self._waves()
-        cycles = _LAUNCH + sum(count * steps * self._step(together) for count, together, steps in waves)
+        waves = self._waves()
+        cycles = _LAUNCH + sum(each.count * each.steps * each.plan._step(each.together) for each in waves)
         if self.programs:
-            return cycles + self._of_each(self.tiles) * area * _STORE_BEHIND
-        number = sum(count for count, _, _ in waves)
-        cycles += number * (_WAVE + area * _STORE) + (number - 1) * _LONE_WAVE * (self.resident == 1)
-        if self.split == 1:
+            return cycles + self._of_each(self.tiles) * self._area * _STORE_BEHIND
+        number = sum(each.count for each in waves)
+        cycles += sum(each.count * (_WAVE + each.plan._area * _STORE) for each in waves)
+        cycles += (number - 1) * _LONE_WAVE * (self.resident == 1)
+        if self.split == 1 or (self.has_tail and self.parts == 1):
             return cycles
         met = self.parts if self.has_tail else max(self._of_each(self.tiles * self.split), self.split)
-        return cycles + _MEET + met * area * _PART
+        return cycles + _MEET + met * waves[-1].plan._area * _PART
+
+    @property
+    def _area(self) -> int:
+        return self.rows * self.columns
 
     def _of_each(self, programs: int) -> int:
         """The most that one multiprocessor gets of so many."""
         return -(-programs // self.gpu.multiprocessors)
 
-    def _waves(self) -> list[tuple[int, int, float]]:
-        """How many waves there are of so many programs together on a multiprocessor, each of so many steps."""
+    def _waves(self) -> list[_Wave]:
         if self.has_tail:
-            whole, spare = divmod(self.tiles, self.at_once)
-            last = self._of_each(spare * self.parts), self.steps / self.parts
-            return [(whole, self.resident, self.steps), (1, *last)]
+            last, programs = self, self.spare * self.parts
+            if self.quarters:
+                last = replace(self, rows=self.rows // 2, columns=self.columns // 2, stages=self.quarters)
+                programs *= QUARTERS
+            rounds = -(-programs // self.at_once)
+            together = self._of_each(programs) // max(rounds, 1)
+            whole = _Wave(self.tiles // self.at_once, self, self.resident, self.steps)
+            return [whole, _Wave(rounds, last, together, self.steps / self.parts)]
         together, steps = self._of_each(self.programs) or self.resident, self.steps / self.split
         whole, rest = divmod(self._of_each(self.tiles * self.split), together)
-        return [(whole, together, steps), (int(rest > 0), rest, steps)]
+        return [_Wave(whole, self, together, steps), _Wave(int(rest > 0), self, rest, steps)]
 
     def _step(self, together: int) -> float:
         """One step of programs that are resident together: they multiply in turn, and wait at the same time."""
@@ -253,3 +287,13 @@ class _Plan:
         kind = self.task.structure.kind
         rates = [self._copy_rate(operand) for operand in (kind.lhs, kind.rhs)]
         return _GATHER in rates or rates == [_ODD_COPY, _ODD_COPY]
+
+
+@dataclass(frozen=True)
+class _Wave:
+    """`count` waves of so many programs together on a multiprocessor, each of so many steps of a plan's."""
+
+    count: int
+    plan: _Plan
+    together: int
+    steps: float

@@ -172,7 +172,9 @@ def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options
     chosen = variant.selection.configuration
     spread = variant.selection.specialisation.spread
     unhoisted = _knows("disable_licm")
-    options = triton.Options(split=chosen.split, at_once=chosen.at_once, spread=spread, unhoisted=unhoisted)
+    options = triton.Options(
+        split=chosen.split, at_once=chosen.at_once, quarters=chosen.quarters, spread=spread, unhoisted=unhoisted
+    )
     if not chosen.described or not descriptors.are_supported():
         return replace(options, packed=chosen.packed)
     return replace(options, described=_aligned(definition, variant), persistent=chosen.programs > 0)

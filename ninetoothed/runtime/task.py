@@ -42,6 +42,7 @@ class Configuration:
     one after another; 0 for a program a tile. packed: how many programs of straight-line code are done side by side, on
     `PACKED_WARPS`; 1 where each is done by itself, as it is where that cannot be. split: over how many programs the sum
     of a product is shared out; at_once: unless 0, only those of tiles beyond whole waves of so many programs are.
+    quarters: unless 0, these tiles are cut in quarters, too, whose loops have so many stages.
     """
 
     meta: tuple[tuple[str, int], ...] = ()
@@ -52,6 +53,7 @@ class Configuration:
     packed: int = 1
     split: int = 1
     at_once: int = 0
+    quarters: int = 0
 
     @property
     def blocks(self) -> dict[str, int]:
@@ -63,7 +65,8 @@ class Configuration:
         parts += [f"programs={self.programs}"] if self.programs else []
         parts += [f"packed={self.packed}"] if self.packed > 1 else []
         parts += [f"split={self.split}"] if self.split > 1 else []
-        return ", ".join([*parts, *([f"at_once={self.at_once}"] if self.at_once else [])])
+        parts += [f"at_once={self.at_once}"] if self.at_once else []
+        return ", ".join([*parts, *([f"quarters={self.quarters}"] if self.quarters else [])])
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from ninetoothed.backends.triton.context import Options
 from ninetoothed.backends.triton.kernel import Emitted, KernelArgument, emit
-from ninetoothed.backends.triton.split import Scratch
+from ninetoothed.backends.triton.meeting import Scratch
+from ninetoothed.backends.triton.quarters import QUARTERS
 
-__all__ = ["Emitted", "KernelArgument", "Options", "Scratch", "emit"]
+__all__ = ["QUARTERS", "Emitted", "KernelArgument", "Options", "Scratch", "emit"]

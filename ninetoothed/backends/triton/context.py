@@ -52,7 +52,8 @@ class Scope:
 
     shared: variables that hold integer expressions for all nested blocks, by their text.
     variables: the variable that a name of the user's last stood for.
-    own: names that mean something in this block alone, so that the next one may use them for its own.
+    own: names that mean something in this block alone, so that the next one may use them for its own. inner: those of
+    the blocks in it that have ended. repeats: whether it is a loop's.
     kinds: the type and shape of what its variables hold. left: the same of those that branches before it have left. To
     Triton what both branches of an `if` assign is there afterwards: it must be of one kind, and keep it.
     """
@@ -61,13 +62,16 @@ class Scope:
     shared: dict[str, ast.expr] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)
+    inner: set[str] = field(default_factory=set)
     kinds: dict[str, Hashable] = field(default_factory=dict)
     left: dict[str, Hashable] = field(default_factory=dict)
+    repeats: bool = False
 
     def take_in(self, other: Scope) -> None:
         """Go on with what another block has written."""
         self.statements += other.statements
         self.own |= other.own
+        self.inner |= other.inner
         self.kinds |= other.kinds
         self.left |= other.left
 
@@ -79,9 +83,9 @@ class Options:
     group_rows: rows of programs that share an L2-sized band. described: the parameters that may be accessed through
     tensor descriptors, whose addresses are multiples of 16. persistent: whether programs may take one tile of a product
     after another. packed: how many programs may be done side by side in one. split: over how many programs
-    a sum may be shared out; at_once: unless 0, only sums of tiles beyond whole waves of so many programs are. spread:
-    whether programs may be counted along several axes. unhoisted: whether Triton can be told to hoist nothing out of a
-    loop.
+    a sum may be shared out; at_once: unless 0, only sums of tiles beyond whole waves of so many programs are. quarters:
+    unless 0, these tiles are cut in quarters, too, whose loops have so many stages. spread: whether programs may be
+    counted along several axes. unhoisted: whether Triton can be told to hoist nothing out of a loop.
     """
 
     group_rows: int = 8
@@ -90,6 +94,7 @@ class Options:
     packed: int = 1
     split: int = 1
     at_once: int = 0
+    quarters: int = 0
     spread: bool = True
     unhoisted: bool = True
 
@@ -127,6 +132,11 @@ class Context:
     def depth(self) -> int:
         return len(self.scopes) - 1
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether a loop is open."""
+        return any(scope.repeats for scope in self.scopes)
+
     def append(self, statement: ast.stmt) -> None:
         self.scopes[-1].statements.append(statement)
 
@@ -139,12 +149,15 @@ class Context:
         self.append(syntax.assign(name, node))
         return syntax.name(name)
 
-    def fresh(self, wanted: str, kind: Hashable, scope: Scope | None = None) -> str:
-        """A new name for something of a kind, of the innermost block unless another is given."""
-        name = self.names.fresh(wanted, {name for name, other in self.left.items() if other != kind})
-        scope = scope or self.scopes[-1]
-        scope.own.add(name)
-        scope.kinds[name] = kind
+    def fresh(self, wanted: str, kind: Hashable, depth: int | None = None) -> str:
+        """A new name for something of a kind, of the innermost block unless another's depth is given."""
+        scopes = self.scopes if depth is None else self.scopes[: depth + 1]
+        # What is defined in an outer block has to outlast those that have ended in an inner one.
+        ended = (scope.inner for scope in self.scopes[len(scopes) :])
+        changed = (name for name, other in self.left.items() if other != kind)
+        name = self.names.fresh(wanted, set().union(changed, *ended))
+        scopes[-1].own.add(name)
+        scopes[-1].kinds[name] = kind
         return name
 
     @property
@@ -156,6 +169,7 @@ class Context:
         """End the innermost block; its statements."""
         scope = self.scopes.pop()
         self.names.release(scope.own)
+        self.scopes[-1].inner |= scope.own | scope.inner
         return scope.statements
 
     def argument(self, program_name: str) -> ast.expr:
@@ -187,7 +201,7 @@ class Context:
             if key in scope.shared:
                 return scope.shared[key]
         scope = self.scopes[depth]
-        name = self.fresh(wanted, key, scope)
+        name = self.fresh(wanted, key, depth)
         scope.statements.append(syntax.assign(name, node))
         scope.shared[key] = syntax.name(name)
         return scope.shared[key]

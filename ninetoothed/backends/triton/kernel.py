@@ -12,9 +12,11 @@ from ninetoothed.backends.triton import (
     exponentials,
     grid,
     halves,
+    meeting,
     packed,
     peeled,
     persistent,
+    quarters,
     split,
     statements,
     syntax,
@@ -64,7 +66,7 @@ class Emitted:
     spread: bool = False
     persistent: bool = False
     packed: bool = False
-    scratch: tuple[split.Scratch, ...] = ()
+    scratch: tuple[meeting.Scratch, ...] = ()
 
     @property
     def descriptors(self) -> tuple[KernelArgument, ...]:
@@ -93,7 +95,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     context.names.take(title, *names.values())
     if loop is not None:
         persistent.enter(context)
-    spread = grid.decompose(context, loop is None and not scratch, tail)
+    spread = grid.decompose(context, loop is None and not scratch and tail is None, tail)
     statements.block(context, ROOT, program.body, statements.Targets())
     if loop is not None:
         persistent.leave(context, grid.count(context))
@@ -105,7 +107,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     if context.libdevice:
         imports.append("from triton.language.extra import libdevice")
     source = "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
-    is_packed = not scratch and program.grid != single.grid
+    is_packed = not scratch and tail is None and program.grid != single.grid
     extents = (tail.programs,) if tail is not None else tuple(extent for extent in program.grid if extent != 1)
     return Emitted(title, source, arguments, extents, spread, loop is not None, is_packed, scratch)
 
@@ -117,8 +119,11 @@ def _passed(program: ir.Program, options: Options) -> tuple[split.Shared, ir.For
         loop = persistent.loop_of(program, descriptors.boxes(program, analyse(program.body), options.described))
         if loop is not None:
             return split.Shared(halves.halved(program, loop)), loop
-    shared = split.split(program, options.split, options.at_once)
-    program = shared.program if shared.scratch else packed.packed(program, options.packed)
+    if options.quarters:
+        shared = quarters.quartered(program, options.split, options.at_once, options.quarters)
+    else:
+        shared = split.split(program, options.split, options.at_once)
+    program = packed.packed(program, options.packed) if shared.program is program else shared.program
     boxes = descriptors.boxes(program, analyse(program.body), options.described)
     return replace(shared, program=peeled.peeled(program, boxes)), None
 

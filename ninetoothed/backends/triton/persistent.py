@@ -44,7 +44,7 @@ def _has_effect(operation: ir.Operation) -> bool:
 
 def enter(context: Context) -> None:
     """Start the block that one tile is."""
-    context.scopes.append(Scope())
+    context.scopes.append(Scope(repeats=True))
 
 
 def leave(context: Context, tiles: ast.expr) -> None:

@@ -196,7 +196,7 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
     outer_facts = context.facts
     context.facts = _with_counter(context, operation)
     _mark_written(context, operation)
-    context.scopes.append(Scope())
+    context.scopes.append(Scope(repeats=True))
     counter = context.fresh(re.sub(r"_\d+$", "", operation.variable), (dtypes.int32, ()))
     context.variables[operation.variable] = (syntax.name(counter), context.depth)
     block(context, key, operation.body, targets_of(context, key, names, operation.yields))
@@ -247,7 +247,7 @@ def _while(context: Context, operation: ir.While, place: Place) -> None:
     _mark_written(context, operation)
     first, condition = _condition(context, operation, before_key)
     context.scopes[-1].take_in(first)
-    context.scopes.append(Scope())
+    context.scopes.append(Scope(repeats=True))
     block(context, key, operation.body, targets_of(context, key, names, operation.yields))
     body = _leave_loop(context, operation, names)
     context.append(ast.While(condition, [*body, *first.statements] or [ast.Pass()], []))
@@ -255,7 +255,7 @@ def _while(context: Context, operation: ir.While, place: Place) -> None:
 
 def _condition(context: Context, operation: ir.While, key: BlockKey) -> tuple[Scope, ast.expr]:
     """The statements that prepare the condition, to be run before the loop and after each round, and the condition."""
-    context.scopes.append(Scope())
+    context.scopes.append(Scope(repeats=True))
     block(context, key, operation.before, Targets())
     condition = functions.typed(context.texts[operation.condition], dtypes.int1)
     return context.scopes.pop(), condition

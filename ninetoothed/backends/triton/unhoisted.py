@@ -21,7 +21,7 @@ from ninetoothed.backends.triton.context import Context
 def hints(context: Context, loop: ir.For) -> Mapping[str, object]:
     """The keywords of `tl.range` for a loop."""
     products = [operation for operation in loop.body if _is(operation, "dot")]
-    if context.depth or len(products) != 1 or not context.options.unhoisted:
+    if context.is_repeated or len(products) != 1 or not context.options.unhoisted:
         return {}
     return {"disable_licm": True} if _is_turned(context, products[0].operands[1]) else {}
 

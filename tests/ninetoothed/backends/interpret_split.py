@@ -3,6 +3,9 @@
 import torch
 import torch.nn.functional as F
 
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
 from ninetoothed_ops.kernels import addmm, bmm, conv2d, mm, sdpa, softmax
 from tests.ninetoothed.backends import interpreted
 
@@ -15,9 +18,12 @@ def empty(*shape, dtype=torch.float16):
     return torch.full(shape, float("nan"), dtype=dtype)
 
 
-def check(title, kernel, arguments, output, expected, parts, is_split=True, at_once=0):
-    emitted = interpreted.interpret(kernel, arguments, persistent=False, split=parts, at_once=at_once)
+def check(title, kernel, arguments, output, expected, parts, is_split=True, at_once=0, quarters=0):
+    blocks = (128, 128, 32) if quarters else None
+    options = {"persistent": False, "split": parts, "at_once": at_once, "quarters": quarters}
+    emitted = interpreted.interpret(kernel, arguments, blocks=blocks, **options)
     assert bool(emitted.scratch) == is_split, f"{title}: {emitted.scratch}"
+    assert ("num_stages=6" in emitted.source) == (quarters == 6), title
     error = ((output.double() - expected).norm() / expected.norm()).item()
     assert error <= 1e-3, f"{title}: relative error {error}"
 
@@ -52,6 +58,48 @@ def tails():
     check("addmm", addmm.make(), (x.expand(150, 70), a, b, 0.5, 1.5, c), c, expected, 3, at_once=4)
 
 
+def quarters():
+    """None left over, few with sums in parts, some, so many that quarters take two waves, and more."""
+    for at_once, parts, m, n, k in (
+        (4, 4, 256, 256, 70),
+        (4, 8, 130, 500, 300),
+        (8, 3, 130, 630, 500),
+        (2, 1, 300, 128, 130),
+        (3, 4, 128, 630, 100),
+    ):
+        a, b, c = random(m, k), random(n, k).mT, empty(m, n)
+        title = f"mm {m, n, k} in quarters of {at_once}"
+        expected = a.double() @ b.double()
+        check(title, mm.make(), (a, b, c), c, expected, parts, parts > 1, at_once, 6)
+    a, b, c = random(200, 300), random(300, 130), empty(200, 130)
+    for x in (random(200, 130), random(130).expand(200, 130)):
+        expected = 0.5 * x.double() + 1.5 * (a.double() @ b.double())
+        arguments = (x, a, b, 0.5, 1.5, c.fill_(float("nan")))
+        check("addmm in quarters", addmm.make(), arguments, c, expected, 3, True, 3, 6)
+    a, b, c = random(3, 130, 100), random(3, 100, 70), empty(3, 130, 70)
+    check("bmm in quarters", bmm.make(), (a, b, c), c, a.double() @ b.double(), 4, True, 4, 6)
+
+
+def cut_alike():
+    """Rounds of which a quarter needs rows, columns or all of what they load."""
+
+    def application(input, other, output):
+        total = ntl.zeros(output.shape, dtype=ntl.float32)
+        for k in range(input.shape[0]):
+            least = ntl.min(other[k], axis=1)[:, None]
+            total += ntl.dot(ntl.exp(input[k]), ntl.trans(ntl.trans(other[k] - least) * 2.0))
+        output = ntl.maximum(total, 0.0) - ntl.arange(0, 128)[None, :]
+
+    kernel = ninetoothed.make(mm.arrangement, application, (Tensor(2), Tensor(2), Tensor(2)))
+    a, b, c = random(130, 96), random(96, 256), empty(130, 256)
+    least = torch.cat([half.amin(1, keepdim=True).expand(half.shape) for half in b.split(128, 1)], 1)
+    # The sizes are whole blocks of depth: what lies beyond would be a part of the least.
+    summed = a.double().exp() @ ((b - least) * 2).double()
+    expected = summed.clamp(min=0) - torch.arange(128).repeat(2)
+    for parts in (1, 4):
+        check("applied", kernel, (a, b, c.fill_(float("nan"))), c, expected, parts, parts > 1, 3, 6)
+
+
 def sums():
     a, b = random(50, 300), random(300, 70)
     for x in (random(50, 70), random(70).expand(50, 70)):
@@ -82,6 +130,6 @@ def what_has_no_such_sum():
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    for run in (matrices, tails, sums, batches, convolutions, what_has_no_such_sum):
+    for run in (matrices, tails, quarters, cut_alike, sums, batches, convolutions, what_has_no_such_sum):
         run()
         print(run.__name__)

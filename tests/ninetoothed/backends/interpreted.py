@@ -7,13 +7,16 @@ is imported. `interpret` runs one kernel so, whatever backend its launches use.
 import dataclasses
 import functools
 import os
+from unittest import mock
 
 import numpy
 import torch
 
 from ninetoothed.backends import triton
-from ninetoothed.runtime import device, launch, prepared, specialise
+from ninetoothed.runtime import config, device, launch, prepared, specialise
 from ninetoothed.runtime.compile import write_module
+from ninetoothed.runtime.structure import structure
+from ninetoothed.runtime.task import Configuration
 
 
 class _WholeNumber(type):
@@ -102,19 +105,29 @@ class Libdevice:
         return function
 
 
-def interpret(kernel, arguments, gpu=device.H200, **changes):
+def interpret(kernel, arguments, gpu=device.H200, blocks=None, **changes):
     """Call a kernel on CPU tensors as it would be emitted for a GPU; what was emitted.
 
-    changes: options of the text that are not left to the configuration.
+    blocks: of a product, (rows, columns, depth). changes: options of the text that are not left to the configuration.
     """
-    launcher = launch.launcher_of(kernel)
-    variant = launcher.trace(arguments, {}, gpu)
+    launcher = launch.Launcher(kernel.definition)
+    with mock.patch.object(config, "candidates", _candidates(blocks) if blocks else config.candidates):
+        variant = launcher.trace(arguments, {}, gpu)
     options = dataclasses.replace(prepared.options_of(kernel.definition, variant), **changes)
     emitted = triton.emit(variant.program, options)
     call, _ = launcher._checked(arguments, {})
     names = [parameter.name for parameter in kernel.definition.parameters]
     run(emitted, load(emitted), dict(zip(names, call.arguments)), specialise.measure(launcher.plan, call))
     return emitted
+
+
+def _candidates(blocks):
+    def candidates(definition, specialisation, sizes, gpu):
+        kind = structure(definition).kind
+        named = zip((kind.rows, kind.columns, kind.depth), blocks, strict=True)
+        return (Configuration(tuple(sorted(named)), described=True),)
+
+    return candidates
 
 
 def _compile(definition, variant):

@@ -12,7 +12,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.backends.triton.split import sum_of
+from ninetoothed.backends.triton.sums import sum_of
 from ninetoothed.runtime import device, launch, prepared
 from ninetoothed_ops.kernels import addmm, mm, sdpa
 from tests.ninetoothed.backends import interpreting
@@ -71,20 +71,23 @@ def addmm(
         mat2 = mat2_desc.load([k * 128, pid_1 * 64])
         accumulator = tl.dot(mat1, mat2, accumulator)
     tile_number = tl.cdiv(input_size_1, 64) * pid_0 + pid_1
+    partials_index = pid_0 * 64 + tl.arange(0, 64)
     tl.store(
         partials_ptr + (part + tile_number * 2) * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
         accumulator,
+        mask=partials_index[:, None] < input_size_0,
     )
     tl.debug_barrier()
     arrivals = arrivals_ptr + tile_number
     arrived = tl.atomic_add(arrivals, 1)
-    input_index_0 = pid_0 * 64 + tl.arange(0, 64)
     input_index_1 = pid_1 * 64 + tl.arange(0, 64)
-    mask = (input_index_0[:, None] < input_size_0) & (input_index_1[None, :] < input_size_1)
+    mask = (partials_index[:, None] < input_size_0) & (input_index_1[None, :] < input_size_1)
     if arrived == 1:
         tl.debug_barrier()
         accumulator_1 = tl.load(
             partials_ptr + tile_number * 2 * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
+            mask=partials_index[:, None] < input_size_0,
+            other=0.0,
         )
         for other_part in range(1, 2):
             partial = tl.load(
@@ -92,6 +95,8 @@ def addmm(
                 + (other_part + tile_number * 2) * 4096
                 + tl.arange(0, 64)[:, None] * 64
                 + tl.arange(0, 64)[None, :],
+                mask=partials_index[:, None] < input_size_0,
+                other=0.0,
             )
             accumulator_1 = accumulator_1 + partial
         input = tl.load(tl.broadcast_to(input_ptr + input_index_1[None, :], (64, 64)), mask=mask)

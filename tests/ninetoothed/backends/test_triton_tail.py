@@ -58,6 +58,7 @@ def mm(input_desc, other_desc, output_desc, partials_ptr, arrivals_ptr, input_si
         input = input_desc.load([pid_0 * 128, k * 64])
         other = other_desc.load([k * 64, pid_1 * 256])
         accumulator = tl.dot(input, other, accumulator)
+    partials_index = pid_0 * 128 + tl.arange(0, 128)
     if parts > 1:
         tl.store(
             partials_ptr
@@ -65,6 +66,7 @@ def mm(input_desc, other_desc, output_desc, partials_ptr, arrivals_ptr, input_si
             + tl.arange(0, 128)[:, None] * 256
             + tl.arange(0, 256)[None, :],
             accumulator,
+            mask=partials_index[:, None] < input_size_0,
         )
         tl.debug_barrier()
         arrivals = arrivals_ptr + slot
@@ -73,6 +75,8 @@ def mm(input_desc, other_desc, output_desc, partials_ptr, arrivals_ptr, input_si
             tl.debug_barrier()
             accumulator_1 = tl.load(
                 partials_ptr + parts * slot * 32768 + tl.arange(0, 128)[:, None] * 256 + tl.arange(0, 256)[None, :],
+                mask=partials_index[:, None] < input_size_0,
+                other=0.0,
             )
             for other_part in range(1, parts):
                 partial = tl.load(
@@ -80,6 +84,8 @@ def mm(input_desc, other_desc, output_desc, partials_ptr, arrivals_ptr, input_si
                     + (parts * slot + other_part) * 32768
                     + tl.arange(0, 128)[:, None] * 256
                     + tl.arange(0, 256)[None, :],
+                    mask=partials_index[:, None] < input_size_0,
+                    other=0.0,
                 )
                 accumulator_1 = accumulator_1 + partial
             output_desc.store([pid_0 * 128, pid_1 * 256], accumulator_1.to(tl.float16))
@@ -106,6 +112,22 @@ def test_as_many_parts_as_still_run_at_once(tiles, programs):
     assert Tail(const(tiles), at_once=132, most=4).programs == programs
 
 
+@pytest.mark.parametrize(
+    "tiles, programs",
+    [
+        (0, 0),
+        (132, 132),
+        (133, 132 + 4 * 8),
+        (132 + 16, 132 + 4 * 2 * 16),
+        (132 + 17, 132 + 4 * 17),
+        (5 * 132 + 66, 5 * 132 + 4 * 66),
+        (5 * 132 + 67, 5 * 132 + 67),
+    ],
+)
+def test_quarters_have_parts_too_and_take_two_waves_at_most(tiles, programs):
+    assert Tail(const(tiles), at_once=132, most=8, pieces=4).programs == programs
+
+
 def test_memory_is_as_large_as_a_wave_whatever_the_sizes():
     emitted = emit(traced(5120).program, Options(split=4, at_once=132))
 
@@ -116,7 +138,7 @@ def test_compiled(tmp_path, monkeypatch):
     pytest.importorskip("triton")
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     variant = traced(5120)
-    chosen = dataclasses.replace(variant.selection.configuration, programs=0, split=4, at_once=132)
+    chosen = dataclasses.replace(variant.selection.configuration, programs=0, split=4, at_once=132, quarters=0)
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, configuration=chosen))
     compiled = prepared.Launch.compile(mm.make().definition, variant)
 

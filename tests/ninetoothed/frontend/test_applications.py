@@ -991,6 +991,27 @@ def test_neighbours_by_index_arithmetic_keep_their_guards():
     torch.testing.assert_close(y, (padded + previous).flatten()[:18])
 
 
+def test_a_mask_outlasts_those_of_a_loop_before_it():
+    """What is asked before a branch, for use in it, has a name that no loop of that branch has."""
+
+    def application(x, z, flag, y):
+        if flag > 0:
+            total = ntl.zeros(x.dtype.shape, dtype=ntl.float32)
+            for k in range(x.shape[1]):
+                total += x[0, k] * z[0, k]
+            y[0, 0] = y[0, 0] + total
+
+    def arrangement(x, z, flag, y):
+        x, z, y = (tensor.tile((1, 32)).tile((1, -1)) for tensor in (x, z, y))
+        return x, z, flag, y
+
+    x, z, y = randn(5, 70), randn(5, 70), randn(5, 70)
+    expected = y.clone()
+    expected[:, :32] += sum(torch.nn.functional.pad(x * z, (0, 26)).split(32, 1))
+    ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2), Tensor(0), Tensor(2)))(x, z, 1, y)
+    torch.testing.assert_close(y, expected)
+
+
 def test_jit_with_annotations():
     BLOCK = Symbol("BLOCK", meta=True)
 

@@ -1,0 +1,57 @@
+"""Loops that are sums, whose rounds can be shared out."""
+
+from __future__ import annotations
+
+import math
+
+from ninetoothed import ir
+from ninetoothed.dtypes import PointerType, float32
+from ninetoothed.expr import const
+
+# Tiles of fewer elements are not worth it.
+FEWEST_ELEMENTS = 256
+
+
+def sum_of(program: ir.Program) -> ir.For | None:
+    """The only loop of a program, if all that it carries is a sum from zero of tiles; what follows it may store."""
+    loops = [operation for operation in program.body if ir.blocks(operation)]
+    if len(loops) != 1 or not isinstance(loops[0], ir.For):
+        return None
+    (loop,) = loops
+    position = program.body.index(loop)
+    before, after = program.body[:position], program.body[position + 1 :]
+    is_plain = all(map(_is_pure, (*before, *loop.body))) and all(
+        isinstance(operation, ir.Store) or _is_pure(operation) for operation in after
+    )
+    loads = {operation.access.parameter for operation in ir.walk(program.body) if isinstance(operation, ir.Load)}
+    stores = {operation.access.parameter for operation in after if isinstance(operation, ir.Store)}
+    return loop if is_plain and not loads & stores and _is_sum(loop, before) else None
+
+
+def _is_pure(operation: ir.Operation) -> bool:
+    match operation:
+        case ir.Apply(results=results, operands=operands):
+            types = (value.type.dtype for value in (*results, *operands))
+            return bool(results) and not any(isinstance(dtype, PointerType) for dtype in types)
+        case ir.Constant() | ir.Argument() | ir.Index() | ir.Load():
+            return True
+    return False
+
+
+def _is_sum(loop: ir.For, before: ir.Block) -> bool:
+    if len(loop.initial) != 1 or loop.start != const(0) or loop.step != const(1) or loop.bindings:
+        return False
+    producers = {result: operation for operation in (*before, *loop.body) for result in ir.results(operation)}
+    (start,), (carried,), (end,) = loop.initial, loop.arguments, loop.yields
+    zeros, total = producers.get(start), producers.get(end)
+    match zeros, total:
+        case ir.Apply(function="full", operands=(number,)), ir.Apply(function="add", operands=operands):
+            zero = producers.get(number)
+            reads = sum(value is carried for operation in loop.body for value in ir.operands(operation))
+            is_zero = isinstance(zero, ir.Constant) and zero.value == 0
+            return is_zero and reads == 1 and carried in operands and _is_large(carried.type)
+    return False
+
+
+def _is_large(type: ir.TileType) -> bool:
+    return type.dtype == float32 and math.prod(type.lanes) >= FEWEST_ELEMENTS

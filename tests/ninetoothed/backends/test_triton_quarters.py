@@ -1,0 +1,170 @@
+"""Tiles left over after whole waves in quarters: how that reads, what is cut, and what is compiled.
+
+That it is right is shown by `interpret_split`, and how many there are by `test_triton_tail`.
+"""
+
+import dataclasses
+
+import expecttest
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+from ninetoothed.backends.triton import Options, emit
+from ninetoothed.backends.triton.quarters import quartered
+from ninetoothed.runtime import device, launch, prepared
+from ninetoothed_ops.kernels import addmm, mm
+
+
+def halves(*shape):
+    return torch.empty(*shape, dtype=torch.float16)
+
+
+def traced(kernel, *arguments):
+    return launch.launcher_of(kernel).trace(arguments, {}, device.H200)
+
+
+def square(n):
+    return traced(mm.make(), *(halves(n, n) for _ in range(3)))
+
+
+class GoldenTest(expecttest.TestCase):
+    maxDiff = None
+
+    def text(self, split):
+        program = square(5120).program
+        described = frozenset(parameter.name for parameter in program.parameters)
+        text = emit(program, Options(described=described, split=split, at_once=132, quarters=6)).source
+        return text[text.index("    spare =") :]
+
+    def test_alone(self):
+        self.assertExpectedInline(
+            self.text(1),
+            """\
+    spare = tiles % 132
+    is_cut = tl.minimum(66 // tl.maximum(spare, 1), 1)
+    shares = is_cut * tl.maximum(tl.minimum(33 // tl.maximum(spare, 1), 1), 1) * 4 + 1 - is_cut
+    whole = tiles - spare
+    beyond = tl.maximum(pid - whole, 0)
+    parts = tl.where(pid < whole, 1, shares)
+    part = beyond % shares
+    slot = beyond // shares
+    tile = tl.minimum(pid, whole) + slot
+    group_size = 8 * columns
+    first_row = tile // group_size * 8
+    group_rows = tl.minimum(rows - first_row, 8)
+    pid_0 = first_row + tile % group_size % group_rows
+    pid_1 = tile % group_size // group_rows
+    if parts > 1:
+        accumulator = tl.zeros((64, 128), tl.float32)
+        for k in tl.range(tl.cdiv(input_size_1, 64), num_stages=6):
+            input = input_desc.load([part // 2 % 2 * 64 + pid_0 * 128, k * 64])
+            other = other_desc.load([k * 64, part % 2 * 128 + pid_1 * 256])
+            accumulator = tl.dot(input, other, accumulator)
+        output_desc.store([part // 2 % 2 * 64 + pid_0 * 128, part % 2 * 128 + pid_1 * 256], accumulator.to(tl.float16))
+    else:
+        accumulator_1 = tl.zeros((128, 256), tl.float32)
+        for k in range(tl.cdiv(input_size_1, 64)):
+            input = input_desc_1.load([pid_0 * 128, k * 64])
+            other = other_desc_1.load([k * 64, pid_1 * 256])
+            accumulator_1 = tl.dot(input, other, accumulator_1)
+        output_desc_1.store([pid_0 * 128, pid_1 * 256], accumulator_1.to(tl.float16))
+""",
+        )
+
+    def test_with_sums_in_parts(self):
+        text = self.text(8)
+        self.assertExpectedInline(
+            text[: text.index("            tl.debug_barrier()")],
+            """\
+    spare = tiles % 132
+    is_cut = tl.minimum(66 // tl.maximum(spare, 1), 1)
+    shares = is_cut * tl.maximum(tl.minimum(33 // tl.maximum(spare, 1), 8), 1) * 4 + 1 - is_cut
+    whole = tiles - spare
+    beyond = tl.maximum(pid - whole, 0)
+    parts = tl.where(pid < whole, 1, shares)
+    part = beyond % shares
+    slot = beyond // shares
+    tile = tl.minimum(pid, whole) + slot
+    group_size = 8 * columns
+    first_row = tile // group_size * 8
+    group_rows = tl.minimum(rows - first_row, 8)
+    pid_0 = first_row + tile % group_size % group_rows
+    pid_1 = tile % group_size // group_rows
+    partials_index = part // 2 % 2 * 64 + pid_0 * 128 + tl.arange(0, 64)
+    if parts > 1:
+        accumulator = tl.zeros((64, 128), tl.float32)
+        for k in tl.range(
+            tl.cdiv(input_size_1, 64) * (part // 4) // (parts // 4),
+            (tl.cdiv(input_size_1, 64) * (part // 4) + tl.cdiv(input_size_1, 64)) // (parts // 4),
+            num_stages=6,
+        ):
+            input = input_desc.load([part // 2 % 2 * 64 + pid_0 * 128, k * 64])
+            other = other_desc.load([k * 64, part % 2 * 128 + pid_1 * 256])
+            accumulator = tl.dot(input, other, accumulator)
+        if parts // 4 > 1:
+            tile_number = part % 4 + slot * 4
+            tl.store(
+                partials_ptr
+                + (parts // 4 * tile_number + part // 4) * 8192
+                + tl.arange(0, 64)[:, None] * 128
+                + tl.arange(0, 128)[None, :],
+                accumulator,
+                mask=partials_index[:, None] < input_size_0,
+            )
+""",
+        )
+
+
+class TestWhatIsCut:
+    def is_cut(self, application, *shapes):
+        kernel = ninetoothed.make(mm.arrangement, application, tuple(Tensor(2) for _ in shapes))
+        program = traced(kernel, *(halves(*shape) for shape in shapes)).program
+        return quartered(program, 8, 132, 6).program is not program
+
+    def test_what_is_computed_element_by_element_after_a_sum(self):
+        def activated(input, other, output):
+            total = ntl.zeros(output.shape, dtype=ntl.float32)
+            for k in range(input.shape[0]):
+                total += ntl.dot(input[k] * 2.0, ntl.exp(other[k]))
+            output = ntl.maximum(total, 0.0)
+
+        assert self.is_cut(activated, (4096, 4096), (4096, 4096), (4096, 4096))
+
+    def test_not_what_needs_a_whole_row(self):
+        def normalised(input, other, output):
+            total = ntl.zeros(output.shape, dtype=ntl.float32)
+            for k in range(input.shape[0]):
+                total += ntl.dot(input[k], other[k])
+            output = total / ntl.sum(total, axis=1)[:, None]
+
+        assert not self.is_cut(normalised, (4096, 4096), (4096, 4096), (4096, 4096))
+
+    def test_not_small_tiles(self):
+        program = traced(mm.make(), halves(64, 64), halves(64, 64), halves(64, 64)).program
+        assert quartered(program, 8, 132, 6).program is program
+
+
+@pytest.mark.parametrize("kernel", ("mm", "addmm", "turned"))
+def test_compiled(kernel, tmp_path, monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    a = halves(5120, 5120)
+    made, arguments = {
+        "mm": (mm.make(), (a, a, a)),
+        "addmm": (addmm.make(), (a, a, a, 0.5, 1.5, a)),
+        "turned": (mm.make(), (a, a.mT, a)),
+    }[kernel]
+    variant = traced(made, *arguments)
+    chosen = dataclasses.replace(variant.selection.configuration, programs=0, split=8, at_once=132, quarters=6)
+    variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, configuration=chosen))
+    compiled = prepared.Launch.compile(made.definition, variant)
+
+    sass = compiled.sass()
+    assert not compiled.spills and all(name in sass for name in ("HGMMA", "UTMALDG", "ATOM"))
+    # A whole tile, a quarter, and one of which the parts have met.
+    assert sass.count("UTMASTG") >= 3
+    # Each of the two loops commits a group of products a round: they are not waited for one by one.
+    assert compiled.asm["ptx"].count("wgmma.commit_group") == 2
