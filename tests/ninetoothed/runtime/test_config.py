@@ -95,11 +95,16 @@ class TestProductsOfHalvesOnHopper:
         assert product(8192, 8192, 8192)[1].programs == device.H200.multiprocessors
         assert product(2048, 2048, 2048)[1].programs == 0
 
-    def test_tiles_left_over_after_whole_waves_share_out_their_sums(self):
-        for n in (4104, 5120):
-            blocks, best = product(n, n, n)
-            assert blocks == (128, 256, 64) and best.programs == 0
-            assert best.split > 1 and best.at_once == device.H200.multiprocessors
+    @pytest.mark.parametrize("size", [(3072, 3072, 3072), (5120, 5120, 5120), (1280, 4096, 4096)], ids=str)
+    def test_tiles_left_over_after_whole_waves_are_cut_in_quarters(self, size):
+        blocks, best = product(*size)
+        assert blocks == (128, 256, 64) and best.programs == 0 and best.at_once == device.H200.multiprocessors
+        # A quarter's step is half as large, and more of them are under way in the same memory.
+        assert best.num_stages < best.quarters <= 2 * best.num_stages
+
+    def test_many_tiles_left_over_have_their_sums_in_parts(self):
+        best = product(512, 11008, 16384)[1]
+        assert best.split > 1 and best.at_once == device.H200.multiprocessors and not best.quarters
 
     def test_not_where_a_wave_of_them_is_almost_full(self):
         assert product(4096, 4096, 4096)[1].at_once == 0

@@ -197,3 +197,5 @@ class TestWhatDoesNotFit:
 def test_configurations_say_how_tiles_are_shared_out():
     assert str(config.Configuration((("M", 64),), 4, 3, True, 132)) == "M=64, num_warps=4, num_stages=3, programs=132"
     assert str(config.Configuration((("M", 64),), 4, 3)) == "M=64, num_warps=4, num_stages=3"
+    shared = config.Configuration((), 8, 4, split=8, at_once=132, quarters=6)
+    assert str(shared) == "num_warps=8, num_stages=4, split=8, at_once=132, quarters=6"
