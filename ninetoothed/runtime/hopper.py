@@ -11,7 +11,9 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ninetoothed.backends.triton import QUARTERS
+from ninetoothed.backends.triton import QUARTERS, Tail
+from ninetoothed.backends.triton.quarters import FEWEST_LANES
+from ninetoothed.expr import const
 from ninetoothed.runtime.device import GPU
 from ninetoothed.runtime.task import RESERVED, SMALL_TILES, Configuration, Task, power_above
 
@@ -80,6 +82,16 @@ def _tiles(task: Task) -> Iterator[tuple[int, int, int]]:
 
 
 @dataclass(frozen=True)
+class _Wave:
+    """`count` waves of so many programs together on a multiprocessor, each of so many steps of a plan's."""
+
+    count: int
+    plan: _Plan
+    together: int
+    steps: float
+
+
+@dataclass(frozen=True)
 class _Plan:
     """A way to compute a product.
 
@@ -129,10 +141,17 @@ class _Plan:
             if tailed.is_worth_splitting:
                 yield tailed
         for plan in fitting:
-            quarters = self.task.stages(min(2 * plan.stages - 2, _MOST_STAGES))
+            quarters = self.task.stages(max(min(2 * plan.stages - 2, _MOST_STAGES), 1))
             cut = replace(plan, split=_QUARTER_SPLIT, has_tail=True, quarters=quarters)
-            if min(self.rows, self.columns) >= 128 and cut.is_worth_splitting:
+            if self._can_be_cut and quarters <= 2 * plan.stages and cut.is_worth_splitting:
                 yield cut
+
+    @property
+    def _can_be_cut(self) -> bool:
+        """Whether tiles are large, and none is a whole side of the product: in place, it would be read too late."""
+        kind = self.task.structure.kind
+        sides = (kind.rows, self.rows), (kind.columns, self.columns)
+        return all(FEWEST_LANES <= block < self.task.extent(name) for name, block in sides)
 
     def persistent(self) -> Iterator[_Plan]:
         # Where tiles are slow to copy, they are better shared out singly; long steps leave no room for the tile stored,
@@ -201,28 +220,28 @@ class _Plan:
         return -(-self.task.extent(self.task.structure.kind.depth) // self.depth)
 
     @property
-    def spare(self) -> int:
-        """The tiles left over after whole waves."""
-        return self.tiles % self.at_once
-
-    @property
     def is_worth_splitting(self) -> bool:
         """Whether all parts run at once, of all tiles or of those left over, and each has some steps to do."""
-        if not self.has_tail:
-            fits = self.tiles * self.split <= self.at_once
-        elif self.quarters:
-            fits = self.tiles > self.at_once and 0 < QUARTERS * self.spare <= 2 * self.at_once
+        if self.has_tail:
+            fits = self.tiles > self.at_once and self._shares > 1
         else:
-            fits = self.tiles > self.at_once and self.parts > 1
+            fits = self.tiles * self.split <= self.at_once
         return fits and self.steps >= 3 * self.parts
 
     @property
     def parts(self) -> int:
         """Of a sum that has parts."""
-        if not self.has_tail:
-            return self.split
-        pieces = max(self.spare, 1) * (QUARTERS if self.quarters else 1)
-        return min(max(self.at_once // pieces, 1), self.split) if self.spare else 1
+        return max(self._shares // self._pieces, 1) if self.has_tail else self.split
+
+    @property
+    def _pieces(self) -> int:
+        return QUARTERS if self.quarters else 1
+
+    @property
+    def _shares(self) -> int:
+        """How many programs do a tile left over after whole waves, or 1 where there is none."""
+        tail = Tail(const(self.tiles), self.at_once, self.split, self._pieces)
+        return tail.shares(tail.spare, tail.is_cut(tail.spare)).constant if self.tiles % self.at_once else 1
 
     # -- how long that takes --
 
@@ -249,17 +268,20 @@ class _Plan:
 
     def _waves(self) -> list[_Wave]:
         if self.has_tail:
-            last, programs = self, self.spare * self.parts
-            if self.quarters:
-                last = replace(self, rows=self.rows // 2, columns=self.columns // 2, stages=self.quarters)
-                programs *= QUARTERS
-            rounds = -(-programs // self.at_once)
-            together = self._of_each(programs) // max(rounds, 1)
-            whole = _Wave(self.tiles // self.at_once, self, self.resident, self.steps)
-            return [whole, _Wave(rounds, last, together, self.steps / self.parts)]
-        together, steps = self._of_each(self.programs) or self.resident, self.steps / self.split
-        whole, rest = divmod(self._of_each(self.tiles * self.split), together)
+            whole, spare = divmod(self.tiles, self.at_once)
+            shared = self._quarter if self.quarters else self
+            last = shared._waves_of(spare * self._shares, self.resident, self.steps / self.parts)
+            return [_Wave(whole, self, self.resident, self.steps), *last]
+        together = self._of_each(self.programs) or self.resident
+        return self._waves_of(self.tiles * self.split, together, self.steps / self.split)
+
+    def _waves_of(self, programs: int, together: int, steps: float) -> list[_Wave]:
+        whole, rest = divmod(self._of_each(programs), together)
         return [_Wave(whole, self, together, steps), _Wave(int(rest > 0), self, rest, steps)]
+
+    @property
+    def _quarter(self) -> _Plan:
+        return replace(self, rows=self.rows // 2, columns=self.columns // 2, stages=self.quarters)
 
     def _step(self, together: int) -> float:
         """One step of programs that are resident together: they multiply in turn, and wait at the same time."""
@@ -287,13 +309,3 @@ class _Plan:
         kind = self.task.structure.kind
         rates = [self._copy_rate(operand) for operand in (kind.lhs, kind.rhs)]
         return _GATHER in rates or rates == [_ODD_COPY, _ODD_COPY]
-
-
-@dataclass(frozen=True)
-class _Wave:
-    """`count` waves of so many programs together on a multiprocessor, each of so many steps of a plan's."""
-
-    count: int
-    plan: _Plan
-    together: int
-    steps: float

@@ -53,7 +53,7 @@ class Scope:
     shared: variables that hold integer expressions for all nested blocks, by their text.
     variables: the variable that a name of the user's last stood for.
     own: names that mean something in this block alone, so that the next one may use them for its own. inner: those of
-    the blocks in it that have ended. repeats: whether it is a loop's.
+    blocks in it, and of a branch before it, that have ended. repeats: whether it is a loop's.
     kinds: the type and shape of what its variables hold. left: the same of those that branches before it have left. To
     Triton what both branches of an `if` assign is there afterwards: it must be of one kind, and keep it.
     """

@@ -35,13 +35,19 @@ def halved(program: ir.Program, loop: ir.For) -> ir.Program:
 
 def _in_halves(after: ir.Block, store: ir.Store, sides: tuple[Cuts, Cuts]) -> ir.Block:
     def outside(value: ir.Value, cuts: Cuts) -> ir.Value:
-        if cuts:
-            work.operations += _split(value, sides, work.known)
-        return work.known[value, cuts] if cuts else value
+        if not cuts:
+            return value
+        last = len(value.type.lanes) - 1
+        if cuts[0].axis != last:
+            raise Whole
+        # `expand_dims` may have moved the axis.
+        first, second = (tuple(replace(cut, axis=last) for cut in side) for side in sides)
+        work.operations += _split(value, (first, second), work.known)
+        return work.known[value, cuts]
 
     work = Pieces(producers_of(after), outside)
     for side in sides:
-        work.store(store, side)
+        work.operations.append(work.stored(store, side))
     return tuple(work.operations)
 
 

@@ -119,9 +119,8 @@ def _passed(program: ir.Program, options: Options) -> tuple[split.Shared, ir.For
         loop = persistent.loop_of(program, descriptors.boxes(program, analyse(program.body), options.described))
         if loop is not None:
             return split.Shared(halves.halved(program, loop)), loop
-    if options.quarters:
-        shared = quarters.quartered(program, options.split, options.at_once, options.quarters)
-    else:
+    shared = quarters.quartered(program, options.split, options.at_once, options.quarters)
+    if shared.program is program:
         shared = split.split(program, options.split, options.at_once)
     program = packed.packed(program, options.packed) if shared.program is program else shared.program
     boxes = descriptors.boxes(program, analyse(program.body), options.described)

@@ -48,14 +48,13 @@ class Pieces:
         cuts = tuple(cut for cut in cuts if value.type.lanes and value.type.lanes[cut.axis] != 1)
         if (value, cuts) not in self.known:
             producer = self.producers.get(value)
-            make = self.outside(value, cuts) if producer is None else self._redone(producer, value, cuts)
-            self.known[value, cuts] = make
+            piece = self.outside(value, cuts) if producer is None else self._redone(producer, value, cuts)
+            self.known[value, cuts] = piece
         return self.known[value, cuts]
 
-    def store(self, store: ir.Store, cuts: Cuts) -> None:
-        """Store a piece of what is stored."""
-        value = self.of(store.value, cuts)
-        self.operations.append(replace(store, access=_access(store.access, cuts), value=value))
+    def stored(self, store: ir.Store, cuts: Cuts) -> ir.Store:
+        """The store of a piece."""
+        return replace(store, access=_access(store.access, cuts), value=self.of(store.value, cuts))
 
     def _redone(self, operation: ir.Operation, value: ir.Value, cuts: Cuts) -> ir.Value:
         result = ir.Value(cut_type(value.type, cuts), value.hint)

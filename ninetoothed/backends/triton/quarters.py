@@ -9,13 +9,15 @@
         total = zeros; for k in range(n): total += f(k)
         store(c, g(total))
 
-`tail` has which tiles these are. Where even fewer quarters than programs that run at once are left over, their sums are
-shared out: the parts of quarters are small, and take little time to meet.
+`tail` has which tiles these are. Quarters of which nothing would be stored are left out. Where even fewer of them than
+programs that run at once are left over, their sums are shared out: the parts of quarters are small, and take little
+time to meet.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ninetoothed import ir
@@ -24,7 +26,8 @@ from ninetoothed.backends.triton.pieces import Cut, Cuts, Pieces, Whole, cut_typ
 from ninetoothed.backends.triton.split import Shared, around, shared
 from ninetoothed.backends.triton.sums import sum_of
 from ninetoothed.backends.triton.tail import PART, PARTS, SLOT, Tail
-from ninetoothed.expr import const, var
+from ninetoothed.dtypes import int1, int32
+from ninetoothed.expr import Expr, const, var
 
 QUARTERS = 4
 # Shorter sides are not worth cutting.
@@ -34,9 +37,9 @@ FEWEST_LANES = 128
 def quartered(program: ir.Program, parts: int, at_once: int, stages: int) -> Shared:
     """The program with tiles beyond whole waves of `at_once` programs in quarters, their sums in at most `parts`.
 
-    stages: those of the loops of quarters. As it is where there is no sum of large tiles to cut.
+    stages: those of the loops of quarters. As it is where that is 0, or where there is no sum of large tiles to cut.
     """
-    loop = sum_of(program)
+    loop = sum_of(program) if stages else None
     lanes = loop.results[0].type.lanes if loop is not None else ()
     if len(lanes) != 2 or min(lanes) < FEWEST_LANES:
         return Shared(program)
@@ -51,9 +54,10 @@ def quartered(program: ir.Program, parts: int, at_once: int, stages: int) -> Sha
     met = Met((cut_loop, *end), (), ())
     if parts > 1:
         slot, slots = var(SLOT) * QUARTERS + quarter, const(at_once)
-        places = Parts(var(PARTS) // QUARTERS, var(PART) // QUARTERS, slot, slots, slots)
+        count, part = var(PARTS) // QUARTERS, var(PART) // QUARTERS
+        places = Parts(count, part, slot, slots=slots, partials=slots)
         met = in_parts(cut_loop, end, places, {parameter.name for parameter in program.parameters})
-    block = if_more(var(PARTS), (*start, *met.block), (loop, *after))
+    block = if_more(var(PARTS), _if_stored((*start, *met.block), end), (loop, *after))
     return replace(shared(program, before, replace(met, block=block), tail.axes), tail=tail)
 
 
@@ -77,8 +81,53 @@ def _quarter(before: ir.Block, loop: ir.For, after: ir.Block, cuts: Cuts) -> tup
         loop, initial=start, arguments=(argument,), body=tuple(within.operations), yields=yields, results=(result,)
     )
     later = Pieces(producers_of(after), early, known={(total, cuts): result})
-    for store in (operation for operation in after if isinstance(operation, ir.Store)):
-        if store.value.type.lanes != total.type.lanes:
-            raise Whole
-        later.store(store, cuts)
-    return tuple(earlier.operations), new, tuple(later.operations)
+    stores = tuple(later.stored(store, cuts) for store in _stores(after, total))
+    early_loads = (operation.result.type.lanes for operation in before if isinstance(operation, ir.Load))
+    if not _are_own(later, cuts) or any(sum(count > 1 for count in lanes) > 1 for lanes in early_loads):
+        raise Whole
+    return tuple(earlier.operations), new, (*later.operations, *stores)
+
+
+def _stores(after: ir.Block, total: ir.Value) -> ir.Block:
+    """The stores of what becomes of a sum, before which all is loaded that is loaded after the sum."""
+    loads = (position for position, operation in enumerate(after) if isinstance(operation, ir.Load))
+    last = max(loads, default=-1)
+    stores = tuple(operation for operation in after[last + 1 :] if isinstance(operation, ir.Store))
+    are_last = not any(isinstance(operation, ir.Store) for operation in after[:last])
+    if not are_last or any(store.value.type.lanes != total.type.lanes for store in stores):
+        raise Whole
+    return stores
+
+
+def _are_own(pieces: Pieces, cuts: Cuts) -> bool:
+    """Whether of what is loaded a quarter reads just what lies where it stores: it may be what is stored."""
+
+    def is_own(lanes: tuple[int, ...], piece: Cuts) -> bool:
+        is_cut = len(piece) == sum(count > 1 for count in lanes)
+        return is_cut and (len(lanes) < 2 or set(piece) <= set(cuts))
+
+    loaded = (key for key in pieces.known if isinstance(pieces.producers.get(key[0]), ir.Load))
+    return all(is_own(value.type.lanes, piece) for value, piece in loaded)
+
+
+def _if_stored(block: ir.Block, end: ir.Block) -> ir.Block:
+    """A block that is only done if something is stored at its end: quarters may lie beyond what is there."""
+    (*others, access) = (operation.access for operation in end if isinstance(operation, ir.Store))
+    first = {lane.name: 0 for lane in access.lanes}
+    for guard in () if others else access.guards:
+        if guard.upper and _is_least(guard.index, first) and first.keys().isdisjoint(guard.size.variables):
+            index, size = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32))
+            is_inside = ir.Value(ir.TileType(int1))
+            block = (
+                ir.Index(index, guard.index.subs(first)),
+                ir.Index(size, guard.size),
+                ir.Apply((is_inside,), "lt", (index, size)),
+                ir.If(is_inside, block, (), (), (), ()),
+            )
+    return block
+
+
+def _is_least(index: Expr, first: Mapping[str, int]) -> bool:
+    """Whether an index is the least where all lanes are the first."""
+    linear = index.linear(first)
+    return linear is not None and all(each.is_constant and each.constant >= 0 for each in linear[0].values())

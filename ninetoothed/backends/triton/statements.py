@@ -269,19 +269,20 @@ def _if(context: Context, operation: ir.If, place: Place) -> None:
         names.append(target(context, result, place, wanted, result.type.lanes, by_branches=True))
     before = set(context.written), {name: set(keys) for name, keys in context.read.items()}
     holders = context.texts.holders
-    branches, written, read, left = [], set(), {}, {}
+    branches, written, read, left, ended = [], set(), {}, {}, set()
     for index, (body, yields) in enumerate(
         ((operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields))
     ):
         context.written, context.read = set(before[0]), {name: set(keys) for name, keys in before[1].items()}
         context.texts.holders = dict(holders)
-        context.scopes.append(Scope(left=left))
+        context.scopes.append(Scope(left=left, inner=ended))
         key = key_of(operation, index)
         block(context, key, body, targets_of(context, key, names, yields))
         _yield_all(context, names, yields)
         scope = context.scopes[-1]
         left = {**scope.left, **scope.kinds}
         branches.append(context.leave())
+        ended = scope.own | scope.inner
         written |= context.written
         for name, keys in context.read.items():
             read.setdefault(name, set()).update(keys)

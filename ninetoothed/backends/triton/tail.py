@@ -55,6 +55,7 @@ class Tail:
     def shares(self, spare: Expr, is_cut: Expr) -> Expr:
         """The programs of each of them: as many as still run at once, which may be one."""
         parts = minimum(const(self.at_once) // (self.pieces * maximum(spare, 1)), self.most)
+        # pieces * maximum(parts, 1) of one that is cut, or 1.
         return parts if self.pieces == 1 else is_cut * (self.pieces * maximum(parts, 1) - 1) + 1
 
     @property

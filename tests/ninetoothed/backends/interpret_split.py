@@ -18,12 +18,12 @@ def empty(*shape, dtype=torch.float16):
     return torch.full(shape, float("nan"), dtype=dtype)
 
 
-def check(title, kernel, arguments, output, expected, parts, is_split=True, at_once=0, quarters=0):
+def check(title, kernel, arguments, output, expected, parts, is_split=True, at_once=0, quarters=0, is_cut=True):
     blocks = (128, 128, 32) if quarters else None
     options = {"persistent": False, "split": parts, "at_once": at_once, "quarters": quarters}
     emitted = interpreted.interpret(kernel, arguments, blocks=blocks, **options)
     assert bool(emitted.scratch) == is_split, f"{title}: {emitted.scratch}"
-    assert ("num_stages=6" in emitted.source) == (quarters == 6), title
+    assert ("num_stages=6" in emitted.source) == (quarters == 6 and is_cut), title
     error = ((output.double() - expected).norm() / expected.norm()).item()
     assert error <= 1e-3, f"{title}: relative error {error}"
 
@@ -100,6 +100,44 @@ def cut_alike():
         check("applied", kernel, (a, b, c.fill_(float("nan"))), c, expected, parts, parts > 1, 3, 6)
 
 
+def arranged(x, input, other, first, second):
+    """`x` and both outputs tile by tile."""
+    arranged_input, arranged_other, second = mm.arrangement(input, other, second)
+    _, _, x = mm.arrangement(input, other, x)
+    _, _, first = mm.arrangement(input, other, first)
+    return x, arranged_input, arranged_other, first, second
+
+
+def in_place():
+    """What a program stores may be what it loads: all of it is read before."""
+
+    def two_outputs(x, input, other, first, second):
+        total = ntl.zeros(second.shape, dtype=ntl.float32)
+        for k in range(input.shape[0]):
+            total += ntl.dot(input[k], other[k])
+        y = x * 2.0
+        first = total
+        second = total + y
+
+    def whole_tile(x, input, other, first, second):
+        total = ntl.zeros(second.shape, dtype=ntl.float32)
+        for k in range(input.shape[0]):
+            total += ntl.dot(input[k], other[k])
+        least = ntl.min(x)
+        first = total + least
+        second = total * 2.0
+
+    a, b, x, second = random(256, 96), random(96, 384), random(256, 384), empty(256, 384)
+    product, tensors = a.double() @ b.double(), tuple(Tensor(2) for _ in range(5))
+    kernel, first = ninetoothed.make(arranged, two_outputs, tensors), x.clone()
+    check("two outputs", kernel, (first, a, b, first, second), second, product + 2 * x, 1, False, 4, 6)
+    least = x.view(2, 128, 3, 128).amin((1, 3), keepdim=True).expand(2, 128, 3, 128).reshape(256, 384)
+    for parts in (1, 4):
+        kernel, first = ninetoothed.make(arranged, whole_tile, tensors), x.clone()
+        arguments = first, a, b, first, second
+        check("whole tile", kernel, arguments, first, product + least, parts, parts > 1, 4, 6, is_cut=False)
+
+
 def sums():
     a, b = random(50, 300), random(300, 70)
     for x in (random(50, 70), random(70).expand(50, 70)):
@@ -130,6 +168,6 @@ def what_has_no_such_sum():
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    for run in (matrices, tails, quarters, cut_alike, sums, batches, convolutions, what_has_no_such_sum):
+    for run in (matrices, tails, quarters, cut_alike, in_place, sums, batches, convolutions, what_has_no_such_sum):
         run()
         print(run.__name__)

@@ -58,12 +58,17 @@ class GoldenTest(expecttest.TestCase):
     pid_0 = first_row + tile % group_size % group_rows
     pid_1 = tile % group_size // group_rows
     if parts > 1:
-        accumulator = tl.zeros((64, 128), tl.float32)
-        for k in tl.range(tl.cdiv(input_size_1, 64), num_stages=6):
-            input = input_desc.load([part // 2 % 2 * 64 + pid_0 * 128, k * 64])
-            other = other_desc.load([k * 64, part % 2 * 128 + pid_1 * 256])
-            accumulator = tl.dot(input, other, accumulator)
-        output_desc.store([part // 2 % 2 * 64 + pid_0 * 128, part % 2 * 128 + pid_1 * 256], accumulator.to(tl.float16))
+        if part % 2 * 128 + pid_1 * 256 < other_size_1:
+            if part // 2 % 2 * 64 + pid_0 * 128 < input_size_0:
+                accumulator = tl.zeros((64, 128), tl.float32)
+                for k in tl.range(tl.cdiv(input_size_1, 64), num_stages=6):
+                    input = input_desc.load([part // 2 % 2 * 64 + pid_0 * 128, k * 64])
+                    other = other_desc.load([k * 64, part % 2 * 128 + pid_1 * 256])
+                    accumulator = tl.dot(input, other, accumulator)
+                output_desc.store(
+                    [part // 2 % 2 * 64 + pid_0 * 128, part % 2 * 128 + pid_1 * 256],
+                    accumulator.to(tl.float16),
+                )
     else:
         accumulator_1 = tl.zeros((128, 256), tl.float32)
         for k in range(tl.cdiv(input_size_1, 64)):
@@ -95,26 +100,28 @@ class GoldenTest(expecttest.TestCase):
     pid_1 = tile % group_size // group_rows
     partials_index = part // 2 % 2 * 64 + pid_0 * 128 + tl.arange(0, 64)
     if parts > 1:
-        accumulator = tl.zeros((64, 128), tl.float32)
-        for k in tl.range(
-            tl.cdiv(input_size_1, 64) * (part // 4) // (parts // 4),
-            (tl.cdiv(input_size_1, 64) * (part // 4) + tl.cdiv(input_size_1, 64)) // (parts // 4),
-            num_stages=6,
-        ):
-            input = input_desc.load([part // 2 % 2 * 64 + pid_0 * 128, k * 64])
-            other = other_desc.load([k * 64, part % 2 * 128 + pid_1 * 256])
-            accumulator = tl.dot(input, other, accumulator)
-        if parts // 4 > 1:
-            tile_number = part % 4 + slot * 4
-            tl.store(
-                partials_ptr
-                + (parts // 4 * tile_number + part // 4) * 8192
-                + tl.arange(0, 64)[:, None] * 128
-                + tl.arange(0, 128)[None, :],
-                accumulator,
-                mask=partials_index[:, None] < input_size_0,
-            )
-""",
+        if part % 2 * 128 + pid_1 * 256 < other_size_1:
+            if part // 2 % 2 * 64 + pid_0 * 128 < input_size_0:
+                accumulator = tl.zeros((64, 128), tl.float32)
+                for k in tl.range(
+                    tl.cdiv(input_size_1, 64) * (part // 4) // (parts // 4),
+                    (tl.cdiv(input_size_1, 64) * (part // 4) + tl.cdiv(input_size_1, 64)) // (parts // 4),
+                    num_stages=6,
+                ):
+                    input = input_desc.load([part // 2 % 2 * 64 + pid_0 * 128, k * 64])
+                    other = other_desc.load([k * 64, part % 2 * 128 + pid_1 * 256])
+                    accumulator = tl.dot(input, other, accumulator)
+                if parts // 4 > 1:
+                    tile_number = part % 4 + slot * 4
+                    tl.store(
+                        partials_ptr
+                        + (parts // 4 * tile_number + part // 4) * 8192
+                        + tl.arange(0, 64)[:, None] * 128
+                        + tl.arange(0, 128)[None, :],
+                        accumulator,
+                        mask=partials_index[:, None] < input_size_0,
+                    )
+        """,
         )
 
 
@@ -141,6 +148,20 @@ class TestWhatIsCut:
             output = total / ntl.sum(total, axis=1)[:, None]
 
         assert not self.is_cut(normalised, (4096, 4096), (4096, 4096), (4096, 4096))
+
+    def test_what_is_not_has_its_sum_in_parts(self):
+        def normalised(input, other, output):
+            total = ntl.zeros(output.shape, dtype=ntl.float32)
+            for k in range(input.shape[0]):
+                total += ntl.dot(input[k], other[k])
+            output = total / ntl.sum(total, axis=1)[:, None]
+
+        kernel = ninetoothed.make(mm.arrangement, normalised, (Tensor(2), Tensor(2), Tensor(2)))
+        emitted = emit(traced(kernel, *(halves(5120, 5120),) * 3).program, Options(split=4, at_once=132, quarters=6))
+        assert [each.name for each in emitted.scratch] == [
+            "partials",
+            "arrivals",
+        ] and "num_stages=6" not in emitted.source
 
     def test_not_small_tiles(self):
         program = traced(mm.make(), halves(64, 64), halves(64, 64), halves(64, 64)).program

@@ -1012,6 +1012,29 @@ def test_a_mask_outlasts_those_of_a_loop_before_it():
     torch.testing.assert_close(y, expected)
 
 
+def test_a_mask_of_one_branch_outlasts_a_loop_of_the_other():
+    def application(x, z, flag, y, w):
+        if flag > 0:
+            for k in range(x.shape[1]):
+                w[0, k] = x[0, k] * z[0, k]
+        else:
+            y[0, 0] = y[0, 0] + 1.0
+        y[0, 0] = y[0, 0] * 2.0
+
+    def arrangement(x, z, flag, y, w):
+        x, z, y, w = (tensor.tile((1, 32)).tile((1, -1)) for tensor in (x, z, y, w))
+        return x, z, flag, y, w
+
+    tensors = (Tensor(2), Tensor(2), Tensor(0), Tensor(2), Tensor(2))
+    for flag in (0, 1):
+        x, z, y, w = randn(5, 70), randn(5, 70), randn(5, 70), nans(5, 70)
+        expected = y.clone()
+        expected[:, :32] = (y[:, :32] + 1 - flag) * 2
+        ninetoothed.make(arrangement, application, tensors)(x, z, flag, y, w)
+        torch.testing.assert_close(y, expected)
+        assert torch.equal(w, x * z) if flag else w.isnan().all()
+
+
 def test_jit_with_annotations():
     BLOCK = Symbol("BLOCK", meta=True)
 

@@ -102,6 +102,20 @@ class TestProductsOfHalvesOnHopper:
         # A quarter's step is half as large, and more of them are under way in the same memory.
         assert best.num_stages < best.quarters <= 2 * best.num_stages
 
+    def test_not_where_a_tile_is_a_side_of_the_product(self):
+        """In place, as in `x = x @ w`, a quarter would be stored while others still read the rows."""
+        columns = structure(mm.make().definition).kind.columns
+        candidates = chosen(mm.make(), tensor(40000, 256), tensor(256, 256), tensor(40000, 256))
+        assert {each.blocks[columns] for each in candidates if each.quarters} == {128}
+
+    @pytest.mark.parametrize("num_stages", (1, 2, 9))
+    def test_stages_that_the_user_gives_are_those_of_quarters(self, num_stages):
+        kernel = ninetoothed.make(
+            mm.arrangement, mm.application, tuple(Tensor(2) for _ in range(3)), num_stages=num_stages
+        )
+        for each in chosen(kernel, *(tensor(3072, 3072) for _ in range(3))):
+            assert each.num_stages == num_stages and each.quarters in (0, num_stages)
+
     def test_many_tiles_left_over_have_their_sums_in_parts(self):
         best = product(512, 11008, 16384)[1]
         assert best.split > 1 and best.at_once == device.H200.multiprocessors and not best.quarters
