@@ -7,6 +7,7 @@ some 2600 timed launches of 115 products on an H200, of which its pick is on ave
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -210,7 +211,7 @@ class _Plan:
 
     # -- how much it does --
 
-    @property
+    @functools.cached_property
     def tiles(self) -> int:
         kind = self.task.structure.kind
         return self.task.programs({kind.rows: self.rows, kind.columns: self.columns, kind.depth: self.depth})
@@ -237,7 +238,7 @@ class _Plan:
     def _pieces(self) -> int:
         return QUARTERS if self.quarters else 1
 
-    @property
+    @functools.cached_property
     def _shares(self) -> int:
         """How many programs do a tile left over after whole waves, or 1 where there is none."""
         tail = Tail(const(self.tiles), self.at_once, self.split, self._pieces)
