@@ -91,9 +91,9 @@ def _quarter(before: ir.Block, loop: ir.For, after: ir.Block, cuts: Cuts) -> tup
 def _stores(after: ir.Block, total: ir.Value) -> ir.Block:
     """The stores of what becomes of a sum, before which all is loaded that is loaded after the sum."""
     loads = (position for position, operation in enumerate(after) if isinstance(operation, ir.Load))
-    last = max(loads, default=-1)
-    stores = tuple(operation for operation in after[last + 1 :] if isinstance(operation, ir.Store))
-    are_last = not any(isinstance(operation, ir.Store) for operation in after[:last])
+    end = max(loads, default=-1) + 1
+    stores = tuple(operation for operation in after if isinstance(operation, ir.Store))
+    are_last = not any(operation in stores for operation in after[:end])
     if not are_last or any(store.value.type.lanes != total.type.lanes for store in stores):
         raise Whole
     return stores
@@ -112,9 +112,11 @@ def _are_own(pieces: Pieces, cuts: Cuts) -> bool:
 
 def _if_stored(block: ir.Block, end: ir.Block) -> ir.Block:
     """A block that is only done if something is stored at its end: quarters may lie beyond what is there."""
-    (*others, access) = (operation.access for operation in end if isinstance(operation, ir.Store))
-    first = {lane.name: 0 for lane in access.lanes}
-    for guard in () if others else access.guards:
+    accesses = [operation.access for operation in end if isinstance(operation, ir.Store)]
+    if len(accesses) != 1:
+        return block
+    first = {lane.name: 0 for lane in accesses[0].lanes}
+    for guard in accesses[0].guards:
         if guard.upper and _is_least(guard.index, first) and first.keys().isdisjoint(guard.size.variables):
             index, size = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32))
             is_inside = ir.Value(ir.TileType(int1))

@@ -127,10 +127,19 @@ def in_place():
         first = total + least
         second = total * 2.0
 
+    def no_loads_after(x, input, other, first, second):
+        total = ntl.zeros(second.shape, dtype=ntl.float32)
+        for k in range(input.shape[0]):
+            total += ntl.dot(input[k], other[k])
+        first = total
+        second = total + 1.0
+
     a, b, x, second = random(256, 96), random(96, 384), random(256, 384), empty(256, 384)
     product, tensors = a.double() @ b.double(), tuple(Tensor(2) for _ in range(5))
     kernel, first = ninetoothed.make(arranged, two_outputs, tensors), x.clone()
     check("two outputs", kernel, (first, a, b, first, second), second, product + 2 * x, 1, False, 4, 6)
+    kernel, first = ninetoothed.make(arranged, no_loads_after, tensors), empty(256, 384)
+    check("two outputs alone", kernel, (x, a, b, first, second), second, product + 1, 4, True, 4, 6)
     least = x.view(2, 128, 3, 128).amin((1, 3), keepdim=True).expand(2, 128, 3, 128).reshape(256, 384)
     for parts in (1, 4):
         kernel, first = ninetoothed.make(arranged, whole_tile, tensors), x.clone()
