@@ -66,9 +66,9 @@ def computed(context: Context, trace: Callable[[], Any]) -> Any:
     return result
 
 
-def _forget_if_stored(context: Context, *blocks) -> None:
-    if any(may_write(block) for block in blocks):
-        context.loads = {key: value for key, value in context.loads.items() if key[0] == "scalar"}
+def _forget(context: Context) -> None:
+    """Forget what was loaded."""
+    context.loads = {key: value for key, value in context.loads.items() if key[0] == "scalar"}
 
 
 def in_runtime_branch(context: Context, frame: Frame) -> bool:
@@ -174,33 +174,39 @@ def _equal_types(a: Any, b: Any) -> bool:
     return a == b
 
 
-def _carried_types(context: Context, body, variable: str | None) -> dict[Cell, Any]:
-    """Which variables a body changes, and the types that hold them before and after.
+def _carried_types(context: Context, body, variable: str | None) -> tuple[dict[Cell, Any], bool]:
+    """Which variables a body changes, the types that hold them before and after, and whether it stores.
 
     What is neither a number nor a tile cannot be carried: it is the body's own if that looks at it only after assigning
     it, and is undefined after the loop.
     """
-    types, apart = _types_of_changes(context, body, variable)
+    types, apart, do_store = _types_of_changes(context, body, variable)
     if not apart:
-        return types
+        return types, do_store
     for cell in apart:
         write(context, cell, UNDEFINED)
     try:
-        return _types_of_changes(context, body, variable)[0]
+        types, _, do_store = _types_of_changes(context, body, variable)
+        return types, do_store
     except ApplicationError:
         for cell, ends in apart.items():
             join(context, cell, *ends)
         raise
 
 
-def _types_of_changes(context: Context, body, variable: str | None) -> tuple[dict[Cell, Any], dict[Cell, tuple]]:
-    """Trace a body once: the types of the variables that it changes, and before and after of those that have none."""
+def _types_of_changes(context: Context, body, variable: str | None) -> tuple[dict[Cell, Any], dict[Cell, tuple], bool]:
+    """Trace a body once.
+
+    Gives the types of the variables that it changes, before and after of those that have none, and whether it stores.
+    """
     with region(context) as (operations, journal):
-        body()
+        first, _ = body()
         after = {cell: cell.value for cell in journal}
         new_types = {cell: type_of(context, _in_block(context, cell, value)) for cell, value in after.items()}
-    _forget_if_stored(context, operations)
-    if not may_write(operations):
+    do_store = may_write((*operations, *first))
+    if do_store:
+        _forget(context)
+    else:
         _load_before(context, operations, variable)
     types, apart = {}, {}
     for cell, before in journal.items():
@@ -210,7 +216,7 @@ def _types_of_changes(context: Context, body, variable: str | None) -> tuple[dic
                 types[cell] = join(context, cell, *ends)
             else:
                 apart[cell] = ends
-    return types, apart
+    return types, apart, do_store
 
 
 def _load_before(context: Context, operations, variable: str | None) -> None:
@@ -242,14 +248,19 @@ def _entry_type(context: Context, cell: Cell, before: Any) -> Any:
 
 
 def loop(context: Context, body, variable: str | None = None):
-    """Trace a loop body to a fixed point. Gives (cells, initial, arguments, operations, yields, results, extra)."""
-    types = _carried_types(context, body, variable)
+    """Trace a loop body to a fixed point. Gives (cells, initial, arguments, operations, yields, extra, journal).
+
+    `body` gives `extra`: what each round does first, in a block of its own, and what depends on that.
+    """
+    types, do_store = _carried_types(context, body, variable)
     for _ in range(MAX_ROUNDS):
         initial = [
             value
             for cell, type in types.items()
             for value in convert(context, materialise(context, cell, cell.value), type)
         ]
+        if do_store:
+            _forget(context)
         widened = dict(types)
         arguments: list[Value] = []
         with region(context) as (operations, journal):
@@ -266,7 +277,10 @@ def loop(context: Context, body, variable: str | None = None):
                 if cell not in types and _is_carried(before, cell.value):
                     end = type_of(context, materialise(context, cell, cell.value))
                     widened[cell] = join(context, cell, _entry_type(context, cell, before), end)
-            stable = widened.keys() == types.keys() and all(_equal_types(widened[cell], types[cell]) for cell in types)
+            # A number that seemed never to change may have hidden a store, after which what was loaded is old.
+            hid_store = not do_store and may_write((*operations, *extra[0]))
+            is_settled = all(_equal_types(widened[cell], types[cell]) for cell in types)
+            stable = widened.keys() == types.keys() and is_settled and not hid_store
             yields = (
                 [
                     v
@@ -278,7 +292,7 @@ def loop(context: Context, body, variable: str | None = None):
             )
         if stable:
             return types, initial, arguments, operations, yields, extra, journal
-        types = widened
+        types, do_store = widened, do_store or hid_store
     raise context.error("the types of what this loop carries from one round to the next do not settle")
 
 
@@ -292,5 +306,6 @@ def finish(context: Context, types: dict[Cell, Any], journal, *blocks) -> tuple[
             results.extend(values)
         elif before is UNDEFINED:
             write(context, cell, UNDEFINED)
-    _forget_if_stored(context, *blocks)
+    if any(may_write(block) for block in blocks):
+        _forget(context)
     return tuple(results)

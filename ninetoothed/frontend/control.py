@@ -60,6 +60,7 @@ def for_(context: Context, frame: Frame, node: ast.For) -> Any:
     def body():
         context.assign(frame, node.target, counter)
         context.run(frame, node.body)
+        return (), None
 
     types, initial, arguments, operations, yields, _, journal = loop(context, body, variable)
     results = finish(context, types, journal, operations)
@@ -143,13 +144,25 @@ def while_(context: Context, frame: Frame, node: ast.While) -> Any:
     if context.builder.is_closed:
         return _while_known(context, frame, node)
     location = context.builder.location
-    if operand(context, _peek(context, frame, node.test)) is False:
+
+    def test():
+        return context.evaluate(frame, node.test)
+
+    peeked = _traced(context, test)
+    read, after = test, lambda: None
+    if peeked.has_effect:
+        # Done once before the loop and then at the end of each round: what it leaves is there after the loop, too.
+        going = Cell("going", UNDEFINED)
+        read, after = (lambda: going.value), (lambda: write(context, going, snapshot(context, test())))
+        after()
+    if operand(context, _peek(context, read)) is False:
         return None
 
     def body():
         with context.builder.block() as before:
-            condition = scalar(context, truth(context, context.evaluate(frame, node.test)), "the condition of `while`")
+            condition = scalar(context, truth(context, read()), "the condition of `while`")
         context.run(frame, node.body)
+        after()
         return before, condition
 
     types, initial, arguments, operations, yields, (before, condition), journal = loop(context, body)
@@ -179,10 +192,10 @@ def _while_known(context: Context, frame: Frame, node: ast.While) -> Any:
     raise Emission
 
 
-def _peek(context: Context, frame: Frame, node: ast.expr) -> Any:
+def _peek(context: Context, read: Callable[[], Any]) -> Any:
     """What a condition is on entry, leaving no trace."""
     with region(context):
-        return context.evaluate(frame, node)
+        return read()
 
 
 # -- branches --------------------------------------------------------------------------------------

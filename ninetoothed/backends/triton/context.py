@@ -191,6 +191,12 @@ class Context:
         names = (name for expression in expressions for name in expression.variables)
         return max(map(self.depth_of_name, names), default=0)
 
+    def is_integer(self, name: str) -> bool:
+        """Whether a variable is a loop's counter or holds a shared expression, which more than values read."""
+        nodes = [node for node, _ in self.variables.values()]
+        nodes += [node for scope in self.scopes for node in scope.shared.values()]
+        return any(isinstance(node, ast.Name) and node.id == name for node in nodes)
+
     def shared(self, wanted: str, node: ast.expr, depth: int) -> ast.expr:
         """A variable for `node` in the block at `depth`, which all nested blocks see; the same for equal texts.
 

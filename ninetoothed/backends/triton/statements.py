@@ -6,7 +6,7 @@ import ast
 import re
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.triton import accesses, combine, functions, short, syntax, unhoisted
+from ninetoothed.backends.triton import accesses, barriers, combine, functions, short, syntax, unhoisted
 from ninetoothed.backends.triton.analysis import BlockKey, key_of
 from ninetoothed.backends.triton.context import Context, Scope, Text
 from ninetoothed.backends.triton.tiles import Frame
@@ -195,13 +195,15 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
     key = key_of(operation)
     outer_facts = context.facts
     context.facts = _with_counter(context, operation)
-    _mark_written(context, operation)
+    _mark_touched(context, operation)
     context.scopes.append(Scope(repeats=True))
     counter = context.fresh(re.sub(r"_\d+$", "", operation.variable), (dtypes.int32, ()))
     context.variables[operation.variable] = (syntax.name(counter), context.depth)
     block(context, key, operation.body, targets_of(context, key, names, operation.yields))
     body = _leave_loop(context, operation, names)
     context.facts = outer_facts
+    # To Triton it is there after the loop.
+    context.scopes[-1].left[counter] = (dtypes.int32, ())
     if short.is_branch(operation, outer_facts, context.boxes):
         context.append(syntax.assign(counter, bounds[0] if len(bounds) > 1 else syntax.number(0)))
         condition = syntax.binary("<", syntax.name(counter), bounds[min(len(bounds) - 1, 1)])
@@ -231,23 +233,26 @@ def _with_counter(context: Context, operation: ir.For):
     return facts.bind(variable, operation.stop + 1, start)
 
 
-def _mark_written(context: Context, operation: ir.Operation) -> None:
+def _mark_touched(context: Context, operation: ir.Operation) -> None:
     """What an earlier iteration stored, or has yet to read, a later one may touch."""
-    for nested in ir.blocks(operation):
-        for inner in ir.walk(nested):
-            if isinstance(inner, ir.Store):
-                context.written.add(inner.access.parameter)
-            elif isinstance(inner, ir.Apply) and inner.function in ("store_pointer",):
-                context.written.add(inner.operands[0].type.dtype.parameter)
+    inside = [inner for nested in ir.blocks(operation) for inner in ir.walk(nested)]
+    for inner in inside:
+        if isinstance(inner, ir.Store):
+            context.written.add(inner.access.parameter)
+        elif isinstance(inner, ir.Apply) and inner.function in ("store_pointer",):
+            context.written.add(inner.operands[0].type.dtype.parameter)
+    for inner in inside:
+        if isinstance(inner, ir.Load) and inner.access.parameter in context.written:
+            context.read.setdefault(inner.access.parameter, set()).add(barriers.access_key(inner.access))
 
 
 def _while(context: Context, operation: ir.While, place: Place) -> None:
     names = _enter_loop(context, operation, place)
     before_key, key = key_of(operation, 0), key_of(operation, 1)
-    _mark_written(context, operation)
+    _mark_touched(context, operation)
     first, condition = _condition(context, operation, before_key)
     context.scopes[-1].take_in(first)
-    context.scopes.append(Scope(repeats=True))
+    context.scopes.append(Scope(inner=set(first.inner), repeats=True))
     block(context, key, operation.body, targets_of(context, key, names, operation.yields))
     body = _leave_loop(context, operation, names)
     context.append(ast.While(condition, [*body, *first.statements] or [ast.Pass()], []))
@@ -266,7 +271,7 @@ def _if(context: Context, operation: ir.If, place: Place) -> None:
     names = []
     for result, then, other in zip(operation.results, operation.then_yields, operation.else_yields, strict=True):
         wanted = result.hint or then.hint or other.hint or "chosen"
-        names.append(target(context, result, place, wanted, result.type.lanes, by_branches=True))
+        names.append(target(context, result, place, wanted, result.type.lanes, by_branches=True, taken=names))
     before = set(context.written), {name: set(keys) for name, keys in context.read.items()}
     holders = context.texts.holders
     branches, written, read, left, ended = [], set(), {}, {}, set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.analysis import BlockKey
@@ -47,21 +49,28 @@ def is_taken_over(context: Context, name: str, initial: ir.Value, loop: ir.For |
     """Whether a loop goes on with the variable of a first value: it is this block's own, and read by nothing else."""
     is_own = name in context.scopes[-1].own and context.analysis.definitions.get(initial, (None, 0))[0] == place.key
     is_once = loop.initial.count(initial) == 1 and initial not in place.targets.names
-    return is_own and is_once and is_free(context, name, place, loop)
+    return is_own and is_once and not context.is_integer(name) and is_free(context, name, place, loop)
 
 
 def target(
-    context: Context, value: ir.Value, place: Place, wanted: str, shape: tuple[int, ...], by_branches: bool = False
+    context: Context,
+    value: ir.Value,
+    place: Place,
+    wanted: str,
+    shape: tuple[int, ...],
+    by_branches: bool = False,
+    taken: Container[str] = (),
 ) -> str:
     """The variable of a value: the one that it must have, the one of a dead value of the same name, or a new one.
 
-    by_branches: whether the two branches of an `if` assign it, which do not change the kind of a variable.
+    by_branches: whether the two branches of an `if` assign it, which do not change the kind of a variable. taken: the
+    variables that other results of the same operation have.
     """
-    if is_target(context, value, place):
+    if is_target(context, value, place) and place.targets.names[value] not in taken:
         return place.targets.names[value]
     wanted, kind, scope = syntax.identifier(wanted), (value.type.dtype, shape), context.scopes[-1]
     held = scope.variables.get(wanted)
-    is_dead = held is not None and is_free(context, held, place)
+    is_dead = held is not None and held not in taken and is_free(context, held, place)
     if is_dead and (scope.kinds.get(held) == kind or not (by_branches or held in context.left)):
         name = held
         scope.kinds[name] = kind

@@ -9,7 +9,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import Context, Text
 from ninetoothed.backends.triton.functions.products import accumulated
-from ninetoothed.backends.triton.functions.values import dtype_node, meet, named, typed, weakly
+from ninetoothed.backends.triton.functions.values import dtype_node, meet, named, retyped, typed, weakly
 
 _OPERATORS = {
     "add": "+",
@@ -66,13 +66,14 @@ def _invert(context: Context, operation: ir.Apply, operands: list[Text]) -> Text
 
 
 def _extremum(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+    """Triton makes a number a float32 or an int32, and what it meets; of bfloat16 it makes float32 by itself."""
+    dtype, nodes = operation.result.type.dtype, weakly(operation, operands)
+    if dtype not in (dtypes.float32, dtypes.int32, dtypes.bfloat16):
+        nodes = [typed(text, dtype) for text in operands]
     propagate = "tl.PropagateNan.ALL" if operation.attribute("propagate_nan") else None
-    node = syntax.call(
-        f"tl.{operation.function}",
-        *weakly(operation, operands),
-        propagate_nan=syntax.name(propagate) if propagate else None,
-    )
-    return Text(node, meet(operands))
+    propagate = syntax.name(propagate) if propagate else None
+    node = syntax.call(f"tl.{operation.function}", *nodes, propagate_nan=propagate)
+    return retyped(Text(node, meet(operands)), dtypes.float32 if dtype == dtypes.bfloat16 else dtype, dtype)
 
 
 def _pow(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
