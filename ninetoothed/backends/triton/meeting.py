@@ -7,7 +7,8 @@
         arrivals[slot] = 0
 
 Parts are added in their own order, whichever program does it: equal calls give equal results. The last program leaves
-the arrivals as it found them, at zero, for the next launch. Rows of which nothing will be stored are left out.
+the arrivals as it found them, at zero, for the next launch. Rows of which nothing will be stored are left out, where
+the number of parts is the call's.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class _Meeting:
         self._type = loop.results[0].type
         self._slot = ir.Value(ir.TileType(int32), _SLOT)
         self._partials, self._arrivals = (_unused(name, taken) for name in ("partials", "arrivals"))
-        self._guards = _guards_of_rows(after, loop.results[0])
+        # A number of parts that is known is added up in one go, in which masks would cost more than they spare.
+        self._guards = () if parts.count.is_constant else _guards_of_rows(after, loop.results[0])
 
     def met(self) -> Met:
         parts = self._parts

@@ -14,6 +14,7 @@ from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.backends.triton.sums import sum_of
 from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime.structure import structure
 from ninetoothed_ops.kernels import addmm, mm, sdpa
 from tests.ninetoothed.backends import interpreting
 
@@ -71,23 +72,20 @@ def addmm(
         mat2 = mat2_desc.load([k * 128, pid_1 * 64])
         accumulator = tl.dot(mat1, mat2, accumulator)
     tile_number = tl.cdiv(input_size_1, 64) * pid_0 + pid_1
-    partials_index = pid_0 * 64 + tl.arange(0, 64)
     tl.store(
         partials_ptr + (part + tile_number * 2) * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
         accumulator,
-        mask=partials_index[:, None] < input_size_0,
     )
     tl.debug_barrier()
     arrivals = arrivals_ptr + tile_number
     arrived = tl.atomic_add(arrivals, 1)
+    input_index_0 = pid_0 * 64 + tl.arange(0, 64)
     input_index_1 = pid_1 * 64 + tl.arange(0, 64)
-    mask = (partials_index[:, None] < input_size_0) & (input_index_1[None, :] < input_size_1)
+    mask = (input_index_0[:, None] < input_size_0) & (input_index_1[None, :] < input_size_1)
     if arrived == 1:
         tl.debug_barrier()
         accumulator_1 = tl.load(
             partials_ptr + tile_number * 2 * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
-            mask=partials_index[:, None] < input_size_0,
-            other=0.0,
         )
         for other_part in range(1, 2):
             partial = tl.load(
@@ -95,8 +93,6 @@ def addmm(
                 + (other_part + tile_number * 2) * 4096
                 + tl.arange(0, 64)[:, None] * 64
                 + tl.arange(0, 64)[None, :],
-                mask=partials_index[:, None] < input_size_0,
-                other=0.0,
             )
             accumulator_1 = accumulator_1 + partial
         input = tl.load(tl.broadcast_to(input_ptr + input_index_1[None, :], (64, 64)), mask=mask)
@@ -170,7 +166,12 @@ def test_compiled(tmp_path, monkeypatch):
     )
     compiled = prepared.Launch.compile(kernel.definition, variant)
     assert compiled.emitted.scratch and not compiled.spills
-    assert "HGMMA" in compiled.sass() and "ATOM" in compiled.sass() and "UTMALDG" in compiled.sass()
+    sass = compiled.sass()
+    assert "HGMMA" in sass and "ATOM" in sass and "UTMALDG" in sass
+    # All parts are read at once, 16 bytes at a time.
+    kind = structure(kernel.definition).kind
+    area = configuration.blocks[kind.rows] * configuration.blocks[kind.columns]
+    assert sass.count("LDG.E.128") == 4 * area // (32 * configuration.num_warps * 4)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
