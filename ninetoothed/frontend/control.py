@@ -150,7 +150,7 @@ def while_(context: Context, frame: Frame, node: ast.While) -> Any:
 
     peeked = _traced(context, test)
     read, after = test, lambda: None
-    if peeked.has_effect:
+    if peeked.has_effect or any(cell in frame.cells.values() for cell in peeked.journal):
         # Done once before the loop and then at the end of each round: what it leaves is there after the loop, too.
         going = Cell("going", UNDEFINED)
         read, after = (lambda: going.value), (lambda: write(context, going, snapshot(context, test())))

@@ -1152,6 +1152,16 @@ def test_what_a_condition_assigns_is_there_after_the_loop(n):
     assert over(application, n, counted(), nans(13)).unique().tolist() == [max(5, n + 1) * 100 + max(4 - n, 0)]
 
 
+def test_what_a_condition_assigns_first_is_there_after_the_loop():
+    def application(n, x, y):
+        c = 0
+        while (m := n * 2) < c:
+            c -= 1
+        y = x * 0 + m + c
+
+    assert over(application, 3, counted(), nans(13)).unique().tolist() == [6]
+
+
 def test_a_counter_becomes_a_tile():
     def application(n, x, y):
         for t in range(n):
