@@ -66,11 +66,6 @@ def computed(context: Context, trace: Callable[[], Any]) -> Any:
     return result
 
 
-def _forget(context: Context) -> None:
-    """Forget what was loaded."""
-    context.loads = {key: value for key, value in context.loads.items() if key[0] == "scalar"}
-
-
 def in_runtime_branch(context: Context, frame: Frame) -> bool:
     """Whether a region was opened since the function of `frame` began."""
     return len(context.journals) > frame.depth
@@ -205,7 +200,7 @@ def _types_of_changes(context: Context, body, variable: str | None) -> tuple[dic
         new_types = {cell: type_of(context, _in_block(context, cell, value)) for cell, value in after.items()}
     do_store = may_write((*operations, *first))
     if do_store:
-        _forget(context)
+        context.forget_loads()
     else:
         _load_before(context, operations, variable)
     types, apart = {}, {}
@@ -260,7 +255,7 @@ def loop(context: Context, body, variable: str | None = None):
             for value in convert(context, materialise(context, cell, cell.value), type)
         ]
         if do_store:
-            _forget(context)
+            context.forget_loads()
         widened = dict(types)
         arguments: list[Value] = []
         with region(context) as (operations, journal):
@@ -307,5 +302,5 @@ def finish(context: Context, types: dict[Cell, Any], journal, *blocks) -> tuple[
         elif before is UNDEFINED:
             write(context, cell, UNDEFINED)
     if any(may_write(block) for block in blocks):
-        _forget(context)
+        context.forget_loads()
     return tuple(results)

@@ -70,6 +70,10 @@ class Context:
                 facts = facts if size.is_constant else facts.assume(size, 1)
         return facts
 
+    def forget_loads(self) -> None:
+        """After a store, what was read before may be stale."""
+        self.loads = {key: value for key, value in self.loads.items() if key[0] == "scalar"}
+
     def evaluate(self, frame, node) -> Any:
         """What an expression stands for."""
         return self.interpreter.evaluate(self, frame, node)

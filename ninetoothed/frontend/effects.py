@@ -54,12 +54,7 @@ def store(context, pointer_, value, mask=None):
     builder, address = context.builder, pointer(context, pointer_)
     value = builder.value(operand(context, value), address.type.dtype.element)
     builder.apply("store_pointer", _masked(context, address, mask, value))
-    forget_loads(context)
-
-
-def forget_loads(context: Context) -> None:
-    """After a store, what was read before may be stale."""
-    context.loads = {key: value for key, value in context.loads.items() if key[0] == "scalar"}
+    context.forget_loads()
 
 
 def atomic(context, pointer_, val, mask=None, sem=None, scope=None, *, name):
@@ -67,7 +62,7 @@ def atomic(context, pointer_, val, mask=None, sem=None, scope=None, *, name):
     element = address.type.dtype.element
     operands = _masked(context, address, mask, builder.value(operand(context, val), element))
     result = builder.apply(name, operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
-    forget_loads(context)
+    context.forget_loads()
     return result
 
 
@@ -77,7 +72,7 @@ def atomic_cas(context, pointer_, cmp, val, sem=None, scope=None):
     operands = builder.broadcast(address, *(builder.value(operand(context, v), element) for v in (cmp, val)))
     exact(context, "atomic_cas", operands[0])
     result = builder.apply("atomic_cas", operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
-    forget_loads(context)
+    context.forget_loads()
     return result
 
 

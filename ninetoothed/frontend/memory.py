@@ -185,7 +185,7 @@ def _write(context: Context, place: Access, operand) -> Value:
     except shapes.Mismatch as error:
         raise context.error(f"cannot store to {place.parameter!r}: {error}") from None
     builder.emit(ir.Store(place, builder.cast(value, dtype), location=builder.location))
-    context.loads = {key: value for key, value in context.loads.items() if key[0] == "scalar"}
+    context.forget_loads()
     return value
 
 

@@ -3,7 +3,5 @@
 from ninetoothed.backends.triton.context import Options
 from ninetoothed.backends.triton.kernel import Emitted, KernelArgument, emit
 from ninetoothed.backends.triton.meeting import Scratch
-from ninetoothed.backends.triton.quarters import QUARTERS
-from ninetoothed.backends.triton.tail import Tail
 
-__all__ = ["QUARTERS", "Emitted", "KernelArgument", "Options", "Scratch", "Tail", "emit"]
+__all__ = ["Emitted", "KernelArgument", "Options", "Scratch", "emit"]

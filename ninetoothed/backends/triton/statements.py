@@ -19,6 +19,7 @@ from ninetoothed.backends.triton.variables import (
     target,
     targets_of,
 )
+from ninetoothed.effects import has_effect, stored
 from ninetoothed.expr import const
 
 
@@ -82,9 +83,11 @@ def _apply(context: Context, operation: ir.Apply, place: Place) -> None:
     else:
         names = []
         for value in operation.results:
-            names.append(target(context, value, place, value.hint or operation.function, value.type.lanes))
-            context.texts.hold(value, names[-1], value.type.lanes)  # now, lest the next one take the variable over
+            wanted = value.hint or operation.function
+            names.append(target(context, value, place, wanted, value.type.lanes, taken=names))
         context.append(syntax.assign(tuple(names), text.node))
+        for value, name in zip(operation.results, names, strict=True):
+            context.texts.hold(value, name, value.type.lanes)
 
 
 # -- names --
@@ -97,7 +100,7 @@ def _give(context: Context, value: ir.Value, text: Text, place: Place, wanted: s
             context.texts[value] = text
             return
         if not context.analysis.uses.get(value):
-            if _has_effect(context, value):
+            if has_effect(context.analysis.producers[value]):
                 context.run(text.node)
             return
     else:
@@ -105,11 +108,6 @@ def _give(context: Context, value: ir.Value, text: Text, place: Place, wanted: s
     name = target(context, value, place, wanted or value.hint or "value", text.shape)
     context.append(syntax.assign(name, functions.typed(text, value.type.dtype)))
     context.texts.hold(value, name, text.shape)
-
-
-def _has_effect(context: Context, value: ir.Value) -> bool:
-    operation = context.analysis.producers[value]
-    return isinstance(operation, ir.Apply) and operation.function.startswith("atomic_")
 
 
 # -- control flow --
@@ -236,13 +234,10 @@ def _with_counter(context: Context, operation: ir.For):
 def _mark_touched(context: Context, operation: ir.Operation) -> None:
     """What an earlier iteration stored, or has yet to read, a later one may touch."""
     inside = [inner for nested in ir.blocks(operation) for inner in ir.walk(nested)]
+    changed = stored(inside)
+    context.written |= changed
     for inner in inside:
-        if isinstance(inner, ir.Store):
-            context.written.add(inner.access.parameter)
-        elif isinstance(inner, ir.Apply) and inner.function in ("store_pointer",):
-            context.written.add(inner.operands[0].type.dtype.parameter)
-    for inner in inside:
-        if isinstance(inner, ir.Load) and inner.access.parameter in context.written:
+        if isinstance(inner, ir.Load) and inner.access.parameter in changed:
             context.read.setdefault(inner.access.parameter, set()).add(barriers.access_key(inner.access))
 
 

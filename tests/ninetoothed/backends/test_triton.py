@@ -344,6 +344,15 @@ def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_si
         )
 
 
+def test_assembly_with_an_effect_is_run_whoever_reads_its_result():
+    def application(x, y):
+        ntl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=ntl.int32, is_pure=False, pack=1)
+        y = x
+
+    vector = torch.empty(98, dtype=torch.int32)
+    assert text(application, vector, vector, BLOCK_SIZE=64).count("tl.inline_asm_elementwise") == 1
+
+
 def test_text_does_not_depend_on_the_process():
     program = (
         "import torch; from ninetoothed_ops.kernels import sdpa; from ninetoothed.runtime import device;"
