@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import keyword
 import typing
 from collections.abc import Callable
@@ -221,7 +222,9 @@ def _parameter_names(application: Callable, count: int) -> tuple[str, ...]:
     variadic = [p.name for p in parameters if p.kind == p.VAR_POSITIONAL]
     required = sum(p.default is p.empty for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
     if variadic and count > len(positional):
-        positional += [f"{variadic[0]}_{i}" for i in range(count - len(positional))]
+        numbered = (f"{variadic[0]}_{i}" for i in itertools.count())
+        free = (name for name in numbered if name not in positional)
+        positional = [*positional, *itertools.islice(free, count - len(positional))]
     if not required <= count <= len(positional):
         counts = required if required == len(positional) else f"{required} to {len(positional)}"
         raise ArrangementError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ninetoothed import dtypes, ir
@@ -242,21 +243,33 @@ def _entry_type(context: Context, cell: Cell, before: Any) -> Any:
     return type_of(context, operand(context, before) if isinstance(before, TileRef) else before)
 
 
-def loop(context: Context, body, variable: str | None = None):
-    """Trace a loop body to a fixed point. Gives (cells, initial, arguments, operations, yields, extra, journal).
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A round of a loop, with arguments for what it carries.
+
+    types: of the variables that are carried; initial, arguments, yields: their values before the loop, and at the start
+    and the end of a round. operations: the round's. extra: what the body gave. journal: what variables held before it.
+    """
+
+    types: dict[Cell, Any]
+    initial: tuple[Value, ...]
+    arguments: tuple[Value, ...]
+    yields: tuple[Value, ...]
+    operations: list[ir.Operation]
+    extra: Any
+    journal: dict[Cell, Any]
+
+
+def loop(context: Context, body, variable: str | None = None) -> Traced:
+    """Trace a loop body to a fixed point.
 
     `body` gives `extra`: what each round does first, in a block of its own, and what depends on that.
     """
     types, do_store = _carried_types(context, body, variable)
     for _ in range(MAX_ROUNDS):
-        initial = [
-            value
-            for cell, type in types.items()
-            for value in convert(context, materialise(context, cell, cell.value), type)
-        ]
+        initial = _values_of(context, types)
         if do_store:
             context.forget_loads()
-        widened = dict(types)
         arguments: list[Value] = []
         with region(context) as (operations, journal):
             for cell, type in types.items():
@@ -264,31 +277,35 @@ def loop(context: Context, body, variable: str | None = None):
                 write(context, cell, held)
                 arguments.extend(values)
             extra = body()
-            for cell, type in types.items():
-                end = materialise(context, cell, cell.value)
-                widened[cell] = join(context, cell, type, type_of(context, end))
-            # A variable that looked unchanged when first traced may take over what another carries: a, b = b, a + b.
-            for cell, before in journal.items():
-                if cell not in types and _is_carried(before, cell.value):
-                    end = type_of(context, materialise(context, cell, cell.value))
-                    widened[cell] = join(context, cell, _entry_type(context, cell, before), end)
+            widened = _widened(context, types, journal)
             # A number that seemed never to change may have hidden a store, after which what was loaded is old.
             hid_store = not do_store and may_write((*operations, *extra[0]))
-            is_settled = all(_equal_types(widened[cell], types[cell]) for cell in types)
-            stable = widened.keys() == types.keys() and is_settled and not hid_store
-            yields = (
-                [
-                    v
-                    for cell, type in types.items()
-                    for v in convert(context, materialise(context, cell, cell.value), type)
-                ]
-                if stable
-                else []
-            )
-        if stable:
-            return types, initial, arguments, operations, yields, extra, journal
+            is_settled = widened.keys() == types.keys() and all(_equal_types(widened[c], types[c]) for c in types)
+            if is_settled and not hid_store:
+                yields = _values_of(context, types)
+                return Traced(types, initial, tuple(arguments), yields, operations, extra, journal)
         types, do_store = widened, do_store or hid_store
     raise context.error("the types of what this loop carries from one round to the next do not settle")
+
+
+def _values_of(context: Context, types: dict[Cell, Any]) -> tuple[Value, ...]:
+    """What variables hold now, of these types."""
+    held = ((materialise(context, cell, cell.value), type) for cell, type in types.items())
+    return tuple(value for item, type in held for value in convert(context, item, type))
+
+
+def _widened(context: Context, types: dict[Cell, Any], journal: dict[Cell, Any]) -> dict[Cell, Any]:
+    """The types that hold what variables have at the end of a round, too."""
+    widened = {}
+    for cell, type in types.items():
+        end = materialise(context, cell, cell.value)
+        widened[cell] = join(context, cell, type, type_of(context, end))
+    # A variable that looked unchanged when first traced may take over what another carries: a, b = b, a + b.
+    for cell, before in journal.items():
+        if cell not in types and _is_carried(before, cell.value):
+            end = type_of(context, materialise(context, cell, cell.value))
+            widened[cell] = join(context, cell, _entry_type(context, cell, before), end)
+    return widened
 
 
 def finish(context: Context, types: dict[Cell, Any], journal, *blocks) -> tuple[Value, ...]:

@@ -36,20 +36,31 @@ def for_(context: Context, frame: Frame, node: ast.For) -> Any:
     if node.orelse:
         raise context.error("a loop in an application has no `else`")
     bounds = _range(context, frame, node.iter)
-    location = context.builder.location
     if bounds is None or isinstance(bounds, range):
-        iterated = context.evaluate(frame, node.iter) if bounds is None else bounds
-        if isinstance(iterated, TileRef) and not memory.shape(context, iterated)[0].is_constant:
-            raise context.error("iterate over tiles with `for i in range(x.shape[0])` and `x[i]`", location)
-        for item in _few(context, iterate(context, iterated)):
-            context.assign(frame, node.target, item)
-            outcome = context.run(frame, node.body)
-            if outcome is not None:
-                return outcome
-        return None
+        return _unrolled(context, frame, node, bounds)
     if not isinstance(node.target, ast.Name):
         raise context.error("the target of a `range` loop is one name")
-    start, stop, step, hints = bounds
+    _counted(context, frame, node, *bounds)
+    return None
+
+
+def _unrolled(context: Context, frame: Frame, node: ast.For, items: range | None) -> Any:
+    """A loop over `items`, or over what it says it is over, that are known when compiling."""
+    location = context.builder.location
+    iterated = context.evaluate(frame, node.iter) if items is None else items
+    if isinstance(iterated, TileRef) and not memory.shape(context, iterated)[0].is_constant:
+        raise context.error("iterate over tiles with `for i in range(x.shape[0])` and `x[i]`", location)
+    for item in _few(context, iterate(context, iterated)):
+        context.assign(frame, node.target, item)
+        outcome = context.run(frame, node.body)
+        if outcome is not None:
+            return outcome
+    return None
+
+
+def _counted(context: Context, frame: Frame, node: ast.For, start: Expr, stop: Expr, step: Expr, hints) -> None:
+    """A loop of the kernel's."""
+    location = context.builder.location
     variable = context.builder.fresh(node.target.id)
     counter = var(variable)
     if not step.is_constant and not is_nonnegative(step - 1, context.facts):
@@ -62,16 +73,15 @@ def for_(context: Context, frame: Frame, node: ast.For) -> Any:
         context.run(frame, node.body)
         return (), None
 
-    types, initial, arguments, operations, yields, _, journal = loop(context, body, variable)
-    results = finish(context, types, journal, operations)
+    traced = loop(context, body, variable)
+    results = finish(context, traced.types, traced.journal, traced.operations)
     bindings = context.builder.bindings(start, stop, step)
     context.builder.emit(
         ir.For(
-            variable, start, stop, step, bindings, tuple(initial), tuple(arguments), tuple(operations), tuple(yields),
-            results, hints, location=location,
+            variable, start, stop, step, bindings, traced.initial, traced.arguments, tuple(traced.operations),
+            traced.yields, results, hints, location=location,
         )
     )  # fmt: skip
-    return None
 
 
 def _rounds(context: Context, start: Expr, stop: Expr, step: Expr) -> Expr:
@@ -165,14 +175,15 @@ def while_(context: Context, frame: Frame, node: ast.While) -> Any:
         after()
         return before, condition
 
-    types, initial, arguments, operations, yields, (before, condition), journal = loop(context, body)
+    traced = loop(context, body)
+    before, condition = traced.extra
     if isinstance(context.builder.producer(condition), ir.Constant):
         raise context.error("this loop never ends: nothing in it changes what its condition depends on", location)
-    results = finish(context, types, journal, operations, before)
+    results = finish(context, traced.types, traced.journal, traced.operations, before)
     context.builder.emit(
         ir.While(
-            tuple(initial), tuple(arguments), tuple(before), condition, tuple(operations), tuple(yields), results,
-            location=location,
+            traced.initial, traced.arguments, tuple(before), condition, tuple(traced.operations), traced.yields,
+            results, location=location,
         )
     )  # fmt: skip
     return None

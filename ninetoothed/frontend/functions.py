@@ -270,8 +270,13 @@ def dot(
     if ea[-1].lanes != eb[-2].lanes or (k.is_constant and k.constant):
         raise context.error(f"`dot`: the inner sizes of {shapes.text(ea)} and {shapes.text(eb)} differ")
     dtype = dtypes.promote(a.type.dtype, b.type.dtype)
-    if dtype == dtypes.int1 or (dtype.is_integer and dtype.bits > 8):
+    if dtype == dtypes.int1:
         dtype = dtypes.float32
+    elif dtype.is_integer and dtype != dtypes.int8:
+        raise context.error(
+            f"`dot` multiplies tiles of floating-point numbers, or of int8 into int32, not of {a.type.dtype} and"
+            f" {b.type.dtype}; convert them, say with `.to(ntl.float32)`, which holds integers up to 2**24"
+        )
     result = as_dtype(context, out_dtype) if out_dtype is not None else _accumulator(dtype)
     a, b = (_clean(context, builder.cast(value, dtype), axis) for value, axis in ((a, len(ea) - 1), (b, len(eb) - 2)))
     batch = shapes.broadcast(ea[:-2], eb[:-2], context.facts)

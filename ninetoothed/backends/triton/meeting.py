@@ -18,6 +18,7 @@ from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
+from ninetoothed.backends.triton.copies import Copies
 from ninetoothed.backends.triton.pieces import is_cut_alike
 from ninetoothed.dtypes import DType, PointerType, float32, int1, int32
 from ninetoothed.expr import Expr, const, var
@@ -115,7 +116,7 @@ class _Meeting:
         base, arrivals, arrived = ir.Value(pointer), ir.Value(pointer, "arrivals"), ir.Value(scalar, "arrived")
         one, zero, last, is_last = *(ir.Value(scalar) for _ in range(3)), ir.Value(ir.TileType(int1))
         total, sums = self._sum()
-        rest = (*sums, *_copied(self._after, {self._loop.results[0]: total}))
+        rest = (*sums, *Copies(values={self._loop.results[0]: total}).block(self._after))
         leave = (ir.Constant(zero, 0), ir.Apply((), "store_pointer", (arrivals, zero)))
         return (
             ir.Index(self._slot, self._parts.slot),
@@ -171,31 +172,3 @@ def _unused(name: str, taken: Container[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _copied(block: ir.Block, new: dict[ir.Value, ir.Value]) -> ir.Block:
-    """A straight-line block once more, with values of its own, that reads `new` values for others."""
-    new = dict(new)
-
-    def value(v: ir.Value) -> ir.Value:
-        return new.get(v, v)
-
-    def fresh(v: ir.Value) -> ir.Value:
-        return new.setdefault(v, ir.Value(v.type, v.hint))
-
-    def bound(bindings: ir.Bindings) -> ir.Bindings:
-        return tuple((name, value(v)) for name, v in bindings)
-
-    def operation(o: ir.Operation) -> ir.Operation:
-        match o:
-            case ir.Apply(operands=operands, results=results):
-                return replace(o, operands=tuple(map(value, operands)), results=tuple(map(fresh, results)))
-            case ir.Index(bindings=bindings, result=result):
-                return replace(o, bindings=bound(bindings), result=fresh(result))
-            case ir.Load(access=access, result=result):
-                return replace(o, access=replace(access, bindings=bound(access.bindings)), result=fresh(result))
-            case ir.Store(access=access, value=stored):
-                return replace(o, access=replace(access, bindings=bound(access.bindings)), value=value(stored))
-        return replace(o, result=fresh(o.result))
-
-    return tuple(map(operation, block))

@@ -16,10 +16,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.backends.triton.analysis import is_effect
+from ninetoothed.backends.triton.copies import Copies
 from ninetoothed.backends.triton.guards import unimplied
 from ninetoothed.backends.triton.short import has_at_most, is_at_least
 from ninetoothed.expr import Expr, Facts, const, divisor, is_nonnegative, minimum, simplify, var
@@ -68,7 +69,7 @@ class _Work:
         guarded = dict(self.guarded(loop))
         counter = _fresh(loop.variable, self.facts)
         self.facts = self.facts.bind(counter, loop.start, end - 1)
-        first = _Copy(loop, counter, self.facts, guarded).done(end)
+        first = _Rounds(loop=loop, counter=counter, facts=self.facts, guarded=guarded).until(end)
         return first, replace(loop, start=end, initial=first.results, hints=())
 
     def end(self, loop: ir.For, limit: Expr) -> Expr | None:
@@ -152,39 +153,25 @@ def _fresh(counter: str, facts: Facts) -> str:
     return next(new for number in itertools.count() if (new := f"{name}_0{number}") not in facts.ranges)
 
 
-@dataclass
-class _Copy:
-    """A loop done again with another counter, whose range is among the facts, and without the guards that then hold."""
+@dataclass(kw_only=True)
+class _Rounds(Copies):
+    """Some rounds of a loop, by a counter of their own, whose range is among the facts, without guards that then hold.
+
+    guarded: the accesses of operations, less guards that others imply.
+    """
 
     loop: ir.For
     counter: str
     facts: Facts
     guarded: dict[ir.Operation, ir.Access]
-    values: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
-    def done(self, end: Expr) -> ir.For:
+    def until(self, end: Expr) -> ir.For:
         loop = self.loop
-        arguments = tuple(map(self.new, loop.arguments))
-        body = tuple(map(self.operation, loop.body))
+        arguments, body = tuple(map(self.new, loop.arguments)), self.block(loop.body)
         yields, results = tuple(map(self.value, loop.yields)), tuple(map(self.new, loop.results))
         return replace(
             loop, variable=self.counter, stop=end, arguments=arguments, body=body, yields=yields, results=results
         )
-
-    def operation(self, operation: ir.Operation) -> ir.Operation:
-        match operation:
-            case ir.Constant(result=result) | ir.Argument(result=result):
-                return replace(operation, result=self.new(result))
-            case ir.Index(result=result, expr=e, bindings=bindings):
-                return replace(operation, result=self.new(result), expr=self.at(e), bindings=self.bound(bindings))
-            case ir.Load(result=result):
-                return replace(operation, access=self.access(operation), result=self.new(result))
-            case ir.Store(value=value):
-                return replace(operation, access=self.access(operation), value=self.value(value))
-            case ir.Apply(operands=operands, results=results):
-                operands = tuple(map(self.value, operands))
-                return replace(operation, operands=operands, results=tuple(map(self.new, results)))
-        raise AssertionError(f"{operation!r} is not to be repeated")
 
     def access(self, operation: ir.Load | ir.Store) -> ir.Access:
         access = self.guarded.get(operation, operation.access)
@@ -202,16 +189,6 @@ class _Copy:
             return False  # or it would not be there
         is_below = not guard.upper or is_nonnegative(guard.size - 1 - guard.index, facts)
         return is_below and (not guard.lower or is_nonnegative(guard.index, facts))
-
-    def new(self, value: ir.Value) -> ir.Value:
-        self.values[value] = ir.Value(value.type, value.hint)
-        return self.values[value]
-
-    def value(self, value: ir.Value) -> ir.Value:
-        return self.values.get(value, value)
-
-    def bound(self, bindings: ir.Bindings) -> ir.Bindings:
-        return tuple((name, self.value(value)) for name, value in bindings)
 
     def at(self, e: Expr) -> Expr:
         return e.subs({self.loop.variable: var(self.counter)})

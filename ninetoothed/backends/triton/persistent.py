@@ -29,7 +29,7 @@ def loop_of(program: ir.Program, boxes: Mapping[ir.Operation, object]) -> ir.For
     if len(loops) != 1 or not isinstance(loops[0], ir.For) or any(ir.blocks(inner) for inner in loops[0].body):
         return None
     everything = tuple(ir.walk(program.body))
-    if any(isinstance(operation, ir.Print | ir.Breakpoint) or _has_effect(operation) for operation in everything):
+    if any(isinstance(operation, ir.Print | ir.Breakpoint) or _is_by_hand(operation) for operation in everything):
         return None
     loads = {operation.access.parameter for operation in everything if isinstance(operation, ir.Load)}
     stores = {operation.access.parameter for operation in everything if isinstance(operation, ir.Store)}
@@ -38,7 +38,8 @@ def loop_of(program: ir.Program, boxes: Mapping[ir.Operation, object]) -> ir.For
     return loops[0] if is_fed and not loads & stores and any(extent != 1 for extent in program.grid) else None
 
 
-def _has_effect(operation: ir.Operation) -> bool:
+def _is_by_hand(operation: ir.Operation) -> bool:
+    """Whether an operation may read or write memory through pointers, or does nothing but have an effect."""
     return isinstance(operation, ir.Apply) and (not operation.results or "pointer" in operation.function)
 
 

@@ -488,6 +488,18 @@ def test_a_tile_of_tiles_must_be_indexed():
         kernel(torch.randn(64, device=DEVICE), torch.empty(64, device=DEVICE))
 
 
+@pytest.mark.parametrize("dtype", (torch.uint8, torch.int16, torch.int32, torch.int64))
+def test_products_of_integers_that_no_gpu_multiplies(dtype):
+    def application(x, y):
+        y = ntl.dot(x, x)
+
+    kernel = ninetoothed.make(lambda x, y: (x.tile((32, 32)), y.tile((32, 32))), application, (Tensor(2), Tensor(2)))
+    x, y = torch.ones(32, 32, device=DEVICE, dtype=dtype), torch.zeros(32, 32, device=DEVICE)
+    with pytest.raises(ApplicationError, match=r"or of int8 into int32, not of .* convert them"):
+        kernel(x, y)
+    assert not y.any()
+
+
 def test_the_number_of_parameters():
     def application(x, y, z):
         z = x + y

@@ -162,3 +162,10 @@ def test_many_variadic_parameters():
         tiles[-1][ntl.arange(0, 8)] = sum(tiles[:-1])
 
     assert torch.equal(run(application, *[X] * 70), X * 70)
+
+
+def test_a_parameter_that_is_called_as_one_of_those_after_it():
+    def application(tiles_0, *tiles):
+        tiles[-1][ntl.arange(0, 8)] = tiles_0 - 2 * tiles[0]
+
+    assert torch.equal(run(application, X, X + 1), -X - 2)
