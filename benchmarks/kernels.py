@@ -53,7 +53,7 @@ def compare(name, case, dtype, ceilings, quick, upstream=None):
         times = measure.device_times(calls, **(QUICKLY if quick else {}))
         work = tasks.work(task, args, kwargs, task.eager(*args, **kwargs))
         small = peers.calls(task, small_args, small_kwargs)
-        host = {peer: measure.host_time(warmed(small[peer])) for peer in calls if peer in small}
+        host = measure.host_times({peer: warmed(small[peer]) for peer in calls if peer in small})
     if upstream:
         milliseconds, errors["upstream"] = measured(upstream, name, case, str(dtype).removeprefix("torch."))
         times |= {} if milliseconds is None else {"upstream": milliseconds}

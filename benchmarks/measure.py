@@ -32,18 +32,22 @@ def device_times(calls, rounds=9, warmup=5, rep=20, rest=0.05):
     return {name: statistics.median(values) for name, values in samples.items()}
 
 
-def host_time(call, calls=200, rounds=5):
-    """Microseconds for which one call keeps the host; the inputs should be small: then the GPU is never waited for."""
-    samples = []
+def host_times(calls, rounds=15, repetitions=60):
+    """Microseconds for which a call of each (`{name: function}`) keeps the host: the median over rounds in turns.
+
+    Their inputs should be small: then the GPU is never waited for.
+    """
+    samples = {name: [] for name in calls}
     with torch.inference_mode():
         for _ in range(rounds):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(calls):
-                call()
-            samples.append((time.perf_counter() - start) / calls)
+            for name, call in calls.items():
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                for _ in range(repetitions):
+                    call()
+                samples[name].append((time.perf_counter() - start) / repetitions)
     torch.cuda.synchronize()
-    return 1e6 * statistics.median(samples)
+    return {name: 1e6 * statistics.median(values) for name, values in samples.items()}
 
 
 def cpu_times(calls, rounds=15, warmup=2):

@@ -30,7 +30,7 @@ def pretend(monkeypatch):
     monkeypatch.setattr(peers, "functions", functions)
     monkeypatch.setattr(measure, "ceilings", lambda dtype: measure.Ceilings(bytes=1e12, operations=1e15))
     monkeypatch.setattr(measure, "device_times", lambda calls, **_: {name: float(len(name)) for name in calls})
-    monkeypatch.setattr(measure, "host_time", lambda call: 1.0)
+    monkeypatch.setattr(measure, "host_times", lambda calls: dict.fromkeys(calls, 1.0))
 
 
 def test_table_json_and_picture(pretend, tmp_path, capsys):
