@@ -12,11 +12,12 @@ batch size or sequence length compiles nothing once its class has been seen:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from ninetoothed.dtypes import DType
-from ninetoothed.expr import Expr, Facts, Range, const, var
+from ninetoothed.expr import Expr, Facts, Range, const, divisor, var
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Specialisation:
     constants: (name, number) for symbols known exactly: constexprs, chosen block sizes, constexpr sizes, sizes and
         strides that are 1, strides that are 0.
     aliases: (name, other name) for sizes that must agree and did, so that one run-time argument serves both.
+    products: (name, number, sizes) for strides of flattened tensors without gaps in memory, as what they are then.
     divisible: sizes and strides that are multiples of 16.
     half_divisible: those that are multiples of 8, and not of 16, where elements then make whole vectors; see
         `runtime.vectors`.
@@ -54,6 +56,7 @@ class Specialisation:
     arguments: tuple[Argument, ...]
     constants: tuple[tuple[str, Any], ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
+    products: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
     divisible: frozenset[str] = frozenset()
     buckets: tuple[tuple[str, int], ...] = ()
     shared_grid: bool = True
@@ -64,16 +67,24 @@ class Specialisation:
     def bindings(self) -> dict[str, Expr]:
         """What to put for symbols: numbers that are known, and one name for sizes that agree."""
         numbers = {name: const(value) for name, value in self.constants if isinstance(value, int)}
-        return {name: numbers.get(other, var(other)) for name, other in self.aliases} | numbers
+        products = {name: math.prod(map(var, sizes), start=const(number)) for name, number, sizes in self.products}
+        return {name: numbers.get(other, var(other)) for name, other in self.aliases} | products | numbers
 
     def facts(self, names) -> Facts:
         """The ranges and divisors of the run-time integers `names`."""
         upper = dict(self.buckets)
         facts = Facts()
         for name in names:
-            multiple_of = 16 if name in self.divisible else 8 if name in self.half_divisible else 1
-            facts = facts.bind(name, 0, upper.get(name), multiple_of)
+            facts = facts.bind(name, 0, upper.get(name), self._multiple_of(name))
         return facts
+
+    def multiple_of(self, name: str) -> int:
+        """A number known to divide a size or a stride."""
+        value = self.bindings().get(name, var(name))
+        return divisor(value, self.facts(value.variables))
+
+    def _multiple_of(self, name: str) -> int:
+        return 16 if name in self.divisible else 8 if name in self.half_divisible else 1
 
 
 __all__ = ["Argument", "Range", "Specialisation"]

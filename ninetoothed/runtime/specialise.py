@@ -176,11 +176,14 @@ def specialise(plan: Plan, call: Call, values: Mapping[str, int], device: torch.
     constants |= {name: stride for name, stride in strides.items() if stride in (0, 1)}
     constants |= _dense_constants(plan, {**values, **strides}, constants)
     aliases = _aliases(plan, {**values, **strides}, constants)
-    classes = {name: n for name, n in {**sizes, **strides}.items() if name not in constants and name not in aliases}
+    products = tuple(_products(plan, {**values, **strides}, constants, aliases))
+    known = {*constants, *aliases, *(name for name, _, _ in products)}
+    classes = {name: n for name, n in {**sizes, **strides}.items() if name not in known}
     return Specialisation(
         arguments=_arguments(plan, call, device),
         constants=tuple(sorted(constants.items())),
         aliases=tuple(sorted(aliases.items())),
+        products=tuple(sorted(products)),
         divisible=frozenset(name for name, number in classes.items() if number % ALIGNMENT == 0),
         buckets=tuple(sorted((name, next_power_of_two(classes[name])) for name in plan.tiled & classes.keys())),
         half_divisible=half_divisible(plan.lines, constants, aliases, classes),
@@ -196,6 +199,16 @@ def _aliases(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]
         if len(names) == 1 and coefficient == 1 and stride not in constants and values[stride] == values[names[0]]:
             aliases[stride] = aliases.get(names[0], names[0])
     return aliases
+
+
+def _products(
+    plan: Plan, values: Mapping[str, int], constants: Mapping[str, int], aliases: Mapping[str, str]
+) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+    """Strides that are a number times sizes."""
+    for stride, coefficient, names in _dense(plan, constants):
+        number = math.prod((values[name] for name in names), start=coefficient)
+        if names and values[stride] == number and not {stride} & {*constants, *aliases}:
+            yield stride, coefficient, tuple(aliases.get(name, name) for name in names)
 
 
 def _dense_constants(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) -> dict[str, int]:

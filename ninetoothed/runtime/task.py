@@ -112,11 +112,9 @@ class Task:
 
     def is_aligned(self, parameter: int) -> bool:
         """Whether each row of a tensor is known to start at a multiple of 8 elements, so that it is read in vectors."""
-        known, others = dict(self.specialisation.constants), dict(self.specialisation.aliases)
-        whole = self.specialisation.divisible | self.specialisation.half_divisible
+        known = dict(self.specialisation.constants)
         names = [stride.name for stride in self.definition.parameters[parameter].source.strides]
-        names = [others.get(name, name) for name in names]
-        return all(known[name] in (0, 1) or known[name] % 8 == 0 if name in known else name in whole for name in names)
+        return all(known.get(name) in (0, 1) or self.specialisation.multiple_of(name) % 8 == 0 for name in names)
 
     def has_odd_rows(self, parameter: int) -> bool:
         """Whether rows of a tensor start at odd multiples of 8 elements, which for halves are those of 16 bytes."""

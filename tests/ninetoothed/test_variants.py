@@ -150,6 +150,19 @@ def test_elementwise_kernels_share_their_variants_among_shapes():
     assert variants(kernel) == 2, "rows of whole vectors, however many there are"
 
 
+def test_elementwise_kernels_of_three_dimensions():
+    kernel = make_elementwise(3)
+    for shape in itertools.product((3, 5), (17, 25, 31), (65, 100, 127)):
+        call_elementwise(kernel, *shape)
+    assert variants(kernel) == 1
+    for shape in itertools.product((3, 5), (17, 25, 31), (72, 104)):
+        call_elementwise(kernel, *shape)
+    assert variants(kernel) == 2, "rows of whole vectors"
+    x, y, z = torch.randn(3, 17, 130)[:, :, ::2], torch.randn(3, 17, 65), torch.empty(3, 17, 65)
+    kernel(x, y, z)
+    assert torch.equal(z, x + y) and variants(kernel) == 3, "gaps in memory"
+
+
 def test_constexpr_sizes_have_variants_of_their_own():
     def application(x, z):
         z = x + 1

@@ -21,8 +21,8 @@ def application(input, output):
     output = input + 1
 
 
-def copies(arrangement=tiled, **options):
-    tensors = Tensor(2, **options), Tensor(2, **options)
+def copies(arrangement=tiled, ndim=2, **options):
+    tensors = Tensor(ndim, **options), Tensor(ndim, **options)
     return ninetoothed.make(arrangement, application, tensors, kernel_name="copy")
 
 
@@ -88,6 +88,19 @@ tl.store(output_ptr + input_index_0 * output_stride_0 + input_index_1, output, m
 def copy(input_ptr, output_ptr, input_size_0, input_size_1):
 input_index = pid * 64 + tl.arange(0, 64)
 mask = input_index < input_size_0 * input_size_1
+input = tl.load(input_ptr + input_index, mask=mask)
+tl.store(output_ptr + input_index, output, mask=mask)
+""",
+        )
+
+    def test_images_without_gaps_one_after_another(self):
+        x = torch.empty(4, 30, 100)
+        self.assertExpectedInline(
+            accesses(x, x, arrangement=flattened, ndim=3),
+            """\
+def copy(input_ptr, output_ptr, input_size_0, input_size_1, input_size_2):
+input_index = pid * 64 + tl.arange(0, 64)
+mask = input_index < input_size_0 * input_size_1 * input_size_2
 input = tl.load(input_ptr + input_index, mask=mask)
 tl.store(output_ptr + input_index, output, mask=mask)
 """,

@@ -142,6 +142,22 @@ class TestClasses:
         assert dict(spec.aliases)["b_stride_0"] == "a_size_1"
         assert "a_stride_0" not in dict(classify(rows(1), torch.zeros(5, 30)).aliases), "no use without flattening"
 
+    def test_strides_without_gaps_are_products_of_sizes(self):
+        definition = define(*(Tensor(4, name=name).flatten().tile((BLOCK,)) for name in "ab"))
+        spec = classify(definition, torch.zeros(2, 3, 4, 5), torch.zeros(2, 3, 8, 5)[:, :, :4], BLOCK=64)
+        sizes = "a_size_1", "a_size_2", "a_size_3"
+        assert dict((name, (number, names)) for name, number, names in spec.products) == {
+            "a_stride_0": (1, sizes[:0:-1] + sizes[:1]),
+            "a_stride_1": (1, sizes[:0:-1]),
+        }
+        assert dict(spec.aliases)["a_stride_2"] == dict(spec.aliases)["b_stride_2"] == "a_size_3"
+        whole = classify(definition, torch.zeros(48, 3, 1, 16), torch.zeros(48, 3, 1, 16), BLOCK=64)
+        assert whole.multiple_of("a_stride_0") == whole.multiple_of("b_stride_1") == 16
+        ones = classify(define(Tensor(3, name="a").flatten()), torch.zeros(3, 1, 4))
+        assert not ones.products and dict(ones.aliases)["a_stride_0"] == "a_size_2"
+        rows = define(Tensor(3, name="a").tile((1, 1, -1)))
+        assert not classify(rows, torch.zeros(2, 3, 4)).products, "no use without flattening"
+
     def test_strides_follow_from_exact_sizes(self):
         definition = define(Tensor(shape=(None, 4, None), shape_options=({}, {}, {"constexpr": True}), name="a"))
         assert dict(classify(definition, torch.zeros(3, 4, 5)).constants) == {

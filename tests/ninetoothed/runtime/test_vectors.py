@@ -134,6 +134,11 @@ class TestMachineCode:
         assert instructions(make_twice(blocks()), x, x) == WHOLE
         assert instructions(make_twice(flat()), x, x) == WHOLE
 
+    @pytest.mark.parametrize("shape", ((4, 1000, 24), (3, 5, 7, 1000), (1000, 1, 24), (64, 3, 5)), ids=str)
+    def test_a_users_own_in_more_dimensions(self, shape, dtype):
+        x = empty(*shape, dtype=dtype)
+        assert instructions(make_twice(flat(), x.ndim), x, x) == WHOLE
+
     def test_only_of_memory_that_is_aligned(self, dtype):
         x = empty(4096, 1000, dtype=dtype)
         element = f"ld.global.b{8 * x.itemsize}"
