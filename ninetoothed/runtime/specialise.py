@@ -12,6 +12,7 @@ Specialisation  the classes: a new number in a class that was seen compiles noth
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -195,7 +196,7 @@ def _aliases(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]
     for name, other in plan.twins:
         if name != other and not {name, other} & constants.keys() and values[name] == values[other]:
             aliases.setdefault(name, aliases.get(other, other))
-    for stride, coefficient, names in _dense(plan, constants):
+    for stride, coefficient, names in _dense(plan, values, constants):
         if len(names) == 1 and coefficient == 1 and stride not in constants and values[stride] == values[names[0]]:
             aliases[stride] = aliases.get(names[0], names[0])
     return aliases
@@ -205,7 +206,7 @@ def _products(
     plan: Plan, values: Mapping[str, int], constants: Mapping[str, int], aliases: Mapping[str, str]
 ) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """Strides that are a number times sizes."""
-    for stride, coefficient, names in _dense(plan, constants):
+    for stride, coefficient, names in _dense(plan, values, constants):
         number = math.prod((values[name] for name in names), start=coefficient)
         if names and values[stride] == number and not {stride} & {*constants, *aliases}:
             yield stride, coefficient, tuple(aliases.get(name, name) for name in names)
@@ -214,12 +215,12 @@ def _products(
 def _dense_constants(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) -> dict[str, int]:
     return {
         stride: coefficient
-        for stride, coefficient, names in _dense(plan, constants)
+        for stride, coefficient, names in _dense(plan, values, constants)
         if not names and stride not in constants and values[stride] == coefficient
     }
 
 
-def _dense(plan: Plan, constants: Mapping[str, int]) -> Iterator[tuple[str, int, list[str]]]:
+def _dense(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) -> Iterator[tuple[str, int, list[str]]]:
     """What strides would be without gaps in memory, as a number and the names of sizes that multiply it.
 
     Where they are so, a flattened index is an offset and need not be taken apart. Only strides of flattened parameters
@@ -229,7 +230,10 @@ def _dense(plan: Plan, constants: Mapping[str, int]) -> Iterator[tuple[str, int,
         if kind == "tensor":
             is_flattened = any(step.operation in ("flatten", "ravel") for step in parameter.arrangement.steps)
             coefficient, names = 1, []
-            for size, stride in zip(parameter.source.sizes[:0:-1], parameter.source.strides[-2::-1], strict=True):
+            dimensions = zip(parameter.source.sizes, parameter.source.strides, strict=True)
+            in_memory = [dimension for dimension in reversed(tuple(dimensions)) if values[dimension[1].name]]
+            in_memory.sort(key=lambda dimension: values[dimension[1].name])
+            for (size, _), (_, stride) in itertools.pairwise(in_memory):
                 number = size if isinstance(size, int) else constants.get(size.name)
                 coefficient, names = coefficient * (number or 1), names if number is not None else [*names, size.name]
                 if None not in names and (is_flattened or not names):

@@ -13,7 +13,7 @@ from ninetoothed.backends.triton.functions import ELEMENTWISE, materialise
 from ninetoothed.backends.triton.guards import unimplied
 from ninetoothed.backends.triton.integers import terms
 from ninetoothed.backends.triton.tiles import Frame, Part
-from ninetoothed.expr import Expr, FloorDiv, Mod, const
+from ninetoothed.expr import Expr, const
 from ninetoothed.lowering import Guard
 
 
@@ -79,7 +79,6 @@ def _pointer(context: Context, access: ir.Access, frame: Frame, parameter: ir.Pa
         for d, (index, stride) in enumerate(zip(access.indices, parameter.strides, strict=True))
         if stride != 0
     ]
-    dimensions = _joined(dimensions)
     counters = _counters(context, [index for _, index, _ in dimensions])
     moved = _moved(frame, dimensions, counters)
     if moved is not None:
@@ -92,17 +91,6 @@ def _pointer(context: Context, access: ir.Access, frame: Frame, parameter: ir.Pa
         depth = context.depth_of(*(index for _, index, _ in dimensions))
         offsets = replace(offsets, node=context.shared(f"{parameter.name}_offsets", offsets.node, depth))
     return Text(_append(base, offsets.node), offsets.shape)
-
-
-def _joined(dimensions):
-    """One dimension, where a flattened index that was taken apart adds up to itself: `i // n * n + i % n`."""
-    whole = sum((index * stride for _, index, stride in dimensions), const(0))
-    is_apart = any(_has_quotients(index) for _, index, _ in dimensions)
-    return [(None, whole, const(1))] if is_apart and not _has_quotients(whole) else dimensions
-
-
-def _has_quotients(e: Expr) -> bool:
-    return any(isinstance(atom, FloorDiv | Mod) for atom in e.atoms)
 
 
 def _append(base: ast.expr, offsets: ast.expr) -> ast.expr:
@@ -141,7 +129,7 @@ def _offsets(frame: Frame, dimensions, parameter: ir.Parameter) -> Text:
     """The sum of index * stride: on each set of axes by itself, so that divisions are made on vectors."""
     by_axes: dict[frozenset[int], list[tuple[Part, Expr]]] = {}
     for d, index, stride in dimensions:
-        wanted = f"{parameter.name}_index" + (f"_{d}" if d is not None and len(parameter.strides) > 1 else "")
+        wanted = f"{parameter.name}_index" + (f"_{d}" if len(parameter.strides) > 1 else "")
         for part in frame.parts(index, wanted):
             by_axes.setdefault(part.axes, []).append((part, stride))
     parts = []

@@ -12,6 +12,7 @@ from ninetoothed.backends.triton import (
     exponentials,
     grid,
     halves,
+    joined,
     meeting,
     packed,
     peeled,
@@ -86,7 +87,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     options = options or Options()
     single, (shared, loop) = program, _passed(program, options)
     program, scratch, tail = shared.program, shared.scratch, shared.tail
-    names = _argument_names(program)
+    names = _argument_names(program, single.parameters)
     title = syntax.identifier(program.name)
     analysis = analyse(program.body)
     boxes = descriptors.boxes(program, analysis, options.described)
@@ -114,7 +115,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
 
 def _passed(program: ir.Program, options: Options) -> tuple[split.Shared, ir.For | None]:
     """The program after the passes that rewrite it, and the loop that a persistent program's tiles share."""
-    program = exponentials.in_base_two(program)
+    program = exponentials.in_base_two(joined.joined(program))
     if options.persistent:
         loop = persistent.loop_of(program, descriptors.boxes(program, analyse(program.body), options.described))
         if loop is not None:
@@ -132,13 +133,16 @@ def _described(program: ir.Program, name: str, box: descriptors.Box) -> KernelAr
     return KernelArgument(name, "descriptor", box.parameter, dtype, 1, box.sizes, box.strides, box.block)
 
 
-def _argument_names(program: ir.Program) -> dict[str, str]:
-    """What each possible argument is called in the text: pointers and scalars, then sizes, then strides."""
+def _argument_names(program: ir.Program, given: tuple[ir.Parameter, ...]) -> dict[str, str]:
+    """What each possible argument is called in the text: pointers and scalars, then sizes, then strides.
+
+    given: the parameters with the dimensions that they were given with.
+    """
     names: dict[str, str] = {}
     for parameter in program.parameters:
         names[parameter.name] = f"{parameter.name}_ptr" if parameter.kind == "tensor" else parameter.name
     for what in ("size", "stride"):
-        for parameter in program.parameters:
+        for parameter in given:
             for d, e in enumerate(parameter.sizes if what == "size" else parameter.strides):
                 for name in sorted(e.variables):
                     names.setdefault(name, f"{parameter.name}_{what}_{d}")

@@ -146,7 +146,7 @@ class TestClasses:
         definition = define(*(Tensor(4, name=name).flatten().tile((BLOCK,)) for name in "ab"))
         spec = classify(definition, torch.zeros(2, 3, 4, 5), torch.zeros(2, 3, 8, 5)[:, :, :4], BLOCK=64)
         sizes = "a_size_1", "a_size_2", "a_size_3"
-        assert dict((name, (number, names)) for name, number, names in spec.products) == {
+        assert {name: (number, names) for name, number, names in spec.products} == {
             "a_stride_0": (1, sizes[:0:-1] + sizes[:1]),
             "a_stride_1": (1, sizes[:0:-1]),
         }

@@ -124,9 +124,7 @@ def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_siz
             other=0.0,
         )
         weight_index_1 = k % 4 * 128 + tl.arange(0, 128)
-        weight = tl.load(
-            weight_ptr + k // 12 * 3 + k // 4 % 3 + weight_index_0[None, :] * 4608 + weight_index_1[:, None] * 9,
-        )
+        weight = tl.load(weight_ptr + k // 4 + weight_index_0[None, :] * 4608 + weight_index_1[:, None] * 9)
         accumulator = tl.dot(input, weight, accumulator)
     mask = input_index[:, None] < output_size_0 * 144
     bias = tl.load(tl.broadcast_to(bias_ptr + weight_index_0[None, :], (64, 64)), mask=mask)
