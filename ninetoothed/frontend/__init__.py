@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError
 from ninetoothed.frontend import memory, statements
@@ -9,6 +11,7 @@ from ninetoothed.frontend.calls import call
 from ninetoothed.frontend.cleanup import remove_dead
 from ninetoothed.frontend.context import Context, Interpreter
 from ninetoothed.frontend.expressions import evaluate
+from ninetoothed.frontend.parse import assigned_names, parse_application
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import Cell
 from ninetoothed.ir import Parameter, Program
@@ -42,7 +45,24 @@ def trace(definition: KernelDefinition, specialisation: Specialisation) -> Progr
         context.facts,
     )
     verify(program)
+    if not program.body:
+        _check_that_it_does_something(context)
     return program
+
+
+def _check_that_it_does_something(context: Context) -> None:
+    """A program may be empty where a branch was known not to be taken, not where no parameter is ever assigned."""
+    names = [parameter.name for parameter in context.definition.parameters]
+    parsed = parse_application(context.definition.application)
+    assigned = assigned_names(parsed.tree)
+    if names and not set(names) & set(assigned):
+        near = ((name, match) for name in assigned for match in get_close_matches(name, names, 1))
+        meant = next((f"; {name!r} is a name of its own: did you mean {match!r}?" for name, match in near), "")
+        raise context.error(
+            f"the application stores nothing, so this kernel would do nothing: assign the result to one of its"
+            f" parameters ({', '.join(names)}){meant}",
+            parsed.location(parsed.tree),
+        )
 
 
 def _cell(context: Context, parameter: int) -> Cell:

@@ -181,12 +181,28 @@ def _traits(code: types.CodeType) -> tuple:
 
 def mentioned_names(application: Any, names: tuple[str, ...]) -> frozenset[str]:
     """Those of an application's parameters, under the names that callers of `make` see, that its own text mentions."""
-    function = application
-    while isinstance(function, functools.partial):
-        function = function.func
-    tree = parse(unwrap(getattr(function, "__func__", function))).tree
+    tree = parse_application(application).tree
     body = tree.body if isinstance(tree.body, list) else [tree.body]
     mentioned = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
     if tree.args.vararg is not None and tree.args.vararg.arg in mentioned:
         return frozenset(names)
     return frozenset(names) & mentioned
+
+
+def assigned_names(tree: ast.AST) -> tuple[str, ...]:
+    """The names that a text assigns, or elements of what they stand for, in the order of the text."""
+    targets = (node for node in ast.walk(tree) if isinstance(getattr(node, "ctx", None), ast.Store))
+    names = []
+    for target in targets:
+        while isinstance(target, ast.Subscript | ast.Attribute):
+            target = target.value
+        names += [target.id] if isinstance(target, ast.Name) else []
+    return tuple(dict.fromkeys(names))
+
+
+def parse_application(application: Any) -> ParsedFunction:
+    """The function that an application is in the end."""
+    function = application
+    while isinstance(function, functools.partial):
+        function = function.func
+    return parse(unwrap(getattr(function, "__func__", function)))

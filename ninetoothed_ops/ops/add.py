@@ -8,11 +8,11 @@ from ..kernels import add as kernels
 from ..registration import register
 from . import kinds
 from .checks import FLOATS, INTEGERS, NUMBERS, refuse
-from .layout import coalesce, empty_elementwise
+from .layout import coalesce, empty_elementwise, same_shape
 
 
 def allocate(self, other, *, alpha=1):
-    same = self.shape == other.shape and self.dtype is other.dtype
+    same = same_shape(self.shape, other.shape) and self.dtype is other.dtype
     dtype = self.dtype if same else torch.result_type(self, other)
     device = other.device if _is_number(self) else self.device
     are_numbers = self.dtype in NUMBERS and other.dtype in NUMBERS

@@ -6,6 +6,7 @@ from ..kernels import addmm as kernels
 from ..registration import register
 from . import kinds
 from .checks import alike, check_product, refuse
+from .layout import same_shape
 from .operands import aligned, aligned_addend
 
 
@@ -15,7 +16,7 @@ def allocate(self, mat1, mat2, *, beta=1, alpha=1):
         refuse("addmm", torch.addmm, self, mat1, mat2, beta=beta, alpha=alpha)
     check_product("addmm", mat1)
     shape = (mat1.shape[0], mat2.shape[1])
-    if self.shape != shape:
+    if not same_shape(self.shape, shape):
         self.expand(shape)  # Raises where it cannot.
 
     return mat1.new_empty(shape)

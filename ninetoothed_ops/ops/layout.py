@@ -16,7 +16,7 @@ def empty_elementwise(
     first = operands[0]
     if all_contiguous(operands, shape):
         return torch.empty_like(first, dtype=dtype, device=device, memory_format=torch.contiguous_format)
-    if all(operand.shape == shape for operand in operands):
+    if all(same_shape(operand.shape, shape) for operand in operands):
         if all(is_contiguous(operand, torch.channels_last) for operand in operands):
             return torch.empty_like(first, dtype=dtype, device=device, memory_format=torch.channels_last)
         if all(_same(operand.stride(), first.stride()) for operand in operands[1:]):
@@ -35,7 +35,7 @@ def empty_in_order(shape, order: Sequence[int], dtype: torch.dtype, device: torc
 def all_contiguous(tensors: Sequence[torch.Tensor], shape) -> bool:
     """Whether tensors have this shape and are contiguous: the common case, to be told quickly."""
     for tensor in tensors:
-        if tensor.shape != shape:
+        if not same_shape(tensor.shape, shape):
             return False
         if not (tensor.is_contiguous() if type(tensor) in _REAL else is_contiguous(tensor)):
             return False
@@ -77,6 +77,11 @@ def _surely(condition: bool | torch.SymBool) -> bool:
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
     return guard_or_false(condition)
+
+
+def same_shape(shape, other) -> bool:
+    """Whether shapes are equal; false where sizes that depend on data leave it open."""
+    return len(shape) == len(other) and (shape is other or _same(shape, other))
 
 
 def _same(sizes, others) -> bool:
