@@ -27,6 +27,7 @@ def register(
     setup_context: Callable | None = None,
     replay: bool = False,
     kept: Callable | None = None,
+    autocast: Callable[[str], torch.dtype | None] | None = None,
 ) -> torch._ops.OpOverload:
     """Register an operator that allocates its output and launches kernels on it, and return it.
 
@@ -43,6 +44,9 @@ def register(
     in which `launch` does more than take views, allocate, copy and launch kernels run as they are each time.
     `kept(*args, **kwargs)` is asked at each of them for a tensor that is computed from the arguments and kept between
     calls, such as a repacked weight; `launch` gets it as the keyword `kept`, whose default stands for the CPU.
+
+    `autocast("cpu" or "cuda")` is asked inside `torch.autocast` for the type to which floating-point tensors are cast
+    before, float64 aside: `torch.get_autocast_dtype` for what PyTorch computes in that type; None means as they are.
 
     `backward(ctx, *grads)` and `setup_context(ctx, inputs, output)` are those of `torch.library.register_autograd`.
     Without them a result that requires grad raises `UnsupportedError` with the operator's name in `backward()`. With
@@ -86,6 +90,9 @@ def register(
     library = _KERNELS[name] = _Library(namespace, operator, backward is not None)
     library.impl(operator, forward, "CPU")
     library.impl(operator, Replayed(allocate, launch, kept) if replay else forward, "CUDA")
+    if autocast is not None:
+        for kind in ("cpu", "cuda"):
+            library.impl(operator, _cast_first(operator, kind, autocast), f"Autocast{kind.upper()}")
     torch.library.register_fake(operator, allocate, lib=library)
     if backward is None:
         backward, setup_context = _missing_backward(name)
@@ -192,6 +199,24 @@ def _only_in_reverse(operator: torch._ops.OpOverload, record: Callable, has_back
             return redispatch(keyset & keys_below, *args, **kwargs)
 
     return autograd
+
+
+def _cast_first(operator: torch._ops.OpOverload, kind: str, autocast: Callable[[str], torch.dtype | None]) -> Callable:
+    """A kernel for autocast on one kind of device; PyTorch asks it inside `torch.autocast` alone."""
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{kind.upper()}"))
+
+    def cast(value, dtype: torch.dtype | None):
+        is_cast = dtype is not None and isinstance(value, torch.Tensor) and value.device.type == kind
+        return value.to(dtype) if is_cast and value.is_floating_point() and value.dtype != torch.float64 else value
+
+    def kernel(*args, **kwargs):
+        dtype = autocast(kind)
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return operator(
+                *(cast(value, dtype) for value in args), **{name: cast(value, dtype) for name, value in kwargs.items()}
+            )
+
+    return kernel
 
 
 def _have_tangents(values: Iterable) -> bool:

@@ -8,7 +8,7 @@ from torch import nn
 
 from ninetoothed.errors import ArgumentTypeError, UnsupportedError
 
-from .autocast import autocast
+from .autocast import autocast, without_autocast
 
 # The implementations of `config._attn_implementation` whose masks `NTAttention` reads. A model makes its masks for the
 # implementation that its config names, and configs are shared between models: so `NTAttention` takes the masks as they
@@ -92,17 +92,15 @@ class NTAttention(nn.Module):
         if is_causal:
             # There are more keys than queries here only in a static cache before its first use: the rest is unwritten.
             key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
-        if mask is not None and self.config._attn_implementation == "eager":
-            # Only PyTorch's attention has its mask cast: in a half, what hides a key would be infinite.
-            query, key, value = autocast(query, key, value)
-            mask = _addend(mask, query.dtype)
-        else:
-            query, key, value, mask = autocast(query, key, value, mask)
         dropout = self.attention_dropout if self.training else 0.0
         grouped = self.num_key_value_groups > 1
-        return torch.ops.ninetoothed.sdpa(
-            query, key, value, mask, dropout, is_causal, scale=self.scaling, enable_gqa=grouped
-        )
+        attend = functools.partial(torch.ops.ninetoothed.sdpa, scale=self.scaling, enable_gqa=grouped)
+        if mask is None or self.config._attn_implementation == "sdpa":
+            return attend(query, key, value, mask, dropout, is_causal)
+        # Only PyTorch's attention has its mask cast: in a half, what hides a key would be infinite.
+        query, key, value = autocast(query, key, value)
+        with without_autocast(query.device.type):
+            return attend(query, key, value, _addend(mask, query.dtype), dropout, is_causal)
 
     def _check(self, kwargs: dict[str, Any]) -> None:
         """Raises UnsupportedError for what the model may have been set to since the swap."""

@@ -3,7 +3,6 @@
 import torch
 from torch import nn
 
-from .autocast import autocast
 from .eligibility import unsuitable
 
 
@@ -15,13 +14,12 @@ class NTLinear(nn.Linear):
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        input, weight, bias = autocast(input, self.weight, self.bias)
-        rows = input.flatten(0, -2) if input.ndim > 1 else input.unsqueeze(0)
-        if bias is None:
-            output = torch.ops.ninetoothed.mm(rows, weight.t())
+        rows = input.unsqueeze(0).flatten(0, -2)
+        if self.bias is None:
+            output = torch.ops.ninetoothed.mm(rows, self.weight.t())
         else:
-            output = torch.ops.ninetoothed.addmm(bias, rows, weight.t())
-        return output.view(*input.shape[:-1], weight.shape[0])
+            output = torch.ops.ninetoothed.addmm(self.bias, rows, self.weight.t())
+        return output.view(input.shape[:-1] + self.weight.shape[:1])
 
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:

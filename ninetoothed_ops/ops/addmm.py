@@ -42,6 +42,7 @@ operator = register(
     allocate,
     launch,
     replay=True,
+    autocast=torch.get_autocast_dtype,
 )
 
 _KINDS = {**dict.fromkeys(("input", "mat1", "mat2"), kinds.tensor), **dict.fromkeys(("beta", "alpha"), kinds.number)}

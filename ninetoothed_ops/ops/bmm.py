@@ -23,7 +23,13 @@ def launch(output, self, mat2):
     kernels.make()(self, mat2, output)
 
 
-operator = register("ninetoothed::bmm(Tensor self, Tensor mat2) -> Tensor", allocate, launch, replay=True)
+operator = register(
+    "ninetoothed::bmm(Tensor self, Tensor mat2) -> Tensor",
+    allocate,
+    launch,
+    replay=True,
+    autocast=torch.get_autocast_dtype,
+)
 
 _KINDS = {"input": kinds.tensor, "mat2": kinds.tensor}
 

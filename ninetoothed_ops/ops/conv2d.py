@@ -80,6 +80,7 @@ operator = register(
     allocate,
     launch,
     replay=True,
+    autocast=torch.get_autocast_dtype,
     kept=kept,
 )
 

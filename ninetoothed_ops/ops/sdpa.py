@@ -102,6 +102,7 @@ operator = register(
     allocate,
     launch,
     replay=True,
+    autocast=torch.get_autocast_dtype,
 )
 
 _KINDS = {

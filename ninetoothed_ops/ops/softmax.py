@@ -34,7 +34,11 @@ def launch(output, self, dim, dtype=None):
 
 
 operator = register(
-    "ninetoothed::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", allocate, launch, replay=True
+    "ninetoothed::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    allocate,
+    launch,
+    replay=True,
+    autocast={"cuda": torch.float32}.get,
 )
 
 _KINDS = {"input": kinds.tensor, "dim": kinds.integer, "dtype": kinds.optional(kinds.scalar_type)}

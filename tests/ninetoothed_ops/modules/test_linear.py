@@ -62,7 +62,7 @@ def test_one_operator_and_no_copy_of_the_weight():
     input = torch.randn(2, 3, 33, device=DEVICE)
     with torch.no_grad(), Recorder() as recorder:
         layer(input)
-    views = {"aten::t", "aten::view", "aten::_unsafe_view", "aten::flatten.using_ints"}
+    views = {"aten::t", "aten::view", "aten::_unsafe_view", "aten::flatten.using_ints", "aten::unsqueeze"}
     assert [name for name in recorder.names if name not in views] == ["ninetoothed::addmm"]
 
 
@@ -84,6 +84,32 @@ def test_autocast_as_linear():
         output = reference(input)
     assert output.dtype == expected.dtype == torch.bfloat16
     assert error(output, expected) < TOLERANCE[torch.bfloat16]
+
+
+@pytest.mark.parametrize("bias", (True, False))
+def test_traced_and_scripted(bias):
+    model = nn.Sequential(nn.Linear(33, 17, bias=bias, device=DEVICE))
+    input = torch.randn(5, 33, device=DEVICE)
+    expected = model(input)
+    swap_modules(model.requires_grad_(False))
+    for rewritten in (torch.fx.symbolic_trace(model), torch.jit.script(model)):
+        assert error(rewritten(input), expected) < TOLERANCE[torch.float32]
+        assert rewritten(input[0]).shape == expected[0].shape
+
+
+def test_rows_whose_number_depends_on_data():
+    class Chosen(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = NTLinear(33, 17, device=DEVICE).requires_grad_(False)
+
+        def forward(self, input, chosen):
+            return self.layer(input[chosen])
+
+    model, input = Chosen(), torch.randn(6, 33, device=DEVICE)
+    chosen = input[:, 0] > 0
+    exported = torch.export.export(model, (input, chosen)).module()
+    assert torch.equal(exported(input, ~chosen), model(input, ~chosen))
 
 
 def test_is_a_linear_that_can_be_made():

@@ -53,6 +53,8 @@ def test_new_sizes_compile_nothing_new():
         lambda x, w: operator("mm")(x, w),
         lambda x, w: operator("addmm")(w[0], x, w),
         lambda x, w: operator("add")(x.t(), x.t()),
+        lambda x, w: operator("add")(x, w[0]),
+        lambda x, w: operator("addmm")(x, x, w),
         lambda x, w: operator("silu")(x),
         lambda x, w: operator("softmax")(x, -1),
         lambda x, w: operator("rms_norm")(x, [8], w[0]),

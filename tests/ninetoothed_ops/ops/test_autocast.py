@@ -1,0 +1,64 @@
+"""Operators inside `torch.autocast`, beside PyTorch's own: what is cast, and to which type."""
+
+import pytest
+import torch
+
+import ninetoothed_ops as ops
+from tests.conftest import DEVICE
+from tests.ninetoothed_ops.samples import NAMESAKES, OPERATORS, operator, random, samples
+
+
+def call(function, sample):
+    with torch.no_grad(), torch.autocast(DEVICE, dtype=torch.bfloat16):
+        return sample.call(function)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16))
+@pytest.mark.parametrize("name", sorted(set(OPERATORS) - {"rope"}))
+def test_types_are_those_of_pytorch(name, dtype):
+    for sample in list(samples(name, dtype).values())[:3]:
+        actual, expected = call(operator(name), sample), call(NAMESAKES[name], sample)
+        assert actual.dtype == expected.dtype, sample.label
+        assert (actual.double() - expected.double()).norm() <= 2e-2 * expected.double().norm(), sample.label
+
+
+def test_operands_of_different_types():
+    half, weight = random(5, 8, dtype=torch.bfloat16), random(8, 8)
+    with pytest.raises(RuntimeError):
+        ops.mm(half, weight)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        assert torch.equal(ops.mm(half, weight), ops.mm(half, weight.bfloat16()))
+        assert ops.addmm(weight[0], half, weight).dtype == torch.bfloat16
+
+
+def test_as_they_are():
+    """Doubles are never cast, nor is anything outside, or where autocast is disabled."""
+    x, double = random(4, 4), random(4, 4, dtype=torch.float64).cpu()
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        assert ops.mm(double, double).dtype == torch.float64
+        with torch.autocast(DEVICE, enabled=False):
+            assert ops.mm(x, x).dtype == torch.float32
+    assert ops.mm(x, x).dtype == torch.float32
+
+
+@pytest.mark.parametrize("backend", ("eager", "aot_eager", "inductor"))
+def test_compiled(backend):
+    x, weight = random(5, 8), random(8, 8)
+
+    def function(x, weight):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+            return torch.ops.ninetoothed.mm(x, weight)
+
+    found = torch.compile(function, backend=backend, fullgraph=True)(x, weight)
+    assert torch.equal(found, function(x, weight)) and found.dtype == torch.bfloat16
+
+
+def test_exported():
+    class Product(torch.nn.Module):
+        def forward(self, x, weight):
+            with torch.autocast(DEVICE, dtype=torch.bfloat16):
+                return torch.ops.ninetoothed.mm(x, weight)
+
+    x, weight = random(5, 8), random(8, 8)
+    found = torch.export.export(Product(), (x, weight)).module()(x, weight)
+    assert torch.equal(found, Product()(x, weight)) and found.dtype == torch.bfloat16
