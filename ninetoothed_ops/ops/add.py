@@ -99,10 +99,12 @@ def add(input, other, _other=None, *, alpha=1) -> torch.Tensor:
 def _as_tensor(number, dtype: torch.dtype) -> torch.Tensor:
     """A Python number to add to a tensor of `dtype`; it raises the type only to its own kind, and integers wrap."""
     if isinstance(number, complex):
-        return torch.full((), number, dtype=torch.complex64)
+        return torch.full((), number, dtype=torch.complex64, device="cpu")
     if isinstance(number, (float, torch.SymFloat)):
         floating = dtype.is_floating_point or dtype.is_complex
-        return torch.full((), number, dtype=torch.float64).to(dtype if floating else torch.get_default_dtype())
+        return torch.full((), number, dtype=torch.float64, device="cpu").to(
+            dtype if floating else torch.get_default_dtype()
+        )
     if dtype is torch.bool and not isinstance(number, (bool, torch.SymBool)):
         dtype = torch.int64
-    return torch.full((), number, dtype=torch.int64).to(dtype)
+    return torch.full((), number, dtype=torch.int64, device="cpu").to(dtype)

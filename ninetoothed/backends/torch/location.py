@@ -226,7 +226,7 @@ def _affine(offset: torch.Tensor) -> tuple[int, list[int]] | None:
 
 
 def _between(value: Integers, low: int | None, high: int | None) -> torch.Tensor:
-    value = torch.as_tensor(value)
+    value = torch.as_tensor(value, device="cpu")
     if high is None:
         return value >= low
     return value <= high if low is None else (value >= low) & (value <= high)

@@ -35,7 +35,7 @@ def _philox(frame: Frame, operation: ir.Apply) -> list[torch.Tensor]:
 def _uniform(bits: torch.Tensor) -> torch.Tensor:
     """Bits as float32 in [0, 1)."""
     signed = bits.to(torch.int32)
-    return torch.where(signed < 0, -signed - 1, signed).to(torch.float32) * torch.tensor(4.6566127342e-10)
+    return torch.where(signed < 0, -signed - 1, signed).to(torch.float32) * torch.tensor(4.6566127342e-10, device="cpu")
 
 
 def _rand(frame: Frame, operation: ir.Apply) -> torch.Tensor:

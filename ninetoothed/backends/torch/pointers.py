@@ -83,7 +83,7 @@ def _store(frame: Frame, operation: ir.Apply) -> None:
 def _selected(frame: Frame, target: _Target, values: tuple[torch.Tensor, ...]):
     """The offsets that count and the values for them, in the order of programs, then lanes."""
     offset, mask, *values = torch.broadcast_tensors(
-        target.offset, torch.ones((), dtype=torch.bool) if target.mask is None else target.mask, *values
+        target.offset, torch.ones((), dtype=torch.bool, device="cpu") if target.mask is None else target.mask, *values
     )
     if target.mask is None:
         return offset.flatten(), [value.flatten() for value in values]

@@ -63,7 +63,7 @@ def number(value: Number, dtype: DType | PointerType) -> Number:
             return float(value)
         if dtype.bits == 32:
             return ctypes.c_float(value).value
-        return torch.tensor(float(value), dtype=_MEMORY[dtype]).item()
+        return torch.tensor(float(value), dtype=_MEMORY[dtype], device="cpu").item()
     signed = dtype.kind == "int" or dtype == dtypes.uint64
     if value != value or value in (math.inf, -math.inf):
         value = _nearest_integer(value, dtype)

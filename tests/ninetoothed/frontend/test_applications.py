@@ -1001,3 +1001,18 @@ def test_jit_with_annotations():
     x, y, z = randn(777), randn(777), nans(777)
     assert add(x, y, z) is None
     assert torch.equal(z, x + y)
+
+
+def test_a_default_device_changes_nothing():
+    def application(x, y):
+        offsets = ntl.arange(0, 16)
+        y = ntl.where((offsets > 2) & (x > 0), x + 0.1, ntl.rand(3, offsets))
+        ntl.atomic_add(y.source.data_ptr() + offsets, x)
+
+    kernel = ninetoothed.make(lambda x, y: (x.tile((16,)), y.tile((16,))), application, (Tensor(1), Tensor(1)))
+    x = torch.randn(16, device=DEVICE).half()
+    y, other = torch.zeros_like(x), torch.zeros_like(x)
+    kernel(x, y)
+    with torch.device("meta"):
+        kernel(x, other)
+    assert torch.equal(y, other)

@@ -150,3 +150,16 @@ def test_numbers_on_the_device():
     numbers = {"beta": torch.tensor(0.5, device=DEVICE), "alpha": torch.tensor(2, device=DEVICE)}
 
     torch.testing.assert_close(ninetoothed_ops.addmm(x, a, b, **numbers), torch.addmm(x, a, b, beta=0.5, alpha=2))
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_a_default_device_changes_nothing(name):
+    expected = getattr(ninetoothed_ops, name)(**CALLS[name])
+    with torch.device("meta"):
+        assert torch.equal(getattr(ninetoothed_ops, name)(**CALLS[name]), expected)
+
+
+def test_a_number_is_added_where_the_tensor_is():
+    x = r(3, 4)
+    with torch.device("meta"):
+        assert torch.equal(ninetoothed_ops.add(x, 2), x + 2) and torch.equal(ninetoothed_ops.add(0.5, x), x + 0.5)
