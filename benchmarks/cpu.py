@@ -41,11 +41,18 @@ def compare(name, rounds):
     }
 
 
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cpu", description=__doc__.splitlines()[0])
     parser.add_argument("--op", action="append", choices=tasks.NAMES, help="only this operation (may be repeated)")
-    parser.add_argument("--rounds", type=int, default=15, help="how often each takes its turn")
-    parser.add_argument("--threads", type=int, help="how many threads PyTorch may use; default: its own choice")
+    parser.add_argument("--rounds", type=positive, default=15, help="how often each takes its turn")
+    parser.add_argument("--threads", type=positive, help="how many threads PyTorch may use; default: its own choice")
     parser.add_argument("--output", help="write the results as JSON to this file")
     parser.add_argument("--check", action="store_true", help=f"fail where ours takes more than {GOAL:g} times as long")
     options = parser.parse_args(arguments)

@@ -10,6 +10,7 @@ Primitives are strictly typed: their operands have been cast and broadcast. Elem
 from __future__ import annotations
 
 import ast
+import difflib
 import enum
 from dataclasses import dataclass, field
 
@@ -232,11 +233,11 @@ def __getattr__(name: str):
         return FUNCTIONS[name]
     if name in dtypes.BY_NAME:
         return dtypes.BY_NAME[name]
-    raise AttributeError(
-        f"ninetoothed.language has no {name!r}; it offers: {', '.join(__dir__())}"
-        if not name.startswith("__")
-        else name
-    )
+    if name.startswith("__"):
+        raise AttributeError(name)
+    near = difflib.get_close_matches(name, __dir__(), 3)
+    offered = f"did you mean {' or '.join(near)}?" if near else f"it offers: {', '.join(__dir__())}"
+    raise AttributeError(f"ninetoothed.language has no {name!r}; {offered}")
 
 
 def __dir__():

@@ -6,7 +6,7 @@ import inspect
 import itertools
 import keyword
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,9 @@ from ninetoothed.errors import ArgumentTypeError, ArrangementError, UnsupportedE
 from ninetoothed.frontend.parse import called, mentioned_names, signature, unwrap
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
+
+_WARPS = (1, 2, 4, 8, 16, 32)
+_STAGES = range(1, 17)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +67,14 @@ def tune(kernel: Kernel, /, *args, **kwargs):
     find it: what was measured is not measured again. On the CPU there is nothing to choose and nothing is measured.
 
     `make(..., tune=True)` does this at a kernel's first call of each class, the environment variable
-    `NINETOOTHED_TUNE=1` for every kernel.
+    `NINETOOTHED_TUNE=1` for every kernel, those of operators among them. Raises `ArgumentTypeError` for what is no
+    kernel.
     """
+    if not isinstance(kernel, Kernel):
+        raise ArgumentTypeError(
+            f"`tune` takes a kernel that `make` or `jit` has made, and got {kernel!r}; operators are tuned at their"
+            " first calls where the environment variable NINETOOTHED_TUNE is 1"
+        )
     from ninetoothed.runtime.launch import launcher_of
 
     return launcher_of(kernel).tune(args, kwargs)
@@ -101,8 +110,9 @@ def make(
         )
     if max_num_configs is not None and (type(max_num_configs) is not int or max_num_configs < 1):
         raise ArrangementError(f"max_num_configs={max_num_configs!r} is no number of configurations; give 1 or more")
-    if not callable(arrangement) or isinstance(tensors, Tensor):
-        what = f"the arrangement is {arrangement!r}" if not callable(arrangement) else "`tensors` is one tensor"
+    if not callable(arrangement) or isinstance(tensors, Tensor) or not isinstance(tensors, typing.Iterable):
+        given = "one tensor" if isinstance(tensors, Tensor) else repr(tensors)
+        what = f"the arrangement is {arrangement!r}" if not callable(arrangement) else f"`tensors` is {given}"
         raise ArrangementError(f"{what}; give a function, and a tuple of the tensors that it takes")
     arranged = arrangement(*tuple(tensors))
     arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
@@ -166,8 +176,8 @@ def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_nu
     for parameter, tensor in zip(names, arranged, strict=True):
         if not isinstance(tensor, Tensor):
             raise ArrangementError(
-                f"kernel {name!r}: parameter {parameter!r} is arranged to {type(tensor).__name__}; an"
-                " arrangement returns tensors"
+                f"kernel {name!r}: parameter {parameter!r} is arranged to {_kind_of(tensor)}; an arrangement takes"
+                " and returns symbolic tensors, such as `ninetoothed.Tensor(1)`, and calling the kernel real ones"
             )
         if tensor.jagged_dim is not None:
             raise UnsupportedError(
@@ -184,8 +194,8 @@ def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_nu
         parameters,
         application,
         _symbols(name, parameters),
-        _choices("num_warps", num_warps),
-        _choices("num_stages", num_stages),
+        _choices("num_warps", num_warps, _WARPS),
+        _choices("num_stages", num_stages, _STAGES),
         max_num_configs,
         tune,
     )
@@ -193,12 +203,16 @@ def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_nu
     return Kernel(definition)
 
 
-def _choices(option: str, value: int | tuple[int, ...] | None) -> tuple[int, ...] | None:
+def _choices(option: str, value: int | tuple[int, ...] | None, allowed: Sequence[int]) -> tuple[int, ...] | None:
     if value is None:
         return None
     values = tuple(value) if isinstance(value, tuple | list) else (value,)
     if not values or any(isinstance(each, bool) or not isinstance(each, int) for each in values):
         raise ArrangementError(f"{option}={value!r} is no choice; give a number, or several to choose from")
+    wrong = [each for each in values if each not in allowed]
+    if wrong:
+        what = "a power of two from 1 to 32" if allowed is _WARPS else f"from {allowed[0]} to {allowed[-1]}"
+        raise ArrangementError(f"{option}={wrong[0]} is more than a GPU has, or none; give {what}, or leave it out")
     return values
 
 
@@ -233,6 +247,12 @@ def _parameter_names(application: Callable, count: int) -> tuple[str, ...]:
             f" parameters ({', '.join(positional)}), and the arrangement gives {count} tensors"
         )
     return tuple(positional[:count])
+
+
+def _kind_of(value: Any) -> str:
+    """The type of a value as one would import it."""
+    module = type(value).__module__
+    return type(value).__qualname__ if module == "builtins" else f"a {module}.{type(value).__qualname__}"
 
 
 def _renamed(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> tuple[Arrangement, ...]:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import operator
 from dataclasses import replace
 
 from ninetoothed import metaops
@@ -285,7 +286,7 @@ def _number(name, other):
 
 
 def _source_sizes(name, ndim, shape, shape_options):
-    if ndim is not None and (isinstance(ndim, bool) or not hasattr(ndim, "__index__") or ndim.__index__() < 0):
+    if ndim is not None and not _is_count(ndim):
         raise _error(f"`{name}` cannot have {ndim!r} dimensions", "ndim is an int of 0 or more")
     if shape is None:
         if ndim is None:
@@ -299,6 +300,13 @@ def _source_sizes(name, ndim, shape, shape_options):
         raise _error(f"`{name}` has ndim={ndim} and shape={shape}", "give one of the two, or let them agree")
     options = _options(name, shape_options, len(shape))
     return tuple(_source_size(name, dim, size, options[dim]) for dim, size in enumerate(shape))
+
+
+def _is_count(value) -> bool:
+    try:
+        return not isinstance(value, bool) and operator.index(value) >= 0
+    except TypeError:
+        return False
 
 
 def _source_size(name, dim, size, options):

@@ -53,8 +53,9 @@ def register(
     and without them, the operator itself does so for tensors with tangents (those of `torch.func.jvp`, `jacfwd` and
     `torch.autograd.forward_ad`) and tensors that `torch.func` differentiates: no derivative is ever lost in silence.
 
-    Raises `ArgumentError` for a schema without a namespace or with a list of optional tensors, and for functions whose
-    parameters do not fit the schema.
+    Raises `ArgumentError` for a schema that PyTorch cannot read, or that has no namespace, no tensor among its
+    arguments, a mutated or aliased one, or a list of optional tensors, and for functions whose parameters do not fit
+    the schema.
 
     >>> import ninetoothed, torch
     >>> from ninetoothed import Tensor, block_size
@@ -71,14 +72,13 @@ def register(
     >>> torch.ops.example.twice(torch.arange(3))
     tensor([0, 2, 4])
     """
-    namespace, separator, signature = schema.partition("::")
-    if not separator:
-        raise ArgumentError(f'the schema "{schema}" has no namespace; write "my_library::{schema}"')
-    name = f"{namespace}::{signature.partition('(')[0]}"
+    # All that can be wrong is found before anything changes: the operator that has the name stays as it is.
+    namespace, signature = _parted(schema)
+    parsed = _parsed(schema)
+    _check_parameters(parsed, allocate, launch)
 
+    name = f"{namespace}::{signature.partition('(')[0]}"
     operator = _define(name, signature)
-    _check_lists(operator)
-    _check_parameters(operator, allocate, launch)
 
     def forward(*args, **kwargs):
         output = allocate(*args, **kwargs)
@@ -126,19 +126,41 @@ def _overload(name: str) -> torch._ops.OpOverload:
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
-def _check_lists(operator) -> None:
-    for argument in operator._schema.arguments:
-        if str(argument.type) == "List[Optional[Tensor]]":
+def _parted(schema: str) -> tuple[str, str]:
+    """The namespace, and what is in it."""
+    namespace, separator, signature = schema.partition("::")
+    if not separator:
+        raise ArgumentError(f'the schema "{schema}" has no namespace; write "my_library::{schema}"')
+
+    return namespace, signature
+
+
+def _parsed(schema: str) -> torch._C.FunctionSchema:
+    try:
+        parsed = torch._C.parse_schema(schema)
+    except RuntimeError as error:
+        raise ArgumentError(f'the schema "{schema}" cannot be read: {str(error).strip()}') from None
+    for value in (*parsed.arguments, *parsed.returns):
+        if value.alias_info is not None:
             raise ArgumentError(
-                f"{argument.name} of {operator} is a list of optional tensors, through which PyTorch loses gradients; "
+                f"{value.name or 'the output'} of {parsed} is mutated or aliased, which no operator of `register` is; "
+                "allocate the output anew, and copy it to where it belongs"
+            )
+        if str(value.type) == "List[Optional[Tensor]]":
+            raise ArgumentError(
+                f"{value.name} of {parsed} is a list of optional tensors, through which PyTorch loses gradients; "
                 "take Tensor[], or several arguments of the type Tensor?"
             )
+    if not any("Tensor" in str(argument.type) for argument in parsed.arguments):
+        raise ArgumentError(f"{parsed} has no tensor among its arguments, by whose device PyTorch chooses; take one")
+
+    return parsed
 
 
-def _check_parameters(operator, allocate, launch) -> None:
+def _check_parameters(parsed: torch._C.FunctionSchema, allocate, launch) -> None:
     """PyTorch leaves out arguments that equal the schema's defaults, so the functions must have them too."""
     for function, before in ((allocate, ()), (launch, (None,))):
-        arguments = operator._schema.arguments
+        arguments = parsed.arguments
         positional = [None for a in arguments if not a.kwarg_only and not a.has_default_value()]
         required = {a.name: None for a in arguments if a.kwarg_only and not a.has_default_value()}
         every = {a.name: None for a in arguments if a.kwarg_only}
@@ -149,7 +171,7 @@ def _check_parameters(operator, allocate, launch) -> None:
         except TypeError as error:
             role = "launch" if before else "allocate"
             raise ArgumentError(
-                f"{role} of {operator} takes {signature}, which does not fit the schema {operator._schema}: {error}; "
+                f"{role} of {parsed.name} takes {signature}, which does not fit the schema {parsed}: {error}; "
                 "give it the schema's parameters and defaults" + (", after the output" if before else "")
             ) from None
 

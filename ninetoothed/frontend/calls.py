@@ -114,9 +114,11 @@ def _python(context: Context, callee: Any, args, kwargs, plain, named) -> Any:
     if not callable(callee):
         raise context.error(f"{shown(callee)} cannot be called")
     if any(_is_of_the_kernel(argument) for argument in (*plain, *named.values())):
+        name = name_of(callee)
+        instead = f"`ninetoothed.language.{name}`" if name in FUNCTIONS else "what `ninetoothed.language` has"
         raise context.error(
-            f"{name_of(callee)!r} is not a function of the language and cannot run on tiles; use `ninetoothed.language`"
-            " or write it as a plain Python function"
+            f"{name!r} is not a function of the language and cannot run on tiles; use {instead}, or write it as a plain"
+            " Python function"
         )
     try:
         return callee(*(operand(context, a) for a in plain), **{k: operand(context, a) for k, a in named.items()})

@@ -15,7 +15,8 @@ from typing import Any
 
 def directory() -> Path:
     """`NINETOOTHED_CACHE_DIR`, or `~/.cache/ninetoothed`."""
-    return Path(os.environ.get("NINETOOTHED_CACHE_DIR") or Path.home() / ".cache" / "ninetoothed")
+    chosen = os.environ.get("NINETOOTHED_CACHE_DIR")
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "ninetoothed"
 
 
 def write(path: Path, text: str) -> Path:

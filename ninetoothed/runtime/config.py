@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import CompilationError
 from ninetoothed.runtime import hopper
 from ninetoothed.runtime.attention import attentions
 from ninetoothed.runtime.device import GPU
@@ -24,7 +23,6 @@ __all__ = ["Configuration", "candidates", "choose", "rounded", "within"]
 
 # Elements of all rows that are done side by side.
 PACKED_LANES = 2048
-_WARPS = (1, 2, 4, 8, 16, 32)
 
 
 def rounded(size: int) -> int:
@@ -39,7 +37,6 @@ def choose(
     """The configuration of a class of calls; `gpu` None means the CPU backend.
 
     sizes: those of the parameters by name, `rounded` unless they are constexpr.
-    Raises `CompilationError` for a `num_warps` or `num_stages` that no GPU has.
     """
     return candidates(definition, specialisation, sizes, gpu)[0]
 
@@ -48,7 +45,6 @@ def candidates(
     definition: KernelDefinition, specialisation: Specialisation, sizes: Mapping[str, int], gpu: GPU | None
 ) -> tuple[Configuration, ...]:
     """Configurations in the order in which the formula prefers them; at least one."""
-    _check(definition)
     task = Task(definition, specialisation, sizes, structure(definition))
     if gpu is None:
         return (Configuration(sorted_blocks(task.on_cpu())),)
@@ -75,19 +71,6 @@ def _described(task: Task, found: tuple[Configuration, ...], gpu: GPU) -> Iterat
             if looping is not None:
                 yield looping
         yield configuration
-
-
-def _check(definition: KernelDefinition) -> None:
-    for name, values, allowed in (
-        ("num_warps", definition.num_warps, _WARPS),
-        ("num_stages", definition.num_stages, range(1, 17)),
-    ):
-        for value in values or ():
-            if value not in allowed:
-                what = "a power of two from 1 to 32" if name == "num_warps" else "from 1 to 16"
-                raise CompilationError(
-                    f"kernel `{definition.name}` was made with {name}={value}; give {what}, or leave it to the compiler"
-                )
 
 
 # -- element by element, and rows --

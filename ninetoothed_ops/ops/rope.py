@@ -17,7 +17,7 @@ def allocate(input, sin, cos, interleaved=True):
         )
     table = (input.shape[1], input.shape[3] // 2)
     for name, tensor in (("sin", sin), ("cos", cos)):
-        if tensor.shape != table and tensor.shape != (input.shape[0], *table):
+        if tensor.shape != table and tensor.shape not in ((1, *table), (input.shape[0], *table)):
             raise RuntimeError(
                 f"ninetoothed::rope expects {name} of (sequence, D / 2) = {list(table)}, or that for each batch entry, "
                 f"but got {list(tensor.shape)} with an input of {list(input.shape)}"
@@ -35,7 +35,7 @@ def launch(output, input, sin, cos, interleaved=True):
     if output.numel() == 0:
         return
     batch = input.shape[0]
-    sin, cos = (table if table.ndim == 3 else table.expand(batch, -1, -1) for table in (sin, cos))
+    sin, cos = (table.expand(batch, -1, -1) for table in (sin, cos))
 
     kernels.make(interleaved)(input, sin, cos, output)
 
@@ -53,9 +53,9 @@ _KINDS = {**dict.fromkeys(("input", "sin", "cos"), kinds.tensor), "interleaved":
 def rope(input: torch.Tensor, sin: torch.Tensor, cos: torch.Tensor, interleaved: bool = True) -> torch.Tensor:
     """Rotate the pairs of `input`, (batch, sequence, heads, D), by angles whose sines and cosines are given.
 
-    `sin` and `cos` are (sequence, D / 2) or (batch, sequence, D / 2). A pair is two neighbours where `interleaved`,
-    else element i of the first half of D and element i of the second. Raises RuntimeError where shapes do not fit,
-    TypeError for arguments of another kind.
+    `sin` and `cos` are (sequence, D / 2), or (batch or 1, sequence, D / 2). A pair is two neighbours where
+    `interleaved`, else element i of the first half of D and element i of the second. Raises RuntimeError where shapes
+    do not fit, TypeError for arguments of another kind.
     """
     are_tensors = isinstance(input, torch.Tensor) and isinstance(sin, torch.Tensor) and isinstance(cos, torch.Tensor)
     if not (are_tensors and type(interleaved) is bool):

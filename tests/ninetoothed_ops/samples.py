@@ -201,6 +201,7 @@ def _rope(r) -> Iterator:
         yield kind, (r(2, 11, 3, 64), r(11, 32), r(11, 32), interleaved)
         yield f"{kind}, odd sizes", (r(2, 5, 3, 10), r(5, 5), r(5, 5), interleaved)
         yield f"{kind}, tables of the batch", (r(2, 5, 4, 8), r(2, 5, 4), r(2, 5, 4), interleaved)
+        yield f"{kind}, tables for all of the batch", (r(2, 5, 4, 8), r(1, 5, 4), r(1, 5, 4), interleaved)
         yield f"{kind}, heads first", (r(2, 4, 5, 8).transpose(1, 2), r(5, 4), r(5, 4), interleaved)
         yield f"{kind}, sliced", (r(2, 5, 3, 8, layout="sliced"), r(5, 4, layout="sliced"), r(5, 4), interleaved)
         yield f"{kind}, one token", (r(1, 1, 1, 2), r(1, 1), r(1, 1), interleaved)

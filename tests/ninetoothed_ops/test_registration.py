@@ -141,7 +141,7 @@ def test_a_missing_backward_of_lists(which, backend):
 
 
 def test_a_list_of_optional_tensors():
-    with pytest.raises(ArgumentError, match="xs of ninetoothed_test.sparse.default is a list of optional tensors"):
+    with pytest.raises(ArgumentError, match="xs of ninetoothed_test::sparse.* is a list of optional tensors"):
         register("ninetoothed_test::sparse(Tensor?[] xs) -> Tensor", lambda xs: xs[0], lambda output, xs: None)
 
 
@@ -180,8 +180,25 @@ def test_a_schema_without_a_namespace():
     ),
 )
 def test_functions_that_do_not_fit_the_schema(functions, role):
-    with pytest.raises(ArgumentError, match=f"{role} of ninetoothed_test.scale.default takes"):
+    with pytest.raises(ArgumentError, match=f"{role} of ninetoothed_test::scale takes"):
         register(SCHEMA, *functions)
+
+
+@pytest.mark.parametrize(
+    "schema, message",
+    (
+        ("ninetoothed_test::scale(Tnsor x, float factor=2.0) -> Tensor", "cannot be read: unknown type"),
+        ("ninetoothed_test::scale(Tensor(a!) x, float factor=2.0) -> Tensor", "x of .* is mutated or aliased"),
+        ("ninetoothed_test::scale(Tensor(a) x, float factor=2.0) -> Tensor(a)", "x of .* is mutated or aliased"),
+        ("ninetoothed_test::scale(float x, float factor=2.0) -> Tensor", "no tensor among its arguments"),
+        ("ninetoothed_test::scale(Tensor x, float factor=2.0, *, int k) -> Tensor", "allocate of .* takes"),
+    ),
+)
+def test_a_mistake_leaves_the_operator_as_it_is(scale, schema, message):
+    x = torch.ones(3, device=DEVICE)
+    with pytest.raises(ArgumentError, match=message):
+        register(schema, allocate, launch)
+    assert torch.equal(scale(x), 2 * x) and torch.equal(torch.ops.ninetoothed_test.scale(x, 3.0), 3 * x)
 
 
 def test_the_example():

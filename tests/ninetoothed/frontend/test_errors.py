@@ -6,7 +6,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import ApplicationError, ArrangementError, Symbol, Tensor, UnsupportedError
-from ninetoothed.errors import ExecutionError
+from ninetoothed.errors import ArgumentTypeError, ExecutionError
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -349,7 +349,7 @@ def prints_when_combining(x, y):
         (stores_to_a_slice, "only with a bare `:`; slice the tensor in the arrangement", "y[1:3]"),
         (takes_the_three_largest, "`topk` needs a `k` that is a power of two, at most 32 here, not 3", "ntl.topk"),
         (raises, "`raise`", "raise ValueError"),
-        (calls_torch, "'exp' is not a function of the language", "torch.exp(x)"),
+        (calls_torch, "'exp' is not a function of the language .* use `ninetoothed.language.exp`", "torch.exp(x)"),
         (calls_an_unknown_name, "'undefined' is not defined", "undefined(x)"),
         (bad_shapes, r"shapes \(32,\) and \(16,\) do not broadcast", "ntl.arange(0, 16)"),
         (bad_dot, "2 or 3 dimensions", "ntl.dot"),
@@ -498,6 +498,50 @@ def test_products_of_integers_that_no_gpu_multiplies(dtype):
     with pytest.raises(ApplicationError, match=r"or of int8 into int32, not of .* convert them"):
         kernel(x, y)
     assert not y.any()
+
+
+@pytest.mark.parametrize("name, said", (("expp", "did you mean exp"), ("zzzzzz", "it offers: .*exp")))
+def test_names_that_the_language_has_not(name, said):
+    with pytest.raises(AttributeError, match=f"has no '{name}'; {said}"):
+        getattr(ntl, name)
+
+
+def stores_elsewhere(x, y):
+    yy = x + 1
+
+
+def returns(x, y):
+    return x + 1
+
+
+@pytest.mark.parametrize(
+    "application, hint", ((stores_elsewhere, "did you mean 'y'"), (returns, "one of its parameters"))
+)
+def test_a_kernel_that_would_do_nothing(application, hint):
+    kernel = ninetoothed.make(elementwise, application, (Tensor(1), Tensor(1)))
+    with pytest.raises(ApplicationError, match=f"stores nothing.*{hint}") as raised:
+        kernel(torch.ones(8, device=DEVICE), torch.ones(8, device=DEVICE))
+    assert f"def {application.__name__}" in str(raised.value)
+
+
+def test_a_branch_that_is_known_not_to_be_taken():
+    def application(x, flag, y):
+        if flag:
+            y = x
+
+    kernel = ninetoothed.make(
+        lambda x, flag, y: (x.tile((32,)), flag, y.tile((32,))),
+        application,
+        (Tensor(1), Tensor(0, constexpr=True), Tensor(1)),
+    )
+    x, y = torch.ones(8, device=DEVICE), torch.zeros(8, device=DEVICE)
+    kernel(x, False, y)
+    assert not y.any()
+
+
+def test_what_is_tuned_is_a_kernel():
+    with pytest.raises(ArgumentTypeError, match="takes a kernel that .* got .*; operators are tuned"):
+        ninetoothed.tune(torch.mm, torch.ones(2, 2), torch.ones(2, 2))
 
 
 def test_the_number_of_parameters():
@@ -662,6 +706,8 @@ def takes_a_keyword(x, y, *, z):
     (
         (3, breaks, (Tensor(1),), "the arrangement is 3; give a function"),
         (elementwise, breaks, Tensor(1), "`tensors` is one tensor; give a function, and a tuple"),
+        (elementwise, breaks, 2, "`tensors` is 2; give a function, and a tuple"),
+        (elementwise, breaks, (torch.ones(3),) * 2, r"'x' is arranged to a torch.Tensor; .* symbolic tensors, such as"),
         (lambda x, y: None, breaks, (Tensor(1), Tensor(1)), "returns None"),
         (elementwise, 3, (Tensor(1), Tensor(1)), "the application is 3; give a function written in Python"),
         (elementwise, max, (Tensor(1), Tensor(1)), "give a function written in Python"),

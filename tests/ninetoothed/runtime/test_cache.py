@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from ninetoothed.runtime.cache import Record
+from ninetoothed.runtime.cache import Record, directory
 
 
 @pytest.fixture(autouse=True)
@@ -86,3 +86,9 @@ def test_many_processes_write_and_read_one_file(directory):
         assert all(pool.map(_write_and_read, range(8)))
     assert [path.suffix for path in (directory / "tuned").iterdir()] == [".json"]
     assert json.loads(record(a=1).path.read_text())["key"] == {"a": 1}
+
+
+def test_a_home_directory_is_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", "~/kept")
+    assert directory() == tmp_path / "kept"
