@@ -76,3 +76,9 @@ def user_line():
     path, line = frame.f_code.co_filename, frame.f_lineno
     source = linecache.getline(path, line, frame.f_globals).strip()
     return f"{path}:{line}: {source}" if source else f"{path}:{line}"
+
+
+def arrangement_error(what: str, remedy: str) -> ArrangementError:
+    """An error at the user's line."""
+    place = user_line()
+    return ArrangementError(f"{what}; {remedy}" + (f"\n  at {place}" if place else ""))

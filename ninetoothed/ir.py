@@ -323,6 +323,18 @@ def operands(operation: Operation) -> tuple[Value, ...]:
     return ()
 
 
+def reads(operation: Operation) -> tuple[Value, ...]:
+    """The values that an operation reads in its own block: yields are read in the blocks that they end."""
+    match operation:
+        case For():
+            return (*(value for _, value in operation.bindings), *operation.initial)
+        case While():
+            return operation.initial
+        case If():
+            return (operation.condition,)
+    return operands(operation)
+
+
 def results(operation: Operation) -> tuple[Value, ...]:
     """The values that an operation defines for what follows it."""
     match operation:

@@ -5,7 +5,7 @@ import itertools
 import numbers
 
 from ninetoothed import expr as algebra
-from ninetoothed.errors import ArrangementError, user_line
+from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import Expr, const, maximum, minimum, var
 
 _fresh = itertools.count()
@@ -301,8 +301,3 @@ def _canonical(node) -> Expr:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and node.args:
         return _FUNCTIONS[node.func.id](*map(_canonical, node.args))
     raise TypeError(f"`{ast.unparse(node)}` is not one of + - * // % min max cdiv")
-
-
-def _error(what, remedy):
-    place = user_line()
-    return ArrangementError(f"{what}; {remedy}" + (f"\n  at {place}" if place else ""))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ninetoothed import metaops
 from ninetoothed.arrangement import Arrangement, Source
-from ninetoothed.errors import ArrangementError, user_line
+from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import as_expr, const, var
 from ninetoothed.symbol import Symbol, as_size, from_expr
 
@@ -339,8 +339,3 @@ def _wrap(name, dim, ndim):
     if isinstance(dim, bool) or not hasattr(dim, "__index__") or not -ndim <= dim.__index__() < ndim:
         raise _error(f"{dim!r} is no dimension of `{name}`", f"it has {ndim} dimensions")
     return dim.__index__() % ndim
-
-
-def _error(what, remedy):
-    place = user_line()
-    return ArrangementError(f"{what}; {remedy}" + (f"\n  at {place}" if place else ""))

@@ -39,23 +39,12 @@ def verify(program: Program) -> None:
 def _block(block: Block, defined: set[Value], program: Program) -> set[Value]:
     defined = set(defined)
     for operation in block:
-        for value in _read_on_entry(operation):
+        for value in ir.reads(operation):
             assert value in defined, f"{operation} reads a value that is not defined before it"
         _typed(operation, program)
         _nested(operation, defined, program)
         defined |= set(ir.results(operation))
     return defined
-
-
-def _read_on_entry(operation: Operation) -> tuple[Value, ...]:
-    match operation:
-        case For():
-            return (*(value for _, value in operation.bindings), *operation.initial)
-        case While():
-            return operation.initial
-        case If():
-            return (operation.condition,)
-    return ir.operands(operation)
 
 
 def _nested(operation: Operation, defined: set[Value], program: Program) -> None:

@@ -31,6 +31,10 @@ def is_effect(operation: Operation) -> bool:
     return not isinstance(operation, Constant | ir.Argument | Index)
 
 
+def is_dot(operation: Operation) -> bool:
+    return isinstance(operation, Apply) and operation.function == "dot"
+
+
 @dataclass(frozen=True)
 class Use:
     """A read of a value: by an operation (None: by the yields) at a position of a block."""
@@ -142,7 +146,7 @@ def _visit(
     for argument in arguments:
         analysis.definitions[argument] = (key, -1)
     for position, operation in enumerate(block):
-        for value in _reads(operation):
+        for value in ir.reads(operation):
             analysis.uses.setdefault(value, []).append(Use(key, position, operation))
         for result in ir.results(operation):
             analysis.definitions[result] = (key, position)
@@ -157,18 +161,6 @@ def _visit(
             _visit(analysis, nested_key, nested, inner_arguments, inner_yields)
     for value in yields:
         analysis.uses.setdefault(value, []).append(Use(key, END, None))
-
-
-def _reads(operation: Operation) -> tuple[Value, ...]:
-    """The values that an operation reads in its own block: yields are read in the blocks that they end."""
-    match operation:
-        case For():
-            return (*(value for _, value in operation.bindings), *operation.initial)
-        case While():
-            return operation.initial
-        case If():
-            return (operation.condition,)
-    return ir.operands(operation)
 
 
 def _nested(operation: Operation):

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.analysis import Analysis
+from ninetoothed.backends.triton.analysis import Analysis, is_dot
 from ninetoothed.backends.triton.context import Context, Text
 from ninetoothed.backends.triton.guards import unimplied
 from ninetoothed.backends.triton.tiles import Frame
@@ -148,7 +148,7 @@ def _are_apart(first: ir.Access, second: ir.Access) -> bool:
 
 
 def _has_dot(block: ir.Block) -> bool:
-    return any(isinstance(operation, ir.Apply) and operation.function == "dot" for operation in ir.walk(block))
+    return any(map(is_dot, ir.walk(block)))
 
 
 def _feeds_dot(analysis: Analysis, value: ir.Value) -> bool:

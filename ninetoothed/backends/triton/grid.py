@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import order, syntax
+from ninetoothed.backends.triton.analysis import is_dot
 from ninetoothed.backends.triton.context import Context
 from ninetoothed.backends.triton.tail import PART, PARTS, SLOT, Tail, locate
 from ninetoothed.backends.triton.tiles import Frame
@@ -183,17 +184,13 @@ def _wants_groups(program: ir.Program, axes) -> bool:
     """Whether a loop multiplies tiles of which one depends on the next to last axis alone, the other on the last."""
     rows, columns = axes[-2][0], axes[-1][0]
     for operation in ir.walk(program.body):
-        if isinstance(operation, ir.For) and any(_is_dot(inner) for inner in ir.walk(operation.body)):
+        if isinstance(operation, ir.For) and any(is_dot(inner) for inner in ir.walk(operation.body)):
             depends = [_axes_of(inner.access) for inner in ir.walk(operation.body) if isinstance(inner, ir.Load)]
             by_rows = any(rows in names and columns not in names for names in depends)
             by_columns = any(columns in names and rows not in names for names in depends)
             if by_rows and by_columns:
                 return True
     return False
-
-
-def _is_dot(operation: ir.Operation) -> bool:
-    return isinstance(operation, ir.Apply) and operation.function == "dot"
 
 
 def _axes_of(access: ir.Access) -> frozenset[str]:

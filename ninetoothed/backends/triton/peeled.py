@@ -19,7 +19,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.analysis import is_effect
+from ninetoothed.backends.triton.analysis import is_dot, is_effect
 from ninetoothed.backends.triton.copies import Copies
 from ninetoothed.backends.triton.guards import unimplied
 from ninetoothed.backends.triton.short import has_at_most, is_at_least
@@ -100,7 +100,7 @@ class _Work:
         """Whether a guard tells elements apart that would be read together."""
         strides, bits = self.program.parameter(access.parameter).strides, access.type.dtype.bits
         is_aligned = all(divisor(stride, self.facts) * bits % VECTOR == 0 for stride in strides if stride != 1)
-        if not is_aligned and bits >= 32 and any(map(_is_dot, loop.body)):
+        if not is_aligned and bits >= 32 and any(map(is_dot, loop.body)):
             return False  # each element is copied ahead by itself, mask or not
         lanes = {lane.name: 0 for lane in access.lanes}
         offset = sum((index * stride for index, stride in zip(access.indices, strides, strict=True)), start=const(0))
@@ -121,10 +121,6 @@ def _is_repeatable(loop: ir.For) -> bool:
     # A number of rounds that is known may be unrolled: masks are then known, too.
     is_open = not (loop.stop - loop.start).is_constant
     return is_plain and is_counted and is_open and len(loop.body) <= MOST_OPERATIONS
-
-
-def _is_dot(operation: ir.Operation) -> bool:
-    return isinstance(operation, ir.Apply) and operation.function == "dot"
 
 
 def _limit(counter: str, access: ir.Access, guard: Guard) -> Expr | None:

@@ -8,7 +8,8 @@ import warnings
 
 import pytest
 
-from ninetoothed.runtime.cache import Record, directory
+from ninetoothed.runtime import cache
+from ninetoothed.runtime.cache import Record
 
 
 @pytest.fixture(autouse=True)
@@ -91,4 +92,4 @@ def test_many_processes_write_and_read_one_file(directory):
 def test_a_home_directory_is_found(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", "~/kept")
-    assert directory() == tmp_path / "kept"
+    assert cache.directory() == tmp_path / "kept"
