@@ -8,12 +8,14 @@ the operands of a matrix product.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.expr import Expr, FloorDiv, Max, Min, as_expr
+from ninetoothed.expr import Expr, FloorDiv, Max, Min, as_expr, const
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,21 @@ def structure(definition: KernelDefinition) -> Structure:
                     if level:
                         loops.setdefault(name, size)
     tiles = tuple(Tile(i, tuple(map(as_expr, p.innermost))) for i, p in used)
+    for name in _uncut(tiles, [parameter.arrangement for _, parameter in used]) & blocks:
+        extents.setdefault(name, const(1))
     grid = tuple(map(as_expr, used[0][1].outermost)) if used else ()
     return Structure(tiles, grid, extents, loops, _kind(tiles, loops, blocks))
+
+
+def _uncut(tiles: tuple[Tile, ...], arrangements: Iterable[Arrangement]) -> frozenset[str]:
+    """What tiles are sized by and no number of tiles depends on: it cuts one element, of which there is one tile."""
+    counted: frozenset[str] = frozenset()
+    for arrangement in arrangements:
+        squeezes = (step for step in arrangement.steps if step.operation == "squeeze")
+        squeezed = (step.shape[dim] for step in squeezes for dim in step.arguments[0])
+        sizes = itertools.chain(squeezed, *arrangement.levels[:-1])
+        counted = counted.union(*(as_expr(size).variables for size in sizes))
+    return frozenset().union(*(size.variables for tile in tiles for size in tile.shape)) - counted
 
 
 def _elements(size: Expr, blocks: frozenset[str]) -> Expr:

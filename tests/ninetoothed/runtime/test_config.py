@@ -236,6 +236,16 @@ def test_bounds_of_a_block_are_kept(low, high):
             assert low <= found <= high and found & (found - 1) == 0
 
 
+def test_a_dimension_of_one_element_gets_the_smallest_block():
+    depthwise = conv2d.make(filters=1)
+    arguments = tensor(8, 64, 32, 32), tensor(64, 1, 3, 3), tensor(64), tensor(8, 64, 30, 30), False
+    smallest = conv2d.make(filters=1).definition.meta_symbols
+    for gpu in (None, *GPUS):
+        best = chosen(depthwise, *arguments, gpu=gpu)[0]
+        columns = structure(depthwise.definition).kind.columns
+        assert best.blocks[columns] == max(smallest[columns].lower_bound or 1, 1), gpu
+
+
 def test_what_the_user_gave_is_obeyed():
     block = Symbol("BLOCK", meta=True)
     for warps, stages in ((1, 1), (16, 5)):
