@@ -8,6 +8,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
+from ninetoothed.runtime import device, launch, prepared
 
 TYPES = (torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -85,3 +86,28 @@ def test_what_wraps_to_negative_numbers():
         (quotient_of_squares, [value // 3 for value in squares]),
     ):
         assert call(application, values, 3, torch.int16).tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", (torch.int8, torch.int16), ids=str)
+@pytest.mark.parametrize("operation", (lambda x: x // -3, lambda x: x % -3, lambda x: x // 3, lambda x: x % 3))
+def test_numbers_do_not_widen_narrow_types(operation, dtype, tmp_path, monkeypatch):
+    """In a branch, whose ends are of one type to Triton; and what wraps, wraps."""
+
+    def application(flag, x, y):
+        if flag > 0:
+            result = operation(x)
+        else:
+            result = x
+        y = result * 100
+
+    kernel = ninetoothed.make(
+        lambda flag, x, y: (flag, x.tile((16,)), y.tile((16,))), application, (Tensor(0), Tensor(1), Tensor(1))
+    )
+    x = torch.arange(112, 128, dtype=dtype)
+    y = torch.zeros(16, dtype=torch.int32)
+    kernel(1, x, y)
+    assert torch.equal(y, (operation(x) * 100).int())
+    pytest.importorskip("triton")
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    variant = launch.launcher_of(kernel).trace((1, x, y), {}, device.H200)
+    assert prepared.Launch.compile(kernel.definition, variant).asm["ptx"]

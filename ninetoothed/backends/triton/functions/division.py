@@ -60,8 +60,8 @@ def _mod(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
 def _is_beside(remainder: ast.expr, divisor: ast.expr, text: Text) -> ast.expr:
     """Whether a truncated remainder is not the floored one: its sign is not the divisor's. Nothing overflows."""
     is_negative = syntax.binary("<", remainder, syntax.number(0))
-    if isinstance(text.constant, int) and text.constant > 0:
-        return is_negative
+    if isinstance(text.constant, int):
+        return is_negative if text.constant > 0 else syntax.binary(">", remainder, syntax.number(0))
     signs_differ = syntax.binary("!=", is_negative, syntax.binary("<", divisor, syntax.number(0)))
     return syntax.binary("&", syntax.binary("!=", remainder, syntax.number(0)), signs_differ)
 

@@ -55,8 +55,11 @@ def weakly(operation: ir.Apply, operands: list[Text], first: int = 0) -> list[as
 
 
 def named(context: Context, wanted: str, node: ast.expr) -> ast.expr:
-    """A text that may be repeated."""
-    return node if isinstance(node, ast.Name | ast.Constant) else context.assign(wanted, node)
+    """A text that may be repeated. A literal stays one: in a variable it would have a type of its own."""
+    is_literal = isinstance(node, ast.Constant) or (
+        isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
+    )
+    return node if is_literal or isinstance(node, ast.Name) else context.assign(wanted, node)
 
 
 def retyped(text: Text, actual: DType, wanted: DType) -> Text:
