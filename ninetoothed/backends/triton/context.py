@@ -145,7 +145,7 @@ class Context:
 
     def assign(self, wanted: str, node: ast.expr) -> ast.expr:
         """A new variable in the innermost block."""
-        name = self.fresh(wanted, ast.unparse(node))
+        name = self.fresh(wanted, syntax.text_of(node))
         self.append(syntax.assign(name, node))
         return syntax.name(name)
 
@@ -202,7 +202,7 @@ class Context:
 
         The text must consist of names that are never assigned twice.
         """
-        key = ast.unparse(node)
+        key = syntax.text_of(node)
         for scope in self.scopes[: depth + 1]:
             if key in scope.shared:
                 return scope.shared[key]

@@ -129,6 +129,21 @@ def identifier(text: str) -> str:
     return f"_{cleaned}" if cleaned[0].isdigit() else cleaned
 
 
+def text_of(node: ast.AST) -> str:
+    """The text of a tree in which a node may stand twice.
+
+    `ast.unparse` remembers by the node whether it needs parentheses, and would mix up its places.
+    """
+    return ast.unparse(_apart(node))
+
+
+def _apart(value):
+    """A tree once more, in which no node stands twice."""
+    if isinstance(value, ast.AST):
+        return type(value)(**{name: _apart(field) for name, field in ast.iter_fields(value)})
+    return [*map(_apart, value)] if isinstance(value, list | tuple) else value
+
+
 def function(title: str, parameters: list[str], body: list[ast.stmt]) -> str:
     """A `triton.jit` function; one parameter a line where they do not fit into one."""
     header = f"def {title}({', '.join(parameters)}):"
@@ -144,7 +159,7 @@ def _lines(statements: list[ast.stmt], depth: int) -> list[str]:
     for statement in statements:
         match statement:
             case ast.For():
-                header = f"for {ast.unparse(statement.target)} in "
+                header = f"for {text_of(statement.target)} in "
                 lines += _broken(header, statement.iter, ":", indent) + _lines(statement.body, depth + 1)
             case ast.While():
                 lines += _broken("while ", statement.test, ":", indent) + _lines(statement.body, depth + 1)
@@ -153,32 +168,32 @@ def _lines(statements: list[ast.stmt], depth: int) -> list[str]:
                 if statement.orelse:
                     lines += [f"{indent}else:", *_lines(statement.orelse, depth + 1)]
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
-                lines += _broken(", ".join(map(ast.unparse, targets)) + " = ", value, "", indent)
+                lines += _broken(", ".join(map(text_of, targets)) + " = ", value, "", indent)
             case ast.Assign(targets=[target], value=value):
-                lines += _broken(f"{ast.unparse(target)} = ", value, "", indent)
+                lines += _broken(f"{text_of(target)} = ", value, "", indent)
             case ast.Return(value=value):
                 lines += _broken("return ", value, "", indent)
             case ast.Expr(value=value):
                 lines += _broken("", value, "", indent)
             case _:
-                lines.append(indent + ast.unparse(statement))
+                lines.append(indent + text_of(statement))
     return lines
 
 
 def _broken(head: str, node: ast.expr, tail: str, indent: str) -> list[str]:
     """`head node tail`, on lines of their own where it is too long for one: a call's arguments, a sum's operands."""
-    text = ", ".join(map(ast.unparse, node.elts)) if isinstance(node, ast.Tuple) else ast.unparse(node)
+    text = ", ".join(map(text_of, node.elts)) if isinstance(node, ast.Tuple) else text_of(node)
     line = f"{indent}{head}{text}{tail}"
     inner = indent + "    "
     if len(line) <= LINE_LENGTH:
         return [line]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_long(head, node.func, indent):
-        rest = ast.unparse(ast.Call(ast.Name(f".{node.func.attr}"), node.args, node.keywords))
+        rest = text_of(ast.Call(ast.Name(f".{node.func.attr}"), node.args, node.keywords))
         return _broken(head, node.func.value, f"{rest}{tail}", indent)
     if isinstance(node, ast.Call):
         arguments = [_argument(argument, inner) for argument in node.args]
         arguments += [_broken(f"{item.arg}=", item.value, ",", inner) for item in node.keywords]
-        return [f"{indent}{head}{ast.unparse(node.func)}(", *itertools.chain(*arguments), f"{indent}){tail}"]
+        return [f"{indent}{head}{text_of(node.func)}(", *itertools.chain(*arguments), f"{indent}){tail}"]
     if isinstance(node, ast.BinOp):
         return [f"{indent}{head}(", *_chain_lines(node, inner), f"{indent}){tail}"]
     return [line]
@@ -186,13 +201,13 @@ def _broken(head: str, node: ast.expr, tail: str, indent: str) -> list[str]:
 
 def _is_long(head: str, function: ast.Attribute, indent: str) -> bool:
     """Whether a call of a method has to be broken within the object, whose line is too long already."""
-    return isinstance(function.value, ast.Call) and len(f"{indent}{head}{ast.unparse(function)}(") > LINE_LENGTH
+    return isinstance(function.value, ast.Call) and len(f"{indent}{head}{text_of(function)}(") > LINE_LENGTH
 
 
 def _argument(node: ast.expr, indent: str) -> list[str]:
     """A positional argument, which needs no parentheses to be broken at its operators."""
     if isinstance(node, ast.Tuple):
-        return [f"{indent}{ast.unparse(node)},"]
+        return [f"{indent}{text_of(node)},"]
     lines = _broken("", node, ",", indent)
     if len(lines) == 1 or not isinstance(node, ast.BinOp):
         return lines
@@ -218,8 +233,8 @@ def _operands(node: ast.expr, operator: type) -> list[ast.expr]:
 
 def _grouped(node: ast.expr, operator: type) -> ast.expr:
     """An operand with the parentheses that it has beside the operator."""
-    _, _, beside = ast.unparse(ast.BinOp(ast.Name("_"), operator(), node)).split(" ", 2)
-    return node if beside == ast.unparse(node) else ast.Name(beside)
+    _, _, beside = text_of(ast.BinOp(ast.Name("_"), operator(), node)).split(" ", 2)
+    return node if beside == text_of(node) else ast.Name(beside)
 
 
 def _node(value) -> ast.expr:

@@ -169,7 +169,7 @@ def sdpa(query, key, value, output, factor, heads, length, IS_CAUSAL: tl.constex
 def conv2d(weight, input, output, images, stride_h, stride_w, ROWS: tl.constexpr):
     """512 channels of 14 x 14, the channels innermost, and filters of 3 x 3; the sum in parts, by the second axis."""
     COLUMNS: tl.constexpr = weight.block_shape[0]
-    DEPTH: tl.constexpr = weight.block_shape[3]
+    DEPTH: tl.constexpr = weight.block_shape[1]
     row, column = place(tl.program_id(0), images * 144, 512, ROWS, COLUMNS)
     pixels = row * ROWS + tl.arange(0, ROWS)
     image, h, w = pixels // 144, pixels // 12 % 12, pixels % 12
@@ -181,7 +181,7 @@ def conv2d(weight, input, output, images, stride_h, stride_w, ROWS: tl.constexpr
         r, s, channel = k // (3 * blocks), k // blocks % 3, k % blocks * DEPTH
         moved = inputs + r * stride_h + s * stride_w + channel
         left = tl.load(moved, mask=image[:, None] < images, other=0.0)
-        right = weight.load([column * COLUMNS, r, s, channel]).reshape(COLUMNS, DEPTH).T
+        right = weight.load([column * COLUMNS, k * DEPTH]).T
         total = tl.dot(left, right, total)
     places = (tl.program_id(1) * images * 144 + pixels)[:, None] * 512 + column * COLUMNS + tl.arange(0, COLUMNS)
     tl.store(output + places, total, mask=image[:, None] < images)

@@ -14,7 +14,7 @@ def _floordiv(context: Context, operation: ir.Apply, operands: list[Text]) -> Te
     """Triton's `//` truncates integers; where the remainder's sign is not the divisor's, the floor is one below."""
     shape, dtype = meet(operands), operation.result.type.dtype
     lhs, rhs = weakly(operation, operands)
-    if operation.attribute("nonnegative") or dtype.kind == "uint":
+    if not dtype.is_floating and (operation.attribute("nonnegative") or dtype.kind == "uint"):
         return Text(syntax.binary("//", lhs, rhs), shape)
     if not dtype.is_floating and _is_power_of_two(operands[1]):
         lhs = named(context, "numerator", lhs)

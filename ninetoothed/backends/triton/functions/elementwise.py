@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import math
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import Context, Text
 from ninetoothed.backends.triton.functions.products import accumulated
-from ninetoothed.backends.triton.functions.values import dtype_node, meet, named, retyped, typed, weakly
+from ninetoothed.backends.triton.functions.values import dtype_node, held, meet, named, retyped, typed, weakly
 
 _OPERATORS = {
     "add": "+",
@@ -48,13 +47,19 @@ def _elementwise(context: Context, operation: ir.Apply, operands: list[Text]) ->
         nodes = [typed(text, value.type.dtype) for text, value in zip(operands, operation.operands, strict=True)]
     else:
         nodes = weakly(operation, operands)
+    if operation.result.type.dtype == dtypes.float64:  # of which Triton rounds nothing else
+        if function == "div_rn":
+            return Text(syntax.binary("/", *nodes), shape)
+        function = "sqrt" if function == "sqrt_rn" else function
     return Text(syntax.call(f"tl.{function}", *nodes), shape)
 
 
 def _neg(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
     (operand,) = operands
     if operand.constant is not None:
-        return Text(syntax.number(-operand.constant), (), -operand.constant)
+        number = held(-operand.constant, operation.result.type.dtype)
+        if number is not None:
+            return Text(syntax.number(number), (), number)
     return Text(syntax.negate(operand.node), operand.shape)
 
 
@@ -102,14 +107,14 @@ def _libdevice_call(context: Context, function: str, operation: ir.Apply, operan
 
 def _cast(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
     (operand,) = operands
-    dtype = operation.result.type.dtype
+    dtype, (value,) = operation.result.type.dtype, operation.operands
     if operand.constant is not None:
-        kind = float if dtype.is_floating else bool if dtype == dtypes.int1 else int
-        if math.isfinite(operand.constant) or dtype.is_floating:
-            return Text(syntax.number(kind(operand.constant)), (), kind(operand.constant))
+        number = held(operand.constant, value.type.dtype)
+        number = None if number is None else held(number, dtype)
+        if number is not None:
+            return Text(syntax.number(number), (), number)
     if dtype == dtypes.int1:
         return Text(syntax.binary("!=", typed(operand, dtypes.float32), syntax.number(0)), operand.shape)
-    (value,) = operation.operands
     if value.type.is_scalar and value.type.dtype.is_integer:  # in Triton's interpreter a loop counter is an int
         return Text(syntax.call("tl.cast", operand.node, dtype_node(dtype)))
     return Text(syntax.method(typed(operand, value.type.dtype), "to", dtype_node(dtype)), operand.shape)

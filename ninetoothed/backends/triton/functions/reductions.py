@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import Context, Text
-from ninetoothed.backends.triton.functions.values import retyped, whole
+from ninetoothed.backends.triton.functions.values import dtype_node, retyped, whole
 from ninetoothed.dtypes import DType
 
 
@@ -13,7 +15,11 @@ def _reduction(context: Context, operation: ir.Apply, operands: list[Text]) -> T
     function = operation.function
     (node,) = whole(operation, operands)
     keep_dims = True if operation.attribute("keep_dims") else None
-    node = syntax.call(f"tl.{function}", node, axis=_axis(operation), keep_dims=keep_dims)
+    axis = _axis(operation)
+    if axis is None and function in ("argmax", "argmin"):  # which Triton gives along an axis alone
+        flat = syntax.call("tl.reshape", node, (math.prod(operation.operands[0].type.lanes),))
+        return retyped(Text(syntax.call(f"tl.{function}", flat, axis=0)), dtypes.int32, operation.result.type.dtype)
+    node = syntax.call(f"tl.{function}", node, axis=axis, keep_dims=keep_dims)
     return retyped(Text(node, operation.result.type.lanes), _reduced(operation), operation.result.type.dtype)
 
 
@@ -62,7 +68,10 @@ def _sort(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
 
 
 def _histogram(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
-    node = syntax.call("tl.histogram", *whole(operation, operands), operation.attribute("num_bins"))
+    (node,) = whole(operation, operands)
+    if operation.operands[0].type.dtype.bits < 32:  # which Triton counts wrongly, or not at all
+        node = syntax.method(node, "to", dtype_node(dtypes.int32))
+    node = syntax.call("tl.histogram", node, operation.attribute("num_bins"))
     return Text(node, operation.result.type.lanes)
 
 

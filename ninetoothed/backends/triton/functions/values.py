@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import math
+import struct
 
-from ninetoothed import ir
+from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import Context, Text
 from ninetoothed.dtypes import DType, PointerType
@@ -20,6 +21,39 @@ def typed(text: Text, dtype: DType | PointerType) -> ast.expr:
     if text.constant is None:
         return text.node
     return syntax.call("tl.full", (), text.node, dtype_node(dtype))
+
+
+def held(number: int | float | bool, dtype: DType) -> int | float | bool | None:
+    """A number as a type holds it: wrapped around, or rounded. None where that is left to the GPU."""
+    if dtype == dtypes.int1:
+        return bool(number)
+    if not dtype.is_floating:
+        lowest = 0 if dtype.kind == "uint" else -(1 << (dtype.bits - 1))
+        if not math.isfinite(number) or (isinstance(number, float) and not 0 <= int(number) - lowest < 1 << dtype.bits):
+            return None
+        return (int(number) - lowest) % (1 << dtype.bits) + lowest
+    if dtype == dtypes.bfloat16:
+        return _to_bfloat16(float(number))
+    form = {dtypes.float16: "e", dtypes.float32: "f", dtypes.float64: "d"}.get(dtype)
+    return None if form is None else _rounded(float(number), form)
+
+
+def _rounded(number: float, form: str) -> float:
+    """The nearest number of one of the formats of `struct`."""
+    try:
+        return struct.unpack(form, struct.pack(form, number))[0]
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+def _to_bfloat16(number: float) -> float:
+    """The nearest float32 whose lower half is 0, an even one of two."""
+    number = _rounded(number, "f")
+    if not math.isfinite(number):
+        return number
+    (bits,) = struct.unpack("I", struct.pack("f", number))
+    bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+    return struct.unpack("f", struct.pack("I", bits))[0]
 
 
 def materialise(text: Text, type: ir.TileType) -> ast.expr:
