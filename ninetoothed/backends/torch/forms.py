@@ -51,7 +51,10 @@ class Symbolic:
 
 @lru_cache(maxsize=1024)
 def _split_again(form: Symbolic, numbers: tuple[tuple[str, int], ...]) -> Symbolic:
-    return split(form.expr.subs(dict(numbers)), form.names, form.known)
+    try:
+        return split(form.expr.subs(dict(numbers)), form.names, form.known)
+    except ZeroDivisionError:
+        return form  # A dimension is empty: nothing is in bounds.
 
 
 def split(expr: Expr, names: tuple[str | None, ...], integers: Collection[str]) -> Symbolic:

@@ -5,6 +5,8 @@ import math
 import pytest
 import torch
 
+import ninetoothed
+import ninetoothed.language as ntl
 from ninetoothed import Tensor, dtypes, ir
 from ninetoothed.backends.torch import forms, plan
 from ninetoothed.expr import Facts, const, var
@@ -339,3 +341,19 @@ def test_a_bound_that_no_box_describes_is_masked():
     execute([ir.Load(loaded, given), ir.Store(rows("out", out), loaded)], {"x": x, "out": out}, (4,))
     inside = torch.arange(16) // 3 % 2 < 1
     assert torch.equal(out, torch.where(inside, x, 5.0))
+
+
+@pytest.mark.parametrize("shape", ((2, 3), (0, 3), (2, 0), (0, 0)))
+def test_flattened_and_empty(shape):
+    def total(x, y):
+        found = 0.0
+        for i in range(x.shape[0]):
+            found += ntl.sum(x[i])
+        y = found
+
+    kernel = ninetoothed.make(
+        lambda x, y: (x.flatten().tile((4,)).tile((-1,)), y.tile((1,))), total, (Tensor(2), Tensor(1))
+    )
+    y = torch.full((1,), float("nan"))
+    kernel(torch.ones(shape), y)
+    assert y.item() == shape[0] * shape[1]
