@@ -8,7 +8,8 @@ from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.analysis import guard_key
 from ninetoothed.backends.triton.context import Context
-from ninetoothed.expr import const
+from ninetoothed.effects import stored
+from ninetoothed.expr import Expr, const
 from ninetoothed.lowering import Guard
 
 
@@ -25,11 +26,66 @@ def before_read(context: Context, parameter: str, key) -> None:
     context.read.setdefault(parameter, set()).add(key)
 
 
-def before_write(context: Context, parameter: str, key) -> None:
-    """A thread may write what another thread of the program has yet to read."""
-    if context.read.get(parameter, set()) - {key}:
+def before_write(context: Context, parameter: str, key, access: ir.Access | None = None) -> None:
+    """A thread may write what another thread of the program has yet to read, or to write."""
+    written = context.written.get(parameter, ()) if access is not None else ()
+    if context.read.get(parameter, set()) - {key} or any(_may_meet(access, other) for other in written):
         barrier(context)
-    context.written.add(parameter)
+    context.written.setdefault(parameter, set()).update(() if access is None else (access,))
+
+
+def before_rounds(context: Context, loop: ir.Operation, inside: list[ir.Operation]) -> None:
+    """What an earlier round of a loop stored, or has yet to read, a later one may touch."""
+    changed = stored(inside)
+    for name in changed:
+        context.written.setdefault(name, set())
+    for inner in inside:
+        match inner:
+            case ir.Load(access=access) if access.parameter in changed:
+                context.read.setdefault(access.parameter, set()).add(access_key(access))
+            case ir.Store(access=access) if _moves_over_itself(access, loop):
+                context.written[access.parameter].add(SOMEWHERE)
+
+
+# A place of a store of another round, of which only the parameter is known.
+SOMEWHERE = None
+
+
+def _may_meet(access: ir.Access, other: ir.Access | None) -> bool:
+    """Whether a thread may store where another has stored before, by another access."""
+    if other is SOMEWHERE:
+        return True
+    return access_key(access) != access_key(other) and not are_apart(access, other)
+
+
+def are_apart(first: ir.Access, second: ir.Access) -> bool:
+    """Whether two accesses with the same lanes lie side by side, such as the halves of a tile."""
+    counts = {lane.name: lane.count for lane in first.lanes}
+    for one, other in zip(first.indices, second.indices, strict=True):
+        lanes = one.variables & counts.keys()
+        difference = one - other
+        if difference.is_constant and abs(difference.constant) >= max((counts[name] for name in lanes), default=1):
+            return True
+    return False
+
+
+def _moves_over_itself(access: ir.Access, loop: ir.Operation) -> bool:
+    """Whether the tiles of two rounds may overlap and yet not be one."""
+    if not isinstance(loop, ir.For):
+        return bool(access.bindings)
+    moving = [index for index in access.indices if loop.variable in index.variables]
+    return bool(access.bindings or moving) and not any(_moves_on(index, access, loop) for index in moving)
+
+
+def _moves_on(index: Expr, access: ir.Access, loop: ir.For) -> bool:
+    """Whether a round moves an index by at least as much as the lanes take of it."""
+    counts = {lane.name: lane.count for lane in access.lanes}
+    linear = index.linear((loop.variable, *counts))
+    if linear is None or not all(each.is_constant for each in (*linear[0].values(), loop.step)):
+        return False
+    coefficients = {name: abs(each.constant) for name, each in linear[0].items()}
+    taken = sum(coefficients[name] * (count - 1) for name, count in counts.items())
+    return coefficients[loop.variable] * abs(loop.step.constant) > taken
 
 
 def barrier(context: Context) -> None:

@@ -124,8 +124,8 @@ class Context:
     argument_names: dict[str, str] = field(default_factory=dict)
     helpers: list[str] = field(default_factory=list)
     libdevice: bool = False
-    # Parameters written, and read, since the last barrier: by what access.
-    written: set[str] = field(default_factory=set)
+    # Parameters written, and read, since the last barrier: by what accesses.
+    written: dict[str, set] = field(default_factory=dict)
     read: dict[str, set] = field(default_factory=dict)
 
     @property

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.analysis import Analysis, is_dot
+from ninetoothed.backends.triton.barriers import are_apart
 from ninetoothed.backends.triton.context import Context, Text
 from ninetoothed.backends.triton.guards import unimplied
 from ninetoothed.backends.triton.tiles import Frame
@@ -131,20 +132,9 @@ def _with_branches(
 def _are_stored_once(stores: list[_Branched]) -> bool:
     """Whether of any two stores the places differ, or a program does but one of them."""
     return all(
-        any(others.get(branch, side) != side for branch, side in branches.items()) or _are_apart(first, second)
+        any(others.get(branch, side) != side for branch, side in branches.items()) or are_apart(first, second)
         for (first, branches), (second, others) in itertools.combinations(stores, 2)
     )
-
-
-def _are_apart(first: ir.Access, second: ir.Access) -> bool:
-    """Whether two accesses with the same lanes lie side by side, such as the halves of a tile."""
-    counts = {lane.name: lane.count for lane in first.lanes}
-    for one, other in zip(first.indices, second.indices, strict=True):
-        lanes = one.variables & counts.keys()
-        difference = one - other
-        if difference.is_constant and abs(difference.constant) >= max((counts[name] for name in lanes), default=1):
-            return True
-    return False
 
 
 def _has_dot(block: ir.Block) -> bool:

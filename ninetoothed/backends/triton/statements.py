@@ -19,7 +19,7 @@ from ninetoothed.backends.triton.variables import (
     target,
     targets_of,
 )
-from ninetoothed.effects import has_effect, stored
+from ninetoothed.effects import has_effect
 from ninetoothed.expr import const
 
 
@@ -193,7 +193,7 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
     key = key_of(operation)
     outer_facts = context.facts
     context.facts = _with_counter(context, operation)
-    _mark_touched(context, operation)
+    barriers.before_rounds(context, operation, [each for body in ir.blocks(operation) for each in ir.walk(body)])
     context.scopes.append(Scope(repeats=True))
     counter = context.fresh(re.sub(r"_\d+$", "", operation.variable), (dtypes.int32, ()))
     context.variables[operation.variable] = (syntax.name(counter), context.depth)
@@ -231,20 +231,10 @@ def _with_counter(context: Context, operation: ir.For):
     return facts.bind(variable, operation.stop + 1, start)
 
 
-def _mark_touched(context: Context, operation: ir.Operation) -> None:
-    """What an earlier iteration stored, or has yet to read, a later one may touch."""
-    inside = [inner for nested in ir.blocks(operation) for inner in ir.walk(nested)]
-    changed = stored(inside)
-    context.written |= changed
-    for inner in inside:
-        if isinstance(inner, ir.Load) and inner.access.parameter in changed:
-            context.read.setdefault(inner.access.parameter, set()).add(barriers.access_key(inner.access))
-
-
 def _while(context: Context, operation: ir.While, place: Place) -> None:
     names = _enter_loop(context, operation, place)
     before_key, key = key_of(operation, 0), key_of(operation, 1)
-    _mark_touched(context, operation)
+    barriers.before_rounds(context, operation, [each for body in ir.blocks(operation) for each in ir.walk(body)])
     first, condition = _condition(context, operation, before_key)
     context.scopes[-1].take_in(first)
     context.scopes.append(Scope(inner=set(first.inner), repeats=True))
@@ -267,13 +257,13 @@ def _if(context: Context, operation: ir.If, place: Place) -> None:
     for result, then, other in zip(operation.results, operation.then_yields, operation.else_yields, strict=True):
         wanted = result.hint or then.hint or other.hint or "chosen"
         names.append(target(context, result, place, wanted, result.type.lanes, by_branches=True, taken=names))
-    before = set(context.written), {name: set(keys) for name, keys in context.read.items()}
+    before = _copied(context.written), _copied(context.read)
     holders = context.texts.holders
-    branches, written, read, left, ended = [], set(), {}, {}, set()
+    branches, written, read, left, ended = [], {}, {}, {}, set()
     for index, (body, yields) in enumerate(
         ((operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields))
     ):
-        context.written, context.read = set(before[0]), {name: set(keys) for name, keys in before[1].items()}
+        context.written, context.read = map(_copied, before)
         context.texts.holders = dict(holders)
         context.scopes.append(Scope(left=left, inner=ended))
         key = key_of(operation, index)
@@ -283,9 +273,9 @@ def _if(context: Context, operation: ir.If, place: Place) -> None:
         left = {**scope.left, **scope.kinds}
         branches.append(context.leave())
         ended = scope.own | scope.inner
-        written |= context.written
-        for name, keys in context.read.items():
-            read.setdefault(name, set()).update(keys)
+        for touched, own in ((written, context.written), (read, context.read)):
+            for name, found in own.items():
+                touched.setdefault(name, set()).update(found)
     context.written, context.read = written, read
     context.scopes[-1].left |= left
     for result, name in zip(operation.results, names, strict=True):
@@ -296,6 +286,10 @@ def _if(context: Context, operation: ir.If, place: Place) -> None:
     if not then:
         condition, then, other = syntax.negated(condition), other, []
     context.append(ast.If(condition, then, other))
+
+
+def _copied(touched: dict[str, set]) -> dict[str, set]:
+    return {name: set(accesses) for name, accesses in touched.items()}
 
 
 def _print(context: Context, operation: ir.Print) -> None:

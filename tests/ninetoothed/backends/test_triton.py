@@ -427,6 +427,39 @@ def test_a_load_waits_for_a_store_to_what_may_be_the_same_memory():
     assert "debug_barrier" not in text(one, *(vector(512) for _ in range(3)), BLOCK_SIZE=128)
 
 
+def stores_in_turn(x, y):
+    for k in range(y.shape[0]):
+        y[k] = x + k
+
+
+def stores_twice(x, y):
+    y[0] = x
+    y[1] = x + 1
+
+
+def stores_one_again(x, y):
+    for k in range(y.shape[0]):
+        y[0] = x + k
+
+
+@pytest.mark.parametrize(
+    "application, step, waits",
+    (
+        (stores_in_turn, 128, False),
+        (stores_in_turn, 32, True),
+        (stores_twice, 128, False),
+        (stores_twice, 32, True),
+        (stores_one_again, 32, False),
+    ),
+)
+def test_a_store_waits_for_another_to_places_that_they_share(application, step, waits):
+    def arrangement(x, y):
+        return x.tile((128,)), y.tile((128,), strides=(step,), floor_mode=True).tile((-1,))
+
+    emitted = text(application, vector(128), vector(1024), arrangement=arrangement)
+    assert ("debug_barrier" in emitted) == waits
+
+
 def test_products_of_float64_are_for_the_cpu():
     from ninetoothed_ops.kernels import mm
 
