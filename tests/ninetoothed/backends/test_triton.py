@@ -428,18 +428,21 @@ def test_a_load_waits_for_a_store_to_what_may_be_the_same_memory():
 
 
 def stores_in_turn(x, y):
+    value = x + 1
     for k in range(y.shape[0]):
-        y[k] = x + k
+        y[k] = value + k
 
 
 def stores_twice(x, y):
-    y[0] = x
-    y[1] = x + 1
+    value = x + 1
+    y[0] = value
+    y[1] = value + 1
 
 
 def stores_one_again(x, y):
+    value = x + 1
     for k in range(y.shape[0]):
-        y[0] = x + k
+        y[0] = value + k
 
 
 @pytest.mark.parametrize(
