@@ -57,7 +57,10 @@ def arithmetic(context: Context, x, y, sanitize_overflow=True, *, name: str):
 
 
 def umulhi(context: Context, x, y):
-    return context.builder.elementwise("umulhi", operand(context, x), operand(context, y))
+    result = context.builder.elementwise("umulhi", operand(context, x), operand(context, y))
+    if result.type.dtype.is_floating or result.type.dtype.bits < 32:
+        raise context.error(f"`umulhi` takes integers of 32 and 64 bits, not {result.type.dtype}; use `.to`")
+    return result
 
 
 def swizzle2d(context: Context, i, j, size_i, size_j, size_g):

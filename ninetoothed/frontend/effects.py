@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ninetoothed import dtypes, ir
-from ninetoothed.dtypes import PointerType
+from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.effects import has_effect
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import Context
@@ -60,10 +60,24 @@ def store(context, pointer_, value, mask=None):
 def atomic(context, pointer_, val, mask=None, sem=None, scope=None, *, name):
     builder, address = context.builder, pointer(context, pointer_)
     element = address.type.dtype.element
+    _check_atomic(context, name, element)
     operands = _masked(context, address, mask, builder.value(operand(context, val), element))
     result = builder.apply(name, operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
     context.forget_loads()
     return result
+
+
+def _check_atomic(context, name: str, element: DType) -> None:
+    """What no GPU does, or Triton does not say to it."""
+    is_bitwise = name in ("atomic_and", "atomic_or", "atomic_xor")
+    if element.is_floating:
+        taken = not is_bitwise and (element.bits >= 32 or (element.is_half and name == "atomic_add"))
+    else:
+        taken = element.bits >= 32
+    if not taken:
+        wanted = "integers" if is_bitwise else "integers and floats"
+        halves = "; `atomic_add` takes halves, too" if name != "atomic_add" and element.is_half else ""
+        raise context.error(f"`{name}` takes {wanted} of 32 and 64 bits, not {element}{halves}; give it such a tensor")
 
 
 def atomic_cas(context, pointer_, cmp, val, sem=None, scope=None):

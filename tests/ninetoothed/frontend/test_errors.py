@@ -544,6 +544,44 @@ def test_what_is_tuned_is_a_kernel():
         ninetoothed.tune(torch.mm, torch.ones(2, 2), torch.ones(2, 2))
 
 
+def adds_atomically(x, y):
+    ntl.atomic_add(y.source.data_ptr(), 1)
+
+
+def ors_atomically(x, y):
+    ntl.atomic_or(y.source.data_ptr(), 1)
+
+
+def finds_atomically(x, y):
+    ntl.atomic_max(y.source.data_ptr(), 1)
+
+
+def xors(x, y):
+    y = ntl.xor_sum(x)
+
+
+def multiplies_high(x, y):
+    y = ntl.umulhi(x, x)
+
+
+@pytest.mark.parametrize(
+    "application, dtype, said",
+    (
+        (adds_atomically, torch.int8, "`atomic_add` takes integers and floats of 32 and 64 bits, not int8"),
+        (adds_atomically, torch.int16, "`atomic_add` takes"),
+        (ors_atomically, torch.float32, "`atomic_or` takes integers of 32 and 64 bits, not float32"),
+        (finds_atomically, torch.float16, "`atomic_max` takes .* not float16; `atomic_add` takes halves, too"),
+        (xors, torch.float32, "`xor_sum` takes integers, not float32"),
+        (multiplies_high, torch.int16, "`umulhi` takes integers of 32 and 64 bits, not int16"),
+        (multiplies_high, torch.float32, "`umulhi` takes"),
+    ),
+)
+def test_what_no_gpu_does(application, dtype, said):
+    kernel = ninetoothed.make(elementwise, application, (Tensor(1), Tensor(1)))
+    with pytest.raises(ApplicationError, match=said):
+        kernel(torch.ones(8, device=DEVICE, dtype=dtype), torch.ones(8, device=DEVICE, dtype=dtype))
+
+
 def test_the_number_of_parameters():
     def application(x, y, z):
         z = x + y
