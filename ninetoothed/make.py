@@ -6,7 +6,7 @@ import inspect
 import itertools
 import keyword
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +17,11 @@ from ninetoothed.frontend.parse import called, mentioned_names, signature, unwra
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 
-_WARPS = (1, 2, 4, 8, 16, 32)
-_STAGES = range(1, 17)
+# What may be chosen for an option, and in words.
+_CHOICES = {
+    "num_warps": ((1, 2, 4, 8, 16, 32), "a power of two from 1 to 32"),
+    "num_stages": (range(1, 17), "from 1 to 16"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,8 +197,8 @@ def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_nu
         parameters,
         application,
         _symbols(name, parameters),
-        _choices("num_warps", num_warps, _WARPS),
-        _choices("num_stages", num_stages, _STAGES),
+        _choices("num_warps", num_warps),
+        _choices("num_stages", num_stages),
         max_num_configs,
         tune,
     )
@@ -203,16 +206,16 @@ def _integrate(arranged, application, kernel_name, num_warps, num_stages, max_nu
     return Kernel(definition)
 
 
-def _choices(option: str, value: int | tuple[int, ...] | None, allowed: Sequence[int]) -> tuple[int, ...] | None:
+def _choices(option: str, value: int | tuple[int, ...] | None) -> tuple[int, ...] | None:
     if value is None:
         return None
     values = tuple(value) if isinstance(value, tuple | list) else (value,)
     if not values or any(isinstance(each, bool) or not isinstance(each, int) for each in values):
         raise ArrangementError(f"{option}={value!r} is no choice; give a number, or several to choose from")
+    allowed, told = _CHOICES[option]
     wrong = [each for each in values if each not in allowed]
     if wrong:
-        what = "a power of two from 1 to 32" if allowed is _WARPS else f"from {allowed[0]} to {allowed[-1]}"
-        raise ArrangementError(f"{option}={wrong[0]} is more than a GPU has, or none; give {what}, or leave it out")
+        raise ArrangementError(f"{option}={wrong[0]} is nothing that a GPU has; give {told}, or leave it out")
     return values
 
 

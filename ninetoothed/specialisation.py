@@ -75,7 +75,7 @@ class Specialisation:
         upper = dict(self.buckets)
         facts = Facts()
         for name in names:
-            facts = facts.bind(name, 0, upper.get(name), self._multiple_of(name))
+            facts = facts.bind(name, 0, upper.get(name), self._told(name))
         return facts
 
     def multiple_of(self, name: str) -> int:
@@ -83,7 +83,8 @@ class Specialisation:
         value = self.bindings().get(name, var(name))
         return divisor(value, self.facts(value.variables))
 
-    def _multiple_of(self, name: str) -> int:
+    def _told(self, name: str) -> int:
+        """What the class of a number says to divide it."""
         return 16 if name in self.divisible else 8 if name in self.half_divisible else 1
 
 

@@ -9,6 +9,8 @@ from torch.autograd import forward_ad
 from ninetoothed.errors import ArgumentError, UnsupportedError
 from ninetoothed.runtime.replay import Replayed
 
+from .autocast import cast_first
+
 # PyTorch forgets what a Library holds when that is collected: here definitions, with the signatures that they give, and
 # kernels. Kernels stay until the operator is registered again, a definition until that happens with another signature:
 # without it, an operator that someone kept calls into freed memory.
@@ -92,7 +94,7 @@ def register(
     library.impl(operator, Replayed(allocate, launch, kept) if replay else forward, "CUDA")
     if autocast is not None:
         for kind in ("cpu", "cuda"):
-            library.impl(operator, _cast_first(operator, kind, autocast), f"Autocast{kind.upper()}")
+            library.impl(operator, cast_first(operator, kind, autocast), f"Autocast{kind.upper()}")
     torch.library.register_fake(operator, allocate, lib=library)
     if backward is None:
         backward, setup_context = _missing_backward(name)
@@ -221,24 +223,6 @@ def _only_in_reverse(operator: torch._ops.OpOverload, record: Callable, has_back
             return redispatch(keyset & keys_below, *args, **kwargs)
 
     return autograd
-
-
-def _cast_first(operator: torch._ops.OpOverload, kind: str, autocast: Callable[[str], torch.dtype | None]) -> Callable:
-    """A kernel for autocast on one kind of device; PyTorch asks it inside `torch.autocast` alone."""
-    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{kind.upper()}"))
-
-    def cast(value, dtype: torch.dtype | None):
-        is_cast = dtype is not None and isinstance(value, torch.Tensor) and value.device.type == kind
-        return value.to(dtype) if is_cast and value.is_floating_point() and value.dtype != torch.float64 else value
-
-    def kernel(*args, **kwargs):
-        dtype = autocast(kind)
-        with torch._C._ExcludeDispatchKeyGuard(keys):
-            return operator(
-                *(cast(value, dtype) for value in args), **{name: cast(value, dtype) for name, value in kwargs.items()}
-            )
-
-    return kernel
 
 
 def _have_tangents(values: Iterable) -> bool:

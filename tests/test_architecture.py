@@ -35,6 +35,7 @@ ROOMS = tuple(
     ninetoothed.runtime
     ninetoothed.make
     ninetoothed
+    ninetoothed_ops.autocast
     ninetoothed_ops.registration
     ninetoothed_ops.kernels
     ninetoothed_ops.ops

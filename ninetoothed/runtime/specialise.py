@@ -208,7 +208,7 @@ def _products(
     """Strides that are a number times sizes."""
     for stride, coefficient, names in _dense(plan, values, constants):
         number = math.prod((values[name] for name in names), start=coefficient)
-        if names and values[stride] == number and not {stride} & {*constants, *aliases}:
+        if names and values[stride] == number and stride not in constants and stride not in aliases:
             yield stride, coefficient, tuple(aliases.get(name, name) for name in names)
 
 

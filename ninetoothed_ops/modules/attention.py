@@ -8,7 +8,7 @@ from torch import nn
 
 from ninetoothed.errors import ArgumentTypeError, UnsupportedError
 
-from .autocast import autocast, without_autocast
+from ..autocast import autocast, without_autocast
 
 # The implementations of `config._attn_implementation` whose masks `NTAttention` reads. A model makes its masks for the
 # implementation that its config names, and configs are shared between models: so `NTAttention` takes the masks as they

@@ -36,7 +36,7 @@ def store(context: Context, operation: ir.Store) -> None:
     if operation in context.boxes:
         node = materialise(value, access.type)
         return descriptors.store(context, operation, context.boxes[operation], node)
-    barriers.before_write(context, access.parameter, barriers.access_key(access), access)
+    barriers.before_write(context, access.parameter, access)
     pointer, mask = _place(context, access, value.shape)
     context.run(syntax.call("tl.store", pointer.node, value.node, mask=mask.node if mask else None))
 

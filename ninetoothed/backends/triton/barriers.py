@@ -12,6 +12,9 @@ from ninetoothed.effects import stored
 from ninetoothed.expr import Expr, const
 from ninetoothed.lowering import Guard
 
+# Where a store of another round may have been, in place of its access.
+SOMEWHERE = None
+
 
 def access_key(access: ir.Access):
     """Equal for accesses in which each thread touches just what it touched before."""
@@ -26,9 +29,13 @@ def before_read(context: Context, parameter: str, key) -> None:
     context.read.setdefault(parameter, set()).add(key)
 
 
-def before_write(context: Context, parameter: str, key, access: ir.Access | None = None) -> None:
-    """A thread may write what another thread of the program has yet to read, or to write."""
-    written = context.written.get(parameter, ()) if access is not None else ()
+def before_write(context: Context, parameter: str, access: ir.Access | None = None) -> None:
+    """A thread may write what another thread of the program has yet to read, or to write.
+
+    access: None where it is through pointers, to any place.
+    """
+    key = object() if access is None else access_key(access)
+    written = () if access is None else context.written.get(parameter, ())
     if context.read.get(parameter, set()) - {key} or any(_may_meet(access, other) for other in written):
         barrier(context)
     context.written.setdefault(parameter, set()).update(() if access is None else (access,))
@@ -45,10 +52,6 @@ def before_rounds(context: Context, loop: ir.Operation, inside: list[ir.Operatio
                 context.read.setdefault(access.parameter, set()).add(access_key(access))
             case ir.Store(access=access) if _moves_over_itself(access, loop):
                 context.written[access.parameter].add(SOMEWHERE)
-
-
-# A place of a store of another round, of which only the parameter is known.
-SOMEWHERE = None
 
 
 def _may_meet(access: ir.Access, other: ir.Access | None) -> bool:

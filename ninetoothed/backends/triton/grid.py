@@ -184,7 +184,7 @@ def _wants_groups(program: ir.Program, axes) -> bool:
     """Whether a loop multiplies tiles of which one depends on the next to last axis alone, the other on the last."""
     rows, columns = axes[-2][0], axes[-1][0]
     for operation in ir.walk(program.body):
-        if isinstance(operation, ir.For) and any(is_dot(inner) for inner in ir.walk(operation.body)):
+        if isinstance(operation, ir.For) and any(map(is_dot, ir.walk(operation.body))):
             depends = [_axes_of(inner.access) for inner in ir.walk(operation.body) if isinstance(inner, ir.Load)]
             by_rows = any(rows in names and columns not in names for names in depends)
             by_columns = any(columns in names and rows not in names for names in depends)

@@ -62,3 +62,17 @@ def test_exported():
     x, weight = random(5, 8), random(8, 8)
     found = torch.export.export(Product(), (x, weight)).module()(x, weight)
     assert torch.equal(found, Product()(x, weight)) and found.dtype == torch.bfloat16
+
+
+def test_lists_of_tensors():
+    seen = []
+    first = ops.register(
+        "ninetoothed_test::first(Tensor[] xs, int[] sizes) -> Tensor",
+        allocate=lambda xs, sizes: torch.empty_like(xs[0]),
+        launch=lambda output, xs, sizes: seen.append(([x.dtype for x in xs], list(sizes))),
+        autocast=torch.get_autocast_dtype,
+    )
+    x = random(3)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        assert first([x, x.int(), x.double()], [4, 5]).dtype == torch.bfloat16
+    assert seen == [([torch.bfloat16, torch.int32, torch.float64], [4, 5])]

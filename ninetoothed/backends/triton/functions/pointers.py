@@ -15,13 +15,13 @@ def _data_ptr(context: Context, operation: ir.Apply, operands: list[Text]) -> Te
 
 
 def _load_pointer(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
-    barriers.before_read(context, operation.operands[0].type.dtype.parameter, object())
+    barriers.before_read(context, operation.operands[0].type.dtype.parameter)
     pointer, mask, other = (*_pointers(operation, operands), None)[:3]
     return Text(syntax.call("tl.load", pointer, mask=mask, other=other), operation.result.type.lanes)
 
 
 def _store_pointer(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
-    barriers.before_write(context, operation.operands[0].type.dtype.parameter, object())
+    barriers.before_write(context, operation.operands[0].type.dtype.parameter)
     pointer, value, mask = (*_pointers(operation, operands), None)[:3]
     return Text(syntax.call("tl.store", pointer, value, mask=mask))
 
@@ -35,7 +35,7 @@ def _pointers(operation: ir.Apply, operands: list[Text]) -> list[ast.expr | None
 
 def _atomic(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
     pointer_type = operation.operands[0].type
-    barriers.before_write(context, pointer_type.dtype.parameter, object())
+    barriers.before_write(context, pointer_type.dtype.parameter)
     pointer = materialise(operands[0], pointer_type)
     values = [text.node for text in operands[1:]]
     keywords = {name: operation.attribute(name) for name in ("sem", "scope")}
