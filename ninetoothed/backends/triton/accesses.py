@@ -21,7 +21,7 @@ def load(context: Context, operation: ir.Load) -> Text:
     access = operation.access
     if operation in context.boxes:
         return descriptors.load(context, operation, context.boxes[operation])
-    barriers.before_read(context, access.parameter, barriers.access_key(access))
+    barriers.before_read(context, access.parameter, access)
     pointer, mask = _place(context, access, ())
     other = None
     if mask is not None and not _is_unobserved(context, operation):

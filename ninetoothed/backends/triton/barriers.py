@@ -22,21 +22,17 @@ def access_key(access: ir.Access):
     return guard_key(replace(access, guards=places)) or object()
 
 
-def before_read(context: Context, parameter: str, key) -> None:
+def before_read(context: Context, parameter: str, access: ir.Access | None = None) -> None:
     """A thread may read what another thread of the program wrote: two parameters may be the same memory."""
     if context.written:
         barrier(context)
-    context.read.setdefault(parameter, set()).add(key)
+    context.read.setdefault(parameter, set()).add(_key(access))
 
 
 def before_write(context: Context, parameter: str, access: ir.Access | None = None) -> None:
-    """A thread may write what another thread of the program has yet to read, or to write.
-
-    access: None where it is through pointers, to any place.
-    """
-    key = object() if access is None else access_key(access)
+    """A thread may write what another thread of the program has yet to read, or to write."""
     written = () if access is None else context.written.get(parameter, ())
-    if context.read.get(parameter, set()) - {key} or any(_may_meet(access, other) for other in written):
+    if context.read.get(parameter, set()) - {_key(access)} or any(_may_meet(access, other) for other in written):
         barrier(context)
     context.written.setdefault(parameter, set()).update(() if access is None else (access,))
 
@@ -89,6 +85,11 @@ def _moves_on(index: Expr, access: ir.Access, loop: ir.For) -> bool:
     coefficients = {name: abs(each.constant) for name, each in linear[0].items()}
     taken = sum(coefficients[name] * (count - 1) for name, count in counts.items())
     return coefficients[loop.variable] * abs(loop.step.constant) > taken
+
+
+def _key(access: ir.Access | None):
+    """That of an access; through pointers, to any place, one of its own."""
+    return object() if access is None else access_key(access)
 
 
 def barrier(context: Context) -> None:
