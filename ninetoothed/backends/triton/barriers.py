@@ -37,8 +37,9 @@ def before_write(context: Context, parameter: str, access: ir.Access | None = No
     context.written.setdefault(parameter, set()).update(() if access is None else (access,))
 
 
-def before_rounds(context: Context, loop: ir.Operation, inside: list[ir.Operation]) -> None:
+def before_rounds(context: Context, loop: ir.For | ir.While) -> None:
     """What an earlier round of a loop stored, or has yet to read, a later one may touch."""
+    inside = [inner for block in ir.blocks(loop) for inner in ir.walk(block)]
     changed = stored(inside)
     for name in changed:
         context.written.setdefault(name, set())

@@ -193,7 +193,7 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
     key = key_of(operation)
     outer_facts = context.facts
     context.facts = _with_counter(context, operation)
-    barriers.before_rounds(context, operation, [each for body in ir.blocks(operation) for each in ir.walk(body)])
+    barriers.before_rounds(context, operation)
     context.scopes.append(Scope(repeats=True))
     counter = context.fresh(re.sub(r"_\d+$", "", operation.variable), (dtypes.int32, ()))
     context.variables[operation.variable] = (syntax.name(counter), context.depth)
@@ -234,7 +234,7 @@ def _with_counter(context: Context, operation: ir.For):
 def _while(context: Context, operation: ir.While, place: Place) -> None:
     names = _enter_loop(context, operation, place)
     before_key, key = key_of(operation, 0), key_of(operation, 1)
-    barriers.before_rounds(context, operation, [each for body in ir.blocks(operation) for each in ir.walk(body)])
+    barriers.before_rounds(context, operation)
     first, condition = _condition(context, operation, before_key)
     context.scopes[-1].take_in(first)
     context.scopes.append(Scope(inner=set(first.inner), repeats=True))
