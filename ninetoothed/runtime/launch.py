@@ -145,7 +145,10 @@ class Launcher:
             self._calls.write(args, constants, found)
         if recorder is not None:
             recorder.launched(self, found, given, args)
-        found.run(args, addresses)
+            with recorder.paused():
+                found.run(args, addresses)
+        else:
+            found.run(args, addresses)
 
     def _bind(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, tuple]:
         if len(args) == self._count and kwargs.keys() == self._names and all(type(v) is int for v in kwargs.values()):

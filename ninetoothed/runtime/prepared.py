@@ -19,11 +19,12 @@ import torch
 
 from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.runtime import descriptors, scratch
+from ninetoothed.runtime import descriptors
 from ninetoothed.runtime.arguments import Call, is_read_by_host
 from ninetoothed.runtime.compile import Compiled, Loaded, compile_kernel
 from ninetoothed.runtime.task import PACKED_WARPS
 from ninetoothed.runtime.variants import Variant
+from ninetoothed.runtime.workspace import WithWorkspace, with_workspace
 from ninetoothed.runtime.written import Text
 
 
@@ -82,7 +83,7 @@ class Launch:
     whose values are read here.
     """
 
-    kernel: Loaded | scratch.WithScratch
+    kernel: Loaded | WithWorkspace
     programs: tuple[int, int, int]
     order: list[int]
     pick: Callable[[list], tuple]
@@ -116,7 +117,7 @@ class Launch:
         with torch.cuda.device(place):
             kernel = variant.compiled.on(place.index)
         return cls(
-            scratch.attached(kernel, emitted, integers, place.index),
+            with_workspace(kernel, emitted, integers, place),
             emitted.programs(integers, variant.selection.configuration.programs),
             order,
             _picker(order),

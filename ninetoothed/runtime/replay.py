@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,14 +25,10 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ninetoothed.runtime.memory import Allocation
 from ninetoothed.runtime.recent import SEEN, Calls, Mark, unguarded
 from ninetoothed.runtime.specialise import ALIGNMENT
 from ninetoothed.runtime.written import Repeat, Text
-
-try:  # Inductor's, for the current GPU: in half the time, and no public part of PyTorch.
-    from torch._C._dynamo.guards import _empty_strided_cuda
-except ImportError:
-    _empty_strided_cuda = None
 
 # The recorder of the call that this thread is in. It is asked once a launch, which a mode of PyTorch's would be too.
 RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
@@ -41,27 +38,6 @@ _EMPTY = frozenset(
 )
 _COPIES = frozenset({"aten::clone", "aten::_to_copy"})
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
-
-
-@dataclass(frozen=True)
-class Allocation:
-    """Memory that a call allocates."""
-
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor) -> Allocation:
-        return cls(tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device)
-
-    def write(self, text: Text, current: int | None) -> str:
-        """What allocates it, while this GPU is the current one."""
-        size, stride, dtype = map(text.name, (self.size, self.stride, self.dtype))
-        if self.device.index is not None and self.device.index == current and _empty_strided_cuda is not None:
-            return f"{text.name(_empty_strided_cuda)}({size}, {stride}, {dtype})"
-        return f"{text.name(torch.empty_strided)}({size}, {stride}, dtype={dtype}, device={text.name(self.device)})"
 
 
 @dataclass(frozen=True)
@@ -170,8 +146,11 @@ class Recorder(TorchDispatchMode):
         self.precision: str | None = None
         self.devices: set[int] = set()
         self.fits = True
+        self._is_paused = False
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if self._is_paused:
+            return function(*args, **(kwargs or {}))
         with self:  # Inference mode leaves operations composite, which may be views or copies.
             result = function.decompose(*args, **(kwargs or {}))
         if result is NotImplemented:
@@ -230,6 +209,15 @@ class Recorder(TorchDispatchMode):
         self.launchers.append(launcher)
         self.precision = self.precision or found.precision
         self.devices |= {found.device} - {None}
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Overlook what PyTorch is asked for: a launch allocates its workspace, each time anew."""
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            self._is_paused = False
 
     def recording(self, are_tensors: tuple[bool, ...], output: Any) -> Recording | None:
         """All of the call, which gave this output; None where more was done, or on more than one GPU."""

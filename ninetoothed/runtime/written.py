@@ -7,9 +7,10 @@ Who writes a part of one adds lines to a `Text`, and gets the names of what stan
     p0, p1, ...         the addresses of those that are tensors
     c0, c1, ...         values that are no part of the text: functions, numbers, shapes; `Text.name` makes them
     enter, leave        Triton's hooks, within a launch
+    stream, workspace, semaphores     those of a launch with memory of its own, held until the next such launch
 
 `recent` writes the beginning, which recognises a call; `prepared.Launch` or `replay.Recording` what follows, for the
-arguments' `values` (`p0` or `x0`, by whether it is a tensor); `scratch.WithScratch` and `compile.Loaded` the launch.
+arguments' `values` (`p0` or `x0`, by whether it is a tensor); `WithWorkspace` and `compile.Loaded` the launch.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from ninetoothed.runtime import prepared
 
@@ -34,12 +33,11 @@ class FromAddresses:
         return "True"
 
     def _from(self, given):
-        with _disable_current_modes():  # A GPU does not run operations of PyTorch's that a mode would see.
-            values = tuple(
-                value if layout is None else _tensor(value, *layout)
-                for value, layout in zip(given, self.layouts, strict=True)
-            )
-            self.evaluation.run(values, ())
+        values = tuple(
+            value if layout is None else _tensor(value, *layout)
+            for value, layout in zip(given, self.layouts, strict=True)
+        )
+        self.evaluation.run(values, ())
 
 
 def _tensor(address, shape, stride, dtype):

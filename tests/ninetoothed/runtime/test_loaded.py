@@ -10,7 +10,7 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.runtime import launch, prepared, recent, scratch
+from ninetoothed.runtime import launch, prepared, recent, workspace
 from ninetoothed.runtime.compile import Loaded
 from ninetoothed.runtime.device import H200
 from ninetoothed_ops.kernels import addmm, mm
@@ -149,7 +149,7 @@ CALLS = {
     "scalar on the host": (scale(), (torch.zeros(1001), torch.tensor(0.5), torch.zeros(1001)), {"BLOCK": 64}, None),
     "descriptors": (mm.make(), products((4096, 512), (512, 1024), (4096, 1024)), {}, None),
     "descriptors and scalars": (addmm.make(), (*products((512, 512)) * 3, 0.5, 2.0, halves(512, 512)), {}, None),
-    "scratch": (mm.make(), products((64, 4096), (4096, 64), (64, 64)), {}, Options(split=4)),
+    "workspace": (mm.make(), products((64, 4096), (4096, 64), (64, 64)), {}, Options(split=4)),
 }
 
 
@@ -161,13 +161,16 @@ def test_what_is_written_out_launches_the_same(name, launcher, monkeypatch):
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7, raising=False)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(scratch, "_pool", lambda device: scratch.Pool(torch.device("cpu")))
+    block = torch.empty(2**20, dtype=torch.uint8)
+    monkeypatch.setattr(torch, "empty_strided", lambda *args, **options: block)
+    semaphores = workspace.Semaphores(torch.device("cpu"))
+    monkeypatch.setattr(workspace, "_semaphores", lambda device: semaphores)
     definition = launch.launcher_of(kernel).definition
     variant = launch.launcher_of(kernel).trace(arguments, constants, H200)
     loaded, reached, settings = load(launcher)
     loaded.ready = lambda position, described: (f"map {position} of {int(described.base)}", *described.shape)
     emitted = emit(variant.program, options or prepared.options_of(definition, variant))
-    assert bool(emitted.scratch) == (name == "scratch") and bool(emitted.descriptors) == ("descriptors" in name)
+    assert bool(emitted.scratch) == (name == "workspace") and bool(emitted.descriptors) == ("descriptors" in name)
     compiled = types.SimpleNamespace(emitted=emitted, on=lambda index: loaded)
     call = launch.Call(arguments, tuple(constants.items()))
     place, variant = torch.device("cuda:0"), dataclasses.replace(variant, compiled=compiled)

@@ -1,6 +1,8 @@
 """Recordings of calls: what they repeat, what is never recorded, and what tells calls apart."""
 
+import gc
 import threading
+import weakref
 
 import pytest
 import torch
@@ -194,6 +196,31 @@ def test_what_is_kept_elsewhere_is_asked_for_each_time():
             weight.add_(1)
             assert torch.equal(function(x, weight), x + weight * 2)
     assert len(recorded(function)) == 1
+
+
+def test_a_call_holds_no_memory_once_it_is_done():
+    """Whether it runs, is recorded or repeated; without a garbage collection, since pools of graphs are checked at once."""
+    add, made = make_add(), []
+
+    def launch(z, x, y):
+        double = torch.empty_like(x)
+        view = double.view(3, 3).reshape(9)
+        add(x, x, 1.0, view)
+        add(double.clone(), y, 1.0, z)
+        made.extend(weakref.ref(tensor) for tensor in (double, view, z, x, y))
+
+    function = Replayed(like, launch)
+    gc.disable()
+    try:
+        for _ in range(4):
+            x, y = torch.randn(9), torch.randn(9)
+            made.extend(map(weakref.ref, (x, y)))
+            assert torch.equal(function(x, y), x + x + y)
+    finally:
+        gc.enable()
+    del x, y
+    assert len(recorded(function)) == 1
+    assert len(made) > 15 and not any(reference() is not None for reference in made)
 
 
 def test_memory_with_room_to_spare_is_not_recorded():

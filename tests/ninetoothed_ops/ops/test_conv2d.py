@@ -1,7 +1,9 @@
 """What only the front door has: names for paddings, single numbers, images without a batch."""
 
 import gc
+import threading
 import weakref
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -119,6 +121,12 @@ class TestPacking:
         for _ in range(8):
             packing.packed(random(4, 32, 3, 3))
         assert len(packing._PACKED) == before
+
+    def test_repacked_filters_are_in_no_private_pool(self, monkeypatch):
+        threads = []
+        monkeypatch.setattr(torch.cuda, "stream", lambda _: threads.append(threading.get_ident()) or nullcontext())
+        packing.packed(random(4, 32, 3, 3))
+        assert threads and threading.get_ident() not in threads
 
     def test_filters_are_not_kept_alive(self):
         weight = torch.randn(4, 32, 3, 3)

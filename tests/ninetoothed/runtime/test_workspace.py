@@ -1,0 +1,192 @@
+"""Memory of kernels' own: a launch's workspace goes with it, semaphores are kept outside of every private pool."""
+
+import contextlib
+import threading
+import types
+import weakref
+
+import pytest
+import torch
+
+from ninetoothed.backends.triton import Options, emit
+from ninetoothed.runtime import launch, memory, workspace
+from ninetoothed.runtime.compile import Loaded
+from ninetoothed.runtime.device import H200
+from ninetoothed.runtime.workspace import Semaphores
+from ninetoothed.runtime.written import Text
+from ninetoothed_ops.kernels import mm
+from tests.ninetoothed.runtime.test_loaded import Packed
+
+
+class GPU:
+    """Stands for PyTorch's allocator and a stream: a private pool is one of threads, as PyTorch's is.
+
+    made: (bytes, whether in the private pool, whether zeroed, weak reference) of all that was allocated.
+    """
+
+    def __init__(self):
+        self.capturing, self.stream = False, 7
+        self.pool = threading.local()
+        self.made = []
+
+    def allocate(self, make, is_zeroed):
+        def allocated(size, *args, **options):
+            tensor = make(size, dtype=options.get("dtype", torch.uint8))
+            entry = tensor.nbytes, getattr(self.pool, "is_private", False), is_zeroed, weakref.ref(tensor)
+            self.made.append(entry)
+            return tensor
+
+        return allocated
+
+    @contextlib.contextmanager
+    def private_pool(self):
+        self.pool.is_private = True
+        yield
+        self.pool.is_private = False
+
+    @property
+    def left(self):
+        """(bytes, whether in the private pool) of what is still held."""
+        return [entry[:2] for entry in self.made if entry[3]() is not None]
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    gpu = GPU()
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.capturing)
+    monkeypatch.setattr(torch, "empty_strided", gpu.allocate(torch.empty, False))
+    monkeypatch.setattr(torch, "zeros", gpu.allocate(torch.zeros, True))
+    semaphores = Semaphores(torch.device("cpu"))
+    monkeypatch.setattr(workspace, "_semaphores", lambda device: semaphores)
+    return gpu
+
+
+class Launched:
+    """A split product behind Triton's launcher: `run` and `repeat` launch it, `seen` has what was alive meanwhile."""
+
+    def __init__(self, gpu):
+        operands = [torch.empty(shape, dtype=torch.float16) for shape in ((64, 4096), (4096, 64), (64, 64))]
+        variant = launch.launcher_of(mm.make()).trace(tuple(operands), {}, H200)
+        self.emitted = emit(variant.program, Options(split=4))
+        self.gpu, self.seen = gpu, []
+        kernel = types.SimpleNamespace(run=Packed(self._reached), function="f", packed_metadata="m")
+        hooks = types.SimpleNamespace(launch_enter_hook=None, launch_exit_hook=None)
+        loaded = Loaded(kernel, hooks, False)
+        self.kernel = workspace.with_workspace(loaded, self.emitted, variant.selection.values, torch.device("cuda", 0))
+        self.given = (1,) * (len(self.emitted.arguments) - len(self.emitted.scratch))
+        text = Text()
+        self.kernel.write(text, (4, 1, 1), ["1"] * len(self.given), "args[0]")
+        text.add("return True")
+        self._repeat = text.function()
+
+    def _reached(self, *passed):
+        own = [value for value in passed[-1] if value != 1]
+        alive = {entry[3]().data_ptr(): entry for entry in self.gpu.made if entry[3]() is not None}
+        self.seen.append([alive.get(address) for address in own])
+
+    def run(self):
+        self.kernel((4, 1, 1), self.given, self.gpu.stream)
+
+    def repeat(self):
+        self._repeat((self.gpu.stream,), ())
+
+
+@pytest.fixture(params=("run", "repeat"))
+def launched(gpu, request):
+    """A launch that is done, as one does it again; what was allocated before does not count."""
+    made = Launched(gpu)
+    gpu.made.clear()
+    made.again = getattr(made, request.param)
+    return made
+
+
+def test_a_workspace_lives_as_long_as_its_launch(gpu, launched):
+    for _ in range(3):
+        launched.again()
+    for partials, arrivals in launched.seen:
+        assert partials[0] == 4 * 64 * 64 * 4 and not partials[2], "held while the kernel is enqueued"
+        assert arrivals[2]
+    assert gpu.left == [(4096, False)], "semaphores alone are kept"
+    assert launched.seen[0][1] is launched.seen[2][1]
+
+
+def test_nothing_is_left_in_a_private_pool(gpu, launched):
+    """As Inductor runs what it is about to capture: in the graph's pool, not capturing."""
+    with gpu.private_pool():
+        for _ in range(2):
+            launched.again()
+    assert all(partials[1] and not arrivals[1] for partials, arrivals in launched.seen)
+    assert gpu.left == [(4096, False)]
+
+
+def test_captured_launches_share_nothing(gpu, launched):
+    launched.again()
+    before = gpu.left
+    gpu.capturing = True
+    with gpu.private_pool():
+        for _ in range(2):
+            launched.again()
+    _, *captured = launched.seen
+    assert all(entry[1] for pair in captured for entry in pair), "all is the graph's"
+    assert all(arrivals[2] for _, arrivals in captured)
+    assert len({id(entry) for pair in captured for entry in pair}) == 4
+    assert gpu.left == before
+
+
+def test_streams_have_semaphores_of_their_own(gpu, launched):
+    for gpu.stream in (7, 8, 7, 8):
+        launched.again()
+    first, second, *others = (arrivals for _, arrivals in launched.seen)
+    assert first is not second and others[0] is first and others[1] is second
+
+
+def test_what_is_outgrown_is_held_by_who_is_about_to_launch(gpu):
+    semaphores = Semaphores(torch.device("cpu"))
+    before = semaphores.on(0, 100)
+    after = semaphores.on(0, 5000)
+    assert before.numel() == 4096 and after.numel() == 8192 and semaphores.on(0, 100) is after
+    assert not after.any() and before.data_ptr() != after.data_ptr()
+    del before
+    assert gpu.left == [(8192, False)]
+
+
+def test_threads_get_the_same_semaphores(gpu):
+    semaphores, found, start = Semaphores(torch.device("cpu")), [], threading.Barrier(8)
+
+    def ask():
+        start.wait()
+        found.append(semaphores.on(0, 2**14))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({*map(id, found)}) == 1 and len(gpu.made) == 1
+
+
+def test_outliving_memory_is_allocated_by_another_thread_on_this_stream(monkeypatch):
+    streams, entered = threading.local(), []
+    streams.current = 7
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: streams.current)
+
+    @contextlib.contextmanager
+    def stream(given):
+        entered.append((threading.get_ident(), given))
+        yield
+
+    monkeypatch.setattr(torch.cuda, "stream", stream)
+    threads = []
+    result = memory.outliving(lambda: threads.append(threading.get_ident()) or "made", torch.device("cuda", 0))
+    assert result == "made" and threads != [threading.get_ident()] and entered == [(threads[0], 7)]
+
+
+def test_a_lack_of_memory_is_told_to_who_asks(gpu, monkeypatch):
+    def zeros(*args, **options):
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(torch, "zeros", zeros)
+    semaphores = Semaphores(torch.device("cpu"))
+    with pytest.raises(torch.OutOfMemoryError):
+        semaphores.on(0, 100)
+    assert not semaphores.kept and not semaphores.lock.locked()
