@@ -199,7 +199,7 @@ def test_what_is_kept_elsewhere_is_asked_for_each_time():
 
 
 def test_a_call_holds_no_memory_once_it_is_done():
-    """Whether it runs, is recorded or repeated; without a garbage collection, since pools of graphs are checked at once."""
+    """Whether it runs, is recorded or repeated; no garbage is collected, since pools of graphs are checked at once."""
     add, made = make_add(), []
 
     def launch(z, x, y):
