@@ -7,12 +7,12 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .elementwise import arrangement
-from .numeric import computed
+from .numeric import computed, rounded
 
 
 def application(input, other, alpha, output):
-    dtype = computed(output.dtype)
-    output = ntl.cast(input, dtype) + ntl.cast(alpha, dtype) * ntl.cast(other, dtype)
+    scale = ntl.cast(alpha, computed(output.dtype))
+    output = rounded(input, output.dtype) + scale * rounded(other, output.dtype)
 
 
 @functools.cache

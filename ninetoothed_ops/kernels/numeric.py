@@ -11,3 +11,8 @@ def computed(dtype):
 def widen(tile):
     """The tile in the type in which its values are computed."""
     return ntl.cast(tile, computed(tile.dtype))
+
+
+def rounded(tile, dtype):
+    """The tile in the type in which values of `dtype` are computed, and rounded to `dtype` if it is not in that."""
+    return tile if tile.dtype is computed(dtype) else widen(ntl.cast(tile, dtype))

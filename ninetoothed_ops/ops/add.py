@@ -1,13 +1,11 @@
 """`add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`, as `torch.add`."""
 
-import math
-
 import torch
 
 from ..kernels import add as kernels
 from ..registration import register
 from . import kinds
-from .checks import FLOATS, INTEGERS, NUMBERS, refuse
+from .checks import FLOATS, INTEGERS, NUMBERS, can_hold, refuse
 from .layout import coalesce, empty_elementwise, same_shape
 
 
@@ -39,16 +37,15 @@ def _may_scale(alpha, dtype: torch.dtype, device: torch.device) -> bool:
     if isinstance(alpha, int) and dtype in INTEGERS:
         info = torch.iinfo(dtype)
         return min(info.min, -info.max) <= alpha <= info.max
-    if isinstance(alpha, (int, float)) and dtype in FLOATS and math.isfinite(alpha):
+    if isinstance(alpha, (int, float)) and dtype in FLOATS:
         # GPUs scale halves in float32.
-        held = dtype if device.type == "cpu" else torch.promote_types(dtype, torch.float32)
-        return abs(alpha) <= torch.finfo(held).max
+        return can_hold(dtype if device.type == "cpu" else torch.promote_types(dtype, torch.float32), alpha)
     return isinstance(alpha, (int, torch.SymInt)) or dtype.is_floating_point and not isinstance(alpha, complex)
 
 
 def launch(output, self, other, *, alpha=1):
     if self.shape != other.shape or self.device != other.device:
-        self, other = (_on(operand, output.device) for operand in torch.broadcast_tensors(self, other))
+        self, other = torch.broadcast_tensors(*(_converted(operand, output) for operand in (self, other)))
     if output.dtype is torch.bool:
         alpha = int(bool(alpha))
 
@@ -56,12 +53,17 @@ def launch(output, self, other, *, alpha=1):
     kernels.make(output.ndim)(self, other, alpha, output)
 
 
-def _on(operand: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A number on the CPU as one on the device, by value: copies from the CPU cannot be captured in a graph."""
-    if operand.device == device:
-        return operand
+def _converted(operand: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    """A number in the output's type; one on the CPU, for a GPU, in the type that this computes in, as PyTorch does.
 
-    return torch.full((), operand.flatten()[0].item(), dtype=operand.dtype, device=device).expand(operand.shape)
+    That one goes over by value: copies from the CPU cannot be captured in a graph.
+    """
+    if operand.ndim:
+        return operand  # The kernel converts it.
+    if operand.device == output.device:
+        return operand.to(output.dtype)
+    dtype = torch.promote_types(output.dtype, torch.float32) if output.is_floating_point() else output.dtype
+    return torch.full((), operand.to(dtype).item(), dtype=dtype, device=output.device)
 
 
 operator = register(
@@ -89,17 +91,23 @@ def add(input, other, _other=None, *, alpha=1) -> torch.Tensor:
     if not (isinstance(input, torch.Tensor) and isinstance(other, torch.Tensor) and isinstance(alpha, kinds.NUMBERS)):
         input, other, alpha = kinds.read("add", torch.add, _KINDS, input, other, alpha)
         if not isinstance(input, torch.Tensor):
-            input = _as_tensor(input, other.dtype if isinstance(other, torch.Tensor) else torch.bool)
+            input = _as_tensor(input, other if isinstance(other, torch.Tensor) else torch.empty((), dtype=torch.bool))
         if not isinstance(other, torch.Tensor):
-            other = _as_tensor(other, input.dtype)
+            other = _as_tensor(other, input)
 
     return operator(input, other, alpha=alpha)
 
 
-def _as_tensor(number, dtype: torch.dtype) -> torch.Tensor:
-    """A Python number to add to a tensor of `dtype`; it raises the type only to its own kind, and integers wrap."""
+def _as_tensor(number, like: torch.Tensor) -> torch.Tensor:
+    """A Python number to add to `like`; it raises that's type only to its own kind, and integers wrap.
+
+    Beside halves it is a float32: a GPU adds it as it is, and it does not raise the type of tensors with dimensions.
+    """
+    dtype = like.dtype
     if isinstance(number, complex):
         return torch.full((), number, dtype=torch.complex64, device="cpu")
+    if dtype in (torch.float16, torch.bfloat16) and like.ndim:
+        dtype = torch.float32
     if isinstance(number, (float, torch.SymFloat)):
         floating = dtype.is_floating_point or dtype.is_complex
         return torch.full((), number, dtype=torch.float64, device="cpu").to(

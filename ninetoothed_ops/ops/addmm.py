@@ -5,14 +5,14 @@ import torch
 from ..kernels import addmm as kernels
 from ..registration import register
 from . import kinds
-from .checks import alike, check_product, refuse
+from .checks import alike, can_hold, check_product, refuse
 from .layout import same_shape
 from .operands import aligned, aligned_addend
 
 
 def allocate(self, mat1, mat2, *, beta=1, alpha=1):
     fits = mat1.ndim == mat2.ndim == 2 and mat1.shape[1] == mat2.shape[0] and self.ndim <= 2
-    if not (fits and alike(mat1, self, mat2)) or isinstance(beta, complex) or isinstance(alpha, complex):
+    if not (fits and alike(mat1, self, mat2) and all(_may_scale(factor, mat1.dtype) for factor in (beta, alpha))):
         refuse("addmm", torch.addmm, self, mat1, mat2, beta=beta, alpha=alpha)
     check_product("addmm", mat1)
     shape = (mat1.shape[0], mat2.shape[1])
@@ -20,6 +20,11 @@ def allocate(self, mat1, mat2, *, beta=1, alpha=1):
         self.expand(shape)  # Raises where it cannot.
 
     return mat1.new_empty(shape)
+
+
+def _may_scale(factor, dtype: torch.dtype) -> bool:
+    """As PyTorch: a real number that the type can hold in which `dtype` is computed."""
+    return not isinstance(factor, complex) and can_hold(torch.promote_types(dtype, torch.float32), factor)
 
 
 def launch(output, self, mat1, mat2, *, beta=1, alpha=1):

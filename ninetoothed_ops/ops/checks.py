@@ -1,6 +1,7 @@
 """Bad arguments raise what PyTorch raises for them; what PyTorch has and we have not is an error that says so."""
 
 import functools
+import math
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
@@ -34,6 +35,12 @@ def alike(first: torch.Tensor, *others: torch.Tensor) -> bool:
         if other.dtype is not dtype or other.device != device:
             return False
     return dtype in FLOATS
+
+
+def can_hold(dtype: torch.dtype, number: float) -> bool:
+    """Whether a number is within the range of a floating type, as infinities and NaN are."""
+    is_finite = isinstance(number, (int, float)) and math.isfinite(number)
+    return not is_finite or abs(number) <= torch.finfo(dtype).max
 
 
 def check_product(name: str, tensor: torch.Tensor) -> None:

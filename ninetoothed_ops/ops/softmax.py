@@ -19,8 +19,9 @@ def allocate(self, dim, dtype=None):
 
 
 def launch(output, self, dim, dtype=None):
-    if self.dtype is not output.dtype and (output.dtype is not torch.float32 or self.dtype not in FLOATS):
-        # The kernel computes halves in float32 as it is; anything else is converted first, as PyTorch says.
+    is_widened = output.dtype is torch.float32 and self.dtype in (torch.float16, torch.bfloat16)
+    if self.dtype is not output.dtype and not is_widened:
+        # The kernel computes halves in float32 as it is; any other type is converted first, as PyTorch does.
         self = self.to(output.dtype)
     if output.ndim == 0:
         self, output = self.unsqueeze(0), output.unsqueeze(0)

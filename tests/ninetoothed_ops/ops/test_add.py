@@ -1,5 +1,6 @@
 """Promotion, Python numbers and scaling, as `torch.add` has them."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -20,7 +21,7 @@ def small(dtype, shape=(4,)):
 
 
 def assert_same(actual, expected):
-    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
     assert actual.dtype == expected.dtype
 
 
@@ -29,6 +30,46 @@ def test_promotion(left):
     for right, (shape, other) in itertools.product(TYPES, SHAPES):
         x, y = small(left, shape), small(right, other)
         assert_same(ninetoothed_ops.add(x, y), torch.add(x, y))
+
+
+# Integers between what halves, float32 and float64 can hold, the limits of types, and fractions that all types round.
+EDGES = (0, 1, 3, 127, 257, -513, 2047, 2049, -2051, 4099, 32767, 65505, 65535, 2**24 + 1, 2**24 + 3, 2**53 + 1)
+FRACTIONS = (0.1, -1 / 3, 1e-8, 65504.0, -65519.0, 65520.0, 3.3e38, 1e300, float("inf"), float("nan"))
+
+
+def edges(dtype, largest):
+    if dtype is torch.bool:
+        return torch.tensor([False, True], device=DEVICE)
+    if dtype in INTEGERS:
+        info = torch.iinfo(dtype)
+        values = [x for x in (*EDGES, info.min, info.max) if info.min <= x <= info.max and abs(x) <= largest]
+    else:
+        values = [x for x in (*EDGES, *FRACTIONS) if not abs(x) > largest or x == float("inf")]
+    return torch.tensor(values, dtype=torch.float64 if dtype in FLOATS else dtype, device=DEVICE).to(dtype)
+
+
+# With other factors PyTorch's CPU rounds the product, too, which its GPUs and we do not.
+@pytest.mark.parametrize("alpha, largest", ((1, float("inf")), (-1, float("inf")), (2, 2**14), (0.5, 2**14)))
+@pytest.mark.parametrize("left", TYPES)
+def test_operands_are_rounded_to_the_common_type_first(left, alpha, largest):
+    for right in TYPES:
+        x, y = edges(left, largest), edges(right, largest)
+        if isinstance(alpha, float) and not torch.result_type(x, y).is_floating_point or torch.bool is left is right:
+            continue
+        add, expected = (functools.partial(f, alpha=alpha) for f in (ninetoothed_ops.add, torch.add))
+        assert_same(add(x[:, None], y), expected(x[:, None], y))
+        for number in (*y, *([] if y.is_cpu else y.cpu())):
+            assert_same(add(x, number), expected(x, number))
+        for number in (*x, *([] if x.is_cpu else x.cpu())):
+            assert_same(add(number, y), expected(number, y))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("number", (0.1, 2049.0, 65519.0, 1e300, float("nan"), 257, 2049, -65505, 2**24 + 1))
+def test_python_numbers_are_rounded_to_the_common_type(number, dtype):
+    x = edges(dtype, 2**14)
+    assert_same(ninetoothed_ops.add(x, number), torch.add(x, number))
+    assert_same(ninetoothed_ops.add(number, x), torch.add(number, x))
 
 
 @pytest.mark.parametrize("dtype", TYPES)
