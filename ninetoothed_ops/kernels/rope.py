@@ -1,6 +1,7 @@
-"""output[even] = input[even] * cos - input[odd] * sin, output[odd] = input[even] * sin + input[odd] * cos.
+"""x[even] * cos[even] - x[odd] * sin[even] and x[even] * sin[odd] + x[odd] * cos[odd], for each pair of elements.
 
 The pairs (even, odd) are neighbours where interleaved, else element i of the first half and element i of the second.
+Where the two of a pair share an angle, tables have one for each pair.
 """
 
 import functools
@@ -12,19 +13,24 @@ from ninetoothed import Tensor
 from .numeric import widen
 
 
-def arrangement(input, sin, cos, output, flag, interleaved):
+def arrangement(input, sin, cos, output, flag, interleaved, whole):
     """One program a token: to it belong all heads of `input`, in one tile where interleaved, else in two halves."""
+    half = sin.shape[2] // 2 if whole else sin.shape[2]
 
     def heads(tensor):
-        tiled = tensor.tile((1, 1, -1, -1 if interleaved else sin.shape[2])).tile((1, 1, 1, -1))
+        tiled = tensor.tile((1, 1, -1, -1 if interleaved else half)).tile((1, 1, 1, -1))
         tiled.dtype = tiled.dtype.squeeze((0, 1, 2))
         tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
 
         return tiled
 
     def angles(table):
-        tiled = table.tile((1, 1, -1))
+        """One tile for the first of all pairs and one for the second where tables are whole, else one for both."""
+        apart, step = (1, 2) if interleaved and whole else (half, 1)
+        tiled = table.tile((1, 1, half), strides=(1, 1, apart), dilation=(1, 1, step))
+        tiled = tiled.tile((1, 1, -1))
         tiled.dtype = tiled.dtype.squeeze((0, 1))
+        tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
 
         return tiled.unsqueeze(3)
 
@@ -32,27 +38,34 @@ def arrangement(input, sin, cos, output, flag, interleaved):
 
 
 def rotate(even, odd, sin, cos):
-    return even * cos - odd * sin, even * sin + odd * cos
+    return even * cos[0] - odd * sin[0], even * sin[1] + odd * cos[1]
 
 
 def application(input, sin, cos, output, interleaved):
-    sine, cosine = widen(sin), widen(cos)
+    sine, cosine = widen(sin[0]), widen(cos[0])
+    sines, cosines = (sine, sine), (cosine, cosine)
+
+    if sin.shape[0] == 2:
+        sines, cosines = (sine, widen(sin[1])), (cosine, widen(cos[1]))
 
     if interleaved:
         # Whole rows are loaded and taken apart in registers: accesses stay wide.
         even, odd = ntl.split(ntl.reshape(widen(input[0]), (-1, sine.shape[0], 2)))
-        output[0] = ntl.reshape(ntl.join(*rotate(even, odd, sine, cosine)), output.dtype.shape)
+        output[0] = ntl.reshape(ntl.join(*rotate(even, odd, sines, cosines)), output.dtype.shape)
     else:
-        output[0], output[1] = rotate(widen(input[0]), widen(input[1]), sine, cosine)
+        output[0], output[1] = rotate(widen(input[0]), widen(input[1]), sines, cosines)
 
 
 @functools.cache
-def make(interleaved=True):
-    """The kernel `(input, sin, cos, output)`: (batch, sequence, heads, D), tables of (batch, sequence, D / 2)."""
+def make(interleaved=True, whole=False):
+    """The kernel `(input, sin, cos, output)`: (batch, sequence, heads, D), tables of (batch, sequence, D / 2).
+
+    Tables have D columns, an angle for each element, where `whole`.
+    """
     constant = {"constexpr": True}
     input, output = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(2))
     sin, cos = (Tensor(3, shape_options=(None, None, constant)) for _ in range(2))
     tensors = (input, sin, cos, output, Tensor(0, constexpr=True, value=interleaved))
-    arrange = functools.partial(arrangement, interleaved=interleaved)
+    arrange = functools.partial(arrangement, interleaved=interleaved, whole=whole)
 
     return ninetoothed.make(arrange, application, tensors, kernel_name="rope")

@@ -136,11 +136,11 @@ def _make(cls: type[nn.Module]) -> NTAttention:
 
 
 def _rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotary embedding of `(B, S, heads, D)` by tables `(1 or B, S, D)`, whose second halves repeat the first."""
-    batch, length, _, dim = states.shape
+    """Rotary embedding of `(B, S, heads, D)` by tables `(1 or B, S, D)`."""
+    batch, length = states.shape[:2]
     # float32 tables make a half's rotation float32, as PyTorch's promotion does; the types differ only under autocast.
     dtype = torch.promote_types(states.dtype, cos.dtype)
-    sin, cos = (table[..., : dim // 2].expand(batch, length, -1).to(dtype) for table in (sin, cos))
+    sin, cos = (table.expand(batch, length, -1).to(dtype) for table in (sin, cos))
     return torch.ops.ninetoothed.rope(states.to(dtype), sin, cos, False)
 
 

@@ -15,18 +15,23 @@ def allocate(input, sin, cos, interleaved=True):
         raise RuntimeError(
             f"ninetoothed::rope expects an input of (batch, sequence, heads, D), D even, but got {list(input.shape)}"
         )
-    table = (input.shape[1], input.shape[3] // 2)
+    tables = [(input.shape[1], width) for width in (input.shape[3] // 2, input.shape[3])]
     for name, tensor in (("sin", sin), ("cos", cos)):
-        if tensor.shape != table and tensor.shape not in ((1, *table), (input.shape[0], *table)):
+        if not any(tensor.shape in (table, (1, *table), (input.shape[0], *table)) for table in tables):
             raise RuntimeError(
-                f"ninetoothed::rope expects {name} of (sequence, D / 2) = {list(table)}, or that for each batch entry, "
-                f"but got {list(tensor.shape)} with an input of {list(input.shape)}"
+                f"ninetoothed::rope expects {name} of (sequence, D / 2 or D) = {list(tables[0])} or {list(tables[1])}, "
+                f"or that for each batch entry, but got {list(tensor.shape)} with an input of {list(input.shape)}"
             )
         if tensor.device != input.device:
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but found at least two devices, "
                 f"{input.device} and {tensor.device} ({name} of ninetoothed::rope)"
             )
+    if sin.shape[-1] != cos.shape[-1]:
+        raise RuntimeError(
+            "ninetoothed::rope expects sin and cos to have as many columns, "
+            f"but got {list(sin.shape)} and {list(cos.shape)}"
+        )
 
     return empty_elementwise((input,), input.shape, input.dtype, input.device)
 
@@ -37,7 +42,7 @@ def launch(output, input, sin, cos, interleaved=True):
     batch = input.shape[0]
     sin, cos = (table.expand(batch, -1, -1) for table in (sin, cos))
 
-    kernels.make(interleaved)(input, sin, cos, output)
+    kernels.make(interleaved, sin.shape[-1] != input.shape[-1] // 2)(input, sin, cos, output)
 
 
 operator = register(
@@ -53,9 +58,9 @@ _KINDS = {**dict.fromkeys(("input", "sin", "cos"), kinds.tensor), "interleaved":
 def rope(input: torch.Tensor, sin: torch.Tensor, cos: torch.Tensor, interleaved: bool = True) -> torch.Tensor:
     """Rotate the pairs of `input`, (batch, sequence, heads, D), by angles whose sines and cosines are given.
 
-    `sin` and `cos` are (sequence, D / 2), or (batch or 1, sequence, D / 2). A pair is two neighbours where
-    `interleaved`, else element i of the first half of D and element i of the second. Raises RuntimeError where shapes
-    do not fit, TypeError for arguments of another kind.
+    `sin` and `cos` are (sequence, D / 2), or (batch or 1, sequence, D / 2); or of D columns, where the two of a pair
+    have angles of their own. A pair is two neighbours where `interleaved`, else element i of the first half of D and
+    element i of the second. Raises RuntimeError where shapes do not fit, TypeError for arguments of another kind.
     """
     are_tensors = isinstance(input, torch.Tensor) and isinstance(sin, torch.Tensor) and isinstance(cos, torch.Tensor)
     if not (are_tensors and type(interleaved) is bool):

@@ -18,12 +18,14 @@ def operator(name: str):
 
 def rope(input, sin, cos, interleaved=True):
     """The definition, written out."""
+    if sin.shape[-1] != input.shape[-1]:
+        sin, cos = (t.repeat_interleave(2, -1) if interleaved else torch.cat((t, t), -1) for t in (sin, cos))
     sin, cos = ((table if table.ndim == 3 else table[None])[:, :, None, :] for table in (sin, cos))
     if interleaved:
-        even, odd = input[..., 0::2], input[..., 1::2]
-        return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
-    first, second = input.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+        turned = torch.stack((-input[..., 1::2], input[..., 0::2]), dim=-1).flatten(-2)
+    else:
+        turned = torch.cat((-input.chunk(2, dim=-1)[1], input.chunk(2, dim=-1)[0]), dim=-1)
+    return input * cos + turned * sin
 
 
 NAMESAKES: dict[str, Callable] = {
@@ -202,6 +204,8 @@ def _rope(r) -> Iterator:
         yield f"{kind}, odd sizes", (r(2, 5, 3, 10), r(5, 5), r(5, 5), interleaved)
         yield f"{kind}, tables of the batch", (r(2, 5, 4, 8), r(2, 5, 4), r(2, 5, 4), interleaved)
         yield f"{kind}, tables for all of the batch", (r(2, 5, 4, 8), r(1, 5, 4), r(1, 5, 4), interleaved)
+        yield f"{kind}, whole tables", (r(2, 5, 4, 12), r(5, 12), r(5, 12), interleaved)
+        yield f"{kind}, whole tables of the batch", (r(2, 5, 4, 2), r(2, 5, 2), r(2, 5, 2), interleaved)
         yield f"{kind}, heads first", (r(2, 4, 5, 8).transpose(1, 2), r(5, 4), r(5, 4), interleaved)
         yield f"{kind}, sliced", (r(2, 5, 3, 8, layout="sliced"), r(5, 4, layout="sliced"), r(5, 4), interleaved)
         yield f"{kind}, one token", (r(1, 1, 1, 2), r(1, 1), r(1, 1), interleaved)
