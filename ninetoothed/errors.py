@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -17,8 +18,11 @@ class ArrangementError(NineToothedError, ValueError):
 class ApplicationError(NineToothedError, SyntaxError):
     """A construct that an application may not use; the message points at the user's source.
 
-    `filename`, `lineno`, `offset` (1-based column) and `text` are those of `SyntaxError`.
+    `filename`, `lineno`, `offset` (1-based column) and `text` are those of `SyntaxError`. `unmet` is what
+    it requires of the sizes of a call, where another call could meet that: a call's numbers say why it does not.
     """
+
+    unmet: Any = None
 
     def __init__(self, message, filename=None, lineno=None, offset=None, text=None):
         super().__init__(message, (filename, lineno, offset, text))
@@ -35,6 +39,10 @@ class ApplicationError(NineToothedError, SyntaxError):
 
 class ArgumentError(NineToothedError, ValueError):
     """An argument of a kernel's call whose value or shape does not fit."""
+
+
+class SizeError(ArgumentError):
+    """Sizes of a kernel's arguments that do not fit together; the message names the parameters and the sizes."""
 
 
 class ArgumentTypeError(ArgumentError, TypeError):

@@ -253,8 +253,25 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Requirement:
+    """That a call gives two expressions equal numbers; no later stage looks at what it rules out.
+
+    Their variables are sizes of parameters. `message` says what has to fit, of which parameters, and the remedy;
+    `location` is where the user's source needs it.
+    """
+
+    left: Expr
+    right: Expr
+    message: str
+    location: SourceLocation | None = None
+
+
+@dataclass(frozen=True)
 class Program:
-    """What one program instance does. `grid` is the outermost shape, `axes` the program index of each dimension."""
+    """What one program instance does. `grid` is the outermost shape, `axes` the program index of each dimension.
+
+    requirements: what the program takes for granted of a call's sizes, to be checked before it is launched.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -262,6 +279,7 @@ class Program:
     axes: tuple[str, ...]
     body: Block
     facts: Facts
+    requirements: tuple[Requirement, ...] = ()
 
     def parameter(self, name: str) -> Parameter:
         return next(parameter for parameter in self.parameters if parameter.name == name)

@@ -33,7 +33,7 @@ def trace(definition: KernelDefinition, specialisation: Specialisation) -> Progr
     try:
         call(context, definition.application, arguments, {})
     except Mismatch as error:
-        raise context.error(str(error)) from None
+        raise context.mismatch(error) from None
     except RecursionError:
         raise ApplicationError(f"kernel {definition.name!r}: the application is nested too deeply") from None
     program = Program(
@@ -43,6 +43,7 @@ def trace(definition: KernelDefinition, specialisation: Specialisation) -> Progr
         context.axes,
         remove_dead(context.builder.top),
         context.facts,
+        context.builder.requirements,
     )
     verify(program)
     if not program.body:

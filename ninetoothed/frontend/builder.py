@@ -9,7 +9,7 @@ from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
-from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify, var
+from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, is_nonnegative, simplify, var
 from ninetoothed.frontend import shapes
 from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
 
@@ -78,14 +78,17 @@ class Emission(Exception):
 class Builder:
     """Appends operations to the innermost open block. `facts` grows as loops and lanes are entered.
 
+    sizes: the names to which a call gives numbers.
     is_closed: whether the first operation ends the trial at hand (see `Emission`).
     """
 
-    def __init__(self, facts: Facts, index_type: DType):
+    def __init__(self, facts: Facts, index_type: DType, sizes: frozenset[str] = frozenset()):
         self.facts = facts
+        self.sizes = sizes
         self.index_type = index_type
         self.location: SourceLocation | None = None
         self.is_closed = False
+        self._requirements: dict[Expr, ir.Requirement] = {}
         self._blocks: list[list[ir.Operation]] = [[]]
         self._producers: dict[Value, ir.Operation] = {}
         self._names: dict[str, Value] = {}
@@ -177,6 +180,26 @@ class Builder:
             self.facts = self.facts.bind(name, 0)
         return var(name)
 
+    # -- requirements ------------------------------------------------------------------------------
+
+    @property
+    def requirements(self) -> tuple[ir.Requirement, ...]:
+        return tuple(self._requirements.values())
+
+    def require(self, left, right, message: str) -> None:
+        """Let a call give both sizes the same number, unless that is known; ShapeMismatch where it cannot.
+
+        Sizes that only the kernel knows, of loop counters and computed numbers, are taken to agree.
+        """
+        left, right = simplify(as_expr(left), self.facts), simplify(as_expr(right), self.facts)
+        difference = simplify(left - right, self.facts)
+        if difference == 0:
+            return
+        if is_nonnegative(difference - 1, self.facts) or is_nonnegative(-difference - 1, self.facts):
+            raise shapes.ShapeMismatch(message, left, right)
+        if difference.variables <= self.sizes and -difference not in self._requirements:
+            self._requirements.setdefault(difference, ir.Requirement(left, right, message, self.location))
+
     # -- conversions -------------------------------------------------------------------------------
 
     def value(self, operand, dtype: DType | None = None) -> Value:
@@ -209,14 +232,11 @@ class Builder:
             value = self.apply("expand_dims", (value,), shapes.tile_type(value.type.dtype, extents), axis=0)
         return value
 
-    def broadcast_to(self, value: Value, extents: tuple[shapes.Extent, ...]) -> Value:
-        """Give a value exactly this shape."""
-        target = shapes.tile_type(value.type.dtype, extents)
-        common = shapes.broadcast(shapes.extents_of(value.type), extents, self.facts)
-        if tuple(e.lanes for e in common) != target.lanes:
-            raise shapes.ShapeMismatch(
-                f"shape {shapes.text(shapes.extents_of(value.type))} does not broadcast to {shapes.text(extents)}"
-            )
+    def broadcast_to(self, value: Value, extents: tuple[shapes.Extent, ...], what: str = "") -> Value:
+        """Give a value exactly this shape; `what` begins the message where that is refused."""
+        target, own = shapes.tile_type(value.type.dtype, extents), shapes.extents_of(value.type)
+        message = f"{what}shape {shapes.text(own)} does not broadcast to {shapes.text(extents)}"
+        shapes.check_broadcast_to(own, extents, message, self.require)
         if value.type.lanes == target.lanes:
             return value
         if value.type.is_scalar:
@@ -227,7 +247,7 @@ class Builder:
         """Give all values the shape in which they meet."""
         extents: tuple[shapes.Extent, ...] = ()
         for value in values:
-            extents = shapes.broadcast(extents, shapes.extents_of(value.type), self.facts)
+            extents = shapes.broadcast(extents, shapes.extents_of(value.type), self.require)
         return tuple(self.broadcast_to(value, extents) for value in values)
 
     # -- operations --------------------------------------------------------------------------------

@@ -111,10 +111,8 @@ def join(context: Context, cell: Cell, a: Any, b: Any) -> Any:
     if isinstance(a, TileType) and isinstance(b, TileType):
         pointers = [t for t in (a, b) if isinstance(t.dtype, dtypes.PointerType)]
         dtype = pointers[0].dtype if pointers else dtypes.promote(a.dtype, b.dtype)
-        try:
-            return tile_type(dtype, shapes.broadcast(extents_of(a), extents_of(b), context.facts))
-        except shapes.ShapeMismatch as error:
-            raise context.error(f"{cell.name!r} changes its shape from one path to the other: {error}") from None
+        what = f"{cell.name!r} changes its shape from one path to the other: "
+        return tile_type(dtype, shapes.broadcast(extents_of(a), extents_of(b), context.builder.require, what))
     if a == b:
         return a
     raise context.error(

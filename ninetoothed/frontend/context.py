@@ -13,6 +13,7 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, as_expr, const, simplify, var
 from ninetoothed.frontend.builder import Builder
+from ninetoothed.frontend.shapes import Mismatch, ShapeMismatch
 from ninetoothed.lowering import bind_sizes
 from ninetoothed.specialisation import Argument, Specialisation
 
@@ -51,7 +52,7 @@ class Context:
         names = {name for parameter in definition.parameters for name in _runtime_names(parameter.source)}
         facts = specialisation.facts(sorted(names))
         wide = any(argument.wide for argument in specialisation.arguments)
-        builder = Builder(facts, dtypes.int64 if wide else dtypes.int32)
+        builder = Builder(facts, dtypes.int64 if wide else dtypes.int32, frozenset(names))
         context = cls(definition, specialisation, builder, bindings, interpreter)
         for axis, size in zip(context.axes, context.grid, strict=True):
             builder.facts = builder.facts.bind(axis, 0, size - 1)
@@ -151,6 +152,25 @@ class Context:
             indices.append(linear % size)
             linear = linear // size
         return tuple(reversed([*indices, linear])) if shape else ()
+
+    def require(self, left, right, message: str) -> None:
+        """Let calls that give two sizes different numbers be refused: where that is seen now, with an error.
+
+        The sizes may be expressions over sizes of parameters. `message` says what has to fit, and the remedy.
+        """
+        try:
+            self.builder.require(left, right, message)
+        except ShapeMismatch as error:
+            raise self.mismatch(error) from None
+
+    def mismatch(self, mismatch: Mismatch) -> ApplicationError:
+        """The error for what does not fit together."""
+        error = self.error(str(mismatch))
+        sizes = mismatch.sizes if isinstance(mismatch, ShapeMismatch) else ()
+        names = frozenset().union(*(size.variables for size in sizes))
+        if names and names <= self.builder.sizes:
+            error.unmet = ir.Requirement(*sizes, str(mismatch), self.builder.location)
+        return error
 
     def error(self, message: str, location: ir.SourceLocation | None = None) -> ApplicationError:
         """An error that points at the user's source."""

@@ -266,9 +266,8 @@ def dot(
         raise context.error(
             f"`dot` multiplies two tiles of 2 or 3 dimensions, not {shapes.text(ea)} by {shapes.text(eb)}"
         )
-    k = (ea[-1].size - eb[-2].size) if ea[-1].lanes == eb[-2].lanes else const(1)
-    if ea[-1].lanes != eb[-2].lanes or (k.is_constant and k.constant):
-        raise context.error(f"`dot`: the inner sizes of {shapes.text(ea)} and {shapes.text(eb)} differ")
+    message = f"`dot`: the inner sizes of {shapes.text(ea)} and {shapes.text(eb)} differ"
+    shapes.agree(ea[-1], eb[-2], message, builder.require)
     dtype = dtypes.promote(a.type.dtype, b.type.dtype)
     if dtype == dtypes.int1:
         dtype = dtypes.float32
@@ -279,7 +278,7 @@ def dot(
         )
     result = as_dtype(context, out_dtype) if out_dtype is not None else _accumulator(dtype)
     a, b = (_clean(context, builder.cast(value, dtype), axis) for value, axis in ((a, len(ea) - 1), (b, len(eb) - 2)))
-    batch = shapes.broadcast(ea[:-2], eb[:-2], context.facts)
+    batch = shapes.broadcast(ea[:-2], eb[:-2], builder.require)
     type = tile_type(result, (*batch, ea[-2], eb[-1]))
     values = (a, b)
     if acc is not None:

@@ -180,10 +180,8 @@ def _write(context: Context, place: Access, operand) -> Value:
         raise context.error(f"cannot store {operand} to {place.parameter!r}, whose elements are {dtype}")
     if isinstance(operand, Value) and isinstance(operand.type.dtype, PointerType):
         raise context.error(f"cannot store a pointer to {place.parameter!r}; `ntl.load` reads what it points to")
-    try:
-        value = builder.broadcast_to(builder.value(operand), shapes.extents_of(place.type))
-    except shapes.Mismatch as error:
-        raise context.error(f"cannot store to {place.parameter!r}: {error}") from None
+    what = f"cannot store to {place.parameter!r}: "
+    value = builder.broadcast_to(builder.value(operand), shapes.extents_of(place.type), what)
     builder.emit(ir.Store(place, builder.cast(value, dtype), location=builder.location))
     context.forget_loads()
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ninetoothed.dtypes import DType
@@ -17,7 +18,14 @@ class Mismatch(Exception):
 
 
 class ShapeMismatch(Mismatch):
-    """Two shapes that do not fit, or an extent that is not known when compiling."""
+    """Two shapes that do not fit, or an extent that is not known when compiling.
+
+    sizes: where it depends on the sizes of a call, the two that would have to be equal.
+    """
+
+    def __init__(self, message: str, *sizes: Expr):
+        super().__init__(message)
+        self.sizes = sizes
 
 
 @dataclass(frozen=True)
@@ -74,22 +82,43 @@ def with_dtype(type: TileType, dtype: DType) -> TileType:
 ONE = Extent(const(1), 1)
 
 
-def broadcast(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...], facts: Facts) -> tuple[Extent, ...]:
-    """The common shape of two, by NumPy's rules; ShapeMismatch where there is none."""
+# Lets a call give two sizes the same number; ShapeMismatch where it cannot.
+Require = Callable[[Expr, Expr, str], None]
+
+
+def broadcast(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...], require: Require, what: str = "") -> tuple[Extent, ...]:
+    """The common shape of two, by NumPy's rules; ShapeMismatch, whose message `what` begins, where there is none."""
+    message = f"{what}shapes {text(lhs)} and {text(rhs)} do not broadcast together"
+    return tuple(_meet(a, b, message, require) for a, b in _aligned(lhs, rhs))
+
+
+def check_broadcast_to(own: tuple[Extent, ...], target: tuple[Extent, ...], message: str, require: Require) -> None:
+    """Let a shape broadcast to another; ShapeMismatch with the message where it cannot."""
+    if len(own) > len(target):
+        raise ShapeMismatch(message)
+    for a, b in _aligned(own, target):
+        if not a.is_one:
+            agree(a, b, message, require)
+
+
+def _aligned(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...]) -> Iterator[tuple[Extent, Extent]]:
+    """The extents that meet, the last dimensions side by side."""
     rank = max(len(lhs), len(rhs))
-    left = (ONE,) * (rank - len(lhs)) + tuple(lhs)
-    right = (ONE,) * (rank - len(rhs)) + tuple(rhs)
-    return tuple(_meet(a, b, lhs, rhs, facts) for a, b in zip(left, right, strict=True))
+    return zip((ONE,) * (rank - len(lhs)) + tuple(lhs), (ONE,) * (rank - len(rhs)) + tuple(rhs), strict=True)
 
 
-def _meet(a: Extent, b: Extent, lhs, rhs, facts: Facts) -> Extent:
+def _meet(a: Extent, b: Extent, message: str, require: Require) -> Extent:
     if a.is_one or b.is_one:
         return b if a.is_one else a
-    difference = simplify(a.size - b.size, facts)
-    known_to_differ = difference.is_constant and difference.constant != 0
-    if known_to_differ or a.lanes != b.lanes:
-        raise ShapeMismatch(f"shapes {text(lhs)} and {text(rhs)} do not broadcast together")
+    agree(a, b, message, require)
     return a
+
+
+def agree(a: Extent, b: Extent, message: str, require: Require) -> None:
+    """Let two extents be equal numbers; ShapeMismatch with the message where they cannot."""
+    if a.lanes != b.lanes:
+        raise ShapeMismatch(message, a.size, b.size)
+    require(a.size, b.size, message)
 
 
 def reshapes(old: tuple[Extent, ...], new: tuple[Extent, ...]) -> bool:

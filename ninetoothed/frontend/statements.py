@@ -45,7 +45,7 @@ def execute(context: Context, frame: Frame, statement: ast.stmt) -> Returned | N
     try:
         return rule(context, frame, statement)
     except Mismatch as error:
-        raise context.error(str(error)) from None
+        raise context.mismatch(error) from None
     except NineToothedError:
         raise
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, ImportError) as error:

@@ -11,7 +11,8 @@ import torch
 from ninetoothed import dtypes, frontend, ir
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.effects import stored
-from ninetoothed.runtime import conditions, config, specialise
+from ninetoothed.errors import ApplicationError
+from ninetoothed.runtime import conditions, config, requirements, specialise
 from ninetoothed.runtime.arguments import Call
 from ninetoothed.runtime.specialise import Plan
 from ninetoothed.specialisation import Specialisation
@@ -49,9 +50,13 @@ class Variant:
 
 
 def trace(definition: KernelDefinition, selection: Selection) -> Variant:
-    """Trace a kernel for a selection."""
+    """Trace a kernel for a selection; `SizeError` where its program is not for a call of these sizes."""
     precision = torch.get_float32_matmul_precision()
-    program = frontend.trace(definition, replace(selection.specialisation, dot_precision=precision))
+    try:
+        program = frontend.trace(definition, replace(selection.specialisation, dot_precision=precision))
+    except ApplicationError as error:
+        raise requirements.explained(definition, error, selection.values) from None
+    requirements.check(definition, program.requirements, selection.values)
     return Variant(selection, program, precision if _has_float32_dot(program) else None, stored(ir.walk(program.body)))
 
 
@@ -123,11 +128,16 @@ class Cache:
         return key, self._configurations[key][0]
 
     def get(self, selection: Selection, compile: Callable[[KernelDefinition, Variant], Any]) -> Variant:
-        """The variant for a selection; of a new one `compile` makes what launches it."""
+        """The variant for a selection; of a new one `compile` makes what launches it.
+
+        Raises `SizeError` where its program is not for a call of these sizes.
+        """
         key = _key(selection)
         for precision in (None, torch.get_float32_matmul_precision()):
             if (key, precision) in self._variants:
-                return self._variants[key, precision]
+                variant = self._variants[key, precision]
+                requirements.check(self._plan.definition, variant.program.requirements, selection.values)
+                return variant
         variant = trace(self._plan.definition, selection)
         return self.keep(replace(variant, compiled=compile(self._plan.definition, variant)))
 

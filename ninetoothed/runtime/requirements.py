@@ -1,0 +1,61 @@
+"""What a traced program takes for granted of sizes, looked at with the numbers of each call whose sizes are new.
+
+    application  z = x + y                tiles of x_size_1 and of y_size_1 elements
+->  requirement  x_size_1 == y_size_1     a call that gives 300 and 260 is refused before anything is launched
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ninetoothed import ir
+from ninetoothed.definition import KernelDefinition
+from ninetoothed.errors import ApplicationError, SizeError
+from ninetoothed.expr import as_expr
+
+
+def check(definition: KernelDefinition, requirements: Iterable[ir.Requirement], values: Mapping[str, int]) -> None:
+    """Raise `SizeError` for the first requirement that a call's numbers do not meet."""
+    for requirement in requirements:
+        if requirement.left.evaluate(values) != requirement.right.evaluate(values):
+            raise unmet(definition, requirement, values)
+
+
+def unmet(definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]) -> SizeError:
+    """The error for a requirement that a call's numbers do not meet."""
+    sides = requirement.left, requirement.right
+    names = dict.fromkeys(name for side in sides for name in sorted(side.variables))
+    numbers = [
+        f"{side} is {side.evaluate(values)}"
+        for side in sides
+        if side.variables and side != as_expr(min(side.variables))
+    ]
+    sizes = [_told(definition, name, values[name]) for name in names]
+    place = requirement.location
+    at = f"\n  at {place}" + (f": {place.text.strip()}" if place.text else "") if place else ""
+    return SizeError(
+        f"kernel `{definition.name}`: {requirement.message}; {', '.join([*numbers, *sizes])}: pass tensors whose sizes"
+        f" agree{at}"
+    )
+
+
+def explained(definition: KernelDefinition, error: ApplicationError, values: Mapping[str, int]) -> Exception:
+    """An error of tracing; where it is one of sizes, with the numbers of the call."""
+    requirement = error.unmet
+    if requirement is None or requirement.left.evaluate(values) == requirement.right.evaluate(values):
+        return error
+    return unmet(definition, requirement, values)
+
+
+def _told(definition: KernelDefinition, name: str, number: int) -> str:
+    """A size and whose it is: "`x` has 5 elements in dimension 0 (x_size_0)"."""
+    place = next(_places(definition, name), None)
+    return f"{name} is {number}" if place is None else f"`{place[0]}` has {number} elements in dimension {place[1]}"
+
+
+def _places(definition: KernelDefinition, name: str) -> Iterator[tuple[str, int]]:
+    """The parameters and dimensions that a size is of."""
+    for parameter in definition.parameters:
+        for dim, size in enumerate(parameter.source.sizes):
+            if as_expr(size) == as_expr(name):
+                yield parameter.name, dim

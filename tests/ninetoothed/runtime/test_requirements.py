@@ -1,0 +1,121 @@
+"""Sizes that only a call tells fit together, or it is refused before anything is launched."""
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+from ninetoothed.errors import SizeError
+from ninetoothed.expr import as_expr
+from ninetoothed.runtime.device import H200
+from ninetoothed.runtime.launch import launcher_of, program
+
+
+def make_weighted():
+    def arrangement(x, weight, output):
+        return x.tile((1, -1)), weight.tile((-1,)).expand((x.shape[0],)), output.tile((1, -1))
+
+    def application(x, weight, output):
+        output = x * weight
+
+    return ninetoothed.make(arrangement, application, (Tensor(2), Tensor(1), Tensor(2)))
+
+
+def nans(*shape):
+    return torch.full(shape, float("nan"))
+
+
+def test_extents_that_meet_are_equal_as_numbers():
+    """260, 300 and 500 are one class, for which one program is compiled; of 20 there is none to compile."""
+    kernel = make_weighted()
+    for size in (300, 500):
+        kernel(x := torch.randn(4, size), weight := torch.randn(size), output := nans(4, size))
+        assert torch.equal(output, x * weight)
+    for size in (260, 20, 500):
+        with pytest.raises(SizeError, match=f"`x` has 300 .* dimension 1, `weight` has {size} .*\n.*output = x"):
+            kernel(torch.randn(4, 300), torch.randn(size), output := nans(4, 300))
+        assert output.isnan().all()
+    assert len(launcher_of(kernel).variants) == 1
+
+
+def test_one_element_broadcasts():
+    kernel = make_weighted()
+    kernel(x := torch.randn(4, 300), weight := torch.randn(1), output := nans(4, 300))
+    assert torch.equal(output, x * weight)
+
+
+@pytest.mark.parametrize("size", (310, 40, 1))
+def test_a_store_has_the_extents_of_its_value(size):
+    with pytest.raises(SizeError, match="cannot store to 'output'.*`x` has 300 "):
+        make_weighted()(torch.randn(4, 300), torch.randn(300), torch.empty(4, size))
+
+
+def test_sizes_are_checked_before_anything_is_compiled_for_a_gpu():
+    with pytest.raises(SizeError, match="`weight` has 260"):
+        make_weighted().source(torch.empty(4, 300), torch.empty(260), torch.empty(4, 300), gpu=H200)
+
+
+def test_what_a_program_takes_for_granted_is_told():
+    (requirement,) = program(
+        make_weighted(), (torch.empty(4, 300), torch.empty(300), torch.empty(4, 300)), {}
+    ).requirements
+    assert {requirement.left, requirement.right} == {as_expr("x_size_1"), as_expr("weight_size_0")}
+    assert requirement.location.text.strip() == "output = x * weight"
+
+
+def make_carried():
+    def arrangement(x, y, output):
+        return tuple(tensor.tile((-1,)) for tensor in (x, y, output))
+
+    def application(x, y, output, rounds):
+        total = x
+        for _ in range(rounds):
+            total = y
+        output = total
+
+    return ninetoothed.make(
+        lambda *tensors: (*(tensor.tile((-1,)) for tensor in tensors[:3]), tensors[3]),
+        application,
+        (Tensor(1), Tensor(1), Tensor(1), Tensor(0)),
+    )
+
+
+def make_branches():
+    def application(x, y, output, chosen):
+        if chosen:
+            value = x
+        else:
+            value = y
+        output = value + 0
+
+    return ninetoothed.make(
+        lambda *tensors: (*(tensor.tile((-1,)) for tensor in tensors[:3]), tensors[3]),
+        application,
+        (Tensor(1), Tensor(1), Tensor(1), Tensor(0)),
+    )
+
+
+@pytest.mark.parametrize("make", (make_carried, make_branches))
+def test_variables_keep_their_extents(make):
+    kernel = make()
+    kernel(x := torch.randn(7), torch.randn(7), output := nans(7), 0 if make is make_carried else 1)
+    assert torch.equal(output, x)
+    with pytest.raises(SizeError, match="'total' changes|'value' changes"):
+        kernel(torch.randn(7), torch.randn(6), nans(7), 1)
+
+
+def test_products_have_one_inner_size():
+    def application(x, y, output):
+        output = ntl.dot(x, y)
+
+    kernel = ninetoothed.make(
+        lambda *tensors: tuple(tensor.tile((-1, -1)) for tensor in tensors),
+        application,
+        tuple(Tensor(2) for _ in range(3)),
+    )
+    kernel(x := torch.randn(20, 30), y := torch.randn(30, 20), output := nans(20, 20))
+    torch.testing.assert_close(output, x @ y, rtol=1e-5, atol=1e-5)
+    for depth in (29, 60):
+        with pytest.raises(SizeError, match="`dot`.*inner"):
+            kernel(torch.randn(20, 30), torch.randn(depth, 20), nans(20, 20))
