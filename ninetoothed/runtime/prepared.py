@@ -103,7 +103,7 @@ class Launch:
         chosen = variant.selection.configuration
         emitted = triton.emit(variant.program, options_of(definition, variant))
         warps = PACKED_WARPS if emitted.packed else chosen.num_warps
-        aligned = _aligned(definition, variant) | {each.name for each in emitted.scratch}
+        aligned = _aligned(definition, variant) | {each.name for each in emitted.buffers}
         return compile_kernel(emitted, variant.selection.gpu, warps, chosen.num_stages, aligned)
 
     @classmethod
@@ -112,7 +112,7 @@ class Launch:
         positions = {parameter.name: position for position, parameter in enumerate(definition.parameters)}
         numbers = [argument.source for argument in emitted.arguments if argument.kind == "integer"]
         positions |= {name: len(definition.parameters) + position for position, name in enumerate(numbers)}
-        own = {each.name for each in emitted.scratch}
+        own = {each.name for each in emitted.buffers}
         order = [positions[argument.source] for argument in emitted.arguments if argument.source not in own]
         with torch.cuda.device(place):
             kernel = variant.compiled.on(place.index)

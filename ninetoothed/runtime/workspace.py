@@ -38,15 +38,15 @@ def with_workspace(
 
     integers: the values of the run-time sizes.
     """
-    if not emitted.scratch:
+    if not emitted.buffers:
         return kernel
     places, sizes = [], {False: 0, True: 0}
-    for each in emitted.scratch:
+    for each in emitted.buffers:
         places.append((each.is_zeroed, sizes[each.is_zeroed]))
         size = each.count.evaluate(integers) * each.dtype.bits // 8
         sizes[each.is_zeroed] += -(-size // ALIGNMENT) * ALIGNMENT
     sources = [argument.source for argument in emitted.arguments]
-    after = len(sources) - 1 - max(sources.index(each.name) for each in emitted.scratch)
+    after = len(sources) - 1 - max(sources.index(each.name) for each in emitted.buffers)
     semaphores = _semaphores(device)
     workspace = Allocation((sizes[False],), (1,), torch.uint8, semaphores.device)
     return WithWorkspace(kernel, workspace, sizes[True], tuple(places), after, semaphores)

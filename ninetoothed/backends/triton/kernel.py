@@ -56,7 +56,7 @@ class Emitted:
 
     Descriptors come first among the arguments. grid: how many programs there are along each axis, those with one left
     out. spread: whether these are axes of the launch (see `grid`), or one is. persistent: whether fewer programs than
-    tiles do. packed: whether each does the work of several. scratch: memory that the kernel takes beside what it is
+    tiles do. packed: whether each does the work of several. buffers: memory that the kernel takes beside what it is
     called with, by the names of arguments.
     """
 
@@ -67,7 +67,7 @@ class Emitted:
     spread: bool = False
     persistent: bool = False
     packed: bool = False
-    scratch: tuple[meeting.Scratch, ...] = ()
+    buffers: tuple[meeting.Buffer, ...] = ()
 
     @property
     def descriptors(self) -> tuple[KernelArgument, ...]:
@@ -86,7 +86,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     """
     options = options or Options()
     single, (shared, loop) = program, _passed(program, options)
-    program, scratch, tail = shared.program, shared.scratch, shared.tail
+    program, buffers, tail = shared.program, shared.buffers, shared.tail
     names = _argument_names(program, single.parameters)
     title = syntax.identifier(program.name)
     analysis = analyse(program.body)
@@ -96,7 +96,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     context.names.take(title, *names.values())
     if loop is not None:
         persistent.enter(context)
-    spread = grid.decompose(context, loop is None and not scratch and tail is None, tail)
+    spread = grid.decompose(context, loop is None and not buffers and tail is None, tail)
     statements.block(context, ROOT, program.body, statements.Targets())
     if loop is not None:
         persistent.leave(context, grid.count(context))
@@ -108,9 +108,9 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     if context.libdevice:
         imports.append("from triton.language.extra import libdevice")
     source = "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
-    is_packed = not scratch and tail is None and program.grid != single.grid
+    is_packed = not buffers and tail is None and program.grid != single.grid
     extents = (tail.programs,) if tail is not None else tuple(extent for extent in program.grid if extent != 1)
-    return Emitted(title, source, arguments, extents, spread, loop is not None, is_packed, scratch)
+    return Emitted(title, source, arguments, extents, spread, loop is not None, is_packed, buffers)
 
 
 def _passed(program: ir.Program, options: Options) -> tuple[split.Shared, ir.For | None]:

@@ -1,13 +1,13 @@
 """How the parts of a sum meet: each is left in memory, and the program that comes last adds up what all have left.
 
-    store(partials[slot, part], total)
-    if atomic_add(arrivals[slot], 1) == parts - 1:
-        total = partials[slot, 0]; for other in range(1, parts): total += partials[slot, other]
+    store(workspace[slot, part], total)
+    if atomic_add(semaphores[slot], 1) == parts - 1:
+        total = workspace[slot, 0]; for other in range(1, parts): total += workspace[slot, other]
         ...
-        arrivals[slot] = 0
+        semaphores[slot] = 0
 
 Parts are added in their own order, whichever program does it: equal calls give equal results. The last program leaves
-the arrivals as it found them, at zero, for the next launch. Rows of which nothing will be stored are left out, where
+the semaphores as it found them, at zero, for the next launch. Rows of which nothing will be stored are left out, where
 the number of parts is the call's.
 """
 
@@ -28,8 +28,8 @@ _SLOT, _OTHER = "tile_number", "other_part"
 
 
 @dataclass(frozen=True)
-class Scratch:
-    """Memory that a kernel needs beside its arguments: `count` elements; zeros at the start where `is_zeroed`."""
+class Buffer:
+    """Memory that a kernel takes beside its arguments: `count` elements; zeros at the start where `is_zeroed`."""
 
     name: str
     dtype: DType
@@ -41,14 +41,14 @@ class Scratch:
 class Parts:
     """How many parts a sum has, and which of them a program does.
 
-    They meet in one of `slots`, for all of which memory for `partials` tiles does.
+    They meet in one of `slots`, for all of which a workspace of so many `tiles` does.
     """
 
     count: Expr
     part: Expr
     slot: Expr
     slots: Expr
-    partials: Expr
+    tiles: Expr
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Met:
 
     block: ir.Block
     parameters: tuple[ir.Parameter, ...]
-    scratch: tuple[Scratch, ...]
+    buffers: tuple[Buffer, ...]
 
 
 def in_parts(loop: ir.For, after: ir.Block, parts: Parts, taken: Container[str]) -> Met:
@@ -84,7 +84,7 @@ class _Meeting:
         self._loop, self._after, self._parts = loop, after, parts
         self._type = loop.results[0].type
         self._slot = ir.Value(ir.TileType(int32), _SLOT)
-        self._partials, self._arrivals = (_unused(name, taken) for name in ("partials", "arrivals"))
+        self._workspace, self._semaphores = (_unused(name, taken) for name in ("workspace", "semaphores"))
         # A number of parts that is known is added up in one go, in which masks would cost more than they spare.
         self._guards = () if parts.count.is_constant else _guards_of_rows(after, loop.results[0])
 
@@ -93,39 +93,39 @@ class _Meeting:
         start, stop = (self._loop.stop * part // parts.count for part in (parts.part, parts.part + 1))
         meeting = self._meeting()
         then = meeting if parts.count.is_constant else if_more(parts.count, meeting, self._after)
-        return Met((replace(self._loop, start=start, stop=stop), *then), *self._scratch())
+        return Met((replace(self._loop, start=start, stop=stop), *then), *self._buffers())
 
-    def _scratch(self) -> tuple[tuple[ir.Parameter, ...], tuple[Scratch, ...]]:
+    def _buffers(self) -> tuple[tuple[ir.Parameter, ...], tuple[Buffer, ...]]:
         parts, lanes = self._parts, self._type.lanes
-        sizes = (parts.partials, *map(const, lanes))
+        sizes = (parts.tiles, *map(const, lanes))
         strides = tuple(const(math.prod(lanes[axis:])) for axis in range(len(lanes) + 1))
         parameters = (
-            ir.Parameter(self._partials, "tensor", float32, sizes, strides),
-            ir.Parameter(self._arrivals, "tensor", int32, (parts.slots,), (const(1),)),
+            ir.Parameter(self._workspace, "tensor", float32, sizes, strides),
+            ir.Parameter(self._semaphores, "tensor", int32, (parts.slots,), (const(1),)),
         )
-        scratch = (
-            Scratch(self._partials, float32, parts.partials * math.prod(lanes)),
-            Scratch(self._arrivals, int32, parts.slots, is_zeroed=True),
+        buffers = (
+            Buffer(self._workspace, float32, parts.tiles * math.prod(lanes)),
+            Buffer(self._semaphores, int32, parts.slots, is_zeroed=True),
         )
-        return parameters, scratch
+        return parameters, buffers
 
     def _meeting(self) -> ir.Block:
         """Leave the part, and have the last program do what follows the sum."""
         scalar = ir.TileType(int32)
-        pointer = ir.TileType(PointerType(int32, self._arrivals))
-        base, arrivals, arrived = ir.Value(pointer), ir.Value(pointer, "arrivals"), ir.Value(scalar, "arrived")
+        pointer = ir.TileType(PointerType(int32, self._semaphores))
+        base, semaphore, arrived = ir.Value(pointer), ir.Value(pointer, "semaphore"), ir.Value(scalar, "arrived")
         one, zero, last, is_last = *(ir.Value(scalar) for _ in range(3)), ir.Value(ir.TileType(int1))
         total, sums = self._sum()
         rest = (*sums, *Copies(values={self._loop.results[0]: total}).block(self._after))
-        leave = (ir.Constant(zero, 0), ir.Apply((), "store_pointer", (arrivals, zero)))
+        leave = (ir.Constant(zero, 0), ir.Apply((), "store_pointer", (semaphore, zero)))
         return (
             ir.Index(self._slot, self._parts.slot),
             ir.Store(self._access(self._parts.part), self._loop.results[0]),
             ir.Apply((), "debug_barrier", ()),
-            ir.Apply((base,), "data_ptr", (), (("parameter", self._arrivals),)),
-            ir.Apply((arrivals,), "add", (base, self._slot)),
+            ir.Apply((base,), "data_ptr", (), (("parameter", self._semaphores),)),
+            ir.Apply((semaphore,), "add", (base, self._slot)),
             ir.Constant(one, 1),
-            ir.Apply((arrived,), "atomic_add", (arrivals, one)),
+            ir.Apply((arrived,), "atomic_add", (semaphore, one)),
             ir.Index(last, self._parts.count - 1),
             ir.Apply((is_last,), "eq", (arrived, last)),
             ir.If(is_last, (*rest, *leave), (), (), (), ()),
@@ -145,7 +145,7 @@ class _Meeting:
         lanes = tuple(ir.Lane(_lane(axis), axis, count) for axis, count in enumerate(self._type.lanes))
         indices = (var(_SLOT) * self._parts.count + part, *(var(lane.name) for lane in lanes))
         slot = ((_SLOT, self._slot),)
-        return ir.Access(self._partials, self._type, indices, self._guards, lanes=lanes, bindings=slot)
+        return ir.Access(self._workspace, self._type, indices, self._guards, lanes=lanes, bindings=slot)
 
 
 def _lane(axis: int) -> str:

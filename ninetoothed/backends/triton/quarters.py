@@ -55,7 +55,7 @@ def quartered(program: ir.Program, parts: int, at_once: int, stages: int) -> Sha
     if parts > 1:
         slot, slots = var(SLOT) * QUARTERS + quarter, const(at_once)
         count, part = var(PARTS) // QUARTERS, var(PART) // QUARTERS
-        places = Parts(count, part, slot, slots=slots, partials=slots)
+        places = Parts(count, part, slot, slots=slots, tiles=slots)
         met = in_parts(cut_loop, end, places, {parameter.name for parameter in program.parameters})
     block = if_more(var(PARTS), _if_stored((*start, *met.block), end), (loop, *after))
     return replace(shared(program, before, replace(met, block=block), tail.axes), tail=tail)

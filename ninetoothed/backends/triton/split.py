@@ -3,9 +3,9 @@
     total = zeros; for k in range(n): total += f(k)
     store(c, g(total))
 ->  total = zeros; for k in range(n * part // parts, n * (part + 1) // parts): total += f(k)
-    store(partials[slot, part], total)
-    if atomic_add(arrivals[slot], 1) == parts - 1:
-        total = partials[slot, 0] + partials[slot, 1] + ...
+    store(workspace[slot, part], total)
+    if atomic_add(semaphores[slot], 1) == parts - 1:
+        total = workspace[slot, 0] + workspace[slot, 1] + ...
         store(c, g(total))
 
 Either every tile has as many parts, or those alone have some that are left over after whole waves of programs: `tail`.
@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.meeting import Met, Parts, Scratch, in_parts
+from ninetoothed.backends.triton.meeting import Buffer, Met, Parts, in_parts
 from ninetoothed.backends.triton.sums import sum_of
 from ninetoothed.backends.triton.tail import PART, PARTS, SLOT, Tail
 from ninetoothed.expr import const, var
@@ -29,7 +29,7 @@ class Shared:
     """A program, the memory in which parts of its sum meet, and the tail of its tiles if they alone have parts."""
 
     program: ir.Program
-    scratch: tuple[Scratch, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
     tail: Tail | None = None
 
 
@@ -74,7 +74,7 @@ def shared(program: ir.Program, before: ir.Block, met: Met, axes: tuple[tuple[st
         body=(*before, *met.block),
         facts=facts,
     )
-    return Shared(new, met.scratch)
+    return Shared(new, met.buffers)
 
 
 def _of_all(program: ir.Program, parts: int) -> Parts:

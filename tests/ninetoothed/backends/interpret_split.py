@@ -22,7 +22,7 @@ def check(title, kernel, arguments, output, expected, parts, is_split=True, at_o
     blocks = (128, 128, 32) if quarters else None
     options = {"persistent": False, "split": parts, "at_once": at_once, "quarters": quarters}
     emitted = interpreted.interpret(kernel, arguments, blocks=blocks, **options)
-    assert bool(emitted.scratch) == is_split, f"{title}: {emitted.scratch}"
+    assert bool(emitted.buffers) == is_split, f"{title}: {emitted.buffers}"
     assert ("num_stages=6" in emitted.source) == (quarters == 6 and is_cut), title
     error = ((output.double() - expected).norm() / expected.norm()).item()
     assert error <= 1e-3, f"{title}: relative error {error}"

@@ -53,7 +53,7 @@ def load(emitted):
 def run(emitted, function, arguments, integers):
     """Run a kernel on arguments by parameter name."""
     values = {**arguments, **integers}
-    for each in emitted.scratch:
+    for each in emitted.buffers:
         make = torch.zeros if each.is_zeroed else torch.empty
         values[each.name] = make(each.count.evaluate(integers), dtype=getattr(torch, each.dtype.name))
     passed = (
@@ -62,7 +62,7 @@ def run(emitted, function, arguments, integers):
     )
     # Where programs take several tiles, two of them do, one after another.
     function[emitted.programs(integers, 2)](*passed)
-    assert all(not values[each.name].any() for each in emitted.scratch if each.is_zeroed)
+    assert all(not values[each.name].any() for each in emitted.buffers if each.is_zeroed)
 
 
 def described(argument, tensor, integers):

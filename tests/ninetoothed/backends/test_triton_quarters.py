@@ -98,7 +98,7 @@ class GoldenTest(expecttest.TestCase):
     group_rows = tl.minimum(rows - first_row, 8)
     pid_0 = first_row + tile % group_size % group_rows
     pid_1 = tile % group_size // group_rows
-    partials_index = part // 2 % 2 * 64 + pid_0 * 128 + tl.arange(0, 64)
+    workspace_index = part // 2 % 2 * 64 + pid_0 * 128 + tl.arange(0, 64)
     if parts > 1:
         if part % 2 * 128 + pid_1 * 256 < other_size_1:
             if part // 2 % 2 * 64 + pid_0 * 128 < input_size_0:
@@ -114,12 +114,12 @@ class GoldenTest(expecttest.TestCase):
                 if parts // 4 > 1:
                     tile_number = part % 4 + slot * 4
                     tl.store(
-                        partials_ptr
+                        workspace_ptr
                         + (parts // 4 * tile_number + part // 4) * 8192
                         + tl.arange(0, 64)[:, None] * 128
                         + tl.arange(0, 128)[None, :],
                         accumulator,
-                        mask=partials_index[:, None] < input_size_0,
+                        mask=workspace_index[:, None] < input_size_0,
                     )
         """,
         )
@@ -150,7 +150,7 @@ class TestWhatIsCut:
         assert not self.is_cut(normalised, (4096, 4096), (4096, 4096), (4096, 4096))
         kernel = ninetoothed.make(mm.arrangement, normalised, (Tensor(2), Tensor(2), Tensor(2)))
         emitted = emit(traced(kernel, *(halves(5120, 5120),) * 3).program, Options(split=4, at_once=132, quarters=6))
-        assert [each.name for each in emitted.scratch] == ["partials", "arrivals"]
+        assert [each.name for each in emitted.buffers] == ["workspace", "semaphores"]
         assert "num_stages=6" not in emitted.source
 
     def test_not_small_tiles(self):

@@ -47,8 +47,8 @@ def addmm(
     input_ptr,
     beta,
     alpha,
-    partials_ptr,
-    arrivals_ptr,
+    workspace_ptr,
+    semaphores_ptr,
     input_size_0,
     input_size_1,
     mat1_size_1,
@@ -73,23 +73,23 @@ def addmm(
         accumulator = tl.dot(mat1, mat2, accumulator)
     tile_number = tl.cdiv(input_size_1, 64) * pid_0 + pid_1
     tl.store(
-        partials_ptr + (part + tile_number * 2) * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
+        workspace_ptr + (part + tile_number * 2) * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
         accumulator,
     )
     tl.debug_barrier()
-    arrivals = arrivals_ptr + tile_number
-    arrived = tl.atomic_add(arrivals, 1)
+    semaphore = semaphores_ptr + tile_number
+    arrived = tl.atomic_add(semaphore, 1)
     input_index_0 = pid_0 * 64 + tl.arange(0, 64)
     input_index_1 = pid_1 * 64 + tl.arange(0, 64)
     mask = (input_index_0[:, None] < input_size_0) & (input_index_1[None, :] < input_size_1)
     if arrived == 1:
         tl.debug_barrier()
         accumulator_1 = tl.load(
-            partials_ptr + tile_number * 2 * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
+            workspace_ptr + tile_number * 2 * 4096 + tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :],
         )
         for other_part in range(1, 2):
             partial = tl.load(
-                partials_ptr
+                workspace_ptr
                 + (other_part + tile_number * 2) * 4096
                 + tl.arange(0, 64)[:, None] * 64
                 + tl.arange(0, 64)[None, :],
@@ -98,7 +98,7 @@ def addmm(
         input = tl.load(tl.broadcast_to(input_ptr + input_index_1[None, :], (64, 64)), mask=mask)
         output = beta * input.to(tl.float32) + alpha * accumulator_1
         output_desc.store([pid_0 * 64, pid_1 * 64], output.to(tl.float16))
-        tl.store(arrivals, 0)
+        tl.store(semaphore, 0)
 """,
         )
 
@@ -144,7 +144,7 @@ class TestWhatIsSplit:
         assert sum_of(traced(sdpa.make(), q, q, q, q, 1.0, q, 0, False).program) is None
 
 
-def test_scratch_and_programs():
+def test_buffers_and_programs():
     variant = traced(mm.make(), halves(100, 4096), halves(4096, 200), halves(100, 200))
     emitted = emit(variant.program, Options(split=4))
     sizes = dict(variant.selection.values)
@@ -152,7 +152,7 @@ def test_scratch_and_programs():
     blocks = sorted(variant.selection.configuration.blocks.items())
     area = blocks[0][1] * blocks[1][1]
     assert emitted.programs(sizes) == (4 * tiles, 1, 1)
-    assert [each.count.evaluate(sizes) for each in emitted.scratch] == [4 * tiles * area, tiles]
+    assert [each.count.evaluate(sizes) for each in emitted.buffers] == [4 * tiles * area, tiles]
 
 
 def test_compiled(tmp_path, monkeypatch):
@@ -165,7 +165,7 @@ def test_compiled(tmp_path, monkeypatch):
         variant, selection=dataclasses.replace(variant.selection, configuration=configuration)
     )
     compiled = prepared.Launch.compile(kernel.definition, variant)
-    assert compiled.emitted.scratch and not compiled.spills
+    assert compiled.emitted.buffers and not compiled.spills
     assert "HGMMA" in compiled.sass() and "ATOM" in compiled.sass() and "UTMALDG" in compiled.sass()
 
 

@@ -32,7 +32,7 @@ class GoldenTest(expecttest.TestCase):
             text[text.index("@triton.jit") :],
             """\
 @triton.jit
-def mm(input_desc, other_desc, output_desc, partials_ptr, arrivals_ptr, input_size_0, input_size_1, other_size_1):
+def mm(input_desc, other_desc, output_desc, workspace_ptr, semaphores_ptr, input_size_0, input_size_1, other_size_1):
     pid = tl.program_id(0)
     rows = tl.cdiv(input_size_0, 128)
     columns = tl.cdiv(other_size_1, 256)
@@ -58,38 +58,38 @@ def mm(input_desc, other_desc, output_desc, partials_ptr, arrivals_ptr, input_si
         input = input_desc.load([pid_0 * 128, k * 64])
         other = other_desc.load([k * 64, pid_1 * 256])
         accumulator = tl.dot(input, other, accumulator)
-    partials_index = pid_0 * 128 + tl.arange(0, 128)
+    workspace_index = pid_0 * 128 + tl.arange(0, 128)
     if parts > 1:
         tl.store(
-            partials_ptr
+            workspace_ptr
             + (parts * slot + part) * 32768
             + tl.arange(0, 128)[:, None] * 256
             + tl.arange(0, 256)[None, :],
             accumulator,
-            mask=partials_index[:, None] < input_size_0,
+            mask=workspace_index[:, None] < input_size_0,
         )
         tl.debug_barrier()
-        arrivals = arrivals_ptr + slot
-        arrived = tl.atomic_add(arrivals, 1)
+        semaphore = semaphores_ptr + slot
+        arrived = tl.atomic_add(semaphore, 1)
         if arrived == parts - 1:
             tl.debug_barrier()
             accumulator_1 = tl.load(
-                partials_ptr + parts * slot * 32768 + tl.arange(0, 128)[:, None] * 256 + tl.arange(0, 256)[None, :],
-                mask=partials_index[:, None] < input_size_0,
+                workspace_ptr + parts * slot * 32768 + tl.arange(0, 128)[:, None] * 256 + tl.arange(0, 256)[None, :],
+                mask=workspace_index[:, None] < input_size_0,
                 other=0.0,
             )
             for other_part in range(1, parts):
                 partial = tl.load(
-                    partials_ptr
+                    workspace_ptr
                     + (parts * slot + other_part) * 32768
                     + tl.arange(0, 128)[:, None] * 256
                     + tl.arange(0, 256)[None, :],
-                    mask=partials_index[:, None] < input_size_0,
+                    mask=workspace_index[:, None] < input_size_0,
                     other=0.0,
                 )
                 accumulator_1 = accumulator_1 + partial
             output_desc.store([pid_0 * 128, pid_1 * 256], accumulator_1.to(tl.float16))
-            tl.store(arrivals, 0)
+            tl.store(semaphore, 0)
     else:
         output_desc.store([pid_0 * 128, pid_1 * 256], accumulator.to(tl.float16))
 """,
@@ -131,7 +131,7 @@ def test_quarters_have_parts_too_and_take_two_waves_at_most(tiles, programs):
 def test_memory_is_as_large_as_a_wave_whatever_the_sizes():
     emitted = emit(traced(5120).program, Options(split=4, at_once=132))
 
-    assert [each.count.constant for each in emitted.scratch] == [132 * 128 * 256, 132]
+    assert [each.count.constant for each in emitted.buffers] == [132 * 128 * 256, 132]
 
 
 def test_compiled(tmp_path, monkeypatch):

@@ -170,7 +170,7 @@ def test_what_is_written_out_launches_the_same(name, launcher, monkeypatch):
     loaded, reached, settings = load(launcher)
     loaded.ready = lambda position, described: (f"map {position} of {int(described.base)}", *described.shape)
     emitted = emit(variant.program, options or prepared.options_of(definition, variant))
-    assert bool(emitted.scratch) == (name == "workspace") and bool(emitted.descriptors) == ("descriptors" in name)
+    assert bool(emitted.buffers) == (name == "workspace") and bool(emitted.descriptors) == ("descriptors" in name)
     compiled = types.SimpleNamespace(emitted=emitted, on=lambda index: loaded)
     call = launch.Call(arguments, tuple(constants.items()))
     place, variant = torch.device("cuda:0"), dataclasses.replace(variant, compiled=compiled)

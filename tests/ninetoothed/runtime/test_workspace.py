@@ -73,7 +73,7 @@ class Launched:
         hooks = types.SimpleNamespace(launch_enter_hook=None, launch_exit_hook=None)
         loaded = Loaded(kernel, hooks, False)
         self.kernel = workspace.with_workspace(loaded, self.emitted, variant.selection.values, torch.device("cuda", 0))
-        self.given = (1,) * (len(self.emitted.arguments) - len(self.emitted.scratch))
+        self.given = (1,) * (len(self.emitted.arguments) - len(self.emitted.buffers))
         text = Text()
         self.kernel.write(text, (4, 1, 1), ["1"] * len(self.given), "args[0]")
         text.add("return True")
@@ -103,9 +103,9 @@ def launched(gpu, request):
 def test_a_workspace_lives_as_long_as_its_launch(gpu, launched):
     for _ in range(3):
         launched.again()
-    for partials, arrivals in launched.seen:
-        assert partials[0] == 4 * 64 * 64 * 4 and not partials[2], "held while the kernel is enqueued"
-        assert arrivals[2]
+    for own, semaphores in launched.seen:
+        assert own[0] == 4 * 64 * 64 * 4 and not own[2], "held while the kernel is enqueued"
+        assert semaphores[2]
     assert gpu.left == [(4096, False)], "semaphores alone are kept"
     assert launched.seen[0][1] is launched.seen[2][1]
 
@@ -115,7 +115,7 @@ def test_nothing_is_left_in_a_private_pool(gpu, launched):
     with gpu.private_pool():
         for _ in range(2):
             launched.again()
-    assert all(partials[1] and not arrivals[1] for partials, arrivals in launched.seen)
+    assert all(workspace[1] and not semaphores[1] for workspace, semaphores in launched.seen)
     assert gpu.left == [(4096, False)]
 
 
@@ -128,7 +128,7 @@ def test_captured_launches_share_nothing(gpu, launched):
             launched.again()
     _, *captured = launched.seen
     assert all(entry[1] for pair in captured for entry in pair), "all is the graph's"
-    assert all(arrivals[2] for _, arrivals in captured)
+    assert all(semaphores[2] for _, semaphores in captured)
     assert len({id(entry) for pair in captured for entry in pair}) == 4
     assert gpu.left == before
 
@@ -136,7 +136,7 @@ def test_captured_launches_share_nothing(gpu, launched):
 def test_streams_have_semaphores_of_their_own(gpu, launched):
     for gpu.stream in (7, 8, 7, 8):
         launched.again()
-    first, second, *others = (arrivals for _, arrivals in launched.seen)
+    first, second, *others = (semaphores for _, semaphores in launched.seen)
     assert first is not second and others[0] is first and others[1] is second
 
 

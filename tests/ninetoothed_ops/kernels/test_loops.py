@@ -63,7 +63,7 @@ def test_products(name, kind, monkeypatch):
 def test_products_in_parts(monkeypatch):
     for at_once in (0, 132):
         own = compiled(*calls.large("mm"), monkeypatch, programs=0, split=4, at_once=at_once)
-        assert own.emitted.scratch
+        assert own.emitted.buffers
         check(own, twins.mm, IS_TURNED=False)
 
 
