@@ -1,4 +1,4 @@
-"""output = softmax(query @ key^T * scale + mask) @ value, for each head; a row that is masked everywhere gives zeros.
+"""output = softmax(query @ key^T * scale + mask) @ value, for each head; a row of which nothing is visible gives zeros.
 
 FlashAttention-2 (Dao, 2023): the softmax is summed up block by block of keys, relative to the peak of each row so far.
 """
@@ -17,7 +17,7 @@ BLOCK_SIZE_N = block_size()
 NO_MASK, BOOLEAN_MASK, ADDITIVE_MASK = range(3)
 
 
-def arrangement(query, key, value, mask, scale, output, masking, is_causal):
+def arrangement(query, key, value, mask, scale, output, masking, is_causal, safe):
     def rows(tensor):
         tiled = tensor.tile((1, 1, BLOCK_SIZE_M, -1))
         tiled.dtype = tiled.dtype.squeeze((0, 1))
@@ -41,7 +41,7 @@ def arrangement(query, key, value, mask, scale, output, masking, is_causal):
     mask_arranged.dtype = mask_arranged.dtype.squeeze((0, 1, 2))
     mask_arranged.dtype.dtype = mask_arranged.dtype.dtype.squeeze((0, 1))
 
-    return query_arranged, blocks(key), blocks(value), mask_arranged, scale, rows(output), masking, is_causal
+    return query_arranged, blocks(key), blocks(value), mask_arranged, scale, rows(output), masking, is_causal, safe
 
 
 def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, edge):
@@ -78,9 +78,11 @@ def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking,
     peak = new_peak
 
 
-def application(query, key, value, mask, scale, output, masking, is_causal):
+def application(query, key, value, mask, scale, output, masking, is_causal, safe):
     dtype = computed(query.dtype)
-    peak = ntl.full(query.shape[:1], float("-inf"), dtype=dtype)
+    # Scores that overflow to -inf have weights of 0 beside a finite peak, whose multiples are finite, too.
+    start = -1e38 / max(scale, 1.0) if masking == NO_MASK else float("-inf")
+    peak = ntl.full(query.shape[:1], start, dtype=dtype)
     total = ntl.zeros(query.shape[:1], dtype=dtype)
     accumulator = ntl.zeros(output.shape, dtype=dtype)
 
@@ -98,19 +100,20 @@ def application(query, key, value, mask, scale, output, masking, is_causal):
     for j in range(whole, ntl.cdiv(stop, size)):
         attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, True)
 
-    output = accumulator / ntl.where(total == 0.0, 1.0, total)[:, None]
+    output = accumulator / (ntl.where(total == 0.0, 1.0, total) if safe else total)[:, None]
 
 
 @functools.cache
-def make():
+def make(safe=True):
     """The kernel `(query, key, value, mask, scale, output, masking, is_causal)`, for a `scale` above zero.
 
     (batch, heads, length, D); the heads of key and value are equal in number to the query's, or divide it. `mask`:
-    (batch, heads, queries, keys), of any strides; it is not read where `masking` is `NO_MASK`.
+    (batch, heads, queries, keys), of any strides; it is not read where `masking` is `NO_MASK`. Rows whose scores are
+    all -inf give zeros where `safe`, else NaN.
     """
     constant = {"constexpr": True}
     query, key, value, output = (Tensor(4, shape_options=(None, constant, None, constant)) for _ in range(4))
-    mask, scale, masking, is_causal = Tensor(4), Tensor(0), Tensor(0, constexpr=True), Tensor(0, constexpr=True)
-    tensors = (query, key, value, mask, scale, output, masking, is_causal)
+    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True), Tensor(0, constexpr=True, value=safe))
+    tensors = (query, key, value, Tensor(4), Tensor(0), output, *flags)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa")

@@ -34,7 +34,8 @@ class NTAttention(nn.Module):
 
     A mask means what it means to the model's `config._attn_implementation`. To "sdpa" a boolean one says which keys a
     query sees, and one of numbers is added to the scores. "eager" adds every mask, so that a boolean one, which a
-    caller must have made, adds 0 or 1 and hides nothing, as it does in transformers.
+    caller must have made, adds 0 or 1 and hides nothing, as it does in transformers; and a row of which every score is
+    -inf is NaN, where to "sdpa" it is 0.
     """
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -93,8 +94,10 @@ class NTAttention(nn.Module):
             # There are more keys than queries here only in a static cache before its first use: the rest is unwritten.
             key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
         dropout = self.attention_dropout if self.training else 0.0
-        grouped = self.num_key_value_groups > 1
-        attend = functools.partial(torch.ops.ninetoothed.sdpa, scale=self.scaling, enable_gqa=grouped)
+        options = {"scale": self.scaling, "enable_gqa": self.num_key_value_groups > 1}
+        if self.config._attn_implementation == "eager":
+            options["safe"] = False
+        attend = functools.partial(torch.ops.ninetoothed.sdpa, **options)
         if mask is None or self.config._attn_implementation == "sdpa":
             return attend(query, key, value, mask, dropout, is_causal)
         # Only PyTorch's attention has its mask cast: in a half, what hides a key would be infinite.

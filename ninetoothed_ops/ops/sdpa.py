@@ -1,6 +1,7 @@
 """`sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False) -> Tensor`.
 
-As `torch.nn.functional.scaled_dot_product_attention`.
+As `torch.nn.functional.scaled_dot_product_attention`. The operator has an option more, `safe`: rows whose scores are
+all -inf give zeros, as there, or NaN, as attention written out with a softmax does.
 """
 
 import torch
@@ -15,7 +16,9 @@ from .checks import alike, check_product, of_shapes, refuse
 from .layout import empty_in_order, is_contiguous
 
 
-def allocate(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+def allocate(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False, safe=True
+):
     batch = _batch(query.shape, key.shape, value.shape, enable_gqa) if alike(query, key, value) else None
     if batch is None or attn_mask is not None and not _masks(attn_mask, query, key, batch):
         options = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
@@ -61,13 +64,25 @@ def _masks(attn_mask, query, key, batch) -> bool:
     return attn_mask.ndim >= 2
 
 
-def launch(output, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+def launch(
+    output,
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    *,
+    scale=None,
+    enable_gqa=False,
+    safe=True,
+):
     if output.numel() == 0:
         return
     scale = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
     if scale <= 0:
-        # The kernel takes the largest score before it scales.
-        query, scale = (query.neg(), -scale) if scale < 0 else (torch.zeros_like(query), 1.0)
+        # The kernel takes the largest score before it scales. A product by 0 keeps NaN, as PyTorch's does.
+        query, scale = (query.neg(), -scale) if scale < 0 else (query.mul(0), 1.0)
     batch = output.shape[:-2]
     if query.ndim != 4 or not query.shape[:2] == key.shape[:2] == value.shape[:2] == batch:
         query, key, value = query.expand(*batch, -1, -1), _expanded(key, batch), _expanded(value, batch)
@@ -79,7 +94,7 @@ def launch(output, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=F
     if output.ndim != 4:
         query, key, value, mask, output = map(_four_dimensions, (query, key, value, mask, output))
 
-    kernels.make()(query, key, value, mask, scale, output, masking, is_causal)
+    kernels.make(safe)(query, key, value, mask, scale, output, masking, is_causal)
 
 
 def _expanded(tensor: torch.Tensor, batch) -> torch.Tensor:
@@ -98,7 +113,7 @@ def _four_dimensions(tensor: torch.Tensor) -> torch.Tensor:
 
 operator = register(
     "ninetoothed::sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
-    "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+    "bool is_causal=False, *, float? scale=None, bool enable_gqa=False, bool safe=True) -> Tensor",
     allocate,
     launch,
     replay=True,
@@ -128,7 +143,8 @@ def sdpa(
 ) -> torch.Tensor:
     """`softmax(query @ key^T * scale + mask) @ value`, for (..., heads, length, D) and any number of dimensions before.
 
-    A row that is masked everywhere gives zeros. `dropout_p` other than 0 raises `UnsupportedError`. The arguments and
+    A row whose scores are all -inf, masked or overflown, gives zeros. What a boolean mask hides has no part in the
+    result, NaN neither. `dropout_p` other than 0 raises `UnsupportedError`. The arguments and
     errors are otherwise those of `torch.nn.functional.scaled_dot_product_attention`.
     """
     are_tensors = isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and isinstance(value, torch.Tensor)

@@ -229,10 +229,11 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
     pid_1 = tl.program_id(1)
     pid_2 = tl.num_programs(0) - 1 - tl.program_id(0)
     scale_log2e = scale * 1.4426950408889634
+    start = -1e+38 / tl.maximum(scale, 1.0)
     query = tl.reshape(query_desc.load([pid_0, pid_1, pid_2 * 64, 0]), (64, 64))
     total = tl.zeros((64,), tl.float32)
     accumulator = tl.zeros((64, 64), tl.float32)
-    peak = tl.full((64,), float("-inf"), tl.float32)
+    peak = tl.full((64,), start, tl.float32)
     for j in range(tl.minimum(key_size_2 // 64, pid_2)):
         key = tl.reshape(key_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         scores = tl.dot(query, tl.trans(key))

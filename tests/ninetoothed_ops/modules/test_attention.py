@@ -48,7 +48,8 @@ def compare(module, inputs, mask=None, **kwargs):
     report.undo()
     assert isinstance(module, report.rows[0].old) and issubclass(report.rows[0].new, NTAttention) and weights is None
     assert output.shape == expected.shape and output.dtype == expected.dtype
-    assert (output - expected).norm() / expected.norm() < 1e-4
+    assert torch.equal(output.isnan(), expected.isnan())
+    assert (output - expected).nan_to_num().norm() <= 1e-4 * expected.nan_to_num().norm()
     return output
 
 
@@ -83,6 +84,17 @@ def test_eager_adds_boolean_masks(attention, inputs):
 @pytest.mark.parametrize("attention", ("eager",), indirect=True)
 def test_eager_adds_masks_of_any_type(attention, inputs, dtype):
     compare(attention, inputs, torch.randint(-3, 3, (ROWS, 1, LENGTH, LENGTH), device=DEVICE).to(dtype))
+
+
+def test_rows_that_see_nothing(attention, inputs):
+    """Zeros to "sdpa", NaN to "eager"."""
+    mask = torch.zeros(1, 1, LENGTH, LENGTH, device=DEVICE)
+    mask[..., 2, :] = float("-inf")
+    output = compare(attention, inputs, mask)
+    assert output[:, 2].isnan().all() == (attention.config._attn_implementation == "eager")
+    attention.q_proj.bias.data.fill_(1e25)
+    attention.k_proj.bias.data.fill_(-1e25)
+    compare(attention, inputs, is_causal=False)
 
 
 def test_is_causal_as_the_caller_says(attention, inputs):

@@ -79,3 +79,52 @@ def test_no_depth_gives_the_mean():
     output = ninetoothed_ops.sdpa(query, random(2, 2, 7, 0), value)
 
     assert_close(output, value.double().mean(2, keepdim=True).expand(2, 2, 5, 8))
+
+
+def written_out(query, key, value, mask, scale, is_causal):
+    """The definition: rows whose scores are all -inf give zeros."""
+    scores = query * scale @ key.mT
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype is torch.bool else scores + mask
+    if is_causal:
+        visible = torch.ones(scores.shape[-2:], dtype=torch.bool, device=DEVICE).tril()
+        scores = scores.masked_fill(~visible, float("-inf"))
+    return torch.softmax(scores, -1).masked_fill((scores == float("-inf")).all(-1, keepdim=True), 0) @ value
+
+
+def some(special, *shape):
+    """Zeros and ones, with a few of what is special; a third of the rows hold nothing else."""
+    values = torch.randint(-1, 2, shape, device=DEVICE).float()
+    chosen = (
+        torch.rand(shape, device=DEVICE)
+        < torch.tensor([0, 0.05, 1], device=DEVICE)[torch.randint(3, (*shape[:-1], 1), device=DEVICE)]
+    )
+    return values.where(~chosen, special)
+
+
+INFINITY, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize("special", (-1e25, 1e25, INFINITY, -INFINITY, NAN))
+@pytest.mark.parametrize("scale", (0.25, 1.0, 64.0, 0.0, -0.5))
+def test_scores_that_overflow_and_rows_that_see_nothing(scale, special):
+    ones, hidden = torch.ones(33, 70, device=DEVICE), some(-INFINITY, 33, 70)
+    masks = (None, hidden != -INFINITY, hidden, some(torch.finfo().min, 33, 70), some(INFINITY, 33, 70), ones * NAN)
+    for query_special, key_special in ((special, 1e25), (1e25, special), (0.0, special)):
+        query, key, value = some(query_special, 2, 33, 4), some(key_special, 2, 70, 4), random(2, 70, 8)
+        for mask, is_causal in (*((mask, False) for mask in masks), (None, True)):
+            actual = ninetoothed_ops.sdpa(query, key, value, mask, scale=scale, is_causal=is_causal)
+            expected = written_out(query, key, value, mask, scale, is_causal)
+            torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
+def test_rows_that_see_nothing_are_nan_where_that_is_asked_for():
+    query, key, value = random(2, 3, 40, 16), random(2, 3, 70, 16), random(2, 3, 70, 16)
+    mask = torch.zeros(40, 70, device=DEVICE)
+    mask[5] = mask[39] = float("-inf")
+
+    output = torch.ops.ninetoothed.sdpa(query, key, value, mask, safe=False)
+
+    assert output[:, :, [5, 39]].isnan().all()
+    seen = [row for row in range(40) if row not in (5, 39)]
+    assert torch.equal(output[:, :, seen], ninetoothed_ops.sdpa(query, key, value, mask)[:, :, seen])
