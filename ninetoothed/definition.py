@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ninetoothed.arrangement import Arrangement, Source
@@ -14,7 +14,8 @@ from ninetoothed.symbol import Symbol
 class KernelParameter:
     """One parameter of a kernel: its name in the application and its arranged tensor.
 
-    `touched`: whether the application's text mentions it; a parameter that is never touched is exempt from checks.
+    `touched`: whether the application's text mentions it; a parameter that is never touched is exempt from checks. One
+    that only some variants touch is for the others (see `runtime.exemption`).
     """
 
     name: str
@@ -52,6 +53,11 @@ class KernelDefinition:
     num_stages: tuple[int, ...] | None = None
     max_num_configs: int | None = None
     tune: bool = False
+
+    def without(self, positions: frozenset[int]) -> KernelDefinition:
+        """The kernel that touches no parameter at `positions`, for variants that do not."""
+        parameters = (replace(p, touched=p.touched and i not in positions) for i, p in enumerate(self.parameters))
+        return replace(self, parameters=tuple(parameters))
 
     @cached_property
     def meta_symbols(self) -> dict[str, Symbol]:

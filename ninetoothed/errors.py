@@ -37,8 +37,23 @@ class ApplicationError(NineToothedError, SyntaxError):
         return f"{place}{self.msg}\n    {stripped}\n    {caret}"
 
 
+class AbsentError(ApplicationError):
+    """A parameter that is touched by a variant that is not given it; see `runtime.exemption`."""
+
+    def __init__(self, parameter: str):
+        super().__init__(f"parameter {parameter!r} is touched, and is not given")
+        self.parameter = parameter
+
+
 class ArgumentError(NineToothedError, ValueError):
-    """An argument of a kernel's call whose value or shape does not fit."""
+    """An argument of a kernel's call whose value or shape does not fit.
+
+    `parameters`: the names of the parameters that it is about; () where it may be any of them.
+    """
+
+    def __init__(self, message, parameters: tuple[str, ...] = ()):
+        super().__init__(message)
+        self.parameters = parameters
 
 
 class SizeError(ArgumentError):
@@ -47,6 +62,10 @@ class SizeError(ArgumentError):
 
 class ArgumentTypeError(ArgumentError, TypeError):
     """An argument of a kernel's call whose type does not fit."""
+
+
+class EmptyKernelWarning(UserWarning):
+    """A kernel that stores nothing, and so does nothing."""
 
 
 class CompilationError(NineToothedError, RuntimeError):

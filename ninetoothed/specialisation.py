@@ -24,6 +24,7 @@ from ninetoothed.expr import Expr, Facts, Range, const, divisor, var
 class Argument:
     """What is known of one kernel argument: a tensor, a run-time scalar ("scalar") or a compile-time one ("constant").
 
+    Of one that the variant never touches ("absent") nothing is known.
     `wide`: some element lies beyond 2^31 - 1 elements from the first. `aligned`: the address is a multiple of 16 bytes.
     """
 

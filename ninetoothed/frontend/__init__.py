@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from difflib import get_close_matches
 
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import ApplicationError
+from ninetoothed.errors import ApplicationError, EmptyKernelWarning
 from ninetoothed.frontend import memory, statements
 from ninetoothed.frontend.calls import call
 from ninetoothed.frontend.cleanup import remove_dead
@@ -13,7 +14,7 @@ from ninetoothed.frontend.context import Context, Interpreter
 from ninetoothed.frontend.expressions import evaluate
 from ninetoothed.frontend.parse import assigned_names, parse_application
 from ninetoothed.frontend.shapes import Mismatch
-from ninetoothed.frontend.values import Cell
+from ninetoothed.frontend.values import Absent, Cell
 from ninetoothed.ir import Parameter, Program
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.verify import verify
@@ -38,7 +39,7 @@ def trace(definition: KernelDefinition, specialisation: Specialisation) -> Progr
         raise ApplicationError(f"kernel {definition.name!r}: the application is nested too deeply") from None
     program = Program(
         definition.name,
-        tuple(_parameter(context, i) for i, a in enumerate(specialisation.arguments) if a.kind != "constant"),
+        tuple(_parameter(context, i) for i, a in enumerate(specialisation.arguments) if a.kind in ("tensor", "scalar")),
         context.grid,
         context.axes,
         remove_dead(context.builder.top),
@@ -47,29 +48,34 @@ def trace(definition: KernelDefinition, specialisation: Specialisation) -> Progr
     )
     verify(program)
     if not program.body:
-        _check_that_it_does_something(context)
+        _warn_if_it_never_stores(context)
     return program
 
 
-def _check_that_it_does_something(context: Context) -> None:
-    """A program may be empty where a branch was known not to be taken, not where no parameter is ever assigned."""
+def _warn_if_it_never_stores(context: Context) -> None:
+    """Warn where no parameter is ever assigned; a program may be empty where a branch was known not to be taken."""
     names = [parameter.name for parameter in context.definition.parameters]
     parsed = parse_application(context.definition.application)
     assigned = assigned_names(parsed.tree)
     if names and not set(names) & set(assigned):
         near = ((name, match) for name in assigned for match in get_close_matches(name, names, 1))
         meant = next((f"; {name!r} is a name of its own: did you mean {match!r}?" for name, match in near), "")
-        raise context.error(
-            f"the application stores nothing, so this kernel would do nothing: assign the result to one of its"
+        error = context.error(
+            f"the application stores nothing, so this kernel does nothing: assign the result to one of its"
             f" parameters ({', '.join(names)}){meant}",
             parsed.location(parsed.tree),
         )
+        # As code of the user's own would warn: once for each place.
+        registry = parsed.function.__globals__.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(str(error), EmptyKernelWarning, error.filename, error.lineno, registry=registry)
 
 
 def _cell(context: Context, parameter: int) -> Cell:
     name, argument = context.definition.parameters[parameter].name, context.argument(parameter)
     if argument.kind == "constant":
         return Cell(name, argument.value)
+    if argument.kind == "absent":
+        return Cell(name, None, Absent(name))
     return Cell(name, None, memory.tile(context, parameter))
 
 

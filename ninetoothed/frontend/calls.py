@@ -22,6 +22,7 @@ from ninetoothed.frontend.operators import integer, is_dynamic, operand
 from ninetoothed.frontend.parse import parse, unwrap
 from ninetoothed.frontend.values import (
     UNDEFINED,
+    Absent,
     BoundMethod,
     Cell,
     Frame,
@@ -319,7 +320,7 @@ def _body(context: Context, frame: Frame, tree) -> Any:
 def _cell(context: Context, name: str, argument: Any) -> Cell:
     if isinstance(argument, Cell):
         return argument
-    if isinstance(argument, TileRef):
+    if isinstance(argument, TileRef | Absent):
         return Cell(name, None, argument, born=len(context.journals))
     return Cell(name, outside(context, argument), born=len(context.journals))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from ninetoothed.errors import AbsentError
 from ninetoothed.expr import Expr
 from ninetoothed.ir import Value
 
@@ -25,6 +26,19 @@ class TileRef:
     @property
     def level(self) -> int:
         return len(self.indices)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Absent:
+    """Stands for a parameter that the variant at hand is not given, as it is not to touch it: any use is an error."""
+
+    name: str
+
+    def _touched(self, *_):
+        raise AbsentError(self.name)
+
+    __getattr__ = __repr__ = __bool__ = __eq__ = __iter__ = __getitem__ = _touched
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True)

@@ -153,12 +153,10 @@ def _device(definition: KernelDefinition, values: tuple) -> torch.device:
     first, reference = placed[0]
     for parameter, value in placed[1:]:
         if value.device != reference.device:
-            raise problem(
-                definition,
-                parameter,
-                f"is on {value.device}, and `{first.name}` is on {reference.device}",
-                "move them to one device",
-            )
+            what = f"is on {value.device}, and `{first.name}` is on {reference.device}"
+            error = problem(definition, parameter, what, "move them to one device")
+            error.parameters = (parameter.name, first.name)
+            raise error
     return reference.device
 
 
@@ -230,7 +228,8 @@ def _check_constant(definition: KernelDefinition, parameter: KernelParameter, va
     return value
 
 
-def _unused(definition: KernelDefinition, parameter: KernelParameter, value):
+def unused(value):
+    """Of an argument that is not looked at, a tensor whose sizes may be of use; else None."""
     return value if type(value) is torch.Tensor and not _without_memory(value) else None
 
 
@@ -238,7 +237,7 @@ _CHECKS = {
     "tensor": _check_tensor,
     "scalar": _check_scalar,
     "constant": _check_constant,
-    "unused": _unused,
+    "unused": lambda definition, parameter, value: unused(value),
 }
 
 
@@ -304,7 +303,7 @@ def _overlap(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 def problem(definition: KernelDefinition, parameter: KernelParameter, what: str, remedy: str, error=ArgumentError):
     """The error for one parameter of a call."""
-    return error(f"kernel `{definition.name}`: parameter `{parameter.name}` {what}; {remedy}")
+    return error(f"kernel `{definition.name}`: parameter `{parameter.name}` {what}; {remedy}", (parameter.name,))
 
 
 def _show(value) -> str:

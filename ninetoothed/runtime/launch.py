@@ -8,6 +8,7 @@ first is bounded; the second is, by the nature of classes.
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 import weakref
@@ -20,9 +21,10 @@ from torch._C._dynamo import eval_frame
 from ninetoothed import ir
 from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import ArgumentTypeError, ResourceError
+from ninetoothed.errors import ArgumentError, ArgumentTypeError, ResourceError
 from ninetoothed.runtime import arguments, config, device, prepared, tune, variants
 from ninetoothed.runtime.arguments import Call
+from ninetoothed.runtime.exemption import Exemptions
 from ninetoothed.runtime.recent import Calls
 from ninetoothed.runtime.replay import RECORDER
 from ninetoothed.runtime.specialise import Plan
@@ -100,9 +102,12 @@ def launcher_of(kernel) -> Launcher:
 
 
 class Launcher:
-    """Launches one kernel and remembers how. Copies and pickles of it start afresh."""
+    """Launches one kernel and remembers how. Copies and pickles of it start afresh.
 
-    def __init__(self, definition: KernelDefinition):
+    `is_partial`: it is not given all parameters, and finds out of every variant whether it does without the others.
+    """
+
+    def __init__(self, definition: KernelDefinition, is_partial: bool = False):
         self.definition = definition
         self.plan = Plan(definition)
         self._count = len(definition.parameters)
@@ -112,6 +117,8 @@ class Launcher:
         # What must be forgotten when this kernel's calls lead elsewhere: recordings of its launches.
         self.dependants: weakref.WeakSet[Calls] = weakref.WeakSet()
         self._variants = variants.Cache(self.plan)
+        self._is_partial = is_partial
+        self._exemptions = Exemptions(definition, functools.partial(Launcher, is_partial=True))
         self._lock = threading.RLock()
 
     def __reduce__(self):
@@ -140,7 +147,13 @@ class Launcher:
         found, addresses = self._calls.find(args, constants)
         given = args
         if found is None:
-            args, addresses, found = self._prepare(Call(args, constants))
+            try:
+                args, addresses, found = self._prepare(Call(args, constants))
+            except ArgumentError as error:
+                if self._is_partial:
+                    raise
+                keywords = dict(constants)
+                return self._exemptions.run(error, args, lambda launcher, rest: launcher(rest, keywords))
         elif recorder is None:
             self._calls.write(args, constants, found)
         if recorder is not None:
@@ -161,11 +174,18 @@ class Launcher:
 
     def trace(self, args: tuple, kwargs: dict[str, Any], gpu=None) -> Variant:
         """The variant of a call, traced and not compiled; on no GPU, that of the PyTorch backend."""
-        call, place = self._checked(args, kwargs)
-        if gpu is None and place.type == "cuda":
-            gpu = device.current(place)
-        with self._lock:
-            selection = self._variants.select(call, place, gpu)
+        given = arguments.bind(self.definition, args, kwargs)
+        try:
+            call, place = arguments.check(self.definition, given)
+            if gpu is None and place.type == "cuda":
+                gpu = device.current(place)
+            with self._lock:
+                selection = self._variants.select(call, place, gpu)
+        except ArgumentError as error:
+            if self._is_partial:
+                raise
+            keywords = dict(given.constants)
+            return self._exemptions.run(error, given.arguments, lambda other, rest: other.trace(rest, keywords, gpu))
         return variants.trace(self.definition, selection)
 
     def _prepare(self, given: Call) -> tuple[tuple, list[int], Any]:
@@ -194,7 +214,10 @@ class Launcher:
         if gpu is not None and tune.is_asked_for(self.definition):
             tune.tune(self.definition, self._variants, call, place, gpu)
         kind = prepared.Evaluation if gpu is None else prepared.Launch
-        if math.prod(self._variants.select(call, place, gpu).grid) == 0:
+        selection = self._variants.select(call, place, gpu)
+        if math.prod(selection.grid) == 0:
+            if self._is_partial:
+                variants.trace(self.definition, selection)
             return prepared.Nothing()
         selection, variant = self._fitting(call, place, gpu, kind)
         arguments.check_stored(self.definition, call, variant.stored)

@@ -160,7 +160,9 @@ def measure(plan: Plan, call: Call) -> dict[str, int]:
 
 def _disagreement(definition, parameter, dim, size, number, expected):
     what = f"has size {number} in dimension {dim}, and {size} is {expected}"
-    return problem(definition, parameter, what, "pass tensors whose sizes agree")
+    error = problem(definition, parameter, what, "pass tensors whose sizes agree")
+    error.parameters = ()  # It may be about whichever gives the other number.
+    return error
 
 
 def specialise(plan: Plan, call: Call, values: Mapping[str, int], device: torch.device) -> Specialisation:
@@ -248,7 +250,7 @@ def _arguments(plan: Plan, call: Call, device: torch.device) -> tuple[Argument, 
 
 def _argument(kind: str, value: Any, double: bool, device: torch.device) -> Argument:
     if kind == "unused":
-        return Argument("constant", value=None)
+        return Argument("absent")
     if kind == "constant":
         return Argument(
             "constant", _number_type(value, double) if isinstance(value, int | float) else None, value=value
@@ -310,7 +312,8 @@ def grid_of(plan: Plan, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...
             raise ArgumentError(
                 f"kernel `{definition.name}`: the outermost shapes of parameters `{first}` {reference} and `{name}` "
                 f"{shape} differ; each of their elements is one program, so arrange both into as many tiles (sizes of "
-                "1 aside), or pass tensors whose sizes agree"
+                "1 aside), or pass tensors whose sizes agree",
+                (first, name),
             )
     if math.prod(reference) > 2**31 - 1:
         raise ArgumentError(

@@ -180,6 +180,45 @@ class TestCalls:
             kernel(x, unused, z.fill_(0), BLOCK=4)
             assert torch.equal(z, x + 1)
 
+    def test_parameters_that_the_variant_never_touches(self):
+        kernel, x, z = masked(), torch.randn(9), nans(9)
+        unfit = (None, "text", torch.zeros((), device="meta"), torch.zeros(2, 2), torch.zeros(5), torch.zeros(9) * 1j)
+        for mask in (*unfit, torch.zeros(9).to_sparse()):
+            for _ in range(2):
+                kernel(x, mask, False, z.fill_(torch.nan), BLOCK=4)
+                assert torch.equal(z, x)
+            assert "mask_ptr" not in kernel.source(x, mask, False, z, BLOCK=4).text
+            with pytest.raises(ArgumentError, match="mask"):
+                kernel(x, mask, True, z, BLOCK=4)
+        kernel(x, x, True, z, BLOCK=4)
+        assert torch.equal(z, x * x)
+
+    def test_several_parameters_that_the_variant_never_touches(self):
+        def application(x, a, b, mode, z):
+            z = x
+            if mode == 1:
+                z = a
+            if mode == 2:
+                scatter(z, b)
+
+        def scatter(z, b):
+            z = b
+
+        def arrangement(x, a, b, mode, z):
+            return *tiles(x, a, b), mode, *tiles(z)
+
+        tensors = (Tensor(1), Tensor(1), Tensor(1), Tensor(0, constexpr=True), Tensor(1))
+        kernel, x, z = ninetoothed.make(arrangement, application, tensors), torch.randn(9), nans(9)
+        meta, few = torch.zeros(9, device="meta"), torch.zeros(5)
+        for a, b, mode in ((meta, few, 0), (few, meta, 0), (None, few, 0), (x, meta, 1), (few, x, 2), (None, x, 2)):
+            kernel(x, a, b, mode, z.fill_(torch.nan), BLOCK=4)
+            assert torch.equal(z, x)
+        for a, b, mode, name in ((x, meta, 2, "b"), (meta, few, 1, "a"), (few, meta, 1, "a"), (meta, meta, 2, "b")):
+            with pytest.raises(ArgumentError, match=f"parameters? `{name}`|and `{name}`"):
+                kernel(x, a, b, mode, z, BLOCK=4)
+        with pytest.raises(ArgumentTypeError, match="`z` is given a tensor on the meta device"):
+            kernel(x, meta, meta, 0, meta, BLOCK=4)
+
     def test_enums(self):
         def application(x, mode, z):
             if mode is Mode.NEGATE:
@@ -195,6 +234,23 @@ class TestCalls:
         for mode, expected in ((Mode.NEGATE, -x), (Mode.KEEP, x)):
             kernel(x, mode, z, BLOCK=4)
             assert torch.equal(z, expected)
+
+
+def masked():
+    """z = x * mask where the mask is asked for, else x, in a helper."""
+
+    def chosen(x, mask, is_masked):
+        if is_masked:
+            return x * mask
+        return x
+
+    def application(x, mask, is_masked, z):
+        z = chosen(x, mask, is_masked)
+
+    def arrangement(x, mask, is_masked, z):
+        return *tiles(x, mask), is_masked, *tiles(z)
+
+    return ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(0, constexpr=True), Tensor(1)))
 
 
 class Mode(enum.Enum):
