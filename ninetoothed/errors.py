@@ -76,6 +76,18 @@ class ResourceError(CompilationError):
     """A configuration needs more of a GPU than it has: shared memory, threads or registers of one program."""
 
 
+class AssemblerError(CompilationError):
+    """The assembler at hand makes machine code that gives wrong numbers, so that it is not launched."""
+
+    def __init__(self, kernel, target, assembler, lost):
+        super().__init__(
+            f"{assembler} loses registers of kernel `{kernel}` for {target}, or cannot be verified not to:\n"
+            + "".join(f"    {each}\n" for each in lost[:3])
+            + 'from CUDA 13.3 on it keeps them: `pip install "ninetoothed[cuda]"`, or let the environment variable '
+            "TRITON_PTXAS_PATH name such a ptxas; the driver must support CUDA 13, too"
+        )
+
+
 class ExecutionError(NineToothedError, RuntimeError):
     """An operation of a program failed while it ran on PyTorch tensors; the message names the programs and the line."""
 

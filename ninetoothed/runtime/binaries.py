@@ -13,6 +13,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ninetoothed.runtime.build import assembler
+from ninetoothed.runtime.build.sound import sound
 from ninetoothed.runtime.cache import Record
 
 # What else Triton's compiler looks at may change what it does: then it is left to itself.
@@ -25,22 +27,29 @@ _HOOKS = (
 )
 
 
-def compile(source: Any, target: Any, options: dict[str, Any]) -> Any:
-    """`triton.compile`, which an earlier process may have done."""
+def compile(source: Any, target: Any, options: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
+    """`triton.compile`, which an earlier process may have done, and what its machine code loses (see `build.wgmma`)."""
     import triton
 
-    record = _record(source, target, options)
+    chosen = assembler.for_capability(target.arch)
+    record = _record(source, target, options, chosen)
     if record is None:
-        return triton.compile(source, target=target, options=options)
-    found = record.read(lambda kept: kept["hash"] if isinstance(kept["hash"], str) else None)
-    kernel = None if found is None else _load(source, found)
-    if kernel is None:
-        kernel = triton.compile(source, target=target, options=options)
-        record.write({"hash": kernel.hash})
-    return kernel
+        return sound(triton.compile(source, target=target, options=options), chosen)
+    found = record.read(_understood)
+    kernel = None if found is None else _load(source, found[0])
+    if kernel is not None:
+        return kernel, found[1]
+    kernel, lost = sound(triton.compile(source, target=target, options=options), chosen)
+    record.write({"hash": kernel.hash, "lost": lost})
+    return kernel, lost
 
 
-def _record(source: Any, target: Any, options: dict[str, Any]) -> Record | None:
+def _understood(kept: dict[str, Any]) -> tuple[str, tuple[str, ...]] | None:
+    key, lost = kept["hash"], kept["lost"]
+    return (key, tuple(lost)) if all(isinstance(each, str) for each in (key, *lost)) else None
+
+
+def _record(source: Any, target: Any, options: dict[str, Any], chosen: assembler.Assembler | None) -> Record | None:
     """Where Triton's key is kept; None where this Triton is not as expected, or is being watched."""
     from triton import knobs
 
@@ -54,6 +63,7 @@ def _record(source: Any, target: Any, options: dict[str, Any]) -> Record | None:
             "triton": _fingerprint(),
             "source": source.hash(),
             "backend": backend.hash(),
+            "assembler": str(chosen),
             "options": backend.parse_options(dict(options, **source.parse_options())).hash(),
             "environment": sorted(map(list, get_cache_invalidating_env_vars().items())),
         }

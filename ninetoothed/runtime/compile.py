@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import subprocess
 import tempfile
 import threading
 import warnings
@@ -16,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ninetoothed.backends.triton import Emitted, KernelArgument
-from ninetoothed.errors import CompilationError, ResourceError
+from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
 from ninetoothed.runtime import binaries, cache, descriptors
+from ninetoothed.runtime.build import assembler
 from ninetoothed.runtime.device import GPU
 from ninetoothed.runtime.written import Text
 
@@ -26,12 +26,19 @@ ALIGNMENT = 16
 
 
 def compile_kernel(
-    emitted: Emitted, gpu: GPU, num_warps: int, num_stages: int, aligned: frozenset[str] = frozenset()
+    emitted: Emitted,
+    gpu: GPU,
+    num_warps: int,
+    num_stages: int,
+    aligned: frozenset[str] = frozenset(),
+    uses_wgmma: bool = True,
 ) -> Compiled:
     """Compile a kernel for a GPU, which need not be there.
 
-    aligned: the parameters whose addresses are multiples of 16 bytes.
-    Raises `CompilationError` for what Triton rejects, and `ResourceError` where the GPU lacks the shared memory.
+    aligned: the parameters whose addresses are multiples of 16 bytes. uses_wgmma: whether a Hopper multiplies with its
+    own instructions, or with those of the generation before.
+    Raises `CompilationError` for what Triton rejects, `AssemblerError` where the machine code would not do what the
+    text says, and `ResourceError` where the GPU lacks the shared memory.
     """
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -45,13 +52,17 @@ def compile_kernel(
     )
     # Said explicitly, since its default is about to become False.
     options = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
+    if not uses_wgmma:
+        options["arch"] = "sm89"
     try:
-        kernel = binaries.compile(source, GPUTarget("cuda", gpu.capability, 32), options)
+        kernel, lost = binaries.compile(source, GPUTarget("cuda", gpu.capability, 32), options)
     except Exception as error:
         raise CompilationError(
             f"Triton could not compile kernel `{emitted.name}` for {gpu} with {_show(options)}; its text is in "
             f"{path}\n{error}"
         ) from error
+    if lost:
+        raise AssemblerError(emitted.name, f"{gpu} with {_show(options)}", assembler.for_hopper(), lost)
     compiled = Compiled(emitted, gpu, path, kernel)
     if compiled.shared > gpu.shared_memory:
         raise ResourceError(
@@ -158,21 +169,12 @@ class Compiled:
 
     @cached_property
     def _usage(self) -> dict[str, int]:
-        text = self._tool("cuobjdump", "--dump-resource-usage")
+        text = assembler.usage(self.asm["cubin"])
         return {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL|SHARED):(\d+)", text)}
 
     def sass(self) -> str:
         """The machine code, disassembled."""
-        return self._tool("nvdisasm", "-c")
-
-    def _tool(self, tool: str, *options: str) -> str:
-        from triton import knobs
-
-        with tempfile.TemporaryDirectory() as directory:
-            file = Path(directory) / "kernel.cubin"
-            file.write_bytes(self.asm["cubin"])
-            command = [getattr(knobs.nvidia, tool).path, *options, str(file)]
-            return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return assembler.disassemble(self.asm["cubin"])
 
     def on(self, device: int) -> Loaded:
         """The kernel loaded on a device, which must be the current one when this is called first."""

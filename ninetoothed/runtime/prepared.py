@@ -19,8 +19,10 @@ import torch
 
 from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
+from ninetoothed.errors import AssemblerError
 from ninetoothed.runtime import descriptors
 from ninetoothed.runtime.arguments import Call, is_read_by_host
+from ninetoothed.runtime.build import assembler
 from ninetoothed.runtime.compile import Compiled, Loaded, compile_kernel
 from ninetoothed.runtime.task import PACKED_WARPS
 from ninetoothed.runtime.variants import Variant
@@ -100,11 +102,13 @@ class Launch:
 
     @staticmethod
     def compile(definition: KernelDefinition, variant: Variant) -> Compiled:
-        chosen = variant.selection.configuration
-        emitted = triton.emit(variant.program, options_of(definition, variant))
-        warps = PACKED_WARPS if emitted.packed else chosen.num_warps
-        aligned = _aligned(definition, variant) | {each.name for each in emitted.buffers}
-        return compile_kernel(emitted, variant.selection.gpu, warps, chosen.num_stages, aligned)
+        options = options_of(definition, variant)
+        try:
+            return _compiled(definition, variant, options)
+        except AssemblerError:
+            # The instructions of the generation before are awaited one by one; it had no copy engine.
+            options = replace(options, described=frozenset(), persistent=False)
+            return _compiled(definition, variant, options, uses_wgmma=False)
 
     @classmethod
     def of(cls, definition: KernelDefinition, variant: Variant, call: Call, integers: Mapping[str, int], place):
@@ -160,6 +164,16 @@ class Launch:
         return "True"
 
 
+def _compiled(
+    definition: KernelDefinition, variant: Variant, options: triton.Options, uses_wgmma: bool = True
+) -> Compiled:
+    chosen, gpu = variant.selection.configuration, variant.selection.gpu
+    emitted = triton.emit(variant.program, options)
+    warps = PACKED_WARPS if emitted.packed else chosen.num_warps
+    aligned = _aligned(definition, variant) | {each.name for each in emitted.buffers}
+    return compile_kernel(emitted, gpu, warps, chosen.num_stages, aligned, uses_wgmma)
+
+
 def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:
     """The tensors whose addresses are multiples of 16."""
     arguments = zip(definition.parameters, variant.selection.specialisation.arguments, strict=True)
@@ -172,9 +186,13 @@ def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options
     """How a variant's text may access memory and share out its tiles."""
     chosen = variant.selection.configuration
     spread = variant.selection.specialisation.spread
-    unhoisted = _knows("disable_licm")
     options = triton.Options(
-        split=chosen.split, at_once=chosen.at_once, quarters=chosen.quarters, spread=spread, unhoisted=unhoisted
+        split=chosen.split,
+        at_once=chosen.at_once,
+        quarters=chosen.quarters,
+        spread=spread,
+        unhoisted=_knows("disable_licm"),
+        opaque=assembler.loses_registers(variant.selection.gpu),
     )
     if not chosen.described or not descriptors.are_supported():
         return replace(options, packed=chosen.packed)

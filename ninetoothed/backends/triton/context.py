@@ -85,7 +85,8 @@ class Options:
     after another. packed: how many programs may be done side by side in one. split: over how many programs
     a sum may be shared out; at_once: unless 0, only sums of tiles beyond whole waves of so many programs are. quarters:
     unless 0, these tiles are cut in quarters, too, whose loops have so many stages. spread: whether programs may be
-    counted along several axes. unhoisted: whether Triton can be told to hoist nothing out of a loop.
+    counted along several axes. unhoisted: whether Triton can be told to hoist nothing out of a loop. opaque: whether
+    products must not hold left operands in registers for a whole loop.
     """
 
     group_rows: int = 8
@@ -97,6 +98,7 @@ class Options:
     quarters: int = 0
     spread: bool = True
     unhoisted: bool = True
+    opaque: bool = False
 
 
 @dataclass

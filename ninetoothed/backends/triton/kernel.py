@@ -14,6 +14,7 @@ from ninetoothed.backends.triton import (
     halves,
     joined,
     meeting,
+    opaque,
     packed,
     peeled,
     persistent,
@@ -87,6 +88,7 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     options = options or Options()
     single, (shared, loop) = program, _passed(program, options)
     program, buffers, tail = shared.program, shared.buffers, shared.tail
+    program = opaque.opaque(program) if options.opaque else program
     names = _argument_names(program, single.parameters)
     title = syntax.identifier(program.name)
     analysis = analyse(program.body)

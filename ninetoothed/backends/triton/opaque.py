@@ -1,0 +1,75 @@
+"""Pass: a left operand that a loop over products does not change comes out of an instruction that Triton leaves alone.
+
+    scaled = query * scale
+    for k in range(steps):
+        total = dot(scaled, key[k]) + total
+->  scaled = query * scale
+    scaled = inline_asm_elementwise("mov.b32 $0, $1;", scaled)
+    for k in range(steps):
+        total = dot(scaled, key[k]) + total
+
+Triton would hold such an operand in registers all through the loop, where ptxas before CUDA 13.3 takes them for other
+things (see `runtime/build/wgmma.py`). Past this instruction it keeps the operand in shared memory instead, and reads it
+anew in every round. Operands that come from memory as they are stay there anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ninetoothed import ir
+from ninetoothed.backends.triton.analysis import is_dot
+
+# They show their operand from another side.
+_VIEWS = frozenset({"broadcast", "expand_dims", "permute", "reshape"})
+_REGISTER = 32  # bits
+
+
+def opaque(program: ir.Program) -> ir.Program:
+    """The program whose products cannot hold left operands in registers for a whole loop."""
+    producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
+    loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.For | ir.While))
+    operands = (value for loop in loops for value in _unchanged(loop) if not _is_in_memory(value, producers))
+    moved = {value: ir.Value(value.type, value.hint) for value in operands if _REGISTER >= value.type.dtype.bits}
+    return replace(program, body=_block(program.body, moved)) if moved else program
+
+
+def _unchanged(loop: ir.For | ir.While) -> Iterator[ir.Value]:
+    """The left operands of a loop's products that are defined before it."""
+    inside = [operation for block in ir.blocks(loop) for operation in ir.walk(block)]
+    defined = {value for operation in (loop, *inside) for value in _defined_in(operation)}
+    yield from (o.operands[0] for o in inside if is_dot(o) and o.operands[0] not in defined)
+
+
+def _defined_in(operation: ir.Operation) -> tuple[ir.Value, ...]:
+    return (*ir.results(operation), *getattr(operation, "arguments", ()))
+
+
+def _is_in_memory(value: ir.Value, producers: Mapping[ir.Value, ir.Operation]) -> bool:
+    producer = producers.get(value)
+    while isinstance(producer, ir.Apply) and producer.function in _VIEWS:
+        producer = producers.get(producer.operands[0])
+    return isinstance(producer, ir.Load)
+
+
+def _block(block: ir.Block, moved: Mapping[ir.Value, ir.Value]) -> ir.Block:
+    return tuple(new for o in block for new in (_operation(o, moved), *_moves(ir.results(o), moved)))
+
+
+def _operation(operation: ir.Operation, moved: Mapping[ir.Value, ir.Value]) -> ir.Operation:
+    operation = ir.with_blocks(operation, lambda block: _block(block, moved))
+    match operation:
+        case ir.Apply(operands=(left, *others)) if is_dot(operation):
+            return replace(operation, operands=(moved.get(left, left), *others))
+        case ir.For(arguments=arguments, body=body) | ir.While(arguments=arguments, body=body):
+            return replace(operation, body=(*_moves(arguments, moved), *body))
+    return operation
+
+
+def _moves(values: tuple[ir.Value, ...], moved: Mapping[ir.Value, ir.Value]) -> Iterator[ir.Apply]:
+    for value in values:
+        if value in moved:
+            attributes = {"asm": "mov.b32 $0, $1;", "constraints": "=r,r", "is_pure": False}
+            attributes["pack"] = _REGISTER // value.type.dtype.bits
+            yield ir.Apply((moved[value],), "inline_asm_elementwise", (value,), tuple(attributes.items()))

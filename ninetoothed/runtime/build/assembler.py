@@ -1,0 +1,162 @@
+"""Which ptxas makes machine code for Hopper.
+
+ptxas before CUDA 13.3 loses registers there (see `wgmma`), and Triton bundles 12.8. A later one is used where one is
+found: that which the user names to Triton, that of the package `nvidia-cuda-nvcc` (the extra `ninetoothed[cuda]`), or a
+toolkit's. It makes our kernels alone: Triton's settings, and what else it compiles in this process, stay as they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from ninetoothed.runtime.device import GPU
+
+# From this version of CUDA on, ptxas keeps the registers of a wgmma.
+SOUND = (13, 3)
+_DEFAULT_TOOLKIT = "/usr/local/cuda"
+
+
+@dataclass(frozen=True)
+class Assembler:
+    """A ptxas and the version of CUDA that it is of."""
+
+    path: str
+    version: tuple[int, int]
+
+    @property
+    def is_sound(self) -> bool:
+        return self.version >= SOUND
+
+    def __str__(self) -> str:
+        return f"ptxas {'.'.join(map(str, self.version))} ({self.path})"
+
+    def assemble(self, ptx: str) -> bytes:
+        """The cubin of a PTX module, for the architecture that it names, with line numbers as Triton has them."""
+        (architecture,) = re.findall(r"^\s*\.target\s+(\w+)", ptx, re.MULTILINE)
+        with tempfile.TemporaryDirectory() as directory:
+            source, cubin = Path(directory) / "kernel.ptx", Path(directory) / "kernel.cubin"
+            source.write_text(ptx)
+            _output(self.path, "-lineinfo", f"--gpu-name={architecture}", str(source), "-o", str(cubin))
+            return cubin.read_bytes()
+
+
+def for_capability(capability: int) -> Assembler | None:
+    """The assembler for a GPU; None where Triton's own is not in question."""
+    return for_hopper() if capability // 10 == 9 else None
+
+
+def loses_registers(gpu: GPU | None) -> bool:
+    """Whether the assembler for a GPU is not sound; without Triton there is only text, which has no fault."""
+    try:
+        chosen = for_capability(gpu.capability) if gpu is not None else None
+    except ModuleNotFoundError:
+        return False
+    return chosen is not None and not chosen.is_sound
+
+
+def for_hopper() -> Assembler:
+    """The first sound assembler whose output the driver loads, Triton's own else.
+
+    One that the user names is used as it is, sound or not.
+    """
+    own = of_triton()
+    if own.is_sound or _is_named_by_user(own):
+        return own
+    found = (Assembler(path, version) for path in _candidates() if (version := _version(path)) is not None)
+    return next((each for each in found if each.is_sound and _is_loaded_by_driver(each)), own)
+
+
+def of_triton() -> Assembler:
+    """The assembler that Triton uses for Hopper."""
+    from triton import knobs
+
+    tool = knobs.nvidia.ptxas
+    major, minor = tool.version.split(".")[:2]
+    return Assembler(tool.path, (int(major), int(minor)))
+
+
+def disassemble(cubin: bytes) -> str:
+    """The machine code of a cubin as text."""
+    # The analysis of data flow, which is left out, takes a third of the time and adds nothing to the text.
+    return _tool("nvdisasm", cubin, "--print-code", "--no-dataflow")
+
+
+def usage(cubin: bytes) -> str:
+    """The registers and the memory that the functions of a cubin take, as text."""
+    return _tool("cuobjdump", cubin, "--dump-resource-usage")
+
+
+def _tool(name: str, cubin: bytes, *options: str) -> str:
+    from triton import knobs
+
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "kernel.cubin"
+        file.write_bytes(cubin)
+        return _output(getattr(knobs.nvidia, name).path, *options, str(file))
+
+
+def _is_named_by_user(own: Assembler) -> bool:
+    import triton
+
+    is_bundled = Path(triton.__file__).parent in Path(own.path).parents
+    return "TRITON_PTXAS_PATH" in os.environ or not is_bundled
+
+
+def _candidates() -> Iterator[str]:
+    """Every ptxas that there is."""
+    yield from filter(os.path.isfile, _places())
+
+
+def _places() -> Iterator[str]:
+    """Where a ptxas may be."""
+    try:
+        files = metadata.files("nvidia-cuda-nvcc") or ()
+    except metadata.PackageNotFoundError:
+        files = ()
+    yield from (str(file.locate()) for file in files if file.name == "ptxas")
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield os.path.join(os.environ[variable], "bin", "ptxas")
+    yield from filter(None, (shutil.which("ptxas"),))
+    yield os.path.join(_DEFAULT_TOOLKIT, "bin", "ptxas")
+
+
+@functools.cache
+def _version(path: str) -> tuple[int, int] | None:
+    """The version of a ptxas; None where there is none that runs."""
+    try:
+        found = re.search(r"release (\d+)\.(\d+)", _output(path, "--version"))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _is_loaded_by_driver(assembler: Assembler) -> bool:
+    """Whether the driver is of the assembler's major version, or later; where there is no driver, nothing is loaded."""
+    version = _driver_version()
+    return version is None or version // 1000 >= assembler.version[0]
+
+
+@functools.cache
+def _driver_version() -> int | None:
+    """The version of CUDA that the driver supports, as 13000 for 13.0."""
+    try:
+        version = ctypes.c_int()
+        failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return None
+    return None if failed else version.value
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -1,0 +1,44 @@
+"""Machine code that can be trusted: on Hopper, made by an assembler that is sound, or else verified."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from typing import Any
+
+from ninetoothed.runtime.build import assembler, wgmma
+from ninetoothed.runtime.build.assembler import Assembler
+
+
+def sound(kernel: Any, chosen: Assembler | None) -> tuple[Any, tuple[str, ...]]:
+    """A compiled kernel with machine code that keeps all registers; or itself, and what its machine code loses.
+
+    chosen: the assembler for its GPU. Only products whose left operands are in registers are assembled anew, or
+    verified: nothing else is affected, and nothing else takes time here.
+    """
+    if chosen is None or (own := assembler.of_triton()).is_sound:
+        return kernel, ()
+    ptx = kernel.asm.get("ptx")  # it is not there where Triton was told to keep nothing but binaries
+    if ptx is not None and not wgmma.is_needed(ptx):
+        return kernel, ()
+    if ptx is not None and chosen != own:
+        return _assembled(kernel, ptx, chosen), ()
+    try:
+        machine = assembler.disassemble(kernel.asm["cubin"])
+    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+        return kernel, (f"its machine code cannot be verified: {error}",)
+    return kernel, tuple(map(str, wgmma.faults(ptx or "", machine)))
+
+
+def _assembled(kernel: Any, ptx: str, chosen: Assembler) -> Any:
+    """The kernel with machine code of another assembler, kept in Triton's cache under a key of its own."""
+    from triton.compiler import CompiledKernel
+    from triton.runtime.cache import get_cache_manager
+
+    key = hashlib.sha256(f"{kernel.hash}-{chosen}".encode()).hexdigest()
+    manager = get_cache_manager(key)
+    group = dict(kernel.metadata_group)
+    (name,) = (name for name in group if name.endswith(".cubin"))
+    group[name] = manager.put(chosen.assemble(ptx), name)
+    manager.put_group(name.replace(".cubin", ".json"), group)
+    return CompiledKernel(kernel.src, group, key)

@@ -1,0 +1,112 @@
+"""Verify that machine code for Hopper keeps the registers of its products, wgmma, which run on while others follow.
+
+ptxas before CUDA 13.3 loses some (Triton issue 9433, pull request 11781):
+
+    q = q * scale                          HMUL2 R88, R88, R12
+    for i in range(n):                 loop:
+        s = dot(q, k[i])                   HGMMA R24, R88, gdesc[UR4], RZ
+        o += dot(weights(s), v[i])         FADD R88, R24, -R13                  q is lost to all later rounds
+                                           HGMMA R56, R88, gdesc[UR8], R56
+
+Two faults are looked for:
+- PTX says that a left operand is the same in every round of a loop, and the loop writes other values to its registers;
+- a product is in flight, and before the wait that covers it an instruction writes registers of its left operand, or
+  reads or writes registers of its accumulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ninetoothed.runtime.build import ptx, sass
+from ninetoothed.runtime.build.code import Code, Product
+
+# Groups in flight are counted up to here; nobody waits for more.
+_MOST_GROUPS = 8
+_NOTHING = Code((), ())
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A register that is lost, or the reason why that cannot be told."""
+
+    function: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"in `{self.function}`: {self.reason}"
+
+
+def is_needed(text: str) -> bool:
+    """Whether a PTX module has products whose left operands are in registers: others are not affected."""
+    return ptx.LEFT_IN_REGISTERS.search(text) is not None
+
+
+def faults(text: str, machine_text: str) -> tuple[Fault, ...]:
+    """Compare a PTX module with its machine code; none where the machine code is verified to lose no register."""
+    try:
+        source, machine = ptx.functions(text), sass.functions(machine_text)
+        pairs = {name: (source.get(name, _NOTHING), machine.get(name, _NOTHING)) for name in {**source, **machine}}
+        return tuple(
+            Fault(name, reason)
+            for name, pair in pairs.items()
+            if any(product.left for code in pair for product in code.products.values())
+            for reason in _reasons(*pair)
+        )
+    except (LookupError, ValueError, RecursionError) as error:
+        return (Fault("?", f"it cannot be followed: {error}"),)
+
+
+def _reasons(source: Code, machine: Code) -> Iterator[str]:
+    if list(map(_kind, source.products.values())) != list(map(_kind, machine.products.values())):
+        yield f"{len(source.products)} products of PTX do not match {len(machine.products)} of the machine code"
+        return
+    for n, place in zip(source.products, machine.products):
+        yield from _overwritten(source, n, machine, place)
+        yield from _disturbed(machine, place)
+
+
+def _kind(product: Product) -> tuple[str, int, int]:
+    return product.shape, len(product.left), len(product.accumulator)
+
+
+def _overwritten(source: Code, n: int, machine: Code, place: int) -> Iterator[str]:
+    """Registers of a left operand that is the same in every round, and is not in the machine code."""
+    for loop, own in zip(source.loops_of(n), machine.loops_of(place)):
+        if all(source.is_invariant(register, n, loop) for register in source.products[n].left):
+            for register in machine.products[place].left:
+                if not machine.is_invariant(register, place, own):
+                    text = machine.instructions[place].text
+                    yield f"{register}, loop-invariant, is overwritten in the loop of `{text}`"
+
+
+def _disturbed(machine: Code, place: int) -> Iterator[str]:
+    """Registers of a product in flight that another instruction touches."""
+    product, text = machine.products[place], machine.instructions[place].text
+    read = frozenset(product.accumulator)
+    written = read.union(product.left)
+    for n in sorted(_in_flight(machine, place) - machine.products.keys()):  # products take turns
+        other = machine.instructions[n]
+        for register in sorted(other.writes & written | other.reads & read):
+            yield f"{register} of `{text}`, not yet waited for, is touched by `{other.text}`"
+
+
+def _in_flight(machine: Code, place: int) -> set[int]:
+    """The instructions that may run between a product and the wait that covers it."""
+    own_commits = machine.instructions[place].commits
+    pending, seen, found = [(n, 0, own_commits) for n in machine.following(place)], set(), set()
+    while pending:
+        state = pending.pop()
+        if state in seen:
+            continue
+        seen.add(state)
+        n, later, is_committed = state  # later: groups that were committed after its own
+        other = machine.instructions[n]
+        if other.waits is not None and is_committed and other.waits <= later:
+            continue
+        found.add(n)
+        if other.commits:
+            later, is_committed = min(later + is_committed, _MOST_GROUPS), True
+        pending += [(each, later, is_committed) for each in machine.following(n)]
+    return found

@@ -1,0 +1,132 @@
+"""No machine code for Hopper that loses registers: found, avoided, refused, at no cost where nothing is at risk."""
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from ninetoothed.errors import AssemblerError, CompilationError
+from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime.build import assembler, wgmma
+from tests.ninetoothed.runtime.build import attention
+from tests.ninetoothed_ops.kernels import calls
+
+FAULTY = ((64, 4), (128, 4), (128, 8))  # rows, warps
+MOVE = 'inline_asm_elementwise("mov.b32 $0, $1;"'
+
+
+@pytest.fixture
+def spent(monkeypatch):
+    """A list that grows by one with each run of a tool of the assembler's."""
+    seen, original = [], subprocess.run
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **options: seen.append(command) or original(command, **options)
+    )
+    return seen
+
+
+def work(spent):
+    """The runs that do more than tell a version."""
+    return [command for command in spent if "--version" not in command]
+
+
+def faults(compiled):
+    return wgmma.faults(compiled.asm["ptx"], compiled.sass())
+
+
+def plainly(definition, variant):
+    return prepared._compiled(definition, variant, replace(prepared.options_of(definition, variant), opaque=False))
+
+
+@pytest.mark.parametrize("rows, warps", FAULTY)
+def test_the_bundled_assembler_loses_the_query(rows, warps, bundled):
+    message = r"(?s)ptxas 12\.\d.* loses registers of kernel `scaled` for H200.*loop-invariant.*ninetoothed.cuda"
+    with pytest.raises(AssemblerError, match=message) as error:
+        plainly(*attention.variant(rows, warps))
+    assert isinstance(error.value, CompilationError)
+
+
+@pytest.mark.parametrize("rows, warps", FAULTY)
+def test_what_is_emitted_for_it_keeps_the_query(rows, warps, bundled):
+    compiled = prepared.Launch.compile(*attention.variant(rows, warps))
+    assert MOVE in compiled.emitted.source and wgmma.is_needed(compiled.asm["ptx"])
+    assert faults(compiled) == () and compiled.spills == 0
+
+
+@pytest.mark.parametrize("rows, warps", FAULTY)
+def test_a_sound_assembler_keeps_the_query_as_it_is_emitted(rows, warps, sound):
+    compiled = prepared.Launch.compile(*attention.variant(rows, warps))
+    assert MOVE not in compiled.emitted.source and wgmma.is_needed(compiled.asm["ptx"])
+    assert faults(compiled) == () and compiled.spills == 0
+
+
+@pytest.mark.parametrize("name", calls.NAMES)
+def test_the_ten_kernels_lose_nothing(name, sound, bundled):
+    kernel, arguments = calls.large(name)
+    launcher = launch.launcher_of(kernel)
+    compiled = prepared.Launch.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
+    assert MOVE not in compiled.emitted.source
+    ptx = compiled.asm["ptx"]
+    if wgmma.is_needed(ptx):
+        assert faults(compiled) == wgmma.faults(ptx, assembler.disassemble(sound.assemble(ptx))) == ()
+
+
+def test_a_sound_assembler_is_used_for_these_kernels_alone(sound):
+    from triton import knobs
+
+    own = knobs.nvidia.ptxas
+    compiled = prepared.Launch.compile(*attention.variant(64, 4))
+    assert knobs.nvidia.ptxas == own and knobs.nvidia.ptxas.path != sound.path
+    assert compiled.asm["cubin"] == sound.assemble(compiled.asm["ptx"])
+    assert compiled.asm["cubin"] != assembler.of_triton().assemble(compiled.asm["ptx"])
+
+
+@pytest.mark.parametrize("which", ("bundled", "sound"))
+def test_the_verdict_is_kept_with_the_binary(which, request, spent):
+    request.getfixturevalue(which)
+    definition, variant = attention.variant(64, 4)
+    first = prepared.Launch.compile(definition, variant)
+    tools = [command[0].rpartition("/")[2] for command in work(spent)]
+    assert tools == {"bundled": ["ptxas", "nvdisasm"], "sound": ["ptxas", "ptxas"]}[which]
+    again = prepared.Launch.compile(definition, variant)
+    assert again.asm["cubin"] == first.asm["cubin"] and len(work(spent)) == 2
+
+
+def test_so_is_a_bad_one(bundled, spent):
+    for _ in range(2):
+        with pytest.raises(AssemblerError):
+            plainly(*attention.variant(64, 4))
+    assert len(work(spent)) == 2
+
+
+def test_another_assembler_compiles_anew(bundled, monkeypatch, request):
+    with pytest.raises(AssemblerError):
+        plainly(*attention.variant(64, 4))
+    request.getfixturevalue("sound")
+    assert faults(plainly(*attention.variant(64, 4))) == ()
+
+
+def test_the_last_resort_is_a_product_without_wgmma(bundled, monkeypatch):
+    monkeypatch.setattr(assembler, "loses_registers", lambda gpu: False)  # so that nothing is done about it
+    compiled = prepared.Launch.compile(*attention.variant(64, 4))
+    assert "mma.sync" in compiled.asm["ptx"] and "wgmma" not in compiled.asm["ptx"]
+    assert ".target sm_90a" in compiled.asm["ptx"] and "desc.load" not in compiled.emitted.source
+
+
+def test_machine_code_that_cannot_be_read_is_not_launched(bundled, monkeypatch):
+    def fails(cubin):
+        raise OSError("no nvdisasm")
+
+    monkeypatch.setattr(assembler, "disassemble", fails)
+    with pytest.raises(AssemblerError, match="cannot be verified: no nvdisasm"):
+        plainly(*attention.variant(64, 4))
+    assert "wgmma" not in prepared.Launch.compile(*attention.variant(64, 4)).asm["ptx"]
+
+
+@pytest.mark.parametrize("name, gpu", (("mm", device.H200), ("softmax", device.H200), ("sdpa", device.B200)))
+def test_where_nothing_is_at_risk_nothing_is_spent(name, gpu, bundled, spent):
+    kernel, arguments = calls.large(name)
+    launcher = launch.launcher_of(kernel)
+    prepared.Launch.compile(launcher.definition, launcher.trace(arguments, {}, gpu))
+    (once,) = work(spent)
+    assert "ptxas" in once[0]
