@@ -35,12 +35,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Step:
-    """One meta-operation on one level: its name, the shape of that level before it, and what its index rule needs."""
+    """One meta-operation on one level: its name, the shape of that level before it, and what its index rule needs.
+
+    `after` are the shapes of the levels that it leaves in that one's place.
+    """
 
     operation: str
     level: int
     shape: Shape
     arguments: tuple = ()
+    after: tuple[Shape, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Arrangement:
     def then(self, step: Step, *shapes: Shape, replaced: int = 1) -> "Arrangement":
         """The arrangement after a step that puts `shapes` in the place of `replaced` levels from its own level on."""
         levels = self.levels[: step.level] + shapes + self.levels[step.level + replaced :]
-        return replace(self, levels=levels, steps=(*self.steps, step))
+        return replace(self, levels=levels, steps=(*self.steps, replace(step, after=shapes)))
 
     def map_sizes(self, function: Callable[[Size], Size]) -> "Arrangement":
         """Every size, stride and argument through `function` (symbols and ints alike)."""
@@ -68,7 +72,12 @@ class Arrangement:
             strides=_mapped(self.source.strides, function),
         )
         steps = tuple(
-            replace(step, shape=_mapped(step.shape, function), arguments=_mapped(step.arguments, function))
+            replace(
+                step,
+                shape=_mapped(step.shape, function),
+                arguments=_mapped(step.arguments, function),
+                after=_mapped(step.after, function),
+            )
             for step in self.steps
         )
         return Arrangement(source, _mapped(self.levels, function), steps)

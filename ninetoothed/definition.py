@@ -8,6 +8,7 @@ from functools import cached_property
 
 from ninetoothed.arrangement import Arrangement, Source
 from ninetoothed.symbol import Symbol
+from ninetoothed.tiling import Tilings, tilings
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ class KernelDefinition:
         """The kernel that touches no parameter at `positions`, for variants that do not."""
         parameters = (replace(p, touched=p.touched and i not in positions) for i, p in enumerate(self.parameters))
         return replace(self, parameters=tuple(parameters))
+
+    @cached_property
+    def tilings(self) -> tuple[tuple[tuple[Tilings, ...], ...], ...]:
+        """For each parameter, how the dimensions of its levels came to be cut."""
+        return tilings([parameter.arrangement for parameter in self.parameters])
 
     @cached_property
     def meta_symbols(self) -> dict[str, Symbol]:

@@ -57,7 +57,12 @@ class ArgumentError(NineToothedError, ValueError):
 
 
 class SizeError(ArgumentError):
-    """Sizes of a kernel's arguments that do not fit together; the message names the parameters and the sizes."""
+    """Sizes of a kernel's arguments that do not fit together; the message names the parameters and the sizes.
+
+    `requirement` is what the traced program asks of them, where that is how it was found.
+    """
+
+    requirement: Any = None
 
 
 class ArgumentTypeError(ArgumentError, TypeError):

@@ -22,6 +22,7 @@ ROOMS = tuple(
     ninetoothed.arrangement
     ninetoothed.metaops
     ninetoothed.lowering
+    ninetoothed.tiling
     ninetoothed.tensor ninetoothed.evaluate
     ninetoothed.language
     ninetoothed.ir

@@ -1,6 +1,7 @@
 """What arrangements ask of sizes that only a call tells: looked at before a launch, since no later stage does.
 
     x.squeeze(0)            the size is 1
+    x.tile((y.shape[0],)).squeeze(0)    the sizes of x and y are equal
     x.expand((n, -1))       the size is 1, or n
     x.tile((B,), (S,))      a stride and a dilation are 1 or more
 
@@ -14,24 +15,35 @@ from dataclasses import dataclass
 
 from ninetoothed.arrangement import Size, Step
 from ninetoothed.definition import KernelDefinition, KernelParameter
-from ninetoothed.expr import as_expr
+from ninetoothed.errors import SizeError
+from ninetoothed.expr import Expr, as_expr
 from ninetoothed.runtime.arguments import problem
 from ninetoothed.runtime.structure import evaluate
+from ninetoothed.tiling import squeezed
 
 
 @dataclass(frozen=True)
 class Condition:
-    """That a step of a parameter's arrangement fits a size; `wanted` is what a dimension is expanded to."""
+    """That a step of a parameter's arrangement fits a size.
+
+    wanted: what a dimension is expanded to, or the tile that it makes whole.
+    """
 
     parameter: KernelParameter
     kind: str
-    size: Size
-    wanted: Size = 1
+    size: Size | Expr
+    wanted: Size | Expr = 1
 
     def problem(self, values: Mapping[str, int]) -> tuple[str, str] | None:
         """What is wrong in a call, and the remedy."""
         number, wanted = evaluate(as_expr(self.size), values), evaluate(as_expr(self.wanted), values)
         size = f"{self.size}, which is {number} in this call"
+        if self.kind == "fit" and number != wanted:
+            return (
+                f"has size {number} ({self.size}) along a dimension that is cut into tiles of {self.wanted}, which"
+                f" is {wanted} in this call, and then squeezed: one tile is the whole of it",
+                "pass tensors whose sizes agree",
+            )
         if self.kind == "squeeze" and number > 1:
             return (
                 f"is squeezed along a dimension of size {size}",
@@ -47,10 +59,16 @@ class Condition:
         return None
 
 
-def conditions_of(parameter: KernelParameter) -> tuple[Condition, ...]:
-    """The conditions that making the arrangement could not check, since they are on symbols."""
+def conditions_of(parameter: KernelParameter, others: frozenset[str] = frozenset()) -> tuple[Condition, ...]:
+    """The conditions that making the arrangement could not check, since they are on symbols.
+
+    others: the names of sizes of other parameters.
+    """
     conditions = (Condition(parameter, *row) for step in parameter.arrangement.steps for row in _rows(step))
-    return tuple(each for each in conditions if not (isinstance(each.size, int) and isinstance(each.wanted, int)))
+    unknown = (each for each in conditions if not all(isinstance(size, int) for size in (each.size, each.wanted)))
+    tilings = squeezed(parameter.arrangement)
+    fitting = (tiling for tiling in tilings if tiling.block.variables and tiling.block.variables <= others)
+    return (*(Condition(parameter, "fit", each.size, each.block) for each in fitting), *unknown)
 
 
 def _rows(step: Step) -> Iterator[tuple]:
@@ -66,8 +84,8 @@ def _rows(step: Step) -> Iterator[tuple]:
 
 
 def check(definition: KernelDefinition, conditions: tuple[Condition, ...], values: Mapping[str, int]) -> None:
-    """Raises `ArgumentError` for a condition that a call's numbers do not meet."""
+    """Raises `SizeError` for a condition that a call's numbers do not meet."""
     for condition in conditions:
         found = condition.problem(values)
         if found is not None:
-            raise problem(definition, condition.parameter, *found)
+            raise problem(definition, condition.parameter, *found, SizeError)

@@ -6,8 +6,9 @@ The choice sees sizes as classes only (the caller gives them `rounded`), so that
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ninetoothed.definition import KernelDefinition
@@ -18,11 +19,14 @@ from ninetoothed.runtime.products import persistent, products
 from ninetoothed.runtime.structure import Attention, Product, evaluate, structure
 from ninetoothed.runtime.task import Configuration, Task, power_above, power_below, sorted_blocks, within
 from ninetoothed.specialisation import Specialisation
+from ninetoothed.symbol import Symbol
 
 __all__ = ["Configuration", "candidates", "choose", "rounded", "within"]
 
 # Elements of all rows that are done side by side.
 PACKED_LANES = 2048
+# How many combinations of block sizes are looked at where none of those preferred fits the sizes of a call.
+MOST_VARIED = 4096
 
 
 def rounded(size: int) -> int:
@@ -60,6 +64,26 @@ def candidates(
         found = iter([_lanewise(task, gpu)])
     found = tuple(dict.fromkeys(found)) or (_lanewise(task, gpu),)
     return found if gpu.capability < 90 or 0 in sizes.values() else tuple(_described(task, found, gpu))
+
+
+def varied(definition: KernelDefinition, pick: Configuration, names: Collection[str]) -> Iterator[Configuration]:
+    """A configuration with other values of these block sizes, those first that are nearest to its own."""
+    symbols = {name: symbol for name, symbol in definition.meta_symbols.items() if name in names}
+    choices = itertools.product(*map(_values, symbols.values()))
+
+    def distance(values: tuple[int, ...]) -> float:
+        pairs = zip(symbols, values, strict=True)
+        return sum(abs(math.log2(value / pick.blocks[name])) for name, value in pairs)
+
+    for values in sorted(itertools.islice(choices, MOST_VARIED), key=distance):
+        blocks = {**pick.blocks, **dict(zip(symbols, values, strict=True))}
+        yield Configuration(sorted_blocks(blocks), pick.num_warps, pick.num_stages, pick.described)
+
+
+def _values(symbol: Symbol) -> list[int]:
+    """The bounds of a block size, and the powers of two between them."""
+    powers = (1 << n for n in range(21))
+    return sorted({within(symbol, wanted) for wanted in (1, *powers, 2**20)})
 
 
 def _described(task: Task, found: tuple[Configuration, ...], gpu: GPU) -> Iterator[Configuration]:

@@ -21,7 +21,7 @@ from torch._C._dynamo import eval_frame
 from ninetoothed import ir
 from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import ArgumentError, ArgumentTypeError, ResourceError
+from ninetoothed.errors import ArgumentError, ArgumentTypeError, ResourceError, SizeError
 from ninetoothed.runtime import arguments, config, device, prepared, tune, variants
 from ninetoothed.runtime.arguments import Call
 from ninetoothed.runtime.exemption import Exemptions
@@ -101,6 +101,11 @@ def launcher_of(kernel) -> Launcher:
         return kernel.__dict__.setdefault("_launcher", Launcher(kernel.definition))
 
 
+def _is_of_what_is_touched(error: ArgumentError) -> bool:
+    """Whether tracing found it, which looks at nothing else."""
+    return isinstance(error, SizeError) and error.requirement is not None
+
+
 class Launcher:
     """Launches one kernel and remembers how. Copies and pickles of it start afresh.
 
@@ -150,7 +155,7 @@ class Launcher:
             try:
                 args, addresses, found = self._prepare(Call(args, constants))
             except ArgumentError as error:
-                if self._is_partial:
+                if self._is_partial or _is_of_what_is_touched(error):
                     raise
                 keywords = dict(constants)
                 return self._exemptions.run(error, args, lambda launcher, rest: launcher(rest, keywords))
@@ -186,7 +191,13 @@ class Launcher:
                 raise
             keywords = dict(given.constants)
             return self._exemptions.run(error, given.arguments, lambda other, rest: other.trace(rest, keywords, gpu))
-        return variants.trace(self.definition, selection)
+        with self._lock:
+            while True:
+                try:
+                    return variants.trace(self.definition, selection)
+                except SizeError as error:
+                    self._variants.learn(selection, error)
+                    selection = self._variants.select(call, place, gpu)
 
     def _prepare(self, given: Call) -> tuple[tuple, list[int], Any]:
         """What a hit would have found: checked arguments, the addresses of their tensors, and the launch."""
@@ -230,6 +241,9 @@ class Launcher:
             selection = self._variants.select(call, place, gpu)
             try:
                 variant = self._variants.get(selection, kind.compile)
+            except SizeError as error:
+                self._variants.learn(selection, error)
+                continue
             except ResourceError:
                 if not self._variants.reject(selection):
                     raise

@@ -12,12 +12,13 @@ from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import as_expr
+from ninetoothed.runtime.structure import evaluate
 
 
 def check(definition: KernelDefinition, requirements: Iterable[ir.Requirement], values: Mapping[str, int]) -> None:
     """Raise `SizeError` for the first requirement that a call's numbers do not meet."""
     for requirement in requirements:
-        if requirement.left.evaluate(values) != requirement.right.evaluate(values):
+        if evaluate(requirement.left, values) != evaluate(requirement.right, values):
             raise unmet(definition, requirement, values)
 
 
@@ -26,31 +27,33 @@ def unmet(definition: KernelDefinition, requirement: ir.Requirement, values: Map
     sides = requirement.left, requirement.right
     names = dict.fromkeys(name for side in sides for name in sorted(side.variables))
     numbers = [
-        f"{side} is {side.evaluate(values)}"
+        f"{side} is {evaluate(side, values)}"
         for side in sides
         if side.variables and side != as_expr(min(side.variables))
     ]
     sizes = [_told(definition, name, values[name]) for name in names]
     place = requirement.location
     at = f"\n  at {place}" + (f": {place.text.strip()}" if place.text else "") if place else ""
-    return SizeError(
+    error = SizeError(
         f"kernel `{definition.name}`: {requirement.message}; {', '.join([*numbers, *sizes])}: pass tensors whose sizes"
         f" agree{at}"
     )
+    error.requirement = requirement
+    return error
 
 
 def explained(definition: KernelDefinition, error: ApplicationError, values: Mapping[str, int]) -> Exception:
     """An error of tracing; where it is one of sizes, with the numbers of the call."""
     requirement = error.unmet
-    if requirement is None or requirement.left.evaluate(values) == requirement.right.evaluate(values):
+    if requirement is None or evaluate(requirement.left, values) == evaluate(requirement.right, values):
         return error
     return unmet(definition, requirement, values)
 
 
 def _told(definition: KernelDefinition, name: str, number: int) -> str:
-    """A size and whose it is: "`x` has 5 elements in dimension 0 (x_size_0)"."""
+    """A size and whose it is: `x` has size 5 in dimension 0."""
     place = next(_places(definition, name), None)
-    return f"{name} is {number}" if place is None else f"`{place[0]}` has {number} elements in dimension {place[1]}"
+    return f"{name} is {number}" if place is None else f"`{place[0]}` has size {number} in dimension {place[1]}"
 
 
 def _places(definition: KernelDefinition, name: str) -> Iterator[tuple[str, int]]:

@@ -25,7 +25,7 @@ from ninetoothed import dtypes
 from ninetoothed.arrangement import Size
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.dtypes import DType
-from ninetoothed.errors import ArgumentError
+from ninetoothed.errors import ArgumentError, SizeError
 from ninetoothed.expr import as_expr, var
 from ninetoothed.runtime.arguments import Call, is_read_by_host, kind_of, problem
 from ninetoothed.runtime.conditions import Condition, conditions_of
@@ -33,6 +33,7 @@ from ninetoothed.runtime.structure import evaluate
 from ninetoothed.runtime.vectors import Line, half_divisible, lines
 from ninetoothed.specialisation import Argument, Specialisation
 from ninetoothed.symbol import leaves_of
+from ninetoothed.tiling import Tiling, are_alike
 
 ALIGNMENT = 16
 # Indices run past the last element by up to a tile; with this much room they do not wrap around in 32 bits.
@@ -90,11 +91,41 @@ class Plan:
     def conditions(self) -> tuple[Condition, ...]:
         """What the arrangements of touched parameters ask of their sizes."""
         used = (parameter for parameter in self.definition.parameters if kind_of(parameter) == "tensor")
-        return tuple(condition for parameter in used for condition in conditions_of(parameter))
+        return tuple(each for parameter in used for each in conditions_of(parameter, self._others(parameter)))
+
+    def _others(self, parameter: KernelParameter) -> frozenset[str]:
+        """The names of sizes of other parameters."""
+        own = {name for size in parameter.source.sizes for name in leaves_of(size)}
+        others = (size for each in self.definition.parameters if each is not parameter for size in each.source.sizes)
+        return frozenset(name for size in others for name in leaves_of(size)) - own
+
+    @cached_property
+    def outermost(self) -> tuple[tuple[str, tuple[Tiling, ...]], ...]:
+        """The names of touched tensors, and the plain tilings of their outermost dimensions."""
+        return tuple(
+            (parameter.name, tuple(tiling for dimension in levels[0] for tiling in dimension if tiling.is_plain))
+            for parameter, kind, levels in zip(
+                self.definition.parameters, self.kinds, self.definition.tilings, strict=True
+            )
+            if kind == "tensor" and levels[0]
+        )
+
+    @cached_property
+    def decisive(self) -> frozenset[str]:
+        """The block sizes on which it depends whether a call is one for this kernel."""
+        used = (parameter for parameter in self.definition.parameters if kind_of(parameter) == "tensor")
+        sizes = [size for parameter in used for size in parameter.outermost]
+        sizes += [size for condition in self.conditions for size in (condition.size, condition.wanted)]
+        return (
+            frozenset(name for size in sizes for name in as_expr(size).variables) & self.definition.meta_symbols.keys()
+        )
 
     @cached_property
     def twins(self) -> tuple[tuple[str, str], ...]:
-        """(name, earlier name) of sizes in equal formulas at equal places of two arrangements: likely one number."""
+        """(name, earlier name) of sizes in equal formulas at equal places of two arrangements: likely one number.
+
+        Those of outermost dimensions that are cut alike are surely one, wherever tiles are cut again below them.
+        """
         order = {
             size.name: (position, dim)
             for position, parameter in enumerate(self.definition.parameters)
@@ -109,7 +140,20 @@ class Plan:
             formula = formula.subs({name: var(f"_{number}") for number, name in enumerate(names)})
             for pair in zip(names, earliest.setdefault((*place, formula), names), strict=True):
                 pairs.add(tuple(sorted(pair, key=order.__getitem__, reverse=True)))
+        for names in self._cut_alike():
+            if set(names) <= order.keys():
+                pairs.add(tuple(sorted(names, key=order.__getitem__, reverse=True)))
         return tuple(sorted(pairs, key=lambda pair: [order[name] for name in pair]))
+
+    def _cut_alike(self) -> Iterator[tuple[str, str]]:
+        """The sizes of dimensions of two outermost levels that are cut alike."""
+        used = zip(self.definition.tilings, self.kinds, strict=True)
+        shapes = [levels[0] for levels, kind in used if kind == "tensor"]
+        for own, others in itertools.combinations(shapes, 2):
+            if len(own) == len(others):
+                alike = (pair for pair in zip(own, others, strict=True) if are_alike(*pair))
+                for a, b in (tilings for pair in alike for tilings in zip(*pair, strict=True)):
+                    yield str(a.size), str(b.size)
 
     def _places(self) -> Iterator[tuple[tuple[int, ...], Size]]:
         """Where each size of each arrangement stands: how many levels, which, its rank, which dimension."""
@@ -309,7 +353,7 @@ def grid_of(plan: Plan, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...
     first, reference = next(iter(shapes.items()))
     for name, shape in shapes.items():
         if _without_ones(shape) != _without_ones(reference):
-            raise ArgumentError(
+            raise SizeError(
                 f"kernel `{definition.name}`: the outermost shapes of parameters `{first}` {reference} and `{name}` "
                 f"{shape} differ; each of their elements is one program, so arrange both into as many tiles (sizes of "
                 "1 aside), or pass tensors whose sizes agree",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +12,8 @@ import torch
 from ninetoothed import dtypes, frontend, ir
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.effects import stored
-from ninetoothed.errors import ApplicationError
-from ninetoothed.runtime import conditions, config, requirements, specialise
+from ninetoothed.errors import ApplicationError, ArgumentError, SizeError
+from ninetoothed.runtime import agreement, conditions, config, requirements, specialise
 from ninetoothed.runtime.arguments import Call
 from ninetoothed.runtime.specialise import Plan
 from ninetoothed.specialisation import Specialisation
@@ -69,6 +70,8 @@ class Cache:
     def __init__(self, plan: Plan):
         self._plan = plan
         self._configurations: dict[tuple, tuple[config.Configuration, ...]] = {}
+        self._rejected: set[tuple[tuple, config.Configuration]] = set()
+        self._learned: dict[tuple, tuple[ir.Requirement, ...]] = {}
         self._variants: dict[tuple, Variant] = {}
         self._settled: set[tuple] = set()
 
@@ -82,27 +85,69 @@ class Cache:
         """The class of a checked call, and the configuration that the class gets, unless one is given."""
         values = specialise.measure(self._plan, call)
         specialisation = specialise.specialise(self._plan, call, values, device)
-        family, chosen = self._configure(specialisation, values, gpu)
-        configuration = configuration or chosen
+        family = self._configure(specialisation, values, gpu)
+        configuration = configuration or self._chosen(family, values)
         values = {**values, **configuration.blocks}
-        conditions.check(self._plan.definition, self._plan.conditions, values)
-        shapes = specialise.outermost_shapes(self._plan, values)
-        grid = specialise.grid_of(self._plan, shapes)
+        shapes, grid = self._shapes(family, values)
         specialisation = specialise.with_blocks(specialisation, configuration.blocks, shapes, grid)
         return Selection(specialisation, configuration, grid, values, gpu, family)
 
+    def _shapes(self, family: tuple, values: Mapping[str, int]) -> tuple[dict[str, tuple[int, ...]], tuple[int, ...]]:
+        """The outermost shapes and the grid; `SizeError` where sizes do not fit together, or not for these blocks."""
+        conditions.check(self._plan.definition, self._plan.conditions, values)
+        agreement.check(self._plan, values)
+        requirements.check(self._plan.definition, self._learned.get(family, ()), values)
+        shapes = specialise.outermost_shapes(self._plan, values)
+        return shapes, specialise.grid_of(self._plan, shapes)
+
+    def _chosen(self, family: tuple, values: Mapping[str, int]) -> config.Configuration:
+        """The best configuration of a class for whose blocks the sizes of a call fit together."""
+        fitting = itertools.chain(self._fitting(family, values), self._legal(family, values))
+        chosen = next(fitting, self._configurations[family][0])
+        self._shapes(family, {**values, **chosen.blocks})  # where there is none, why the first is not one
+        return chosen
+
+    def _fitting(self, family: tuple, values: Mapping[str, int]) -> Iterator[config.Configuration]:
+        """Those that a GPU has not refused."""
+        return (each for each in self._legal(family, values) if (family, each) not in self._rejected)
+
+    def _legal(self, family: tuple, values: Mapping[str, int]) -> Iterator[config.Configuration]:
+        """The configurations of a class for whose blocks the sizes of a call fit; where there is none, with others."""
+        own, is_any = self._configurations[family], False
+        for each in own:
+            if self._are_legal(family, {**values, **each.blocks}):
+                is_any = True
+                yield each
+        learned = (name for each in self._learned.get(family, ()) for name in _names(each))
+        for each in () if is_any else config.varied(self._plan.definition, own[0], self._plan.decisive.union(learned)):
+            if self._are_legal(family, {**values, **each.blocks}):
+                yield each
+
+    def _are_legal(self, family: tuple, values: Mapping[str, int]) -> bool:
+        try:
+            self._shapes(family, values)
+        except ArgumentError:
+            return False
+        return True
+
+    def learn(self, selection: Selection, error: SizeError) -> None:
+        """Choose other blocks for calls like this, for which tracing found that sizes do not fit; raise if none can."""
+        found, known = error.requirement, self._learned.get(selection.family, ())
+        if found is None or found in known or not _names(found) & self._plan.definition.meta_symbols.keys():
+            raise error
+        self._learned[selection.family] = (*known, found)
+
     def reject(self, selection: Selection) -> bool:
         """Choose the next best configuration for calls like this, whose own does not fit; whether there is one."""
-        rest = self._configurations[selection.family]
-        if selection.configuration == rest[0]:
-            rest = rest[1:]
-        if rest:
-            self._configurations[selection.family] = rest
-        return bool(rest)
+        self._rejected.add((selection.family, selection.configuration))
+        if next(self._fitting(selection.family, selection.values), None) is not None:
+            return True
+        self._rejected.discard((selection.family, selection.configuration))
+        return False
 
     def candidates(self, selection: Selection) -> tuple[config.Configuration, ...]:
         """The configurations for calls like this, the one that they get first."""
-        return self._configurations[selection.family]
+        return tuple(self._fitting(selection.family, selection.values))
 
     def is_settled(self, selection: Selection) -> bool:
         """Whether measuring has chosen the configuration for calls like this."""
@@ -112,12 +157,11 @@ class Cache:
         """Let calls like this get a configuration from now on."""
         others = (each for each in self._configurations[selection.family] if each != configuration)
         self._configurations[selection.family] = (configuration, *others)
+        self._rejected.discard((selection.family, configuration))
         self._settled.add(selection.family)
 
-    def _configure(
-        self, specialisation: Specialisation, values: Mapping[str, int], gpu
-    ) -> tuple[tuple, config.Configuration]:
-        """The choice sees sizes rounded up, so that it cannot tell apart calls of one class."""
+    def _configure(self, specialisation: Specialisation, values: Mapping[str, int], gpu) -> tuple:
+        """The class of a call. The choice sees sizes rounded up, so that it cannot tell apart calls of one class."""
         exact = dict(specialisation.constants)
         names = self._plan.sizes & values.keys()
         sizes = {name: exact.get(name, config.rounded(values[name])) for name in names}
@@ -125,7 +169,7 @@ class Cache:
         key = (specialisation, tuple(sorted(sizes.items())), gpu)
         if key not in self._configurations:
             self._configurations[key] = config.candidates(self._plan.definition, specialisation, sizes, gpu)
-        return key, self._configurations[key][0]
+        return key
 
     def get(self, selection: Selection, compile: Callable[[KernelDefinition, Variant], Any]) -> Variant:
         """The variant for a selection; of a new one `compile` makes what launches it.
@@ -144,6 +188,10 @@ class Cache:
     def keep(self, variant: Variant) -> Variant:
         """Remember a compiled variant."""
         return self._variants.setdefault((_key(variant.selection), variant.precision), variant)
+
+
+def _names(requirement: ir.Requirement) -> frozenset[str]:
+    return requirement.left.variables | requirement.right.variables
 
 
 def _key(selection: Selection) -> tuple:

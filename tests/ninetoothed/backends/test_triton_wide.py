@@ -52,14 +52,15 @@ class GoldenTest(expecttest.TestCase):
             source(*SHORT),
             """\
 @triton.jit
-def sums(input_ptr, output_ptr, input_size_0, input_size_1, output_size_0, input_stride_0):
+def sums(input_ptr, output_ptr, input_size_0, input_size_1, input_stride_0):
     pid = tl.program_id(0)
     total = tl.zeros((1024,), tl.float32)
     input_index_1 = pid * 1024 + tl.arange(0, 1024)
+    mask = input_index_1 < input_size_1
     for k in range(input_size_0):
-        input = tl.load(input_ptr + k * input_stride_0 + input_index_1, mask=input_index_1 < input_size_1, other=0)
+        input = tl.load(input_ptr + k * input_stride_0 + input_index_1, mask=mask, other=0)
         total = total + input.to(tl.float32)
-    tl.store(output_ptr + input_index_1, total, mask=input_index_1 < output_size_0)
+    tl.store(output_ptr + input_index_1, total, mask=mask)
 """,
         )
 
@@ -68,19 +69,17 @@ def sums(input_ptr, output_ptr, input_size_0, input_size_1, output_size_0, input
             source(*LONG),
             """\
 @triton.jit
-def sums(input_ptr, output_ptr, input_size_0, input_size_1, output_size_0, input_stride_0):
+def sums(input_ptr, output_ptr, input_size_0, input_size_1, input_stride_0):
     pid = tl.program_id(0)
     total = tl.zeros((1024,), tl.float32)
     input_index_1 = pid.to(tl.int64) * 1024 + tl.arange(0, 1024)
+    mask = input_index_1 < input_size_1
     for k in range(input_size_0):
-        input = tl.load(
-            input_ptr + tl.cast(k, tl.int64) * input_stride_0 + input_index_1,
-            mask=input_index_1 < input_size_1,
-            other=0,
-        )
+        input = tl.load(input_ptr + tl.cast(k, tl.int64) * input_stride_0 + input_index_1, mask=mask, other=0)
         total = total + input.to(tl.float32)
     output_index = pid * 1024 + tl.arange(0, 1024)
-    tl.store(output_ptr + output_index, total, mask=output_index < output_size_0)
+    mask_1 = output_index < input_size_1
+    tl.store(output_ptr + output_index, total, mask=mask_1)
 """,
         )
 

@@ -89,11 +89,11 @@ class TestCalls:
         assert not traces
 
     def test_no_element_is_checked_all_the_same(self):
-        with pytest.raises(ArgumentError, match="outermost shapes"):
+        with pytest.raises(ArgumentError, match="sizes agree"):
             make_add()(torch.empty(0), torch.empty(0), torch.empty(1), BLOCK=64)
 
     def test_outermost_shapes_must_agree(self):
-        with pytest.raises(ArgumentError, match=r"parameters `x` \(3,\) and `y` \(4,\) differ"):
+        with pytest.raises(ArgumentError, match=r"parameters `x` and `y` .* 12 \(x_size_0\) and 13 \(y_size_0\)"):
             make_add()(torch.zeros(12), torch.zeros(13), torch.zeros(12), BLOCK=4)
 
     def test_an_output_must_not_overlap(self):

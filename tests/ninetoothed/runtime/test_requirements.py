@@ -33,7 +33,9 @@ def test_extents_that_meet_are_equal_as_numbers():
         kernel(x := torch.randn(4, size), weight := torch.randn(size), output := nans(4, size))
         assert torch.equal(output, x * weight)
     for size in (260, 20, 500):
-        with pytest.raises(SizeError, match=f"`x` has 300 .* dimension 1, `weight` has {size} .*\n.*output = x"):
+        with pytest.raises(
+            SizeError, match=f"`x` has size 300 .* dimension 1, `weight` has size {size} .*\n.*output = x"
+        ):
             kernel(torch.randn(4, 300), torch.randn(size), output := nans(4, 300))
         assert output.isnan().all()
     assert len(launcher_of(kernel).variants) == 1
@@ -47,12 +49,12 @@ def test_one_element_broadcasts():
 
 @pytest.mark.parametrize("size", (310, 40, 1))
 def test_a_store_has_the_extents_of_its_value(size):
-    with pytest.raises(SizeError, match="cannot store to 'output'.*`x` has 300 "):
+    with pytest.raises(SizeError, match="cannot store to 'output'.*`x` has size 300 "):
         make_weighted()(torch.randn(4, 300), torch.randn(300), torch.empty(4, size))
 
 
 def test_sizes_are_checked_before_anything_is_compiled_for_a_gpu():
-    with pytest.raises(SizeError, match="`weight` has 260"):
+    with pytest.raises(SizeError, match="`weight` has size 260"):
         make_weighted().source(torch.empty(4, 300), torch.empty(260), torch.empty(4, 300), gpu=H200)
 
 
