@@ -84,7 +84,7 @@ def signature(application: Any) -> inspect.Signature:
     return inspect.signature(unwrap(application), follow_wrapped=False)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def parse(function: types.FunctionType) -> ParsedFunction:
     """Read and parse a function's source; a named error where Python kept none."""
     try:

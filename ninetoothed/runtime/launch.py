@@ -3,7 +3,7 @@
 Two dictionaries stand between them. `_calls` maps the exact signature of a call (types, shapes, strides, alignment) to
 a launch that lacks nothing but the pointers: a hit costs a few microseconds. `_variants` maps the *class* of a call
 (its `Specialisation`) to a compiled program, so that a new batch size costs some arithmetic and no compilation. The
-first is bounded; the second is, by the nature of classes.
+first is bounded, and so is the second: where sizes or options are known when compiling, classes are many.
 """
 
 from __future__ import annotations
@@ -206,6 +206,8 @@ class Launcher:
             found, addresses = self._calls.find(call.arguments, given.constants)
             if found is None:
                 found = self._select(call, place)
+                if self._variants.shrink():
+                    self._forget()
                 self._calls.keep(call.arguments, given.constants, found)
         return call.arguments, addresses, found
 
@@ -216,9 +218,13 @@ class Launcher:
         with self._lock:
             if gpu is not None:
                 tune.tune(self.definition, self._variants, call, place, gpu)
-                for calls in (self._calls, *self.dependants):
-                    calls.forget()
+                self._forget()
             return self._variants.select(call, place, gpu).configuration
+
+    def _forget(self) -> None:
+        """Forget what calls led to: other variants, or some that are not remembered any more."""
+        for calls in (self._calls, *self.dependants):
+            calls.forget()
 
     def _select(self, call: Call, place: torch.device):
         gpu = device.current(place) if place.type == "cuda" else None

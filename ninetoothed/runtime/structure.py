@@ -61,7 +61,7 @@ class Structure:
     kind: Product | Attention | None
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=8)
 def structure(definition: KernelDefinition) -> Structure:
     """The structure of a kernel's arrangement."""
     used = [

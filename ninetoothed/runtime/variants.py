@@ -18,6 +18,10 @@ from ninetoothed.runtime.arguments import Call
 from ninetoothed.runtime.specialise import Plan
 from ninetoothed.specialisation import Specialisation
 
+# How many variants of a kernel are remembered, and how many configurations; the older half goes when there are more.
+MOST_VARIANTS = 48
+MOST_CONFIGURATIONS = 256
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -39,14 +43,17 @@ class Selection:
 class Variant:
     """A traced program and what launching it must know.
 
+    One that is remembered has no program any more: what was compiled keeps what it needs of that.
+
     `precision` is the `torch.get_float32_matmul_precision()` under which it was traced, None where it does not matter;
     `stored` are the parameters that it writes to; `compiled` is what the backend made of it.
     """
 
     selection: Selection
-    program: ir.Program
+    program: ir.Program | None
     precision: str | None
     stored: frozenset[str]
+    requirements: tuple[ir.Requirement, ...] = ()
     compiled: Any = None
 
 
@@ -58,11 +65,13 @@ def trace(definition: KernelDefinition, selection: Selection) -> Variant:
     except ApplicationError as error:
         raise requirements.explained(definition, error, selection.values) from None
     requirements.check(definition, program.requirements, selection.values)
-    return Variant(selection, program, precision if _has_float32_dot(program) else None, stored(ir.walk(program.body)))
+    precision = precision if _has_float32_dot(program) else None
+    return Variant(selection, program, precision, stored(ir.walk(program.body)), program.requirements)
 
 
 class Cache:
-    """The variants of one kernel, and the configurations that its classes got.
+    """The variants of one kernel, and the configurations that its classes got: the last of each, as classes are many
+    where sizes or options are known when compiling.
 
     Not for several threads at once: its user holds a lock.
     """
@@ -180,14 +189,27 @@ class Cache:
         for precision in (None, torch.get_float32_matmul_precision()):
             if (key, precision) in self._variants:
                 variant = self._variants[key, precision]
-                requirements.check(self._plan.definition, variant.program.requirements, selection.values)
+                requirements.check(self._plan.definition, variant.requirements, selection.values)
                 return variant
         variant = trace(self._plan.definition, selection)
         return self.keep(replace(variant, compiled=compile(self._plan.definition, variant)))
 
     def keep(self, variant: Variant) -> Variant:
         """Remember a compiled variant."""
-        return self._variants.setdefault((_key(variant.selection), variant.precision), variant)
+        key = _key(variant.selection), variant.precision
+        return self._variants.setdefault(key, replace(variant, program=None))
+
+    def shrink(self) -> bool:
+        """Forget the older half of more variants than are to be remembered; whether any was forgotten."""
+        if len(self._configurations) > MOST_CONFIGURATIONS:
+            for family in list(self._configurations)[: MOST_CONFIGURATIONS // 2]:
+                del self._configurations[family]
+                self._settled.discard(family)
+        if len(self._variants) <= MOST_VARIANTS:
+            return False
+        for key in list(self._variants)[: len(self._variants) - MOST_VARIANTS // 2]:
+            del self._variants[key]
+        return True
 
 
 def _names(requirement: ir.Requirement) -> frozenset[str]:

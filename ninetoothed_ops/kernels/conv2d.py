@@ -45,7 +45,8 @@ def application(input, weight, bias, output, biased):
         mm.application(input, weight, output)
 
 
-@functools.cache
+# A kernel for each way to stride and pad; a model has a few.
+@functools.lru_cache(maxsize=16)
 def make(stride=(1, 1), padding=(0, 0), dilation=(1, 1), filters=-1):
     """The kernel `(input, weight, bias, output, biased)`; `filters` is the number of a group, -1 where all are of one.
 

@@ -73,6 +73,6 @@ class _Same:
         return isinstance(other, _Same) and self.program is other.program
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)
 def _prepared(same: _Same) -> Prepared:
     return prepare(same.program)

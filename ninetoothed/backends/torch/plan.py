@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import torch
 
@@ -21,6 +23,11 @@ from ninetoothed.expr import Expr
 # one takes longer than starting it. Matrix products are worth larger ones.
 SLICE = 2**19
 PRODUCT_SLICE = 2**22
+
+# Plans with the sizes of a call that are remembered, the one that was used last at the end, and whose they are.
+MOST_BOUNDS = 128
+_BOUNDS: OrderedDict[tuple, weakref.ref] = OrderedDict()
+_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,7 @@ class Plan:
 
     accesses: by load or store. stored: the parameters that are written. alone: whether programs must run one after the
     other. elements: those of the largest tile. budget: how many elements of such tiles a slice may have.
+    bounds: what `bind` gave last.
     """
 
     program: ir.Program
@@ -59,6 +67,7 @@ class Plan:
     alone: bool
     elements: int
     budget: int
+    bounds: dict[tuple, Bound] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,17 +195,29 @@ def _must_run_alone(operations, applied: set[str]) -> bool:
     )
 
 
-@lru_cache(maxsize=128)
-def _bind(plan: Plan, integers: tuple[tuple[str, int], ...], device: torch.device) -> Bound:
-    numbers = dict(integers)
+def _bind(plan: Plan, numbers: Mapping[str, int], device: torch.device) -> Bound:
     accesses = {operation: _bind_access(access, numbers) for operation, access in plan.accesses.items()}
     grid = tuple(int(evaluate(extent, numbers)) for extent in plan.program.grid)
     return Bound(plan, numbers, device, grid, accesses)
 
 
 def bind(plan: Plan, integers: Mapping[str, int], device: torch.device) -> Bound:
-    """The plan for one set of sizes and strides; calls of equal sizes share it."""
-    return _bind(plan, tuple(integers.items()), device)
+    """The plan for one set of sizes and strides; calls of equal sizes share it.
+
+    The last `MOST_BOUNDS` of all plans are remembered, each by its plan, and gone with it.
+    """
+    key = tuple(integers.items()), device
+    with _LOCK:
+        found = plan.bounds.get(key)
+        if found is None:
+            found = plan.bounds[key] = _bind(plan, dict(integers), device)
+        _BOUNDS[id(plan), key] = weakref.ref(plan)
+        _BOUNDS.move_to_end((id(plan), key))
+        while len(_BOUNDS) > MOST_BOUNDS:
+            (_, oldest), owner = _BOUNDS.popitem(last=False)
+            if (other := owner()) is not None:
+                other.bounds.pop(oldest, None)
+        return found
 
 
 def _bind_access(plan: AccessPlan, integers: Mapping[str, int]) -> BoundAccess:

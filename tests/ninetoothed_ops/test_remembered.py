@@ -1,0 +1,129 @@
+"""A process does not grow with the number of kernels and variants that it has seen."""
+
+import gc
+import subprocess
+import sys
+import weakref
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed_ops
+from ninetoothed import Symbol, Tensor
+from ninetoothed.backends.torch import plan
+from ninetoothed.runtime import launch, variants
+from ninetoothed_ops.kernels import conv2d
+
+BLOCK = Symbol("BLOCK", constexpr=True)
+
+
+def arrangement(x, factor, y):
+    return x.tile((BLOCK,)), factor, y.tile((BLOCK,))
+
+
+def application(x, factor, y):
+    y = x * factor
+
+
+def scale():
+    return ninetoothed.make(arrangement, application, (Tensor(1), Tensor(0, constexpr=True), Tensor(1)))
+
+
+def local():
+    """A kernel whose functions are new each time."""
+
+    def application(x, y):
+        y = x + 1
+
+    return ninetoothed.make(lambda x, y: (x.tile((4,)), y.tile((4,))), application, (Tensor(1), Tensor(1)))
+
+
+def test_variants_are_forgotten_and_made_again(monkeypatch):
+    monkeypatch.setattr(variants, "MOST_VARIANTS", 4)
+    monkeypatch.setattr(variants, "MOST_CONFIGURATIONS", 4)
+    kernel, x, y = scale(), torch.arange(8.0), torch.empty(8)
+    for factor in (*range(12), *range(12), *reversed(range(12))):
+        for _ in range(2):
+            kernel(x, factor, y.fill_(torch.nan), BLOCK=4)
+            assert torch.equal(y, x * factor)
+        assert len(launch.launcher_of(kernel).variants) <= 4
+        assert len(launch.launcher_of(kernel)._variants._configurations) <= 5
+    assert all(variant.program is None for variant in launch.launcher_of(kernel).variants)
+
+
+def test_sizes_of_plans_are_forgotten_and_go_with_the_plan(monkeypatch):
+    monkeypatch.setattr(plan, "MOST_BOUNDS", 4)
+    kernel = scale()
+    for size in (*range(5, 15), *range(5, 15)):
+        x, y = torch.arange(float(size)), torch.empty(size)
+        kernel(x, 3, y, BLOCK=4)
+        assert torch.equal(y, x * 3)
+        kept = [len(variant.compiled.plan.bounds) for variant in launch.launcher_of(kernel).variants]
+        assert sum(kept) <= 4
+    plans = [weakref.ref(variant.compiled.plan) for variant in launch.launcher_of(kernel).variants]
+    del kernel
+    gc.collect()
+    assert not any(reference() for reference in plans)
+
+
+def test_kernels_of_options_are_forgotten():
+    image, filters = torch.ones(1, 1, 3, 3), torch.ones(1, 1, 1, 1)
+    most = conv2d.make.cache_info().maxsize
+    first = weakref.ref(conv2d.make(padding=(0, 40)))
+    for padding in range(most):
+        conv2d.make(padding=(padding, 41))
+    assert conv2d.make.cache_info().currsize == most
+    ninetoothed_ops.conv2d(image, filters)
+    gc.collect()
+    assert first() is None
+
+
+PROGRAM = """
+import gc, os, time, torch
+import ninetoothed_ops
+from tests.ninetoothed_ops.test_remembered import local, scale
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+def state():
+    gc.collect()
+    seconds = []
+    for _ in range(5):
+        start = time.process_time()
+        gc.collect()
+        seconds.append(time.process_time() - start)
+    return resident(), len(gc.get_objects()), min(seconds)
+
+kernel, x, y = scale(), torch.ones(8), torch.empty(8)
+image, filters = torch.ones(1, 1, 3, 3), torch.ones(1, 1, 1, 1)
+
+def specialise(number):
+    if number % 40 == 0:
+        ninetoothed_ops.conv2d(image, filters, padding=(number // 40 % 7, number // 40 // 7))
+    elif number % 40 == 1:
+        local()(x, y)
+    else:
+        kernel(x, number, y, BLOCK=4)
+
+for number in range(3):
+    specialise(number)
+before = state()
+for number in range(3, 2003):
+    specialise(number)
+after = state()
+print(*(b - a for a, b in zip(before, after)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_two_thousand_specialisations():
+    """At most 100 MB stay, and a collection takes at most 100 ms longer."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300)
+    assert not done.returncode, done.stderr
+    print(done.stdout)
+    megabytes, objects, seconds = map(float, done.stdout.split())
+    assert megabytes < 100 and objects < 150_000 and seconds < 0.1, done.stdout
