@@ -6,7 +6,7 @@ A shape rule takes an arrangement and the level that it changes and returns a ne
 
 from dataclasses import dataclass
 
-from ninetoothed.arrangement import Arrangement, Shape, Step
+from ninetoothed.arrangement import Arrangement, Shape, Size, Step
 from ninetoothed.errors import ArrangementError, user_line
 from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, minimum
 from ninetoothed.symbol import Symbol, as_size, largest, leaves_of, smallest
@@ -229,6 +229,15 @@ def pad(arrangement: Arrangement, level: int, padding) -> Arrangement:
             raise fail(f"dimension {dim} is padded by {pair}", "an amount is 0 or more; a slice takes elements away")
     after = tuple(first + size + last for size, (first, last) in zip(before, pairs, strict=True))
     return arrangement.then(Step("pad", level, before, (tuple(pair[0] for pair in pairs),)), after)
+
+
+def paddings(step: Step) -> tuple[Size, ...]:
+    """The amounts before and after each dimension that a step pads; none for any other step."""
+    if step.operation != "pad":
+        return ()
+    (before,), (padded,) = step.arguments, step.after
+    after = tuple(whole - first - size for whole, first, size in zip(padded, before, step.shape, strict=True))
+    return (*before, *after)
 
 
 def index(arrangement: Arrangement, level: int, key) -> Arrangement:

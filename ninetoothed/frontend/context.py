@@ -15,6 +15,7 @@ from ninetoothed.expr import Expr, Facts, as_expr, const, simplify, var
 from ninetoothed.frontend.builder import Builder
 from ninetoothed.frontend.shapes import Mismatch, ShapeMismatch
 from ninetoothed.lowering import bind_sizes
+from ninetoothed.metaops import paddings
 from ninetoothed.specialisation import Argument, Specialisation
 
 
@@ -57,6 +58,7 @@ class Context:
         for axis, size in zip(context.axes, context.grid, strict=True):
             builder.facts = builder.facts.bind(axis, 0, size - 1)
         builder.facts = context._within_all_outermost()
+        builder.facts = context._with_padding()
         return context
 
     def _within_all_outermost(self) -> Facts:
@@ -69,6 +71,15 @@ class Context:
             for axis, size in zip(self.axes, shape, strict=False):
                 facts = facts.assume(var(axis), 0, size - 1)
                 facts = facts if size.is_constant else facts.assume(size, 1)
+        return facts
+
+    def _with_padding(self) -> Facts:
+        """Amounts of padding were looked at before the launch, too: none is negative."""
+        facts = self.facts
+        for parameter, argument in zip(self.definition.parameters, self.specialisation.arguments, strict=True):
+            steps = parameter.arrangement.steps if argument.kind == "tensor" else ()
+            for amount in (self.number(amount) for step in steps for amount in paddings(step)):
+                facts = facts if amount.is_constant else facts.assume(amount, 0)
         return facts
 
     def forget_loads(self) -> None:

@@ -4,6 +4,7 @@
     x.tile((y.shape[0],)).squeeze(0)    the sizes of x and y are equal
     x.expand((n, -1))       the size is 1, or n
     x.tile((B,), (S,))      a stride and a dilation are 1 or more
+    x.pad(((0, n),))        n is 0 or more
 
 A dimension of size 0 may be squeezed and expanded, too: it has no element that could be missed, and reads as `other`.
 """
@@ -17,6 +18,7 @@ from ninetoothed.arrangement import Size, Step
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import SizeError
 from ninetoothed.expr import Expr, as_expr
+from ninetoothed.metaops import paddings
 from ninetoothed.runtime.arguments import problem
 from ninetoothed.runtime.structure import evaluate
 from ninetoothed.tiling import squeezed
@@ -54,6 +56,8 @@ class Condition:
                 f"is expanded to {self.wanted}, which is {wanted} in this call, along a dimension of size {size}",
                 "a dimension that is expanded has one element, or as many as are wanted",
             )
+        if self.kind == "pad" and number < 0:
+            return f"is padded by {size}", "an amount of padding is 0 or more"
         if self.kind in ("stride", "dilation") and number < 1:
             return f"is cut into tiles with a {self.kind} of {size}", "give 1 or more"
         return None
@@ -78,6 +82,8 @@ def _rows(step: Step) -> Iterator[tuple]:
         case "expand":
             dims, wanted = step.arguments
             yield from (("expand", step.shape[dim], wanted[dim]) for dim in dims)
+        case "pad":
+            yield from (("pad", amount) for amount in paddings(step))
         case "tile":
             for kind, sizes in zip(("stride", "dilation"), step.arguments, strict=True):
                 yield from ((kind, size) for size in sizes)

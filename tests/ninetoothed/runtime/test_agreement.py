@@ -191,6 +191,31 @@ class TestNumbersOfTiles:
         assert not launcher_of(kernel).variants
 
 
+class TestPadding:
+    """A shorter tensor is padded to another's size, and read up to its own end alone."""
+
+    @staticmethod
+    def make():
+        return ninetoothed.make(
+            lambda x, output: cut(x.pad(((0, output.shape[0] - x.shape[0]),)), output), copy, (Tensor(1), Tensor(1))
+        )
+
+    @pytest.mark.parametrize("sizes", ((90, 100), (100, 100), (0, 5), (1000, 3000)))
+    def test_to_the_size_of_another(self, sizes):
+        x, output = torch.randn(sizes[0]), nans(sizes[1])
+        self.make()(x, output)
+        assert torch.equal(output, torch.nn.functional.pad(x, (0, sizes[1] - sizes[0])))
+
+    def test_one_end_is_looked_at(self):
+        """That the padded size is not exceeded follows, since no amount of padding is negative."""
+        text = self.make().source(torch.empty(90), torch.empty(100), gpu=device.H200).text
+        assert "&" not in text and text.count("< x_size_0") == text.count("< output_size_0") == 1
+
+    def test_never_less(self):
+        with pytest.raises(SizeError, match=r"`x` is padded by output_size_0 - x_size_0, which is -1 in this call"):
+            self.make()(torch.randn(91), nans(90))
+
+
 class TestTilesOfAnotherSize:
     @staticmethod
     def make_windows():
