@@ -17,7 +17,7 @@ from transformers.activations import SiLUActivation
 from transformers.integrations import sdpa_attention
 from transformers.utils import deprecation
 
-from ..modules.attention import IMPLEMENTATIONS, projects, replacing
+from ..modules.attention import CALLED, IMPLEMENTATIONS, REGISTRY, projects, replacing
 from ..modules.eligibility import unsuitable, unsupported
 from ..modules.rms_norm import NTRMSNorm
 from ..modules.silu import NTSiLU
@@ -27,8 +27,6 @@ LLAMA = "llama.modeling_llama"
 # Attention whose forward calls q_norm and k_norm on each head, and attention that has none.
 PLAIN = (f"{LLAMA}.LlamaAttention", "mistral.modeling_mistral.MistralAttention", "qwen2.modeling_qwen2.Qwen2Attention")
 NORMED = ("qwen3.modeling_qwen3.Qwen3Attention",)
-# What these forwards call by name in their own file.
-CALLED = ("apply_rotary_pos_emb", "rotate_half", "eager_attention_forward", "repeat_kv")
 SUBCLASS = "a subclass of something, which may compute something else"
 PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_key_values")
 
@@ -84,7 +82,7 @@ def _unready(module: nn.Module) -> str | None:
         return (
             f"the model's attention implementation is {implementation!r}: model.set_attn_implementation('sdpa') first"
         )
-    if not _is_own(_undecorated(type(module).forward).__globals__["ALL_ATTENTION_FUNCTIONS"].get(implementation)):
+    if not _is_own(_undecorated(type(module).forward).__globals__[REGISTRY].get(implementation)):
         return f"another function is registered for the attention implementation {implementation!r}"
     # Of other projections (quantised, LoRA) the weight does not tell in which type they compute.
     plain = isinstance(module.q_proj, nn.Linear) and type(module.q_proj.weight) is nn.Parameter

@@ -1,6 +1,7 @@
 """Attention of transformers' Llama, Mistral and Qwen models on NineToothed's rope and sdpa."""
 
 import functools
+import inspect
 from typing import Any
 
 import torch
@@ -9,11 +10,15 @@ from torch import nn
 from ninetoothed.errors import ArgumentTypeError, UnsupportedError
 
 from ..autocast import autocast, without_autocast
+from .overrides import are_overridden
 
 # The implementations of `config._attn_implementation` whose masks `NTAttention` reads. A model makes its masks for the
 # implementation that its config names, and configs are shared between models: so `NTAttention` takes the masks as they
 # are, and changes no config and no registry.
 IMPLEMENTATIONS = ("sdpa", "eager")
+# The functions that the forwards replaced call by name, in the model's own file, and what holds those registered.
+CALLED = ("apply_rotary_pos_emb", "rotate_half", "eager_attention_forward", "repeat_kv")
+REGISTRY = "ALL_ATTENTION_FUNCTIONS"
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
@@ -31,6 +36,9 @@ class NTAttention(nn.Module):
     sine table, `(1 or B, S, D)`; None or a mask that broadcasts to `(B, heads, S, keys)`; None or a cache. It gives
     `(B, S, hidden)`, and None for the attention weights, which it never holds. Causality and sliding windows come as
     the model says them: in the mask or, where it makes none because plain causality is meant, in `is_causal`.
+
+    Where a `TorchFunctionMode` is active, or another library has since registered an attention function of its own or
+    replaced one that the module's file calls, the module's own forward runs.
 
     A mask means what it means to the model's `config._attn_implementation`. To "sdpa" a boolean one says which keys a
     query sees, and one of numbers is added to the scores. "eager" adds every mask, so that a boolean one, which a
@@ -56,7 +64,13 @@ class NTAttention(nn.Module):
         past_key_values: Any = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, None]:
-        self._check(kwargs)
+        # Asked for once: another thread may take the swap back meanwhile, and `self` lose the methods of this class.
+        kind = type(self)
+        if not issubclass(kind, NTAttention) or are_overridden(hidden_states) or _is_patched(kind):
+            original = getattr(kind, "replaced", kind)
+            arguments = hidden_states, position_embeddings, attention_mask, past_key_values
+            return original.forward(self, *arguments, **kwargs)
+        _check(self, kwargs)
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
         query = self.q_proj(hidden_states).view(shape)
         key = self.k_proj(hidden_states).view(shape)
@@ -72,70 +86,91 @@ class NTAttention(nn.Module):
             position = ({"cache_position": kwargs["cache_position"]},) if "cache_position" in kwargs else ()
             key, value = past_key_values.update(key, value, self.layer_idx, *position)
 
-        is_causal = self._is_causal(query.shape[2], attention_mask, kwargs.get("is_causal"))
-        output = self._attend(query, key, value, attention_mask, is_causal)
+        is_causal = _is_causal(self, query.shape[2], attention_mask, kwargs.get("is_causal"))
+        output = _attend(self, query, key, value, attention_mask, is_causal)
         return self.o_proj(output.transpose(1, 2).reshape(*hidden_states.shape[:-1], -1)), None
-
-    def _is_causal(self, length: int, mask: torch.Tensor | None, asked: bool | None) -> bool:
-        """Whether the lack of a mask means causality.
-
-        To "sdpa" it does, except for a single token, which sees all that is in the cache. "eager" makes a mask for
-        that; its lack means that every token sees every other.
-        """
-        if mask is not None or self.config._attn_implementation == "eager" or length == 1:
-            return False
-        return bool(getattr(self, "is_causal", True) if asked is None else asked)
-
-    def _attend(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, is_causal: bool
-    ) -> torch.Tensor:
-        """softmax(query key^T * scaling + mask) value, all `(B, heads, length, D)`."""
-        if is_causal:
-            # There are more keys than queries here only in a static cache before its first use: the rest is unwritten.
-            key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
-        dropout = self.attention_dropout if self.training else 0.0
-        options = {"scale": self.scaling, "enable_gqa": self.num_key_value_groups > 1}
-        if self.config._attn_implementation == "eager":
-            options["safe"] = False
-        attend = functools.partial(torch.ops.ninetoothed.sdpa, **options)
-        if mask is None or self.config._attn_implementation == "sdpa":
-            return attend(query, key, value, mask, dropout, is_causal)
-        # Only PyTorch's attention has its mask cast: in a half, what hides a key would be infinite.
-        query, key, value = autocast(query, key, value)
-        with without_autocast(query.device.type):
-            return attend(query, key, value, _addend(mask, query.dtype), dropout, is_causal)
-
-    def _check(self, kwargs: dict[str, Any]) -> None:
-        """Raises UnsupportedError for what the model may have been set to since the swap."""
-        implementation = self.config._attn_implementation
-        if implementation not in IMPLEMENTATIONS:
-            raise UnsupportedError(
-                f"NTAttention (layer {self.layer_idx}): it reads the masks of the attention implementations "
-                f"{' and '.join(IMPLEMENTATIONS)}, and the model's is {implementation!r} now. Set it back with "
-                "model.set_attn_implementation('sdpa'), or take the swap back with report.undo()."
-            )
-        if implementation == "sdpa" and kwargs.get("position_bias") is not None:
-            raise UnsupportedError(
-                f"NTAttention (layer {self.layer_idx}): it adds no position_bias to its scores. Leave that out, or "
-                "take the swap back with report.undo()."
-            )
-        weights = kwargs.get("output_attentions", getattr(self.config, "output_attentions", False))
-        if weights and implementation == "eager":
-            raise UnsupportedError(
-                f"NTAttention (layer {self.layer_idx}): output_attentions=True asks for attention weights, which it "
-                "never holds. Leave that out, or take the swap back with report.undo() and keep the model's attention: "
-                "swap_modules(model, lambda module, name: not hasattr(module, 'q_proj'))."
-            )
 
 
 @functools.cache
 def replacing(cls: type[nn.Module]) -> type[NTAttention]:
     """The NTAttention that is a `cls` too: transformers finds the modules whose outputs it captures by their class."""
-    return type("NTAttention", (NTAttention, cls), {"__module__": __name__, "replaced": cls})
+    attributes = {"__module__": __name__, "replaced": cls, "called": _called(cls)}
+    return type("NTAttention", (NTAttention, cls), attributes)
+
+
+def _called(cls: type[nn.Module]) -> tuple[Any, ...]:
+    """Functions that a class's forward finds by name, in its own file and among those that are registered."""
+    names = inspect.unwrap(cls.forward).__globals__
+    registered = names.get(REGISTRY, {})
+    return (*(names.get(name) for name in CALLED), *(registered.get(name) for name in IMPLEMENTATIONS))
+
+
+def _is_patched(kind: type[NTAttention]) -> bool:
+    """Whether another library has put functions of its own in the place of some that the original's forward calls."""
+    return any(now is not before for now, before in zip(_called(kind.replaced), kind.called))
 
 
 def _make(cls: type[nn.Module]) -> NTAttention:
     return object.__new__(replacing(cls))
+
+
+def _is_causal(module: nn.Module, length: int, mask: torch.Tensor | None, asked: bool | None) -> bool:
+    """Whether the lack of a mask means causality.
+
+    To "sdpa" it does, except for a single token, which sees all that is in the cache. "eager" makes a mask for
+    that; its lack means that every token sees every other.
+    """
+    if mask is not None or module.config._attn_implementation == "eager" or length == 1:
+        return False
+    return bool(getattr(module, "is_causal", True) if asked is None else asked)
+
+
+def _attend(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    is_causal: bool,
+) -> torch.Tensor:
+    """softmax(query key^T * scaling + mask) value, all `(B, heads, length, D)`."""
+    if is_causal:
+        # There are more keys than queries here only in a static cache before its first use: the rest is unwritten.
+        key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
+    dropout = module.attention_dropout if module.training else 0.0
+    options = {"scale": module.scaling, "enable_gqa": module.num_key_value_groups > 1}
+    if module.config._attn_implementation == "eager":
+        options["safe"] = False
+    attend = functools.partial(torch.ops.ninetoothed.sdpa, **options)
+    if mask is None or module.config._attn_implementation == "sdpa":
+        return attend(query, key, value, mask, dropout, is_causal)
+    # Only PyTorch's attention has its mask cast: in a half, what hides a key would be infinite.
+    query, key, value = autocast(query, key, value)
+    with without_autocast(query.device.type):
+        return attend(query, key, value, _addend(mask, query.dtype), dropout, is_causal)
+
+
+def _check(module: nn.Module, kwargs: dict[str, Any]) -> None:
+    """Raises UnsupportedError for what the model may have been set to since the swap."""
+    implementation = module.config._attn_implementation
+    if implementation not in IMPLEMENTATIONS:
+        raise UnsupportedError(
+            f"NTAttention (layer {module.layer_idx}): it reads the masks of the attention implementations "
+            f"{' and '.join(IMPLEMENTATIONS)}, and the model's is {implementation!r} now. Set it back with "
+            "model.set_attn_implementation('sdpa'), or take the swap back with report.undo()."
+        )
+    if implementation == "sdpa" and kwargs.get("position_bias") is not None:
+        raise UnsupportedError(
+            f"NTAttention (layer {module.layer_idx}): it adds no position_bias to its scores. Leave that out, or "
+            "take the swap back with report.undo()."
+        )
+    weights = kwargs.get("output_attentions", getattr(module.config, "output_attentions", False))
+    if weights and implementation == "eager":
+        raise UnsupportedError(
+            f"NTAttention (layer {module.layer_idx}): output_attentions=True asks for attention weights, which it "
+            "never holds. Leave that out, or take the swap back with report.undo() and keep the model's attention: "
+            "swap_modules(model, lambda module, name: not hasattr(module, 'q_proj'))."
+        )
 
 
 def _rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

@@ -4,16 +4,21 @@ import torch
 from torch import nn
 
 from .eligibility import unsuitable
+from .overrides import are_overridden
 
 
 class NTLinear(nn.Linear):
     """A `torch.nn.Linear` whose product is `ninetoothed.mm`, or `ninetoothed.addmm` where it has a bias.
 
     `forward(input)`: `(..., in_features)` -> `(..., out_features)`, `input @ weight.T + bias`. The weight is read
-    through a transposed view: it is never copied.
+    through a transposed view: it is never copied. A weight that has become another class of tensor since the swap, as
+    quantising makes it, is multiplied by PyTorch's function, and so is any under a `TorchFunctionMode`.
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if not torch.jit.is_scripting():
+            if are_overridden(input, self.weight, self.bias):
+                return nn.Linear.forward(self, input)
         rows = input.unsqueeze(0).flatten(0, -2)
         if self.bias is None:
             output = torch.ops.ninetoothed.mm(rows, self.weight.t())

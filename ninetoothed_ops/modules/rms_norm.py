@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from .eligibility import unsuitable
+from .overrides import are_overridden
 
 
 class NTRMSNorm(nn.RMSNorm):
@@ -18,6 +19,8 @@ class NTRMSNorm(nn.RMSNorm):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         eps = getattr(self, "variance_epsilon", None)
+        if are_overridden(input, self.weight):
+            return nn.RMSNorm.forward(self, input) if eps is None else _written_out(input, self.weight, eps)
         if eps is None:
             return torch.ops.ninetoothed.rms_norm(input, self.normalized_shape, self.weight, self.eps)
         if self.weight.dtype == input.dtype:
@@ -28,6 +31,12 @@ class NTRMSNorm(nn.RMSNorm):
     def extra_repr(self) -> str:
         eps = getattr(self, "variance_epsilon", None)
         return super().extra_repr() if eps is None else f"{tuple(self.weight.shape)}, eps={eps}"
+
+
+def _written_out(input: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Llama's norm in PyTorch's functions."""
+    wide = input.to(torch.float32)
+    return weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(input.dtype)
 
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:

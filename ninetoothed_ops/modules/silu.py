@@ -2,14 +2,18 @@
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from .eligibility import unsuitable
+from .overrides import are_overridden
 
 
 class NTSiLU(nn.SiLU):
     """A `torch.nn.SiLU` on `ninetoothed.silu`: `forward(input)` is `input * sigmoid(input)`, of any shape."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if are_overridden(input):
+            return functional.silu(input, getattr(self, "inplace", False))
         output = torch.ops.ninetoothed.silu(input)
         # Activations of other libraries that are put on this class have no such option.
         return input.copy_(output) if getattr(self, "inplace", False) else output

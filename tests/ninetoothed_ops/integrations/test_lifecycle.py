@@ -109,3 +109,45 @@ def test_one_layer_of_a_model(make, batch):
     assert isinstance(model.model.layers[1].self_attn, NTAttention) and type(model.lm_head) is nn.Linear
     assert "self_attn" in {row.name for row in report.swapped}
     assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
+
+
+def test_functions_that_are_registered_or_patched_after_the_swap(make, batch, monkeypatch):
+    from transformers import AttentionInterface
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.models.llama import modeling_llama
+
+    def doubled(*args, **kwargs):
+        output, weights = sdpa_attention_forward(*args, **kwargs)
+        return 2 * output, weights
+
+    def unrotated(query, key, *_, **__):
+        return query, key
+
+    def reversed_eager(module, query, *args, **kwargs):
+        return eager(module, query.flip(-1), *args, **kwargs)
+
+    model, (tokens, mask) = make("Llama"), batch(2, 7)
+    plain, eager = logits(model, tokens, mask), modeling_llama.eager_attention_forward
+    report, local = swap_modules(model), modeling_llama.ALL_ATTENTION_FUNCTIONS._local_mapping
+    patches = (
+        ("sdpa", lambda: monkeypatch.setitem(AttentionInterface._global_mapping, "sdpa", doubled)),
+        ("sdpa", lambda: monkeypatch.setitem(local, "sdpa", doubled)),
+        ("sdpa", lambda: monkeypatch.setattr(modeling_llama, "apply_rotary_pos_emb", unrotated)),
+        ("eager", lambda: monkeypatch.setattr(modeling_llama, "eager_attention_forward", reversed_eager)),
+    )
+    for implementation, patch in patches:
+        model.config._attn_implementation = implementation
+        monkeypatch.delitem(local, "sdpa", raising=False)
+        patch()
+        honoured = logits(model, tokens, mask)
+        report.undo()
+        expected = logits(model, tokens, mask)
+        assert error(honoured, expected) < TOLERANCE[torch.float32] and error(plain, expected) > 1e-2
+        # Now it is seen when swapping.
+        again = swap_modules(model)
+        assert not any(issubclass(row.new, NTAttention) for row in again.swapped)
+        again.undo()
+        monkeypatch.undo()
+        model.config._attn_implementation = "sdpa"
+        report = swap_modules(model)
+        assert error(logits(model, tokens, mask), plain) < TOLERANCE[torch.float32]

@@ -1,0 +1,29 @@
+"""Whether something is put in the place of PyTorch's functions, which our operators would pass by.
+
+A `TorchFunctionMode` (a counter of operations, a quantiser) and a class of tensors (the quantised weights of torchao)
+know `torch.nn.functional.linear`, not `torch.ops.ninetoothed.mm`: where there is one, modules call what they replace.
+"""
+
+import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+
+
+def are_overridden(*tensors: torch.Tensor | None) -> bool:
+    """Whether PyTorch's functions of these tensors are given to a mode, or to the class of one of them.
+
+    PyTorch's own modes (a default device, those with which it exports) change nothing that is computed.
+    """
+    for tensor in tensors:
+        if type(tensor) not in _PLAIN and isinstance(tensor, torch.Tensor) and _computes_itself(tensor):
+            return True
+    if not torch._C._len_torch_function_stack():
+        return False
+    return any(not type(mode).__module__.startswith("torch.") for mode in _get_current_function_mode_stack())
+
+
+def _computes_itself(tensor: torch.Tensor) -> bool:
+    is_asked = type(tensor).__torch_function__ is not torch._C._disabled_torch_function_impl
+    return is_asked or is_traceable_wrapper_subclass(tensor)
