@@ -13,7 +13,7 @@ batch size or sequence length compiles nothing once its class has been seen:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed.dtypes import DType
@@ -70,6 +70,36 @@ class Specialisation:
         numbers = {name: const(value) for name, value in self.constants if isinstance(value, int)}
         products = {name: math.prod(map(var, sizes), start=const(number)) for name, number, sizes in self.products}
         return {name: numbers.get(other, var(other)) for name, other in self.aliases} | products | numbers
+
+    def unified(self, name: str, size: Expr) -> Specialisation:
+        """With a size under another's name, or as a number: what is told of either class is true of both."""
+        if size.is_constant:
+            products = (
+                (stride, number * size.constant ** sizes.count(name), tuple(each for each in sizes if each != name))
+                for stride, number, sizes in self.products
+            )
+            constants = tuple(sorted((*self.constants, (name, size.constant))))
+            return replace(self, constants=constants, products=tuple(products))
+        first, bounds = str(size), dict(self.buckets)
+        if name in bounds:
+            bounds[first] = min(bounds[name], bounds.get(first, bounds[name]))
+
+        def known(names: frozenset[str]) -> frozenset[str]:
+            return names | {first} if name in names else names
+
+        renamed = (
+            (stride, number, tuple(first if each == name else each for each in sizes))
+            for stride, number, sizes in self.products
+        )
+        aliases = {other: first if target == name else target for other, target in self.aliases}
+        return replace(
+            self,
+            aliases=tuple(sorted({**aliases, name: first}.items())),
+            products=tuple(renamed),
+            divisible=known(self.divisible),
+            half_divisible=known(self.half_divisible),
+            buckets=tuple(sorted(bounds.items())),
+        )
 
     def facts(self, names) -> Facts:
         """The ranges and divisors of the run-time integers `names`."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from difflib import get_close_matches
 
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError, EmptyKernelWarning
+from ninetoothed.expr import as_expr
 from ninetoothed.frontend import memory, statements
 from ninetoothed.frontend.calls import call
 from ninetoothed.frontend.cleanup import remove_dead
@@ -15,7 +18,7 @@ from ninetoothed.frontend.expressions import evaluate
 from ninetoothed.frontend.parse import assigned_names, parse_application
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import Absent, Cell
-from ninetoothed.ir import Parameter, Program
+from ninetoothed.ir import Parameter, Program, Requirement
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.verify import verify
 
@@ -24,11 +27,42 @@ __all__ = ["trace"]
 INTERPRETER = Interpreter(evaluate, statements.run, statements.assign, call)
 
 
-def trace(definition: KernelDefinition, specialisation: Specialisation) -> Program:
+def trace(
+    definition: KernelDefinition,
+    specialisation: Specialisation,
+    check: Callable[[tuple[Requirement, ...]], None] = lambda requirements: None,
+) -> Program:
     """What one program of a kernel does under a specialisation.
+
+    Sizes that it requires to be equal have one name: they are known to be once it has been traced, and so it is traced
+    again, after a `check` of what it requires, which may raise.
 
     Raises `ApplicationError`, pointing at the user's source, for what an application may not do.
     """
+    context = _traced(definition, specialisation)
+    requirements = context.builder.requirements
+    check(requirements)
+    while (unified := _unified(context, specialisation)) != specialisation:
+        specialisation = unified
+        context = _traced(definition, specialisation)
+        check(context.builder.requirements)
+        requirements += context.builder.requirements
+    program = Program(
+        definition.name,
+        tuple(_parameter(context, i) for i, a in enumerate(specialisation.arguments) if a.kind in ("tensor", "scalar")),
+        context.grid,
+        context.axes,
+        remove_dead(context.builder.top),
+        context.facts,
+        requirements,
+    )
+    verify(program)
+    if not program.body:
+        _warn_if_it_never_stores(context)
+    return program
+
+
+def _traced(definition: KernelDefinition, specialisation: Specialisation) -> Context:
     context = Context.create(definition, specialisation, INTERPRETER)
     arguments = tuple(_cell(context, i) for i in range(len(definition.parameters)))
     try:
@@ -37,19 +71,20 @@ def trace(definition: KernelDefinition, specialisation: Specialisation) -> Progr
         raise context.mismatch(error) from None
     except RecursionError:
         raise ApplicationError(f"kernel {definition.name!r}: the application is nested too deeply") from None
-    program = Program(
-        definition.name,
-        tuple(_parameter(context, i) for i, a in enumerate(specialisation.arguments) if a.kind in ("tensor", "scalar")),
-        context.grid,
-        context.axes,
-        remove_dead(context.builder.top),
-        context.facts,
-        context.builder.requirements,
-    )
-    verify(program)
-    if not program.body:
-        _warn_if_it_never_stores(context)
-    return program
+    return context
+
+
+def _unified(context: Context, specialisation: Specialisation) -> Specialisation:
+    """With one name for sizes that are required to be equal: the one that comes first among the parameters'."""
+    sizes = (as_expr(size) for parameter in context.definition.parameters for size in parameter.source.sizes)
+    order = {size: position for position, size in enumerate(dict.fromkeys(sizes)) if not size.is_constant}
+    for requirement in context.builder.requirements:
+        bindings = specialisation.bindings()
+        sides = {requirement.left.subs(bindings), requirement.right.subs(bindings)}
+        if len(sides) == 2 and all(side in order or side.is_constant for side in sides):
+            first, later = sorted(sides, key=lambda side: order.get(side, -1))
+            specialisation = specialisation.unified(str(later), first)
+    return specialisation
 
 
 def _warn_if_it_never_stores(context: Context) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import functions, memory
 from ninetoothed.frontend.context import Context
-from ninetoothed.frontend.values import BoundMethod, LevelRef, SourceRef, TileRef
+from ninetoothed.frontend.values import BoundMethod, Dimension, LevelRef, SourceRef, TileRef, count_of
 from ninetoothed.ir import Value
 from ninetoothed.language import FUNCTIONS
 
@@ -59,7 +59,7 @@ def _level_attribute(context: Context, parameter: int, level: int, name: str) ->
     levels = context.levels(parameter)
     shape = levels[level] if level < len(levels) else ()
     if name == "shape":
-        return _sizes(shape)
+        return tuple(count_of(size, Dimension(parameter, level, dim)) for dim, size in enumerate(shape))
     if name == "ndim":
         return len(shape)
     if name == "dtype":

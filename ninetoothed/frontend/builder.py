@@ -186,19 +186,20 @@ class Builder:
     def requirements(self) -> tuple[ir.Requirement, ...]:
         return tuple(self._requirements.values())
 
-    def require(self, left, right, message: str) -> None:
+    def require(self, left, right, message: str, told: tuple[Expr, Expr] | None = None) -> None:
         """Let a call give both sizes the same number, unless that is known; ShapeMismatch where it cannot.
 
-        Sizes that only the kernel knows, of loop counters and computed numbers, are taken to agree.
+        Sizes that only the kernel knows, of loop counters and computed numbers, are taken to agree. `told` are the
+        sizes that a call is asked for, where they have other names here.
         """
         left, right = simplify(as_expr(left), self.facts), simplify(as_expr(right), self.facts)
         difference = simplify(left - right, self.facts)
         if difference == 0:
             return
         if is_nonnegative(difference - 1, self.facts) or is_nonnegative(-difference - 1, self.facts):
-            raise shapes.ShapeMismatch(message, left, right)
+            raise shapes.ShapeMismatch(message, *(told or (left, right)))
         if difference.variables <= self.sizes and -difference not in self._requirements:
-            self._requirements.setdefault(difference, ir.Requirement(left, right, message, self.location))
+            self._requirements.setdefault(difference, ir.Requirement(*(told or (left, right)), message, self.location))
 
     # -- conversions -------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from ninetoothed.frontend.builder import number_type
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.operators import is_number, operand
 from ninetoothed.frontend.shapes import extents_of, tile_type
-from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, TileRef, shown
+from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, KnownCount, OpenCount, TileRef, shown
 from ninetoothed.ir import TileType, Value
 
 # Types widen and variables are found a few times at most.
@@ -80,7 +80,8 @@ def _is_carried(before: Any, after: Any) -> bool:
 def same(a: Any, b: Any) -> bool:
     if isinstance(a, Value) or isinstance(b, Value):
         return a is b
-    return type(a) is type(b) and a == b
+    kinds = (int if isinstance(v, KnownCount) else Expr if isinstance(v, OpenCount) else type(v) for v in (a, b))
+    return len(set(kinds)) == 1 and a == b
 
 
 def materialise(context: Context, cell: Cell, value: Any) -> Any:

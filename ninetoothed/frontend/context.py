@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, as_expr, const, simplify, var
 from ninetoothed.frontend.builder import Builder
 from ninetoothed.frontend.shapes import Mismatch, ShapeMismatch
+from ninetoothed.frontend.values import Dimension
 from ninetoothed.lowering import bind_sizes
 from ninetoothed.metaops import paddings
 from ninetoothed.specialisation import Argument, Specialisation
@@ -34,7 +36,8 @@ class Context:
     """One specialisation of a kernel being traced.
 
     `loads` remembers tiles that were read since the last store, so that naming a parameter twice loads it once;
-    `locations` where elements lie, so that each access is lowered once.
+    `locations` where elements lie, so that each access is lowered once. `counters` are the variables of loops over all
+    tiles along a dimension; `conditions` counts the branches of the kernel's that are open.
     """
 
     definition: KernelDefinition
@@ -44,6 +47,8 @@ class Context:
     interpreter: Interpreter
     loads: dict = field(default_factory=dict)
     locations: dict = field(default_factory=dict)
+    counters: dict[str, Dimension] = field(default_factory=dict)
+    conditions: int = 0
     depth: int = 0
     journals: list = field(default_factory=list)
 
@@ -53,7 +58,7 @@ class Context:
         names = {name for parameter in definition.parameters for name in _runtime_names(parameter.source)}
         facts = specialisation.facts(sorted(names))
         wide = any(argument.wide for argument in specialisation.arguments)
-        builder = Builder(facts, dtypes.int64 if wide else dtypes.int32, frozenset(names))
+        builder = Builder(facts, dtypes.int64 if wide else dtypes.int32, frozenset(names).union(definition.symbols))
         context = cls(definition, specialisation, builder, bindings, interpreter)
         for axis, size in zip(context.axes, context.grid, strict=True):
             builder.facts = builder.facts.bind(axis, 0, size - 1)
@@ -85,6 +90,15 @@ class Context:
     def forget_loads(self) -> None:
         """After a store, what was read before may be stale."""
         self.loads = {key: value for key, value in self.loads.items() if key[0] == "scalar"}
+
+    @contextmanager
+    def conditionally(self):
+        """Trace what a condition of the kernel's decides upon."""
+        self.conditions += 1
+        try:
+            yield
+        finally:
+            self.conditions -= 1
 
     def evaluate(self, frame, node) -> Any:
         """What an expression stands for."""
@@ -167,10 +181,11 @@ class Context:
     def require(self, left, right, message: str) -> None:
         """Let calls that give two sizes different numbers be refused: where that is seen now, with an error.
 
-        The sizes may be expressions over sizes of parameters. `message` says what has to fit, and the remedy.
+        The sizes may be expressions over sizes of parameters, and over block sizes: where it is these that do not let
+        sizes fit, others are chosen. `message` says what has to fit.
         """
         try:
-            self.builder.require(left, right, message)
+            self.builder.require(self.number(left), self.number(right), message, (as_expr(left), as_expr(right)))
         except ShapeMismatch as error:
             raise self.mismatch(error) from None
 

@@ -20,7 +20,7 @@ from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.functions import where
 from ninetoothed.frontend.operators import binary, extremum, integer, is_dynamic, operand, scalar, truth
-from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, TileRef
+from ninetoothed.frontend.values import UNDEFINED, Cell, Dimension, Frame, KnownCount, OpenCount, TileRef
 from ninetoothed.frontend.variables import iterate, snapshot
 from ninetoothed.ir import Value
 from ninetoothed.language import FUNCTIONS
@@ -58,11 +58,22 @@ def _unrolled(context: Context, frame: Frame, node: ast.For, items: range | None
     return None
 
 
-def _counted(context: Context, frame: Frame, node: ast.For, start: Expr, stop: Expr, step: Expr, hints) -> None:
-    """A loop of the kernel's."""
+def _counted(
+    context: Context,
+    frame: Frame,
+    node: ast.For,
+    start: Expr,
+    stop: Expr,
+    step: Expr,
+    hints: tuple,
+    dimension: Dimension | None,
+) -> None:
+    """A loop of the kernel's; over all tiles along a dimension, if one is given."""
     location = context.builder.location
     variable = context.builder.fresh(node.target.id)
     counter = var(variable)
+    if dimension is not None:
+        context.counters[variable] = dimension
     if not step.is_constant and not is_nonnegative(step - 1, context.facts):
         counter = start + counter * step
         start, stop, step = const(0), _rounds(context, start, stop, step), const(1)
@@ -116,7 +127,10 @@ def _counter_facts(context: Context, variable: str, start: Expr, stop: Expr, ste
 
 
 def _range(context: Context, frame: Frame, node: ast.expr):
-    """The bounds of `range` or `ntl.range`, with its hints; the range itself where it is static; else None."""
+    """The bounds of `range` or `ntl.range`, its hints, and the dimension over all of which it is, if any.
+
+    The range itself where it is static; None for anything else.
+    """
     if not isinstance(node, ast.Call):
         return None
     callee = context.evaluate(frame, node.func)
@@ -145,7 +159,9 @@ def _range(context: Context, frame: Frame, node: ast.expr):
         if len(counted) <= MAX_UNROLLED:
             return counted
     given = {n: v for n, v in zip(FUNCTIONS["range"].parameters[3:], hints, strict=True) if v}
-    return (*(as_expr(bound) for bound in bounds), tuple(given.items()))
+    is_over_all = bounds[0] == 0 and bounds[2] == 1
+    dimension = bounds[1].dimension if is_over_all and isinstance(bounds[1], KnownCount | OpenCount) else None
+    return (*(as_expr(bound) for bound in bounds), tuple(given.items()), dimension)
 
 
 def while_(context: Context, frame: Frame, node: ast.While) -> Any:
@@ -171,7 +187,8 @@ def while_(context: Context, frame: Frame, node: ast.While) -> Any:
     def body():
         with context.builder.block() as before:
             condition = scalar(context, truth(context, read()), "the condition of `while`")
-        context.run(frame, node.body)
+        with context.conditionally():
+            context.run(frame, node.body)
         after()
         return before, condition
 
@@ -229,7 +246,7 @@ class _Branch:
 
 
 def _traced(context: Context, body: Callable[[], Any]) -> _Branch:
-    with region(context) as (operations, journal):
+    with region(context) as (operations, journal), context.conditionally():
         body()
         return _Branch(operations, journal, {cell: cell.value for cell in journal}, dict(context.loads))
 

@@ -9,14 +9,15 @@ from dataclasses import replace
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.errors import ArgumentError
-from ninetoothed.expr import Expr, const, is_nonnegative, var
+from ninetoothed.expr import Expr, Var, as_expr, const, is_nonnegative, maximum, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.builder import holds
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.lanes import edges, lane, place
-from ninetoothed.frontend.values import SourceRef, TileRef
+from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
 from ninetoothed.ir import Access, TileType, Value
 from ninetoothed.lowering import Guard, lower, source_indices
+from ninetoothed.tiling import are_alike
 
 
 def tile(context: Context, parameter: int) -> TileRef:
@@ -128,6 +129,36 @@ def _other(context: Context, parameter: int) -> int | float:
     return int(other)
 
 
+def _check_counters(context: Context, ref: TileRef, innermost) -> None:
+    """Let a tensor that a loop over another's tiles reads or writes in each round have as many."""
+    if context.conditions or not context.counters:
+        return
+    for level, indices in enumerate((*ref.indices, innermost or ())):
+        for dim, index in enumerate(indices):
+            atom = index.sole_atom if isinstance(index, Expr) else None
+            if isinstance(atom, Var) and atom.name in context.counters:
+                _check_counter(context, context.counters[atom.name], Dimension(ref.parameter, level, dim))
+
+
+def _check_counter(context: Context, counted: Dimension, taken: Dimension) -> None:
+    if counted == taken:
+        return
+    parameters, own = context.definition.parameters, context.definition.tilings
+    name, other = parameters[counted.parameter].name, parameters[taken.parameter].name
+    sizes = [parameters[d.parameter].arrangement.levels[d.level][d.dim] for d in (counted, taken)]
+    a, b = (as_expr(size) for size in sizes)
+    message = f"{other!r} is indexed by the counter of a loop over the tiles of {name!r}, "
+    are_single = all(size == 1 for level in context.levels(taken.parameter)[taken.level + 1 :] for size in level)
+    tilings = [own[d.parameter][d.level][d.dim] for d in (counted, taken)]
+    if are_single:
+        context.require(maximum(a, b), b, message + "and has fewer")
+    elif are_alike(*tilings):
+        for x, y in zip(*tilings, strict=True):
+            context.require(x.size, y.size, message + f"and both are cut into tiles of {x.block}")
+    else:
+        context.require(a, b, message + "and has another number of tiles")
+
+
 def load(context: Context, ref: TileRef, indices=None) -> Value:
     """Read the tile at a handle; reading it again before any store gives the same value."""
     if is_hierarchical(context, ref):
@@ -138,6 +169,7 @@ def load(context: Context, ref: TileRef, indices=None) -> Value:
     argument = context.argument(ref.parameter)
     if argument.kind == "scalar":
         return _scalar(context, ref.parameter, argument)
+    _check_counters(context, ref, indices)
     return load_at(context, access(context, ref, indices), name(context, ref) if indices is None else None)
 
 
@@ -170,6 +202,7 @@ def store(context: Context, ref: TileRef, operand, indices=None) -> Value:
             f"what is assigned to {name(context, ref)!r} would be lost: it is a scalar, and the call gives a number for"
             " it; pass a 0-d tensor to store to on the kernel's device, or assign another name"
         )
+    _check_counters(context, ref, indices)
     place = access(context, ref, indices)
     return _write(context, place, operand)
 

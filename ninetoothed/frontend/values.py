@@ -42,6 +42,34 @@ class Absent:
 
 
 @dataclass(frozen=True)
+class Dimension:
+    """One dimension of a level of a parameter."""
+
+    parameter: int
+    level: int
+    dim: int
+
+
+class KnownCount(int):
+    """A number of tiles that is known when compiling, and the dimension that it is of."""
+
+    dimension: Dimension
+
+
+class OpenCount(Expr):
+    """A number of tiles that a call tells, and the dimension that it is of."""
+
+    dimension: Dimension
+
+
+def count_of(size: Expr, dimension: Dimension) -> KnownCount | OpenCount:
+    """The number of tiles along a dimension. What is computed from it is a number like any other."""
+    count = KnownCount(size.constant) if size.is_constant else OpenCount(size.terms)
+    object.__setattr__(count, "dimension", dimension)
+    return count
+
+
+@dataclass(frozen=True)
 class LevelRef:
     """The type of a level's elements when they are tiles themselves: `x.dtype` of a hierarchical tile."""
 

@@ -60,11 +60,15 @@ class Variant:
 def trace(definition: KernelDefinition, selection: Selection) -> Variant:
     """Trace a kernel for a selection; `SizeError` where its program is not for a call of these sizes."""
     precision = torch.get_float32_matmul_precision()
+    specialisation = replace(selection.specialisation, dot_precision=precision)
+
+    def check(found: tuple[ir.Requirement, ...]) -> None:
+        requirements.check(definition, found, selection.values)
+
     try:
-        program = frontend.trace(definition, replace(selection.specialisation, dot_precision=precision))
+        program = frontend.trace(definition, specialisation, check)
     except ApplicationError as error:
         raise requirements.explained(definition, error, selection.values) from None
-    requirements.check(definition, program.requirements, selection.values)
     precision = precision if _has_float32_dot(program) else None
     return Variant(selection, program, precision, stored(ir.walk(program.body)), program.requirements)
 
