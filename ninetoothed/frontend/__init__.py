@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from difflib import get_close_matches
 
 from ninetoothed.definition import KernelDefinition

@@ -340,7 +340,7 @@ class TestCaches:
         finally:
             torch.set_float32_matmul_precision(before)
         assert len(traces) == 2 + 1 + 1
-        assert [specialisation.dot_precision for _, specialisation in traces][::3] == ["highest", "high"]
+        assert [specialisation.dot_precision for _, specialisation, _ in traces][::3] == ["highest", "high"]
 
     def test_copies_start_afresh(self):
         add = make_add()
