@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +11,10 @@ import torch
 from ninetoothed import dtypes, frontend, ir
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.effects import stored
-from ninetoothed.errors import ApplicationError, ArgumentError, SizeError
-from ninetoothed.runtime import agreement, conditions, config, requirements, specialise
+from ninetoothed.errors import ApplicationError, SizeError
+from ninetoothed.runtime import config, requirements, specialise
 from ninetoothed.runtime.arguments import Call
+from ninetoothed.runtime.choices import Choices
 from ninetoothed.runtime.specialise import Plan
 from ninetoothed.specialisation import Specialisation
 
@@ -82,11 +82,8 @@ class Cache:
 
     def __init__(self, plan: Plan):
         self._plan = plan
-        self._configurations: dict[tuple, tuple[config.Configuration, ...]] = {}
-        self._rejected: set[tuple[tuple, config.Configuration]] = set()
-        self._learned: dict[tuple, tuple[ir.Requirement, ...]] = {}
+        self._choices: dict[tuple, Choices] = {}
         self._variants: dict[tuple, Variant] = {}
-        self._settled: set[tuple] = set()
 
     @property
     def all(self) -> tuple[Variant, ...]:
@@ -99,79 +96,32 @@ class Cache:
         values = specialise.measure(self._plan, call)
         specialisation = specialise.specialise(self._plan, call, values, device)
         family = self._configure(specialisation, values, gpu)
-        configuration = configuration or self._chosen(family, values)
-        values = {**values, **configuration.blocks}
-        shapes, grid = self._shapes(family, values)
-        specialisation = specialise.with_blocks(specialisation, configuration.blocks, shapes, grid)
-        return Selection(specialisation, configuration, grid, values, gpu, family)
-
-    def _shapes(self, family: tuple, values: Mapping[str, int]) -> tuple[dict[str, tuple[int, ...]], tuple[int, ...]]:
-        """The outermost shapes and the grid; `SizeError` where sizes do not fit together, or not for these blocks."""
-        conditions.check(self._plan.definition, self._plan.conditions, values)
-        agreement.check(self._plan, values)
-        requirements.check(self._plan.definition, self._learned.get(family, ()), values)
-        shapes = specialise.outermost_shapes(self._plan, values)
-        return shapes, specialise.grid_of(self._plan, shapes)
-
-    def _chosen(self, family: tuple, values: Mapping[str, int]) -> config.Configuration:
-        """The best configuration of a class for whose blocks the sizes of a call fit together."""
-        fitting = itertools.chain(self._fitting(family, values), self._legal(family, values))
-        chosen = next(fitting, self._configurations[family][0])
-        self._shapes(family, {**values, **chosen.blocks})  # where there is none, why the first is not one
-        return chosen
-
-    def _fitting(self, family: tuple, values: Mapping[str, int]) -> Iterator[config.Configuration]:
-        """Those that a GPU has not refused."""
-        return (each for each in self._legal(family, values) if (family, each) not in self._rejected)
-
-    def _legal(self, family: tuple, values: Mapping[str, int]) -> Iterator[config.Configuration]:
-        """The configurations of a class for whose blocks the sizes of a call fit; where there is none, with others."""
-        own, is_any = self._configurations[family], False
-        for each in own:
-            if self._are_legal(family, {**values, **each.blocks}):
-                is_any = True
-                yield each
-        learned = (name for each in self._learned.get(family, ()) for name in _names(each))
-        for each in () if is_any else config.varied(self._plan.definition, own[0], self._plan.decisive.union(learned)):
-            if self._are_legal(family, {**values, **each.blocks}):
-                yield each
-
-    def _are_legal(self, family: tuple, values: Mapping[str, int]) -> bool:
-        try:
-            self._shapes(family, values)
-        except ArgumentError:
-            return False
-        return True
+        choices = self._choices[family]
+        fit = choices.fit(self._plan, configuration, values) if configuration else choices.choose(self._plan, values)
+        blocks = fit.configuration.blocks
+        specialisation = specialise.with_blocks(specialisation, blocks, fit.shapes, fit.grid)
+        return Selection(specialisation, fit.configuration, fit.grid, {**values, **blocks}, gpu, family)
 
     def learn(self, selection: Selection, error: SizeError) -> None:
         """Choose other blocks for calls like this, for which tracing found that sizes do not fit; raise if none can."""
-        found, known = error.requirement, self._learned.get(selection.family, ())
-        if found is None or found in known or not _names(found) & self._plan.definition.meta_symbols.keys():
-            raise error
-        self._learned[selection.family] = (*known, found)
+        self._choices[selection.family].learn(self._plan, error)
 
     def reject(self, selection: Selection) -> bool:
         """Choose the next best configuration for calls like this, whose own does not fit; whether there is one."""
-        self._rejected.add((selection.family, selection.configuration))
-        if next(self._fitting(selection.family, selection.values), None) is not None:
-            return True
-        self._rejected.discard((selection.family, selection.configuration))
-        return False
+        return self._choices[selection.family].reject(self._plan, selection.configuration, selection.values)
 
     def candidates(self, selection: Selection) -> tuple[config.Configuration, ...]:
         """The configurations for calls like this, the one that they get first."""
-        return tuple(self._fitting(selection.family, selection.values))
+        fitting = self._choices[selection.family].fitting(self._plan, selection.values)
+        return tuple(fit.configuration for fit in fitting)
 
     def is_settled(self, selection: Selection) -> bool:
         """Whether measuring has chosen the configuration for calls like this."""
-        return selection.family in self._settled
+        return self._choices[selection.family].is_settled
 
     def settle(self, selection: Selection, configuration: config.Configuration) -> None:
         """Let calls like this get a configuration from now on."""
-        others = (each for each in self._configurations[selection.family] if each != configuration)
-        self._configurations[selection.family] = (configuration, *others)
-        self._rejected.discard((selection.family, configuration))
-        self._settled.add(selection.family)
+        self._choices[selection.family].settle(configuration)
 
     def _configure(self, specialisation: Specialisation, values: Mapping[str, int], gpu) -> tuple:
         """The class of a call. The choice sees sizes rounded up, so that it cannot tell apart calls of one class."""
@@ -180,8 +130,8 @@ class Cache:
         sizes = {name: exact.get(name, config.rounded(values[name])) for name in names}
         specialisation = replace(specialisation, dot_precision=torch.get_float32_matmul_precision())
         key = (specialisation, tuple(sorted(sizes.items())), gpu)
-        if key not in self._configurations:
-            self._configurations[key] = config.candidates(self._plan.definition, specialisation, sizes, gpu)
+        if key not in self._choices:
+            self._choices[key] = Choices(config.candidates(self._plan.definition, specialisation, sizes, gpu))
         return key
 
     def get(self, selection: Selection, compile: Callable[[KernelDefinition, Variant], Any]) -> Variant:
@@ -205,19 +155,14 @@ class Cache:
 
     def shrink(self) -> bool:
         """Forget the older half of more variants than are to be remembered; whether any was forgotten."""
-        if len(self._configurations) > MOST_CONFIGURATIONS:
-            for family in list(self._configurations)[: MOST_CONFIGURATIONS // 2]:
-                del self._configurations[family]
-                self._settled.discard(family)
+        if len(self._choices) > MOST_CONFIGURATIONS:
+            for family in list(self._choices)[: MOST_CONFIGURATIONS // 2]:
+                del self._choices[family]
         if len(self._variants) <= MOST_VARIANTS:
             return False
         for key in list(self._variants)[: len(self._variants) - MOST_VARIANTS // 2]:
             del self._variants[key]
         return True
-
-
-def _names(requirement: ir.Requirement) -> frozenset[str]:
-    return requirement.left.variables | requirement.right.variables
 
 
 def _key(selection: Selection) -> tuple:

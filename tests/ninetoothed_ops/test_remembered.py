@@ -48,7 +48,7 @@ def test_variants_are_forgotten_and_made_again(monkeypatch):
             kernel(x, factor, y.fill_(torch.nan), BLOCK=4)
             assert torch.equal(y, x * factor)
         assert len(launch.launcher_of(kernel).variants) <= 4
-        assert len(launch.launcher_of(kernel)._variants._configurations) <= 5
+        assert len(launch.launcher_of(kernel)._variants._choices) <= 5
     assert all(variant.program is None for variant in launch.launcher_of(kernel).variants)
 
 
