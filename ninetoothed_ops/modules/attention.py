@@ -66,7 +66,7 @@ class NTAttention(nn.Module):
     ) -> tuple[torch.Tensor, None]:
         # Asked for once: another thread may take the swap back meanwhile, and `self` lose the methods of this class.
         kind = type(self)
-        if not issubclass(kind, NTAttention) or are_overridden(hidden_states) or _is_patched(kind):
+        if not issubclass(kind, NTAttention) or are_overridden(hidden_states) or _is_patched(kind, self.config):
             original = getattr(kind, "replaced", kind)
             arguments = hidden_states, position_embeddings, attention_mask, past_key_values
             return original.forward(self, *arguments, **kwargs)
@@ -94,20 +94,26 @@ class NTAttention(nn.Module):
 @functools.cache
 def replacing(cls: type[nn.Module]) -> type[NTAttention]:
     """The NTAttention that is a `cls` too: transformers finds the modules whose outputs it captures by their class."""
-    attributes = {"__module__": __name__, "replaced": cls, "called": _called(cls)}
-    return type("NTAttention", (NTAttention, cls), attributes)
+    written = inspect.unwrap(cls.forward)
+    names = written.__globals__
+    attributes = {
+        "replaced": cls,
+        # What its forward finds by name, in its own file and among what is registered.
+        "written": written,
+        "called": tuple((name, names.get(name)) for name in CALLED),
+        "registered": {name: names[REGISTRY].get(name) for name in IMPLEMENTATIONS if REGISTRY in names},
+    }
+    return type("NTAttention", (NTAttention, cls), {"__module__": __name__, **attributes})
 
 
-def _called(cls: type[nn.Module]) -> tuple[Any, ...]:
-    """Functions that a class's forward finds by name, in its own file and among those that are registered."""
-    names = inspect.unwrap(cls.forward).__globals__
-    registered = names.get(REGISTRY, {})
-    return (*(names.get(name) for name in CALLED), *(registered.get(name) for name in IMPLEMENTATIONS))
-
-
-def _is_patched(kind: type[NTAttention]) -> bool:
+def _is_patched(kind: type[NTAttention], config: Any) -> bool:
     """Whether another library has put functions of its own in the place of some that the original's forward calls."""
-    return any(now is not before for now, before in zip(_called(kind.replaced), kind.called))
+    names, implementation = kind.written.__globals__, config._attn_implementation
+    for name, function in kind.called:
+        if names.get(name) is not function:
+            return True
+    is_known = implementation in kind.registered
+    return is_known and names[REGISTRY].get(implementation) is not kind.registered[implementation]
 
 
 def _make(cls: type[nn.Module]) -> NTAttention:
