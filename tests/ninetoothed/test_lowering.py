@@ -3,11 +3,11 @@ import random
 
 import pytest
 
+from benchmarks.trust.chains import apply, random_chain, symbolic
 from ninetoothed.expr import Facts, const, var
 from ninetoothed.lowering import Guard, bind_indices, extents, lower, source_indices
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
-from tests.ninetoothed.chains import apply, random_chain, symbolic
 
 
 def names_of(arrangement):

@@ -7,12 +7,12 @@ import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
+from benchmarks.trust.chains import apply, random_chain
 from ninetoothed import Tensor, dtypes, ir
 from ninetoothed.backends.torch import forms, plan
 from ninetoothed.expr import Facts, const, var
 from ninetoothed.lowering import Guard, lower
 from tests.ninetoothed.backends.torch_programs import access, execute, parameter, rows, tile, value
-from tests.ninetoothed.chains import apply, random_chain
 
 F32 = dtypes.float32
 

@@ -6,10 +6,10 @@ import importlib.util
 import pytest
 import torch
 
+from benchmarks.trust import programs
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import device as devices, launch
 from ninetoothed.runtime.compile import compile_kernel
-from tests.ninetoothed import programs
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,0 +1,68 @@
+"""The random cases of `benchmarks.trust`: the first seeds of each part hold, and whatever goes wrong is recorded."""
+
+import json
+import os
+import subprocess
+import sys
+import types
+
+import pytest
+import torch
+
+pytest.importorskip("tqdm")
+
+from benchmarks.trust import __main__ as trust, record, worker
+from benchmarks.trust.parts import PARTS, Case, Part
+
+HERE = [part for part in PARTS if part.needs != "cuda" or torch.cuda.is_available()]
+
+
+@pytest.mark.parametrize("part", HERE, ids=lambda part: part.name)
+def test_first_seed(part, tmp_path):
+    command = [sys.executable, "-m", "benchmarks.trust.worker", part.name, "0", "0"]
+    environment = {**os.environ, "NINETOOTHED_CACHE_DIR": str(tmp_path), **part.environment}
+    done = subprocess.run(command, cwd=record.ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    result = json.loads(done.stdout)
+    assert result["cases"] > 0 and result["wrong"] == []
+
+
+def test_what_is_wrong_is_recorded(monkeypatch):
+    def cases(seed):
+        yield Case("the same")
+        yield Case(f"another {seed}", "2, not 3" if seed == 1 else "")
+        if seed == 2:
+            raise ArithmeticError("broken")
+
+    monkeypatch.setitem(sys.modules, "benchmarks.trust.made_up", types.SimpleNamespace(cases=cases))
+    seen = set()
+    first, second, third = (worker.check("made_up", seed, seen) for seed in range(3))
+    assert (first["cases"], second["cases"], third["cases"]) == (2, 1, 1) and not first["wrong"]
+    assert second["wrong"] == [{"description": "another 1", "wrong": "2, not 3"}]
+    assert "broken" in third["wrong"][0]["wrong"]
+
+
+def test_a_run_goes_on_where_the_last_one_ended(tmp_path, capsys):
+    output = tmp_path / "trust.json"
+    command = ["--part", "arrangements", "--minutes", "0.001", "--output", str(output)]
+    assert trust.main(command) == 0
+    first = json.loads(output.read_text())
+    assert trust.main(command) == 0
+    second = json.loads(output.read_text())
+    before, after = (each["parts"]["arrangements"] for each in (first, second))
+    assert 0 < before["next"] < after["next"] and 0 < before["cases"] < after["cases"] == second["cases"]
+    output.write_text(json.dumps({**second, "sources": "of another day"}))
+    assert record.Record.load(output).cases == 0
+
+
+def test_a_process_that_dies_is_recorded(tmp_path):
+    made = record.Record(tmp_path / "trust.json", "", {})
+    trust.run(Part("no_such_part"), made, 1, types.SimpleNamespace())
+    (wrong,) = made.wrong
+    assert wrong["seed"] == 0 and "status 1" in wrong["wrong"]
+    assert trust.report(made, made.path) == 1
+
+
+def test_one_seed_alone(capsys):
+    assert trust.main(["--part", "arrangements", "--seed", "3"]) == 0
+    assert "arrangements, seed 3: " in capsys.readouterr().out
