@@ -30,7 +30,7 @@ def opaque(program: ir.Program) -> ir.Program:
     """The program whose products cannot hold left operands in registers for a whole loop."""
     producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
     loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.For | ir.While))
-    operands = (value for loop in loops for value in _unchanged(loop) if not _is_in_memory(value, producers))
+    operands = (value for loop in loops for value in _unchanged(loop) if not is_in_memory(value, producers))
     moved = {value: ir.Value(value.type, value.hint) for value in operands if _REGISTER >= value.type.dtype.bits}
     return replace(program, body=_block(program.body, moved)) if moved else program
 
@@ -46,7 +46,8 @@ def _defined_in(operation: ir.Operation) -> tuple[ir.Value, ...]:
     return (*ir.results(operation), *getattr(operation, "arguments", ()))
 
 
-def _is_in_memory(value: ir.Value, producers: Mapping[ir.Value, ir.Operation]) -> bool:
+def is_in_memory(value: ir.Value, producers: Mapping[ir.Value, ir.Operation]) -> bool:
+    """Whether a value is loaded, and at most shown from another side."""
     producer = producers.get(value)
     while isinstance(producer, ir.Apply) and producer.function in _VIEWS:
         producer = producers.get(producer.operands[0])

@@ -136,7 +136,7 @@ def _version(path: str) -> tuple[int, int] | None:
     """The version of a ptxas; None where there is none that runs."""
     try:
         found = re.search(r"release (\d+)\.(\d+)", _output(path, "--version"))
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, RuntimeError):
         return None
     return (int(found[1]), int(found[2])) if found else None
 
@@ -159,4 +159,7 @@ def _driver_version() -> int | None:
 
 
 def _output(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"`{' '.join(command)}` failed with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout

@@ -25,7 +25,7 @@ _KNOWN_MEMORY = ("LDC", "ULDC", "LDL")
 
 
 def functions(text: str) -> dict[str, Code]:
-    """The functions by name. Raises LookupError for jumps to places that the text does not tell."""
+    """The functions by name. Raises LookupError for text that is not understood, and for jumps to computed places."""
     heads = list(_SECTION.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
     return {head[1]: _function(text[head.end() : end]) for head, end in zip(heads, ends)}
@@ -40,6 +40,8 @@ def _function(text: str) -> Code:
             labels.append((label[1], len(instructions)))
         elif found := _INSTRUCTION.match(line):
             instructions.append(_instruction(found, meetings))
+        elif line.lstrip().startswith("/*"):
+            raise LookupError(f"`{line.strip()}` is not understood")
     return _with_calls(Code(instructions, labels))
 
 
@@ -77,7 +79,8 @@ def _plain(text: str, opcode: str, operands: str, is_guarded: bool) -> Instructi
     has_result = has_result and _REGISTER.match(parts[0]) is not None
     written = _registers(parts.pop(0), _width(opcode)) if has_result else frozenset()
     width = 1 if has_result and not name.startswith("D") else _width(opcode)
-    reads = frozenset[str]().union(*(_registers(part, width) for part in parts))
+    # An address takes no more registers than it says, however wide what is there.
+    reads = frozenset[str]().union(*(_registers(part, 1 if "[" in part else width) for part in parts))
     looks_at_memory = "[" in _CONSTANT.sub("", operands) and name not in _KNOWN_MEMORY
     return Instruction(
         text,
@@ -101,8 +104,8 @@ def _width(opcode: str) -> int:
         or name.startswith("D")
         or (name == "LDSM" and "2" in modifiers)
         or (name == "CS2R" and "32" not in modifiers)
-        or (name in ("F2F", "I2F") and modifiers[0] == "F64")
-        or (name == "F2I" and modifiers[0] in ("S64", "U64"))
+        or (name in ("F2F", "I2F") and modifiers[:1] == ["F64"])
+        or (name == "F2I" and modifiers[:1] in (["S64"], ["U64"]))
     )
     return 2 if is_pair else 1
 

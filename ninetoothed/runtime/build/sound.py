@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from typing import Any
 
 from ninetoothed.runtime.build import assembler, wgmma
@@ -25,7 +24,7 @@ def sound(kernel: Any, chosen: Assembler | None) -> tuple[Any, tuple[str, ...]]:
         return _assembled(kernel, ptx, chosen), ()
     try:
         machine = assembler.disassemble(kernel.asm["cubin"])
-    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+    except (OSError, RuntimeError) as error:
         return kernel, (f"its machine code cannot be verified: {error}",)
     return kernel, tuple(map(str, wgmma.faults(ptx or "", machine)))
 
@@ -36,9 +35,8 @@ def _assembled(kernel: Any, ptx: str, chosen: Assembler) -> Any:
     from triton.runtime.cache import get_cache_manager
 
     key = hashlib.sha256(f"{kernel.hash}-{chosen}".encode()).hexdigest()
-    manager = get_cache_manager(key)
-    group = dict(kernel.metadata_group)
-    (name,) = (name for name in group if name.endswith(".cubin"))
-    group[name] = manager.put(chosen.assemble(ptx), name)
-    manager.put_group(name.replace(".cubin", ".json"), group)
+    manager, name = get_cache_manager(key), kernel.src.name[:150]
+    group = dict(get_cache_manager(kernel.hash).get_group(f"{name}.json"))
+    group[f"{name}.cubin"] = manager.put(chosen.assemble(ptx), f"{name}.cubin")
+    manager.put_group(f"{name}.json", group)
     return CompiledKernel(kernel.src, group, key)

@@ -86,9 +86,13 @@ def _disturbed(machine: Code, place: int) -> Iterator[str]:
     product, text = machine.products[place], machine.instructions[place].text
     read = frozenset(product.accumulator)
     written = read.union(product.left)
-    for n in sorted(_in_flight(machine, place) - machine.products.keys()):  # products take turns
+    for n in sorted(_in_flight(machine, place)):
         other = machine.instructions[n]
-        for register in sorted(other.writes & written | other.reads & read):
+        if other.product is not None and other.product.accumulator == product.accumulator:
+            touched = read.intersection(other.product.left)  # they add to it one after the other
+        else:
+            touched = other.writes & written | other.reads & read
+        for register in sorted(touched):
             yield f"{register} of `{text}`, not yet waited for, is touched by `{other.text}`"
 
 

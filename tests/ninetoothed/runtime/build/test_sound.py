@@ -11,7 +11,7 @@ from ninetoothed.runtime.build import assembler, wgmma
 from tests.ninetoothed.runtime.build import attention
 from tests.ninetoothed_ops.kernels import calls
 
-FAULTY = ((64, 4), (128, 4), (128, 8))  # rows, warps
+FAULTY = ((64, 4), (128, 8))  # rows, warps
 MOVE = 'inline_asm_elementwise("mov.b32 $0, $1;"'
 
 

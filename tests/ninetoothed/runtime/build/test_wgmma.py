@@ -140,11 +140,15 @@ LOADED = ["ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [%r12]
         ("FMUL R60, R25.reuse, R40", "R25"),
         ("STS.128 [R60], R24", "R26"),
         ("LDG.E.128 R4, desc[UR16][R60.64]", "R6"),
+        ("HGMMA.64x8x16.F32 R32, R24, gdesc[UR4], R32, gsb0", "R27"),
+        ("HGMMA.64x8x16.F32 R4, gdesc[UR4], R4, gsb0", "R4"),
+        ("HGMMA.64x8x16.F32 R26, gdesc[UR4], R26, gsb0", "R26"),
     ),
 )
 def test_a_product_in_flight_is_disturbed(instruction, register):
     assert found(ptx(*LOADED), straight()) == []
-    assert any(f"{register} of `HGMMA" in reason for reason in found(ptx(*LOADED), straight(instruction)))
+    others = [product(OTHER if "R24, gdesc" in instruction else "%rd3")] if "HGMMA" in instruction else []
+    assert any(f"{register} of `HGMMA" in each for each in found(ptx(*LOADED, *others), straight(instruction)))
 
 
 def test_reading_a_left_operand_in_flight_is_fine():

@@ -1,0 +1,76 @@
+"""Plugin of pytest: products that tests run on the CPU are compiled for Hopper, too, where they must lose no register.
+
+    python -m pytest -p tests.hopper
+
+Verify the machine code of the assembler that Triton bundles, and of a later one where there is one. Left operands that
+come from memory as they are stay there: programs with no others are left out.
+"""
+
+import functools
+import os
+from pathlib import Path
+from unittest import mock
+
+import triton
+
+from ninetoothed import ir
+from ninetoothed.backends.triton.opaque import is_in_memory
+from ninetoothed.errors import UnsupportedError
+from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime.build import wgmma
+
+BUNDLED = str(Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas")
+
+
+def pytest_configure():
+    at_risk = set()
+    launch.Launcher._select = _then_verified(launch.Launcher._select, at_risk)
+    prepared.Evaluation.compile = staticmethod(_noted(prepared.Evaluation.compile, at_risk))
+
+
+def _noted(compile, at_risk):
+    """Wrap the function that gets ready to run a program on the CPU."""
+
+    @functools.wraps(compile)
+    def compiled(definition, variant):
+        if _is_at_risk(variant.program):
+            at_risk.add(definition)
+        return compile(definition, variant)
+
+    return compiled
+
+
+def _then_verified(select, at_risk):
+    """Wrap the method that finds a launch for a call of a new signature."""
+    verified = set()
+
+    @functools.wraps(select)
+    def selected(self, call, place):
+        found = select(self, call, place)
+        if place.type == "cpu" and self.definition in at_risk:
+            variant = launch.Launcher(self.definition).trace(call.arguments, dict(call.constants), device.H200)
+            key = (self.definition, variant.selection.specialisation, variant.selection.configuration)
+            if key not in verified:
+                verified.add(key)
+                verify(self.definition, variant)
+        return found
+
+    return selected
+
+
+def _is_at_risk(program):
+    """Whether a product's left operand may be held in registers."""
+    producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
+    operations = (operation for operation in producers.values() if isinstance(operation, ir.Apply))
+    return any(each.function == "dot" and not is_in_memory(each.operands[0], producers) for each in operations)
+
+
+def verify(definition, variant):
+    """Compile a variant for Hopper with each assembler; its machine code must keep the registers of its PTX."""
+    for named in ({"TRITON_PTXAS_PATH": BUNDLED}, {}):
+        with mock.patch.dict(os.environ, named):
+            try:
+                compiled = prepared.Launch.compile(definition, variant)
+            except UnsupportedError:
+                return  # it runs on the CPU alone
+        assert not wgmma.is_needed(compiled.asm["ptx"]) or not wgmma.faults(compiled.asm["ptx"], compiled.sass())
