@@ -1,7 +1,7 @@
 """x[even] * cos[even] - x[odd] * sin[even] and x[even] * sin[odd] + x[odd] * cos[odd], for each pair of elements.
 
 The pairs (even, odd) are neighbours where interleaved, else element i of the first half and element i of the second.
-Where the two of a pair share an angle, tables have one for each pair.
+Where the two of a pair share an angle, tables have one row for both.
 """
 
 import functools
@@ -13,26 +13,22 @@ from ninetoothed import Tensor
 from .numeric import widen
 
 
-def arrangement(input, sin, cos, output, flag, interleaved, whole):
+def arrangement(input, sin, cos, output, flag, interleaved):
     """One program a token: to it belong all heads of `input`, in one tile where interleaved, else in two halves."""
-    half = sin.shape[2] // 2 if whole else sin.shape[2]
 
     def heads(tensor):
-        tiled = tensor.tile((1, 1, -1, -1 if interleaved else half)).tile((1, 1, 1, -1))
+        tiled = tensor.tile((1, 1, -1, -1 if interleaved else sin.shape[3])).tile((1, 1, 1, -1))
         tiled.dtype = tiled.dtype.squeeze((0, 1, 2))
         tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
 
         return tiled
 
     def angles(table):
-        """One tile for the first of all pairs and one for the second where tables are whole, else one for both."""
-        apart, step = (1, 2) if interleaved and whole else (half, 1)
-        tiled = table.tile((1, 1, half), strides=(1, 1, apart), dilation=(1, 1, step))
-        tiled = tiled.tile((1, 1, -1))
-        tiled.dtype = tiled.dtype.squeeze((0, 1))
-        tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
+        tiled = table.tile((1, 1, 1, -1)).tile((1, 1, -1, 1))
+        tiled.dtype = tiled.dtype.squeeze((0, 1, 3))
+        tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1, 2))
 
-        return tiled.unsqueeze(3)
+        return tiled
 
     return heads(input), angles(sin), angles(cos), heads(output), flag
 
@@ -43,10 +39,7 @@ def rotate(even, odd, sin, cos):
 
 def application(input, sin, cos, output, interleaved):
     sine, cosine = widen(sin[0]), widen(cos[0])
-    sines, cosines = (sine, sine), (cosine, cosine)
-
-    if sin.shape[0] == 2:
-        sines, cosines = (sine, widen(sin[1])), (cosine, widen(cos[1]))
+    sines, cosines = (sine, widen(sin[-1])), (cosine, widen(cos[-1]))
 
     if interleaved:
         # Whole rows are loaded and taken apart in registers: accesses stay wide.
@@ -57,15 +50,11 @@ def application(input, sin, cos, output, interleaved):
 
 
 @functools.cache
-def make(interleaved=True, whole=False):
-    """The kernel `(input, sin, cos, output)`: (batch, sequence, heads, D), tables of (batch, sequence, D / 2).
-
-    Tables have D columns, an angle for each element, where `whole`.
-    """
+def make(interleaved=True):
+    """The kernel `(input, sin, cos, output)`: (batch, sequence, heads, D), tables (batch, sequence, 1 or 2, D / 2)."""
     constant = {"constexpr": True}
-    input, output = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(2))
-    sin, cos = (Tensor(3, shape_options=(None, None, constant)) for _ in range(2))
+    input, sin, cos, output = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(4))
     tensors = (input, sin, cos, output, Tensor(0, constexpr=True, value=interleaved))
-    arrange = functools.partial(arrangement, interleaved=interleaved, whole=whole)
+    arrange = functools.partial(arrangement, interleaved=interleaved)
 
     return ninetoothed.make(arrange, application, tensors, kernel_name="rope")

@@ -39,10 +39,17 @@ def allocate(input, sin, cos, interleaved=True):
 def launch(output, input, sin, cos, interleaved=True):
     if output.numel() == 0:
         return
-    batch = input.shape[0]
-    sin, cos = (table.expand(batch, -1, -1) for table in (sin, cos))
+    batch, half = input.shape[0], input.shape[3] // 2
+    sin, cos = (_by_pairs(table.expand(batch, -1, -1), half, interleaved) for table in (sin, cos))
 
-    kernels.make(interleaved, sin.shape[-1] != input.shape[-1] // 2)(input, sin, cos, output)
+    kernels.make(interleaved)(input, sin, cos, output)
+
+
+def _by_pairs(table: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor:
+    """(..., D / 2 or D) as (..., 1 or 2, D / 2): a row for both of each pair, or one for each."""
+    if table.shape[-1] == half:
+        return table.unsqueeze(-2)
+    return table.unflatten(-1, (half, 2)).mT if interleaved else table.unflatten(-1, (2, half))
 
 
 operator = register(

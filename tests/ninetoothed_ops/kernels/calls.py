@@ -64,7 +64,7 @@ def _call(name, make, sizes):
             return conv2d.make(), (image, make(filters, channels, 3, 3), make(filters), output, True)
         case "rope":
             batch, length, heads, width = sizes["rope"]
-            tables = (make(batch, length, width // 2), make(batch, length, width // 2))
+            tables = (make(batch, length, 1, width // 2), make(batch, length, 1, width // 2))
             return rope.make(), (make(batch, length, heads, width), *tables, make(batch, length, heads, width))
         case "sdpa":
             batch, heads, length, width = sizes["sdpa"]

@@ -15,7 +15,7 @@ REFERENCES = {
     "conv2d": lambda input, weight, bias, _: F.conv2d(input, weight, bias),
     "mm": torch.matmul,
     "rms_norm": lambda x, weight, eps, _: F.rms_norm(x, weight.shape, weight, eps),
-    "rope": samples.rope,
+    "rope": lambda x, sin, cos: samples.rope(x, sin[:, :, 0], cos[:, :, 0]),
     "sdpa": lambda q, k, v, mask, scale, *_: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale),
     "silu": F.silu,
     "softmax": lambda x: x.softmax(-1),
@@ -44,10 +44,13 @@ def compare(what, kernel, arguments, reference, tolerance):
     assert difference <= tolerance, f"{what}: the backends differ by {difference}"
 
 
-def check_whole_tables(interleaved):
-    x, *tables = torch.randn(2, 3, 5, 12), torch.randn(2, 3, 12), torch.randn(2, 3, 12)
-    arguments = (x, *tables, torch.empty_like(x))
-    compare("rope", rope.make(interleaved, True), arguments, lambda *a: samples.rope(*a, interleaved), 1e-5)
+def check_tables(interleaved, rows):
+    def rotated(x, sin, cos):
+        sin, cos = (table.mT.flatten(2) if interleaved and rows == 2 else table.flatten(2) for table in (sin, cos))
+        return samples.rope(x, sin, cos, interleaved)
+
+    x, *tables = torch.randn(2, 3, 5, 12), torch.randn(2, 3, rows, 6), torch.randn(2, 3, rows, 6)
+    compare("rope", rope.make(interleaved), (x, *tables, torch.empty_like(x)), rotated, 1e-5)
 
 
 if __name__ == "__main__":
@@ -55,5 +58,6 @@ if __name__ == "__main__":
         check(name, torch.float32, 1e-5)
         check(name, torch.float16, 2e-3)
         print(name)
-    check_whole_tables(True)
-    check_whole_tables(False)
+    for interleaved in (True, False):
+        for rows in (1, 2):
+            check_tables(interleaved, rows)

@@ -210,7 +210,10 @@ def rope(input_ptr, sin_ptr, cos_ptr, output_ptr, input_stride_0, sin_stride_0, 
         + tl.arange(0, 64)[:, None] * 64
         + tl.arange(0, 64)[None, :],
         tl.reshape(
-            tl.join(even * cosine[None, :] - odd * sine[None, :], even * sine[None, :] + odd * cosine[None, :]),
+            tl.join(
+                even * cosine[None, :] - odd * sine[None, :],
+                even * sin.to(tl.float32)[None, :] + odd * cos.to(tl.float32)[None, :],
+            ),
             (64, 64),
         ).to(tl.float16),
         mask=mask,

@@ -88,5 +88,5 @@ def test_products_and_attention():
 def test_rope():
     x = half(2, 30, 4, 64)
     for interleaved, whole in itertools.product((False, True), repeat=2):
-        table = half(2, 30, 64 if whole else 32)
-        check(text(rope.make(interleaved, whole), x, table, table, x))
+        table = half(2, 30, 2 if whole else 1, 32)
+        check(text(rope.make(interleaved), x, table, table, x))

@@ -17,7 +17,7 @@ LINES = {
     "conv2d": 40,
     "mm": 29,
     "rms_norm": 22,
-    "rope": 42,
+    "rope": 36,
     "sdpa": 78,
     "silu": 14,
     "softmax": 18,
