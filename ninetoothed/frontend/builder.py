@@ -11,6 +11,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, is_nonnegative, simplify, var
 from ninetoothed.frontend import shapes
+from ninetoothed.frontend.values import origin
 from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -192,14 +193,15 @@ class Builder:
         Sizes that only the kernel knows, of loop counters and computed numbers, are taken to agree. `told` are the
         sizes that a call is asked for, where they have other names here.
         """
+        told = told or (origin(as_expr(left)), origin(as_expr(right)))
         left, right = simplify(as_expr(left), self.facts), simplify(as_expr(right), self.facts)
         difference = simplify(left - right, self.facts)
         if difference == 0:
             return
         if is_nonnegative(difference - 1, self.facts) or is_nonnegative(-difference - 1, self.facts):
-            raise shapes.ShapeMismatch(message, *(told or (left, right)))
+            raise shapes.ShapeMismatch(message, *told)
         if difference.variables <= self.sizes and -difference not in self._requirements:
-            self._requirements.setdefault(difference, ir.Requirement(*(told or (left, right)), message, self.location))
+            self._requirements.setdefault(difference, ir.Requirement(*told, message, self.location))
 
     # -- conversions -------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, as_expr, const, simplify, var
 from ninetoothed.frontend.builder import Builder
 from ninetoothed.frontend.shapes import Mismatch, ShapeMismatch
-from ninetoothed.frontend.values import Dimension
+from ninetoothed.frontend.values import Dimension, chosen, origin
 from ninetoothed.lowering import bind_sizes
 from ninetoothed.metaops import paddings
 from ninetoothed.specialisation import Argument, Specialisation
@@ -141,9 +141,15 @@ class Context:
     @cached_property
     def _levels(self):
         return tuple(
-            tuple(tuple(self.number(size) for size in level) for level in parameter.arrangement.levels)
+            tuple(tuple(self._told(size) for size in level) for level in parameter.arrangement.levels)
             for parameter in self.definition.parameters
         )
+
+    def _told(self, size) -> Expr:
+        """A size as a number, which tells of which chosen blocks it is made."""
+        number, own = self.number(size), as_expr(size)
+        is_chosen = number.is_constant and not own.variables.isdisjoint(self.definition.meta_symbols)
+        return chosen(number, own) if is_chosen else number
 
     @cached_property
     def launching(self) -> int | None:
@@ -193,9 +199,9 @@ class Context:
         """The error for what does not fit together."""
         error = self.error(str(mismatch))
         sizes = mismatch.sizes if isinstance(mismatch, ShapeMismatch) else ()
-        names = frozenset().union(*(size.variables for size in sizes))
+        names = frozenset().union(*(origin(size).variables for size in sizes))
         if names and names <= self.builder.sizes:
-            error.unmet = ir.Requirement(*sizes, str(mismatch), self.builder.location)
+            error.unmet = ir.Requirement(*map(origin, sizes), str(mismatch), self.builder.location)
         return error
 
     def error(self, message: str, location: ir.SourceLocation | None = None) -> ApplicationError:

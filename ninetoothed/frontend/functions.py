@@ -13,6 +13,7 @@ from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.lanes import inside, lane
 from ninetoothed.frontend.operators import operand, truth
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
+from ninetoothed.frontend.values import KnownCount
 from ninetoothed.ir import Apply, TileType, Value
 
 # -- arguments -------------------------------------------------------------------------------------
@@ -55,7 +56,15 @@ def shape_of(context: Context, shape: Any) -> tuple[shapes.Extent, ...]:
         shape = shape[0]
     if not isinstance(shape, tuple | list):
         shape = (shape,)
-    return tuple(shapes.extent(_known(context, size, "a shape"), context.facts) for size in shape)
+    return tuple(shapes.extent(_extent(context, size), context.facts) for size in shape)
+
+
+def _extent(context: Context, size: Any) -> Any:
+    """One number of a shape; what is the size of a tile tells still which block it is."""
+    if isinstance(size, KnownCount):
+        place = size.dimension
+        return context.levels(place.parameter)[place.level][place.dim]
+    return _known(context, size, "a shape")
 
 
 def _known(context: Context, value: Any, what: str) -> Any:

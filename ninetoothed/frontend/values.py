@@ -50,6 +50,24 @@ class Dimension:
     dim: int
 
 
+class Chosen(Expr):
+    """A number that is known when compiling and made of blocks that the compiler chose: of these, `origin`."""
+
+    origin: Expr
+
+
+def chosen(number: Expr, origin: Expr) -> Chosen:
+    """A number, and the block sizes that it is made of."""
+    number = Chosen(number.terms)
+    object.__setattr__(number, "origin", origin)
+    return number
+
+
+def origin(size: Expr) -> Expr:
+    """A size as a call is asked for it, with blocks that might be chosen otherwise by name."""
+    return size.origin if isinstance(size, Chosen) else size
+
+
 class KnownCount(int):
     """A number of tiles that is known when compiling, and the dimension that it is of."""
 

@@ -5,7 +5,7 @@ import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import Tensor, block_size
 from ninetoothed.errors import SizeError
 from ninetoothed.expr import as_expr
 from ninetoothed.runtime.device import H200
@@ -121,3 +121,42 @@ def test_products_have_one_inner_size():
     for depth in (29, 60):
         with pytest.raises(SizeError, match="`dot`.*inner"):
             kernel(torch.randn(20, 30), torch.randn(depth, 20), nans(20, 20))
+
+
+def add(x, y, output):
+    output = ntl.zeros(x.shape, dtype=ntl.float32) + x + y
+
+
+@pytest.mark.parametrize("gpu", (None, H200), ids=("cpu", "sm_90"))
+@pytest.mark.parametrize("size", (64, 256, 1))
+def test_a_block_is_chosen_that_is_a_whole_row(size, gpu):
+    """The block is the compiler's, and tiles of it meet a row of 64, or of 256."""
+
+    def arrangement(x, y, output, block=block_size()):
+        output = output.tile((block,))
+        return x.tile((block,)), y.tile((-1,)).expand((output.shape[0],)), output
+
+    kernel = ninetoothed.make(arrangement, add, (Tensor(1), Tensor(1), Tensor(1)))
+    x, y, output = torch.randn(1024), torch.randn(size), nans(1024)
+    if gpu is not None:
+        (block,) = kernel.source(x, y, output, gpu=gpu).configuration.blocks.values()
+        assert block == size or size == 1
+    else:
+        kernel(x, y, output)
+        assert torch.equal(output, x + y.repeat(1024 // size))
+    for rows in (60, 65):
+        with pytest.raises(SizeError, match=f"`y` has size {rows}"):
+            kernel.source(x, torch.randn(rows), output, gpu=gpu or H200)
+
+
+def test_blocks_that_meet_are_chosen_equal():
+    first, second = block_size(), block_size(upper_bound=64)
+    kernel = ninetoothed.make(
+        lambda x, y, output: (x.tile((first,)), y.tile((second,)), output.tile((first,))),
+        add,
+        (Tensor(1), Tensor(1), Tensor(1)),
+    )
+    blocks = kernel.source(torch.empty(5000), torch.empty(5000), torch.empty(5000), gpu=H200).configuration.blocks
+    assert len(set(blocks.values())) == 1
+    kernel(x := torch.randn(5000), y := torch.randn(5000), output := nans(5000))
+    assert torch.equal(output, x + y)
