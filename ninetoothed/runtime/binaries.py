@@ -2,17 +2,28 @@
 
 Triton's key holds the content of its whole library, half a gigabyte, which it reads and hashes once a process: a third
 of a second before the first launch. Here the files' sizes and times stand for their content, and what is kept under
-that key is the key of Triton's.
+that key is the key of Triton's, with a digest of what it has there.
+
+Triton's cache is never read otherwise: each compilation gets a key of its own there, so that files that somebody broke
+or put there are met under no key that anybody asks for.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
+import json
 import os
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ninetoothed.runtime import cache
 from ninetoothed.runtime.build import assembler
 from ninetoothed.runtime.build.sound import sound
 from ninetoothed.runtime.cache import Record
@@ -27,6 +38,24 @@ _HOOKS = (
 )
 
 
+# Triton's settings are the process's.
+_REDIRECTING = threading.RLock()
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A kernel in Triton's cache: its key there, a digest of it, and what its machine code loses."""
+
+    hash: str
+    digest: str
+    lost: tuple[str, ...]
+
+    @classmethod
+    def understood(cls, result: dict[str, Any]) -> _Kept | None:
+        kept = cls(result["hash"], result["digest"], tuple(result["lost"]))
+        return kept if all(isinstance(each, str) for each in (kept.hash, kept.digest, *kept.lost)) else None
+
+
 def compile(source: Any, target: Any, options: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
     """`triton.compile`, which an earlier process may have done, and what its machine code loses (see `build.wgmma`)."""
     import triton
@@ -35,18 +64,45 @@ def compile(source: Any, target: Any, options: dict[str, Any]) -> tuple[Any, tup
     record = _record(source, target, options, chosen)
     if record is None:
         return sound(triton.compile(source, target=target, options=options), chosen)
-    found = record.read(_understood)
-    kernel = None if found is None else _load(source, found[0])
+    kept = record.read(_Kept.understood)
+    kernel = None if kept is None else _load(source, kept, record.path)
     if kernel is not None:
-        return kernel, found[1]
-    kernel, lost = sound(triton.compile(source, target=target, options=options), chosen)
-    record.write({"hash": kernel.hash, "lost": lost})
+        return kernel, kept.lost
+    anew = _under_own_key(source)
+    try:
+        kernel, lost = sound(triton.compile(anew, target=target, options=options), chosen)
+    except OSError:
+        with elsewhere():
+            kernel, lost = sound(triton.compile(anew, target=target, options=options), chosen)
+    record.write({"hash": kernel.hash, "digest": _digest(kernel), "lost": lost})
     return kernel, lost
 
 
-def _understood(kept: dict[str, Any]) -> tuple[str, tuple[str, ...]] | None:
-    key, lost = kept["hash"], kept["lost"]
-    return (key, tuple(lost)) if all(isinstance(each, str) for each in (key, *lost)) else None
+@contextmanager
+def elsewhere() -> Iterator[None]:
+    """Let Triton keep its files in a temporary directory, where its own is read-only or full."""
+    from triton import knobs
+
+    with _REDIRECTING, knobs.cache.scope():
+        knobs.cache.dir = str(cache.temporary())
+        yield
+
+
+def _under_own_key(source: Any) -> Any:
+    """The same source under a key that Triton's cache has not seen."""
+    own, digest = copy.copy(source), f"{source.hash()}-{uuid.uuid4()}"
+    own.hash = lambda: digest
+    return own
+
+
+def _digest(kernel: Any) -> str:
+    """A digest of all that was read of a kernel: its stages, its machine code, and what is said of it."""
+    said = json.dumps(kernel.metadata._asdict(), sort_keys=True, default=repr)
+    digest = hashlib.sha256(said.encode())
+    for stage, content in sorted(kernel.asm.items()):
+        content = content if isinstance(content, bytes) else content.encode()
+        digest.update(f"\n{stage} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def _record(source: Any, target: Any, options: dict[str, Any], chosen: assembler.Assembler | None) -> Record | None:
@@ -88,14 +144,22 @@ def _fingerprint() -> str:
     return f"{triton.__version__}-{hashlib.sha256(repr((str(root), sorted(files))).encode()).hexdigest()}"
 
 
-def _load(source: Any, key: str) -> Any:
-    """The kernel of a key in Triton's cache; None where it is there no more."""
+def _load(source: Any, kept: _Kept, path: Path) -> Any:
+    """The kernel of a key in Triton's cache; None where it is there no more, or is not what was put there."""
     from triton.compiler import CompiledKernel
     from triton.runtime.cache import get_cache_manager
 
     try:
         name = source.name[:150]
-        group = get_cache_manager(key).get_group(f"{name}.json") or {}
-        return CompiledKernel(source, group, key) if {f"{name}.json", f"{name}.cubin"} <= group.keys() else None
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        group = get_cache_manager(kept.hash).get_group(f"{name}.json") or {}
+    except OSError:
         return None
+    if not {f"{name}.json", f"{name}.cubin"} <= group.keys():
+        return None
+    try:
+        kernel = CompiledKernel(source, group, kept.hash)
+        if _digest(kernel) == kept.digest:
+            return kernel
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        pass
+    return cache.ignored(path, "the kernel that it names is not what was compiled")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 import re
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -81,18 +81,21 @@ def _show(options: dict[str, Any]) -> str:
 
 def write_module(name: str, source: str) -> Path:
     """Put the text into the cache, under a name made of its content; a damaged file of that name is replaced."""
-    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-    path = cache.directory() / "triton" / f"{name}_{digest}.py"
+    file = f"{name}_{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
     try:
-        if path.read_text() == source:
+        return _module(cache.directory() / "triton" / file, source)
+    except OSError:  # it is read-only, or the disk is full: any other place will do
+        return _module(cache.temporary() / file, source)
+
+
+def _module(path: Path, source: str) -> Path:
+    try:
+        if path.read_bytes() == source.encode():
             return path
         warnings.warn(f"{path} is not what was written there; it is written anew", stacklevel=2)
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         pass
-    try:
-        return cache.write(path, source)
-    except OSError:  # a read-only home, a full disk: any other place will do
-        return cache.write(Path(tempfile.mkdtemp(prefix="ninetoothed-")) / path.name, source)
+    return cache.write(path, source)
 
 
 def _function(emitted: Emitted, path: Path):
@@ -214,13 +217,15 @@ class Loaded:
     @classmethod
     def of(cls, compiled: Compiled) -> Loaded:
         from triton import knobs
-        from triton.compiler import CompiledKernel
 
         # Triton binds a compiled kernel to the device on which it was first loaded: one for each device.
-        kernel = compiled.kernel
-        fresh = CompiledKernel(kernel.src, kernel.metadata_group, kernel.hash)
+        fresh = copy.copy(compiled.kernel)
         try:
-            fresh.run  # noqa: B018 - loads it
+            try:
+                fresh.run  # noqa: B018 - loads it
+            except OSError:  # of Triton's launcher, which is compiled once and kept
+                with binaries.elsewhere():
+                    fresh.run  # noqa: B018
         except Exception as error:
             raise CompilationError(f"kernel `{compiled.emitted.name}` could not be loaded: {error}") from error
         return cls(fresh, knobs.runtime, bool(compiled.emitted.descriptors))

@@ -1,9 +1,11 @@
 """Machine code of earlier processes: found again, never mistaken, and compiled anew where it is gone."""
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -89,12 +91,63 @@ def test_a_broken_file_is_ignored_with_a_warning(content, compiled, directories)
     assert len(compiled) == 2
 
 
-def test_a_key_of_nothing_is_compiled_anew(compiled, directories):
+def test_a_key_of_nothing_is_compiled_anew(compiled, monkeypatch):
     build()
-    (path,) = (directories / "ninetoothed" / "compiled").iterdir()
-    path.write_text(path.read_text().replace('"hash": "', '"hash": "0'))
-    build()
+    with monkeypatch.context() as patch:
+        patch.setattr(binaries._Kept, "understood", lambda result: binaries._Kept("0" * 64, result["digest"], ()))
+        build()
     assert len(compiled) == 2
+
+
+@pytest.mark.parametrize("suffix", ("cubin", "json"))
+def test_files_of_triton_that_were_cut_off_or_changed_are_not_loaded(suffix, directories, monkeypatch):
+    first = build()
+    (path,) = (path for path in (directories / "triton").glob(f"*/*.{suffix}") if "__grp__" not in path.name)
+    whole, found, load = path.read_bytes(), [], binaries._load
+    monkeypatch.setattr(binaries, "_load", lambda *args: found.append(load(*args)))
+    monkeypatch.setattr(triton, "compile", lambda *args, **kwargs: first.kernel)
+    build()
+    assert found.pop() is not None
+    with pytest.warns(UserWarning, match="not what was compiled"):
+        for size in range(0, len(whole), len(whole) // 25):
+            for content in (whole[:size], whole[:size] + bytes([whole[size] ^ 1]) + whole[size + 1 :]):
+                path.write_bytes(content)
+                build()
+    assert len(found) >= 50 and not any(found)
+
+
+@pytest.mark.parametrize("files", ("*", "__grp__*", "*.cubin"))
+def test_a_kernel_that_is_broken_is_compiled_anew_and_found_from_then_on(files, compiled, directories):
+    first = build()
+    for path in (directories / "triton").glob(f"*/{files}"):
+        path.write_bytes(path.read_bytes()[:-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert build().asm["cubin"] == first.asm["cubin"]
+    assert build().asm["cubin"] == first.asm["cubin"] and len(compiled) == 2
+
+
+def test_nothing_that_others_put_into_tritons_cache_is_asked_for(compiled, directories):
+    """Without a record of our own, what Triton has under any key is not loaded."""
+    build()
+    shutil.rmtree(directories / "ninetoothed")
+    for path in (directories / "triton").glob("*/*.cubin"):
+        path.write_bytes(b"another")
+    assert build().asm["cubin"] != b"another" and len(compiled) == 2
+
+
+@pytest.mark.parametrize("reason", (errno.ENOSPC, errno.EROFS, errno.EACCES))
+def test_another_place_serves_where_tritons_cache_takes_nothing(reason, directories, monkeypatch):
+    original = os.makedirs
+
+    def fail(path, *args, **kwargs):
+        if str(path).startswith(str(directories / "triton")):
+            raise OSError(reason, os.strerror(reason))
+        return original(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "makedirs", fail)
+    assert build().asm["cubin"] and knobs.cache.dir == str(directories / "triton")
+    assert build().asm["cubin"]
 
 
 def test_hooks_see_every_compilation(compiled):

@@ -1,15 +1,24 @@
 """Results on disk: found again under their key alone, whatever happens to the files and however many write them."""
 
+import ast
 import concurrent.futures
+import errno
+import io
 import json
 import multiprocessing
 import os
+import pathlib
+import shutil
+import stat
+import tempfile
+import time
 import warnings
 
 import pytest
 
 from ninetoothed.runtime import cache
 from ninetoothed.runtime.cache import Record
+from ninetoothed.runtime.compile import write_module
 
 
 @pytest.fixture(autouse=True)
@@ -57,10 +66,148 @@ def test_a_broken_or_foreign_file_is_ignored_with_a_warning_and_rewritten(conten
         assert mine.read(same) == 3
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read():
+def test_a_file_cut_off_or_changed_anywhere_is_never_mistaken():
+    mine = record(a=1, b="x")
+    mine.write({"hash": "0123", "lost": [1.5]})
+    whole = mine.path.read_bytes()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in range(len(whole)):
+            mine.path.write_bytes(whole[:n])
+            assert mine.read(same) is None, n
+        assert len(caught) == len(whole)
+        for n in range(len(whole)):
+            mine.path.write_bytes(whole[:n] + bytes([whole[n] ^ 1]) + whole[n + 1 :])
+            assert mine.read(same) in (None, {"hash": "0123", "lost": [1.5]}), n
+            mine.path.write_bytes(whole[:n] + whole[n + 1 :])
+            assert mine.read(same) in (None, {"hash": "0123", "lost": [1.5]}), n
+    mine.path.write_text(whole.decode().replace("0123", "0124"))
+    with pytest.warns(UserWarning, match="ignored"):
+        assert mine.read(same) is None
+
+
+def test_files_of_another_version_are_not_read(monkeypatch):
     record(a=1).write(3)
-    record(a=1).path.chmod(0)
+    text = record(a=1).path.read_text()
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "version", lambda: "another")
+        assert record(a=1).read(same) is None
+        record(a=1).path.write_text(text)
+        with pytest.warns(UserWarning, match="ignored"):
+            assert record(a=1).read(same) is None
+        record(a=1).write(4)
+        assert record(a=1).read(same) == 4
+    assert record(a=1).read(same) == 3
+
+
+def test_files_and_directories_are_the_users_alone(monkeypatch, tmp_path):
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path / "new"))
+    record(a=1).write(3)
+    write_module("kernel", "text = 1\n")
+    for path in (tmp_path / "new", *(tmp_path / "new").rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_directory_that_others_may_read_is_closed(directory):
+    directory.chmod(0o755)
+    record(a=1).write(3)
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700 and record(a=1).read(same) == 3
+
+
+def in_a_temporary_directory(directory, match):
+    """Whether results are kept elsewhere, after one warning."""
+    with pytest.warns(UserWarning, match=match):
+        record(a=1).write(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert record(a=1).read(same) == 3
+        path = write_module("kernel", "text = 1\n")
+    elsewhere = cache.directory()
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o700
+    return elsewhere != directory and elsewhere in path.parents and not list(directory.iterdir())
+
+
+@pytest.mark.parametrize("mode", (0o777, 0o775, 0o702, 0o1777))
+def test_a_directory_that_others_may_write_to_is_not_used(mode, directory):
+    directory.chmod(mode)
+    assert in_a_temporary_directory(directory, f"{directory} is not used .* others may write to it")
+
+
+def test_a_directory_of_somebody_else_is_not_used(directory, monkeypatch):
+    own = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    assert in_a_temporary_directory(directory, f"{directory} is not used .* belongs to another user")
+
+
+def test_a_temporary_directory_that_is_cleaned_away_is_made_again(directory):
+    directory.chmod(0o777)
+    with pytest.warns(UserWarning, match="not used"):
+        shutil.rmtree(cache.directory())
+    assert write_module("kernel", "text = 1\n").exists()
+
+
+@pytest.mark.parametrize("reason", (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT))
+def test_a_directory_that_takes_no_more_is_read_still(reason, directory, monkeypatch):
+    record(a=1).write(3)
+    original = tempfile.mkstemp
+
+    def fail(*args, dir, **kwargs):
+        if directory in (dir, *dir.parents):
+            raise OSError(reason, os.strerror(reason))
+        return original(*args, dir=dir, **kwargs)
+
+    monkeypatch.setattr(tempfile, "mkstemp", fail)
+    assert record(a=1).read(same) == 3
+    with pytest.warns(UserWarning, match=f"{directory / 'tuned'} could not be written") as caught:
+        for key in range(3):
+            record(a=key).write(4)
+    assert len(caught) == 1 and record(a=1).read(same) == 3
+    path = write_module("kernel", "text = 1\n")
+    assert path.read_text() == "text = 1\n" and directory not in path.parents
+    assert write_module("kernel", "text = 1\n") == path
+
+
+def test_a_disk_that_becomes_full_leaves_nothing_behind(directory, monkeypatch):
+    class Full(io.TextIOWrapper):
+        def write(self, text):
+            super().write(text[: len(text) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    record(a=1).write(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdopen", lambda handle, *args, **kwargs: Full(open(handle, "wb")))
+        with pytest.warns(UserWarning, match="No space left"):
+            record(a=1).write(4)
+    assert len(list((directory / "tuned").iterdir())) == 1 and record(a=1).read(same) == 3
+
+
+def test_what_killed_writers_left_is_swept():
+    mine = record(a=1)
+    mine.write(3)
+    old, young = mine.path.with_suffix(".old.tmp"), mine.path.with_suffix(".young.tmp")
+    for path in (old, young):
+        path.write_text("{")
+    os.utime(old, (0, time.time() - 2 * 3600))
+    mine.write(4)
+    assert not old.exists() and young.exists() and mine.read(same) == 4
+
+
+def test_nothing_is_kept_that_runs_code_when_it_is_read():
+    root = pathlib.Path(cache.__file__).parents[2]
+    for path in (path for package in ("ninetoothed", "ninetoothed_ops") for path in (root / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            assert not {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"} & set(names), path
+
+
+def test_a_file_that_may_not_be_read(monkeypatch):
+    record(a=1).write(3)
+
+    def fail(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(pathlib.Path, "read_bytes", fail)  # root may read everything
     with pytest.warns(UserWarning, match="ignored"):
         assert record(a=1).read(same) is None
 
