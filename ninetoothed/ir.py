@@ -21,7 +21,7 @@ from typing import Any
 
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts
-from ninetoothed.lowering import Guard
+from ninetoothed.lowering import Edge, Guard
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,11 @@ class Lane:
     axis: int
     count: int
 
+    @classmethod
+    def of(cls, axis: int, count: int) -> Lane:
+        """The variable of an axis; its name tells its range, so that equal tiles share it."""
+        return cls(f"lane_{axis}_{count}", axis, count)
+
 
 Bindings = tuple[tuple[str, Value], ...]
 
@@ -82,7 +87,8 @@ class Access:
     """Where a tile of a tensor parameter lies in memory.
 
     Element (lane_0, lane_1, ...) of the tile is at source indices `indices` (offset = sum of index * stride), in bounds
-    only if all `guards` hold; out of bounds a load gives `other` and a store writes nothing.
+    only if all `guards` hold; out of bounds a load gives `other` and a store writes nothing. `edges` tell which of the
+    lanes out of bounds are overhang; the pass `overhang` takes them away.
     """
 
     parameter: str
@@ -92,6 +98,7 @@ class Access:
     other: float | int = 0
     lanes: tuple[Lane, ...] = ()
     bindings: Bindings = ()
+    edges: tuple[Edge, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,6 +53,8 @@ PRIMITIVES: dict[str, Primitive] = {
     **_rows("cast", "input -> result type"),  # Floats to integers truncate towards zero; to int1: != 0.
     **_rows("bitcast", "input -> result type of the same width"),
     **_rows("libdevice", "input, ...", ("name",)),
+    # To a variable that held `old`; the pass `overhang` takes it away.
+    **_rows("assign", "old, value -> value", (), frozenset()),
     # Shapes; the result's type says which. Lanes of `reshape` are row-major.
     **_rows("full", "scalar -> tile"),
     **_rows("broadcast", "input of the same rank -> tile"),
@@ -90,6 +92,14 @@ PRIMITIVES: dict[str, Primitive] = {
     **_rows("debug_barrier", ""),
     **_rows("inline_asm_elementwise", "input, ...", ("asm", "constraints", "is_pure", "pack"), TRITON_ONLY),
 }
+
+
+# Each lane of the result comes from the same lane of every operand.
+ELEMENTWISE = frozenset(
+    "exp exp2 log log2 sqrt sqrt_rn rsqrt sin cos tanh erf sigmoid floor ceil neg abs invert add sub mul truediv div_rn"
+    " pow floordiv mod maximum minimum and or xor lshift rshift umulhi eq ne lt le gt ge where fma cast bitcast"
+    " libdevice assign load_pointer rand randn randint randint4x inline_asm_elementwise".split()
+)
 
 
 @dataclass(frozen=True)

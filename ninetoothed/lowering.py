@@ -7,24 +7,42 @@
 There is no state: lowering is one fold of `metaops.pull_back` over the steps, innermost indices back to the source.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from ninetoothed.arrangement import Arrangement
-from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, is_nonnegative, simplify
+from ninetoothed.arrangement import Arrangement, Step
+from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, const, is_nonnegative, simplify, var
 from ninetoothed.metaops import Guard, pull_back
 
-__all__ = ["Guard", "Location", "bind_indices", "bind_sizes", "extents", "lower", "source_indices"]
+__all__ = ["Edge", "Guard", "Location", "bind_indices", "bind_sizes", "extents", "lower", "source_indices"]
 
 Indices = tuple[tuple[Expr, ...], ...]
 
 
 @dataclass(frozen=True)
+class Edge:
+    """The end of a dimension that `tile` cuts: a lane lies past it, and is overhang, where `index >= size`.
+
+    `reached` are guards of steps after that `tile`: where one fails, the program reached for padding or for a tile that
+    is not there, and the lane is none of the tile's. `fails`: whether an index may lie past the end at all.
+    """
+
+    index: Expr
+    size: Expr
+    reached: tuple[Guard, ...] = ()
+    fails: bool = True
+
+
+@dataclass(frozen=True)
 class Location:
-    """Where an element lies: an index for each dimension of the source, valid where all guards hold."""
+    """Where an element lies: an index for each dimension of the source, valid where all guards hold.
+
+    `edges` are those of the guards that tell overhang, proved ones too.
+    """
 
     indices: tuple[Expr, ...]
     guards: tuple[Guard, ...]
+    edges: tuple[Edge, ...] = ()
 
 
 def lower(
@@ -32,8 +50,11 @@ def lower(
     indices: Iterable[Iterable[Expr | int]],
     facts: Facts,
     bindings: Mapping[str, Expr | int] | None = None,
+    lanes: Container[str] = (),
 ) -> Location:
     """The place of the element with `indices` (a tuple a level, outermost first).
+
+    `lanes` are the variables that run over the axes of a tile: past its extent they reach for nothing.
 
     `bindings` are values of names (blocks, constexprs, sizes), substituted first. The element is in bounds where every
     index is within its extent and every step stays within the dimension that it divides: of these guards, those that
@@ -41,16 +62,19 @@ def lower(
     anything (`source_indices` has them unclamped).
     """
     bound, indices, facts = _prepared(arrangement, indices, facts, bindings)
+    own = {const(0), *(var(name) for name in lanes)}  # 0 along an axis of one lane
     checked = _Checked(facts)
-    for level_indices, shape in zip(indices, bound.levels, strict=True):
+    for level, (level_indices, shape) in enumerate(zip(indices, bound.levels, strict=True)):
+        is_last = level == len(bound.levels) - 1
         for index, size in zip(level_indices, shape, strict=True):
-            checked = checked.check(Guard(index, as_expr(size)))
+            checked = checked.check(Guard(index, as_expr(size)), not (is_last and index in own))
     for step in reversed(bound.steps):
         indices, guards = pull_back(step, indices)
         indices = _simplified(indices, checked.facts)
-        for guard in guards:
-            checked = checked.check(guard)
-    return Location(_simplified(indices, checked.facts)[0], _not_implied(checked.guards, facts))
+        for dimension, guard in enumerate(guards):
+            checked = checked.cut(guard) if _is_cut(step, dimension) else checked.check(guard)
+    edges = _nearest(checked.edges, facts)
+    return Location(_simplified(indices, checked.facts)[0], _not_implied(checked.guards, facts), edges)
 
 
 def source_indices(
@@ -105,19 +129,50 @@ def bind_indices(
 
 @dataclass(frozen=True)
 class _Checked:
-    """The guards kept so far, and the facts that hold where they do."""
+    """The guards kept so far, the facts that hold where they do, and the edges among them.
+
+    `reached` are the guards by which a program may reach past what there is.
+    """
 
     facts: Facts
     guards: tuple[Guard, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    reached: tuple[Guard, ...] = ()
 
-    def check(self, guard: Guard) -> "_Checked":
+    def cut(self, guard: Guard) -> "_Checked":
+        """Check the guard of a dimension that `tile` cuts."""
+        index, size = simplify(guard.index, self.facts), simplify(guard.size, self.facts)
+        fails = not is_nonnegative(size - 1 - index, self.facts)
+        checked = self.check(guard, is_reached=False)
+        return replace(checked, edges=(*self.edges, Edge(index, size, self.reached, fails)))
+
+    def check(self, guard: Guard, is_reached: bool = True) -> "_Checked":
         index, size = simplify(guard.index, self.facts), simplify(guard.size, self.facts)
         lower = not is_nonnegative(index, self.facts)
         upper = not is_nonnegative(size - 1 - index, self.facts)
-        kept = (*self.guards, Guard(index, size, lower, upper)) if lower or upper else self.guards
+        new = (Guard(index, size, lower, upper),) if lower or upper else ()
         # Proved or kept, from here on it holds.
         facts = self.facts if index.is_constant else self.facts.assume(index, 0, size - 1)
-        return _Checked(_with_positive(facts, size), kept)
+        reached = (*self.reached, *new) if is_reached else self.reached
+        return _Checked(_with_positive(facts, size), (*self.guards, *new), self.edges, reached)
+
+
+def _is_cut(step: Step, dimension: int) -> bool:
+    """Whether a step cuts a dimension into tiles (of which the one tile of a whole dimension, of stride 0, is none)."""
+    return step.operation == "tile" and step.arguments[0][dimension] != 0
+
+
+def _nearest(edges: tuple[Edge, ...], facts: Facts) -> tuple[Edge, ...]:
+    """The edges less those beyond another: the number of a tile follows from the index of an element."""
+    kept = edges
+    for edge in edges if len(edges) > 1 else ():
+        known = facts
+        for other in kept:
+            if other is not edge and other.fails and other.reached == edge.reached:
+                known = known.assume(other.index, None, other.size - 1)
+        if known is not facts and is_nonnegative(edge.size - 1 - edge.index, known):
+            kept = tuple(other for other in kept if other is not edge)
+    return kept
 
 
 def _not_implied(guards: tuple[Guard, ...], facts: Facts) -> tuple[Guard, ...]:

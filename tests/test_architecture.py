@@ -31,6 +31,7 @@ ROOMS = tuple(
     ninetoothed.definition
     ninetoothed.specialisation
     ninetoothed.frontend
+    ninetoothed.passes
     ninetoothed.backends.torch
     ninetoothed.backends.triton
     ninetoothed.runtime

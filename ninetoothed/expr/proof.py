@@ -4,6 +4,7 @@ A proof of `e >= 0` replaces one variable or atom of `e` at a time by a bound th
 is left. Bounds may be symbolic (a lane is at most `size - 1`), so variables bound last are replaced first.
 """
 
+import math
 from dataclasses import dataclass
 
 from ninetoothed.expr.algebra import Expr, as_expr, const, of_atom
@@ -210,6 +211,18 @@ def _with_joined_quotients(e: Expr):
     quotients = [(m[0], c) for m, c in e.terms if len(m) == 1 and isinstance(m[0], FloorDiv)]
     for first, coefficient in quotients:
         for second, other in quotients:
-            if coefficient > 0 and other == -coefficient and first.denominator == second.denominator:
-                joined = (first.numerator - second.numerator) // first.denominator
-                yield e + (joined - of_atom(first) + of_atom(second)) * coefficient
+            if coefficient > 0 and other == -coefficient and (common := _common(first, second)) is not None:
+                a, c, b = common
+                yield e + ((a - c) // b - of_atom(first) + of_atom(second)) * coefficient
+
+
+def _common(first: FloorDiv, second: FloorDiv) -> tuple[Expr, Expr, Expr] | None:
+    """`(a, c, b)` with `first == a // b` and `second == c // b`, where there is such a denominator."""
+    if first.denominator == second.denominator:
+        return first.numerator, second.numerator, first.denominator
+    if not (first.denominator.is_constant and second.denominator.is_constant):
+        return None
+    left, right = first.denominator.constant, second.denominator.constant
+    both = math.lcm(left, right)
+    times = both // left  # what is less than that makes no difference to the quotient
+    return first.numerator * times + times - 1, second.numerator * (both // right), const(both)

@@ -19,7 +19,7 @@ COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 # Their results are not negative where their operands are not: of those that grow, only in types of indices, which are
 # taken not to overflow; smaller ones wrap.
 _NEVER_BELOW_OPERANDS = frozenset(
-    "broadcast expand_dims full reshape permute min max minimum maximum floordiv mod".split()
+    "assign broadcast expand_dims full reshape permute min max minimum maximum floordiv mod".split()
 )
 _GROWING = frozenset({"add", "mul", "sum"})
 
@@ -130,6 +130,19 @@ class Builder:
 
     def producer(self, value: Value) -> ir.Operation | None:
         return self._producers.get(value)
+
+    def depends(self, value: Value, other: Value) -> bool:
+        """Whether a value is computed from another by straight-line operations."""
+        pending, seen = [value], set()
+        while pending:
+            last = pending.pop()
+            if last is other:
+                return True
+            producer = self.producer(last)
+            if last not in seen and isinstance(producer, Apply):
+                pending += producer.operands
+            seen.add(last)
+        return False
 
     def fresh(self, stem: str) -> str:
         self._count += 1

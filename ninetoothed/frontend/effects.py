@@ -11,9 +11,9 @@ from ninetoothed.effects import has_effect
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.functions import as_dtype, axis_of, exact, tile
-from ninetoothed.frontend.lanes import edges, extents, mask as mask_of
+from ninetoothed.frontend.lanes import edges, mask as mask_of
 from ninetoothed.frontend.operators import is_dynamic, operand, truth
-from ninetoothed.frontend.reductions import check_padding, reduced_type
+from ninetoothed.frontend.reductions import reduced_type
 from ninetoothed.frontend.shapes import extents_of, with_dtype
 from ninetoothed.frontend.values import Text, name_of
 from ninetoothed.ir import TileType, Value
@@ -93,8 +93,6 @@ def atomic_cas(context, pointer_, cmp, val, sem=None, scope=None):
 def reduce(context, input, axis, combine_fn, keep_dims=False):
     values = _tiles(context, input)
     axis = None if axis is None else axis_of(context, values[0], axis)
-    for value in values:
-        check_padding(context, "reduce", value, axis)
     combine = combining(context, combine_fn, values)
     types = tuple(
         with_dtype(reduced_type(context, value.type, axis, keep_dims), result.type.dtype)
@@ -107,8 +105,6 @@ def reduce(context, input, axis, combine_fn, keep_dims=False):
 def associative_scan(context, input, axis, combine_fn, reverse=False):
     values = _tiles(context, input)
     axis = axis_of(context, values[0], axis)
-    for value in values if reverse else ():
-        check_padding(context, "associative_scan", value, axis)
     combine = combining(context, combine_fn, values)
     types = tuple(value.type for value in values)
     return context.builder.apply("associative_scan", values, *types, axis=axis, reverse=bool(reverse), combine=combine)
@@ -176,12 +172,7 @@ def device_assert(context: Context, cond: Any, msg: Any = "") -> None:
         return
     if isinstance(msg, Text):
         raise context.error("the message of an assertion is text that is known when compiling; print what is computed")
-    cond = truth(context, cond)
-    counting = mask_of(context, extents(context, cond.type))
-    if counting is not None:
-        outside = context.builder.apply("invert", (counting,), counting.type)
-        cond = context.builder.elementwise("or", cond, outside, dtype=dtypes.int1)
-    context.builder.apply("device_assert", (cond,), message=str(msg))
+    context.builder.apply("device_assert", (truth(context, cond),), message=str(msg))
 
 
 def inline_asm(context, asm, constraints, args, dtype, is_pure, pack):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ninetoothed import dtypes, ir
+from ninetoothed import dtypes
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import as_expr, const, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import Context
-from ninetoothed.frontend.lanes import inside, lane
+from ninetoothed.frontend.lanes import lane
 from ninetoothed.frontend.operators import operand, truth
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.frontend.values import KnownCount
-from ninetoothed.ir import Apply, TileType, Value
+from ninetoothed.ir import TileType, Value
 
 # -- arguments -------------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ def gather(context, src, index, axis):
 def dot(
     context, input, other, acc=None, input_precision=None, allow_tf32=None, max_num_imprecise_acc=None, out_dtype=None
 ):
-    """Matrix product of the last two dimensions; what rounding up adds along K counts as zero."""
+    """Matrix product of the last two dimensions."""
     builder = context.builder
     a, b = tile(context, input), tile(context, other)
     ea, eb = extents_of(a.type), extents_of(b.type)
@@ -286,7 +286,7 @@ def dot(
             f" {b.type.dtype}; convert them, say with `.to(ntl.float32)`, which holds integers up to 2**24"
         )
     result = as_dtype(context, out_dtype) if out_dtype is not None else _accumulator(dtype)
-    a, b = (_clean(context, builder.cast(value, dtype), axis) for value, axis in ((a, len(ea) - 1), (b, len(eb) - 2)))
+    a, b = builder.cast(a, dtype), builder.cast(b, dtype)
     batch = shapes.broadcast(ea[:-2], eb[:-2], builder.require)
     type = tile_type(result, (*batch, ea[-2], eb[-1]))
     values = (a, b)
@@ -304,19 +304,6 @@ def _accumulator(dtype: DType) -> DType:
     if dtype.is_integer:
         return dtypes.int32
     return dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
-
-
-def _clean(context: Context, value: Value, axis: int) -> Value:
-    """Zero in lanes beyond the extent along `axis`, unless a load has put zeros there already."""
-    extent = extents_of(value.type)[axis]
-    if extent.is_full:
-        return value
-    producer = context.builder.producer(value)
-    while isinstance(producer, Apply) and producer.function in ("cast", "permute"):
-        producer = context.builder.producer(producer.operands[0])
-    if isinstance(producer, ir.Load) and producer.access.other == 0 and producer.access.lanes:
-        return value
-    return where(context, inside(context, value.type, axis), value, 0)
 
 
 def where(context, condition, x, y):

@@ -20,16 +20,16 @@ from ninetoothed.ir import Apply, Lane, TileType, Value
 
 # What they compute of a lane that is no element is none; `where` may choose something that is.
 _LANEWISE = frozenset(
-    "add sub mul floordiv mod neg abs invert and or xor lshift rshift minimum maximum cast bitcast".split()
+    "add sub mul floordiv mod neg abs invert and or xor lshift rshift minimum maximum cast bitcast assign".split()
 )
 _MOVING = frozenset("full broadcast expand_dims reshape permute flip".split())
 
 
 def lane(context: Context, axis: int, count: int) -> Lane:
     """A lane variable; its name tells its range, so that equal tiles share it."""
-    name = f"lane_{axis}_{count}"
-    context.builder.facts = context.facts.bind(name, 0, count - 1)
-    return Lane(name, axis, count)
+    variable = Lane.of(axis, count)
+    context.builder.facts = context.facts.bind(variable.name, 0, count - 1)
+    return variable
 
 
 def inside(context: Context, type: TileType, axis: int) -> Value:
@@ -125,26 +125,3 @@ def _of_load(context: Context, access: ir.Access) -> tuple[Edge, ...]:
     type = with_dtype(access.type, context.builder.index_type)
     indices = (context.builder.index(guard.index, access.lanes, type) for guard in access.guards)
     return tuple(Edge(i, g.size, g.lower, g.upper) for i, g in zip(indices, access.guards, strict=True))
-
-
-def is_read(context: Context, value: Value) -> bool:
-    """Whether a value depends on something loaded, so that lanes beyond its extent hold what `other` makes of them."""
-    pending, seen = [value], set()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        match context.builder.producer(value):
-            case None | ir.Load() | Apply(function="load_pointer"):
-                return True
-            case Apply(operands=operands):
-                pending += operands
-            case ir.For() | ir.While() as loop:
-                seen.update(loop.arguments)  # what a loop carries depends on what it begins with, and on itself
-                position = loop.results.index(value)
-                pending += (loop.initial[position], loop.yields[position])
-            case ir.If() as branch:
-                position = branch.results.index(value)
-                pending += (branch.then_yields[position], branch.else_yields[position])
-    return False

@@ -62,7 +62,7 @@ def access(context: Context, ref: TileRef, indices: tuple[Expr | slice | Value, 
     if gathered and lanes:
         raise context.error("tiles of indices must be given for every dimension of the tile, or for none")
     levels = (*ref.indices, *((tuple(innermost),) if extents or ref.level < len(context.levels(ref.parameter)) else ()))
-    return _located(context, ref.parameter, levels, tuple(tile_extents), tuple(lanes), guards)
+    return _located(context, ref.parameter, levels, tuple(tile_extents), tuple(lanes), guards, bool(gathered))
 
 
 def _gathered(context: Context, tiles: list[Value]) -> tuple[list[shapes.Extent], Iterator[Expr], tuple[Guard, ...]]:
@@ -81,7 +81,9 @@ def _gathered(context: Context, tiles: list[Value]) -> tuple[list[shapes.Extent]
     return list(extents), iter(names), tuple(dict.fromkeys(guards))
 
 
-def _located(context: Context, parameter: int, levels, extents, lanes, before: tuple[Guard, ...]) -> Access:
+def _located(
+    context: Context, parameter: int, levels, extents, lanes, before: tuple[Guard, ...], is_gathered: bool
+) -> Access:
     argument = context.argument(parameter)
     count = 1
     for e in extents:
@@ -97,10 +99,14 @@ def _located(context: Context, parameter: int, levels, extents, lanes, before: t
     # A loop's body is traced several times; its variables keep their names and with them what is known of them.
     key = (parameter, levels)
     if key not in context.locations:
-        context.locations[key] = lower(context.arrangement(parameter), levels, context.facts)
+        names = tuple(lane.name for lane in lanes)
+        context.locations[key] = lower(context.arrangement(parameter), levels, context.facts, lanes=names)
     location = context.locations[key]
     guards = (*before, *location.guards)
-    bindings = context.builder.bindings(*location.indices, *(e for g in guards for e in (g.index, g.size)))
+    # What lies past the end of a tensor with `other` is that, and counts; so does what tiles of indices reach for.
+    has_other = context.definition.parameters[parameter].source.other is not None
+    edges = () if has_other or is_gathered else location.edges
+    bindings = context.builder.bindings(*location.indices, *(e for g in (*guards, *edges) for e in (g.index, g.size)))
     return Access(
         context.definition.parameters[parameter].name,
         shapes.tile_type(argument.dtype, extents),
@@ -109,6 +115,7 @@ def _located(context: Context, parameter: int, levels, extents, lanes, before: t
         _other(context, parameter),
         lanes,
         bindings,
+        edges,
     )
 
 

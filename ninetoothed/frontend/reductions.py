@@ -1,4 +1,4 @@
-"""Reductions, scans and sorts. Sums of halves run in float32; what rounding a tile up adds is seen as `other`."""
+"""Reductions, scans and sorts. Sums of halves run in float32; overhang is left out by the pass of that name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from ninetoothed.expr import Expr, const, is_nonnegative, simplify
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.functions import _known, as_dtype, axis_of, exact, reshape, tile, where
-from ninetoothed.frontend.lanes import along, inside, is_read
+from ninetoothed.frontend.lanes import along, inside
 from ninetoothed.frontend.operators import binary
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import TileType, Value
-
-_IDENTITY = {"sum": 0, "xor_sum": 0, "max": float("-inf"), "min": float("inf")}
 
 
 def reduced_type(context: Context, type: TileType, axis: int | None, keep_dims: bool) -> TileType:
@@ -45,7 +43,6 @@ def reduction(context, name, input, axis, keep_dims, dtype=None):
     axis = None if axis is None else axis_of(context, input, axis)
     if input.type.is_scalar:
         return input
-    input = fill_padding(context, input, axis, _identity(name, input.type.dtype))
     result = builder.apply(
         name, (input,), reduced_type(context, input.type, axis, keep_dims), axis=axis, keep_dims=keep_dims
     )
@@ -70,31 +67,6 @@ def extremum_of_indices(context: Context, name: str, input: Value) -> Expr | Non
     return simplify(producer.expr.subs(corner), context.facts)
 
 
-def _identity(name: str, dtype: DType):
-    if name in ("sum", "xor_sum") or dtype.is_floating:
-        return _IDENTITY[name]
-    low, high = dtype.range
-    return low if name == "max" else high
-
-
-def fill_padding(context: Context, input: Value, axis: int | None, identity) -> Value:
-    """A tile made without memory (`arange`, `full`) has nothing to read as `other`: its padding must not count."""
-    if is_read(context, input):
-        return input
-    for d, e in enumerate(extents_of(input.type)):
-        if (axis is None or d == axis) and not e.is_full:
-            input = where(context, inside(context, input.type, d), input, identity)
-    return input
-
-
-def check_padding(context: Context, name: str, input: Value, axis: int | None) -> None:
-    """The same for what has no element that does not count."""
-    if not is_read(context, input) and any(
-        not e.is_full for d, e in enumerate(extents_of(input.type)) if axis in (None, d)
-    ):
-        exact(context, name, input)
-
-
 def extremum_along(context, name, input, axis, return_indices, tie_break_left, keep_dims):
     values = reduction(context, name, input, axis, keep_dims)
     if not return_indices:
@@ -107,7 +79,6 @@ def arg_extremum(context, name, input, axis, tie_break_left=True, keep_dims=Fals
     if input.type.dtype.is_half or input.type.dtype == dtypes.int1:
         input = context.builder.cast(input, dtypes.float32)
     axis = None if axis is None else axis_of(context, input, axis)
-    input = fill_padding(context, input, axis, _identity(name.removeprefix("arg"), input.type.dtype))
     type = with_dtype(reduced_type(context, input.type, axis, keep_dims), dtypes.int32)
     return context.builder.apply(name, (input,), type, axis=axis, keep_dims=keep_dims)
 
@@ -117,18 +88,47 @@ def scan(context, name, input, axis=0, reverse=False):
     own = dtypes.int32 if input.type.dtype.bits < 32 and not input.type.dtype.is_floating else input.type.dtype
     input = builder.cast(input, dtypes.float32 if own.is_half else own)
     axis = axis_of(context, input, axis)
-    if reverse:
-        input = fill_padding(context, input, axis, 0 if name == "cumsum" else 1)
     return builder.cast(builder.apply(name, (input,), input.type, axis=axis, reverse=bool(reverse)), own)
 
 
 def sort(context, x, dim=None, descending=False):
+    """Sort along the last dimension; NaN is the greatest, as in PyTorch."""
     x = tile(context, x)
     last = len(x.type.shape) - 1
     if dim is not None and axis_of(context, x, dim) != last:
         raise context.error("`sort` works along the last dimension; permute the tile first")
-    x = fill_padding(context, x, last, _identity("max" if descending else "min", x.type.dtype))
-    return context.builder.apply("sort", (x,), x.type, descending=bool(_known(context, descending, "`descending`")))
+    keys = _keys(context, x)
+    descending = bool(_known(context, descending, "`descending`"))
+    return _of_keys(context, context.builder.apply("sort", (keys,), keys.type, descending=descending), x.type.dtype)
+
+
+def _keys(context: Context, x: Value) -> Value:
+    """Integers in the order of numbers, which NaN has no place in: of a negative float all bits but the sign turned.
+
+    The sign of NaN says nothing, and it is the greatest.
+    """
+    builder = context.builder
+    if not x.type.dtype.is_floating:
+        return x
+    x = builder.to_float(x)
+    x = where(context, builder.binary("eq", x, x), x, float("nan"))
+    return _turned(context, builder.apply("bitcast", (x,), with_dtype(x.type, _BITS[x.type.dtype])))
+
+
+def _of_keys(context: Context, keys: Value, dtype: DType) -> Value:
+    if not dtype.is_floating:
+        return keys
+    computed = dtypes.float64 if keys.type.dtype == dtypes.int64 else dtypes.float32
+    floats = context.builder.apply("bitcast", (_turned(context, keys),), with_dtype(keys.type, computed))
+    return context.builder.cast(floats, dtype)
+
+
+_BITS = {dtypes.float32: dtypes.int32, dtypes.float64: dtypes.int64}
+
+
+def _turned(context: Context, bits: Value) -> Value:
+    turned = context.builder.binary("xor", bits, bits.type.dtype.range[1])
+    return where(context, context.builder.binary("lt", bits, 0), turned, bits)
 
 
 def topk(context, x, k, dim=None):
@@ -149,7 +149,6 @@ def topk(context, x, k, dim=None):
 def histogram(context, input, num_bins):
     input = tile(context, input)
     extent = shapes.extent(_known(context, num_bins, "`num_bins`"), context.facts)
-    check_padding(context, "histogram", input, 0)
     return context.builder.apply("histogram", (input,), tile_type(dtypes.int32, (extent,)), num_bins=extent.lanes)
 
 

@@ -17,6 +17,7 @@ from ninetoothed.frontend.operators import is_dynamic, is_number, operand
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, SourceRef, TileRef, shown
 from ninetoothed.frontend.variables import iterate, read, snapshot
+from ninetoothed.ir import Value
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,16 @@ def assign_name(context: Context, frame: Frame, name: str, value: Any) -> None:
     value = snapshot(context, value)
     if cell.tile is not None:
         value = memory.store(context, cell.tile, _storable(context, f"{name!r} is a parameter: it", value))
-    write(context, cell, context.builder.named(value, name))
+    write(context, cell, _updated(context, cell, context.builder.named(value, name)))
+
+
+def _updated(context: Context, cell: Cell, value: Any) -> Any:
+    """What a variable holds after an assignment: where it depends on the old value, both are told (see `overhang`)."""
+    old = cell.value
+    are_tiles = all(isinstance(each, Value) and not each.type.is_scalar for each in (old, value))
+    if not are_tiles or old is value or not context.builder.depends(value, old):
+        return value
+    return context.builder.named(context.builder.apply("assign", (old, value), value.type), cell.name)
 
 
 def store_element(context: Context, owner: Any, indices: tuple, value: Any) -> None:

@@ -66,7 +66,7 @@ def rms_norm_application(input, weight, eps, output, weighted):
 @functools.cache
 def make_softmax(ndim=2):
     """The kernel of `softmax.make` for long rows."""
-    tensors = (Tensor(ndim, other=float("-inf")), Tensor(ndim))
+    tensors = (Tensor(ndim), Tensor(ndim))
 
     return ninetoothed.make(softmax_arrangement, softmax_application, tensors, kernel_name="softmax_of_long_rows")
 

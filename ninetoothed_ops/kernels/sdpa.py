@@ -54,13 +54,8 @@ def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking,
     if masking == ADDITIVE_MASK:
         scores = scores * scale + mask[j]
 
-    if edge:
-        columns = key[j].offsets(-2)[None, :]
-        visible = columns < key.source.shape[-2]
-
-        if is_causal:
-            visible = visible & (columns <= query.offsets(-2)[:, None])
-
+    if edge and is_causal:
+        visible = key[j].offsets(-2)[None, :] <= query.offsets(-2)[:, None]
         scores = ntl.where(visible, scores, float("-inf"))
 
     new_peak = ntl.maximum(peak, ntl.max(scores, axis=1))

@@ -24,6 +24,6 @@ def application(input, output):
 @functools.cache
 def make(ndim=2):
     """The kernel `(input, output)` for tensors of `ndim` dimensions, whose last is the row."""
-    tensors = (Tensor(ndim, other=float("-inf")), Tensor(ndim))
+    tensors = (Tensor(ndim), Tensor(ndim))
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="softmax")

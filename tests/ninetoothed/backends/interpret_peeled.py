@@ -78,7 +78,8 @@ def up_to_a_column(input, output):
 def from_the_second(input, output):
     total = ntl.zeros((64,), dtype=ntl.float32)
     for i in range(1, input.shape[0]):
-        total += input[i] + input[i - 1]
+        total += input[i]
+        total += input[i - 1]
     for i in range(input.shape[0]):
         output[i] = total
 

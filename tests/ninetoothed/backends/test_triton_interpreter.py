@@ -11,6 +11,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reas
 
 def test_applications_in_the_interpreter(tmp_path):
     names = ("applications", "blocks", "division", "indexing", "random_programs")
-    files = (f"tests/ninetoothed/frontend/test_{name}.py" for name in names)
+    files = [f"tests/ninetoothed/frontend/test_{name}.py" for name in names]
     plugin = ("-p", "tests.ninetoothed.backends.interpreted")
+    files.append("tests/ninetoothed/passes/test_overhang.py")
     interpreting.run_module(tmp_path, "pytest", "-q", "-x", *plugin, *files, "-k", "not compiles")

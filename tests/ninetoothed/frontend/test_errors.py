@@ -324,10 +324,6 @@ def takes_the_three_largest(x, y):
     y = ntl.sum(ntl.topk(x, 3)) + x
 
 
-def reduces_without_an_identity(x, y):
-    y = ntl.reduce(ntl.arange(0, 5), 0, lambda a, b: a + b)
-
-
 def prints_when_combining(x, y):
     def combine(a, b):
         if a > b:
@@ -405,7 +401,6 @@ def prints_when_combining(x, y):
         (divides_by_zero, "integers are divided by zero", "// 0"),
         (multiplies_beyond_the_type, "1000 is out of range for int8", "1000"),
         (prints_when_combining, "a branch of a combining function stores, asserts or prints", "if a > b"),
-        (reduces_without_an_identity, "`reduce` needs extents that are powers of two", "ntl.reduce"),
     ),
 )
 def test_mistakes_in_an_application_point_at_the_source(application, message, line):

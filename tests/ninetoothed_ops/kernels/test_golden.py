@@ -128,7 +128,7 @@ def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_siz
         accumulator = tl.dot(input, weight, accumulator)
     mask = input_index[:, None] < output_size_0 * 144
     bias = tl.load(tl.broadcast_to(bias_ptr + weight_index_0[None, :], (64, 64)), mask=mask)
-    output = (1.0 * bias).to(tl.float32) + 1.0 * accumulator
+    output = (1.0 * bias).to(tl.float32) + 1.0 * tl.where(input_index[:, None] < input_size_0 * 144, accumulator, 0.0)
     tl.store(
         output_ptr
         + (input_index_0 * 73728 + input_index_2 * 12 + input_index_3)[:, None]
@@ -255,13 +255,14 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
         key = tl.reshape(key_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         scores = tl.dot(query, tl.trans(key))
         index = j * 64 + tl.arange(0, 64)
-        columns = index[None, :]
-        visible = columns < key_size_2
-        visible = visible & (columns <= index_1[:, None])
+        visible = index[None, :] <= index_1[:, None]
         scores = tl.where(visible, scores, float("-inf"))
+        lt = index[None, :] < key_size_2
+        scores = tl.where(lt, scores, float("-inf"))
         new_peak = tl.maximum(peak, tl.max(scores, axis=1))
         decay = tl.exp2((peak - new_peak) * scale_log2e)
         weights = tl.exp2(scores * scale_log2e - (new_peak * scale_log2e)[:, None])
+        weights = tl.where(lt, weights, 0.0)
         total = total * decay + tl.sum(weights, axis=1)
         mul = accumulator * decay[:, None]
         cast = weights.to(tl.float16)

@@ -1,0 +1,192 @@
+"""Edges of values: conditions on lanes, of which a lane that is no overhang meets all.
+
+An edge is an inequality, `room > 0`, in the variables of the value's axes (a `Bound`), or a value of its own (a
+`Mask`) where no inequality is known: a variable that each round of a loop replaces keeps the mask of the last one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ninetoothed import ir
+from ninetoothed.expr import Expr, Facts, const, simplify, var
+from ninetoothed.lowering import Guard
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Lanes are elements where `index < size`, which is `room > 0`; or where not all of `reached` holds.
+
+    fails: whether some lane may be none. parameter: whose end it is; None where it just rounds an extent up.
+    """
+
+    room: Expr
+    reached: tuple[Guard, ...] = ()
+    index: Expr = field(kw_only=True, compare=False)
+    size: Expr = field(kw_only=True, compare=False)
+    lanes: tuple[ir.Lane, ...] = field(kw_only=True, compare=False)
+    bindings: ir.Bindings = field(default=(), kw_only=True, compare=False)
+    fails: bool = field(default=True, kw_only=True, compare=False)
+    parameter: str | None = field(default=None, kw_only=True, compare=False)
+
+    @classmethod
+    def of(cls, index: Expr, size: Expr, lanes: Iterable[ir.Lane], facts: Facts, reached=(), **rest) -> Bound:
+        room = simplify(size - index, facts)
+        names = set().union(room.variables, *(g.index.variables | g.size.variables for g in reached))
+        own = tuple(lane for lane in lanes if lane.name in names)
+        return cls(room, tuple(reached), index=index, size=size, lanes=own, **rest)
+
+    @property
+    def axes(self) -> frozenset[int]:
+        return frozenset(lane.axis for lane in self.lanes)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All variables, lanes aside."""
+        guards = (e.variables for guard in self.reached for e in (guard.index, guard.size))
+        return self.room.variables.union(*guards) - {lane.name for lane in self.lanes}
+
+    def at(self, values: Mapping[str, Expr], lanes: Iterable[ir.Lane], facts: Facts) -> Bound:
+        """The bound with other expressions for its lanes, which run over `lanes` then."""
+        reached = tuple(
+            Guard(guard.index.subs(values), guard.size.subs(values), guard.lower, guard.upper) for guard in self.reached
+        )
+        return Bound.of(
+            self.index.subs(values), self.size.subs(values), lanes, facts, reached,
+            bindings=self.bindings, fails=self.fails, parameter=self.parameter,
+        )  # fmt: skip
+
+    @property
+    def is_prefix(self) -> bool:
+        """Whether the lanes that are elements come first along each axis."""
+        linear = self.room.linear([lane.name for lane in self.lanes])
+        return linear is not None and all(c.is_constant and c.constant < 0 for c in linear[0].values())
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Lanes are elements where `value`, of type int1 and with one lane along axes that do not matter, holds.
+
+    Filling with `number` may fill the lanes past `edges` instead: those that are elements all the same hold it anyway.
+    """
+
+    value: ir.Value
+    edges: tuple[Bound, ...] = ()
+    number: int | float | None = None
+
+    fails = True
+    parameter = None
+    is_prefix = False
+    names = frozenset()
+
+    @property
+    def axes(self) -> frozenset[int]:
+        return frozenset(axis for axis, lanes in enumerate(self.value.type.lanes) if lanes != 1)
+
+
+Edge = Bound | Mask
+
+
+def rounding(type: ir.TileType, facts: Facts) -> tuple[Bound, ...]:
+    """The edges of a tile itself, where its extents are rounded up to powers of two."""
+    found = []
+    for axis, (size, count) in enumerate(zip(type.shape, type.lanes, strict=True)):
+        if not (size.is_constant and size.constant == count) and count > 1:
+            variable = ir.Lane.of(axis, count)
+            found.append(Bound.of(var(variable.name), size, (variable,), facts))
+    return tuple(found)
+
+
+def with_lanes(facts: Facts, type: ir.TileType) -> Facts:
+    """`facts` with the variables of all axes of a tile."""
+    for axis, count in enumerate(type.lanes):
+        facts = facts.bind(ir.Lane.of(axis, count).name, 0, count - 1)
+    return facts
+
+
+# -- through shape operations ----------------------------------------------------------------------
+
+# The expressions of an operand's lanes in those of the result, by axis; an axis that is missing has no counterpart.
+Axes = dict[int, Expr]
+
+
+def lane(type: ir.TileType, axis: int) -> Expr:
+    return var(ir.Lane.of(axis, type.lanes[axis]).name) if type.lanes[axis] > 1 else const(0)
+
+
+def forwards(operation: ir.Apply) -> Axes | None:
+    """The axes of a shape operation's operand in its result; None for an operation of which that is not known."""
+    source, target = operation.operands[0].type, operation.results[0].type
+    ranks = range(len(source.lanes))
+    match operation.function:
+        case "broadcast" | "full":
+            return {axis: lane(target, axis) for axis in ranks if source.lanes[axis] == target.lanes[axis]}
+        case "expand_dims":
+            own = operation.attribute("axis")
+            return {axis: lane(target, axis + (axis >= own)) for axis in ranks}
+        case "permute":
+            dims = operation.attribute("dims")
+            return {axis: lane(target, dims.index(axis)) for axis in ranks}
+        case "flip":
+            own = operation.attribute("axis")
+            return {a: target.lanes[a] - 1 - lane(target, a) if a == own else lane(target, a) for a in ranks}
+        case "reshape":
+            return _reshaped(source, target)
+    return None
+
+
+def backwards(operation: ir.Apply) -> Axes | None:
+    """The axes of a shape operation's result in its operand."""
+    source, target = operation.operands[0].type, operation.results[0].type
+    ranks = range(len(target.lanes))
+    match operation.function:
+        case "broadcast" | "full":
+            return {axis: lane(target, axis) for axis in ranks if target.lanes[axis] == _count(source, axis)}
+        case "expand_dims":
+            own = operation.attribute("axis")
+            return {axis: lane(source, axis - (axis > own)) for axis in ranks if axis != own}
+        case "permute":
+            dims = operation.attribute("dims")
+            return {axis: lane(source, dims[axis]) for axis in ranks}
+        case "flip":
+            return forwards(operation)
+        case "reshape":
+            return _reshaped(target, source)
+    return None
+
+
+def _count(type: ir.TileType, axis: int) -> int | None:
+    return type.lanes[axis] if axis < len(type.lanes) else None
+
+
+def _reshaped(source: ir.TileType, target: ir.TileType) -> Axes:
+    """Row-major: an axis keeps its variable where it stays one."""
+    linear = const(0)
+    for axis, count in enumerate(target.lanes):
+        linear = linear * count + lane(target, axis)
+    left = [axis for axis, count in enumerate(source.lanes) if count > 1]
+    right = [axis for axis, count in enumerate(target.lanes) if count > 1]
+    if [source.lanes[axis] for axis in left] == [target.lanes[axis] for axis in right]:
+        return {axis: lane(target, other) for axis, other in zip(left, right, strict=True)}
+    axes: Axes = {}
+    for axis in left:
+        inner = math.prod(source.lanes[axis + 1 :])
+        axes[axis] = linear // inner % source.lanes[axis]
+    return axes
+
+
+def reduced(type: ir.TileType, axis: int | None, keep_dims: bool) -> dict[int, int]:
+    """The axes that a reduction leaves, and which they are in its result."""
+    kept = [a for a in range(len(type.lanes)) if axis is not None and a != axis]
+    return {a: a if keep_dims else position for position, a in enumerate(kept)}
+
+
+def moved(bound: Bound, axes: Axes, type: ir.TileType, facts: Facts) -> Bound | None:
+    """A bound after its operand's axes became those of a tile of `type`; None where one of them has no counterpart."""
+    if not all(lane.axis in axes for lane in bound.lanes):
+        return None
+    values = {lane.name: axes[lane.axis] for lane in bound.lanes}
+    lanes = [ir.Lane.of(axis, count) for axis, count in enumerate(type.lanes)]
+    return bound.at(values, lanes, facts)

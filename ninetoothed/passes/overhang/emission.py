@@ -1,0 +1,132 @@
+"""Emits the operations that the pass adds: masks, and choices by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ninetoothed import dtypes, ir
+from ninetoothed.dtypes import DType
+from ninetoothed.expr import Expr, Facts, const
+from ninetoothed.ir import TileType, Value
+from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes
+
+
+@dataclass
+class Emission:
+    """Appends operations to the innermost open block; a mask that a block or one around it has is not made again.
+
+    added: the values that this pass computes.
+    """
+
+    facts: Facts
+    index_type: DType
+    location: ir.SourceLocation | None = None
+    added: set[Value] = field(default_factory=set)
+    _blocks: list[list[ir.Operation]] = field(default_factory=lambda: [[]])
+    _masks: list[dict[Any, Value]] = field(default_factory=lambda: [{}])
+
+    @contextmanager
+    def block(self):
+        operations: list[ir.Operation] = []
+        self._blocks.append(operations)
+        self._masks.append({})
+        try:
+            yield operations
+        finally:
+            self._blocks.pop()
+            self._masks.pop()
+
+    @property
+    def top(self) -> ir.Block:
+        return tuple(self._blocks[0])
+
+    def emit(self, operation: ir.Operation) -> None:
+        self._blocks[-1].append(operation)
+
+    # -- values --
+
+    def apply(self, function: str, operands: tuple[Value, ...], type: TileType, **attributes: Any) -> Value:
+        result = Value(type)
+        pairs = tuple(attributes.items())
+        self.added.add(result)
+        self.emit(ir.Apply((result,), function, operands, pairs, location=self.location))
+        return result
+
+    def number(self, number: int | float | bool, type: TileType) -> Value:
+        """A number in every lane of a type."""
+        scalar = Value(TileType(type.dtype))
+        number = float(number) if type.dtype.is_floating else bool(number) if type.dtype == dtypes.int1 else int(number)
+        self.emit(ir.Constant(scalar, number, location=self.location))
+        return self.stretched(scalar, type)
+
+    def index(self, e: Expr, lanes: Iterable[ir.Lane], bindings: ir.Bindings, type: TileType) -> Value:
+        """An expression in the lanes of a tile of `type`, with one lane along the axes that it does not mention."""
+        own = tuple(lane for lane in lanes if lane.name in e.variables)
+        axes = {lane.axis for lane in own}
+        if own:
+            shape = tuple(size if axis in axes else const(1) for axis, size in enumerate(type.shape))
+            counts = tuple(count if axis in axes else 1 for axis, count in enumerate(type.lanes))
+            self.facts = with_lanes(self.facts, type)
+            result = Value(TileType(self.index_type, shape, counts))
+        else:
+            result = Value(TileType(self.index_type))
+        bindings = tuple((name, value) for name, value in bindings if name in e.variables)
+        self.emit(ir.Index(result, e, own, bindings, location=self.location))
+        return result
+
+    def stretched(self, value: Value, type: TileType) -> Value:
+        """A value with all lanes of a type."""
+        target = TileType(value.type.dtype, type.shape, type.lanes)
+        if value.type.lanes == target.lanes:
+            return value
+        return self.apply("full" if value.type.is_scalar else "broadcast", (value,), target)
+
+    def together(self, function: str, a: Value, b: Value, dtype: DType) -> Value:
+        """An operation on two values in the lanes in which they meet."""
+        rank = max(len(a.type.lanes), len(b.type.lanes))
+        if rank == 0:
+            return self.apply(function, (a, b), TileType(dtype))
+        sides = [(value.type.shape, value.type.lanes) for value in (a, b) if value.type.lanes]
+        lanes = tuple(map(max, *(lanes for _, lanes in sides))) if len(sides) > 1 else sides[0][1]
+        shape = tuple(next(s[axis] for s, counts in sides if counts[axis] == count) for axis, count in enumerate(lanes))
+        type = TileType(dtype, shape, lanes)
+        return self.apply(function, (self.stretched(a, type), self.stretched(b, type)), type)
+
+    # -- masks --
+
+    def mask(self, edges: Iterable[Edge], type: TileType) -> Value | None:
+        """The lanes of a tile of `type` that are elements by all edges, with one lane where they do not matter."""
+        result = None
+        for edge in edges:
+            if edge.fails:
+                one = self._mask_of(edge, type)
+                result = one if result is None else self.together("and", result, one, dtypes.int1)
+        return result
+
+    def _mask_of(self, edge: Edge, type: TileType) -> Value:
+        if isinstance(edge, Mask):
+            return edge.value
+        key = edge, type.lanes
+        for known in self._masks:
+            if key in known:
+                return known[key]
+        inside = self.compared("lt", edge.index, edge.size, edge, type)
+        for guard in edge.reached:
+            outside = [("ge", guard.index, guard.size)] if guard.upper else []
+            outside += [("lt", guard.index, const(0))] if guard.lower else []
+            for function, index, size in outside:
+                other = self.compared(function, index, size, edge, type)
+                inside = self.together("or", inside, other, dtypes.int1)
+        self._masks[-1][key] = inside
+        return inside
+
+    def compared(self, function: str, a: Expr, b: Expr, edge: Bound, type: TileType) -> Value:
+        left, right = (self.index(e, edge.lanes, edge.bindings, type) for e in (a, b))
+        return self.together(function, left, right, dtypes.int1)
+
+    def choice(self, condition: Value, then: Value, otherwise: Value) -> Value:
+        """`then` in the lanes where the condition holds."""
+        return self.apply("where", (self.stretched(condition, then.type), then, otherwise), then.type)

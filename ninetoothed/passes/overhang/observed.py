@@ -1,0 +1,152 @@
+"""Which lanes of values nobody can tell: those that every later use leaves out.
+
+A store leaves out what its guards do; whatever reads a value element by element leaves out what its result's uses do.
+So the product of a matrix multiplication needs no masks for the last rows and columns: they are never written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ninetoothed import ir
+from ninetoothed.effects import has_effect
+from ninetoothed.expr import Expr, Facts, simplify
+from ninetoothed.language import ELEMENTWISE
+from ninetoothed.passes.overhang import edges
+from ninetoothed.passes.overhang.edges import Axes, with_lanes
+
+# Lanes with `room <= 0` by any of these are left out; None: all lanes are.
+Rooms = frozenset[Expr] | None
+
+_REDUCTIONS = frozenset("sum max min xor_sum argmax argmin reduce".split())
+_SCANS = frozenset("cumsum cumprod associative_scan".split())
+
+
+def unobserved(program: ir.Program) -> dict[ir.Value, frozenset[Expr]]:
+    """The rooms of each value that is read; see `Rooms`."""
+    work = _Work(program.facts)
+    while True:
+        before = dict(work.rooms)
+        work.block(program.body)
+        if work.rooms == before:
+            return work.rooms
+
+
+class _Work:
+    """Goes backwards through blocks, again and again until nothing changes."""
+
+    def __init__(self, facts: Facts):
+        self.facts = facts
+        self.rooms: dict[ir.Value, frozenset[Expr]] = {}
+
+    def read(self, value: ir.Value, rooms: Rooms) -> None:
+        """A use that leaves out `rooms`."""
+        if rooms is not None:
+            self.rooms[value] = rooms & self.rooms.get(value, rooms)
+
+    def of(self, value: ir.Value) -> Rooms:
+        return self.rooms.get(value)
+
+    def block(self, block: ir.Block) -> None:
+        for operation in reversed(block):
+            self.operation(operation)
+
+    def operation(self, operation: ir.Operation) -> None:
+        match operation:
+            case ir.Store(access=access, value=value):
+                self.read(value, self.guarded(access))
+                self.read_all(bound for _, bound in access.bindings)
+            case ir.Load(result=result, access=access):
+                for _, bound in access.bindings:
+                    same = bound.type.lanes == result.type.lanes
+                    self.read(bound, self.of(result) if same else frozenset())
+            case ir.Apply():
+                self.apply(operation)
+            case ir.For() | ir.While():
+                self.loop(operation)
+            case ir.If():
+                for yields in (operation.then_yields, operation.else_yields):
+                    for value, result in zip(yields, operation.results, strict=True):
+                        self.read(value, self.of(result))
+                self.read(operation.condition, frozenset())
+                self.block(operation.then_body)
+                self.block(operation.else_body)
+            case _:
+                self.read_all(ir.operands(operation))
+
+    def read_all(self, values: Iterable[ir.Value]) -> None:
+        for value in values:
+            self.read(value, frozenset())
+
+    def guarded(self, access: ir.Access) -> frozenset[Expr]:
+        bound = {name for name, _ in access.bindings}
+        facts = with_lanes(self.facts, access.type)
+        rooms = (simplify(guard.size - guard.index, facts) for guard in access.guards if guard.upper)
+        return frozenset(room for room in rooms if not room.variables & bound)
+
+    def loop(self, loop: ir.For | ir.While) -> None:
+        counter = {loop.variable} if isinstance(loop, ir.For) else set()
+        for initial, argument, end, result in zip(loop.initial, loop.arguments, loop.yields, loop.results, strict=True):
+            inside = self.of(argument)
+            if inside is not None:  # in the next round the counter is another
+                inside = frozenset(room for room in inside if not room.variables & counter)
+            for value in (initial, end, argument):  # each may be what the result is
+                self.read(value, inside)
+                self.read(value, self.of(result))
+        self.block(loop.body)
+        if isinstance(loop, ir.While):
+            self.read(loop.condition, frozenset())
+            self.block(loop.before)
+        if isinstance(loop, ir.For):
+            self.read_all(value for _, value in loop.bindings)
+
+    def apply(self, operation: ir.Apply) -> None:
+        rooms = self.of(operation.results[0]) if operation.results else frozenset()
+        for other in operation.results[1:]:
+            theirs = self.of(other)
+            rooms = theirs if rooms is None else rooms if theirs is None else rooms & theirs
+        function = operation.function
+        if rooms is None:
+            if not has_effect(operation):
+                return  # nothing reads it, so it reads nothing
+            rooms = frozenset()
+        if function in ELEMENTWISE:
+            for value in operation.operands:
+                self.read(value, rooms)
+        elif function in _REDUCTIONS:
+            axis, keep_dims = operation.attribute("axis"), bool(operation.attribute("keep_dims"))
+            kept = edges.reduced(operation.operands[0].type, axis, keep_dims)
+            for value in operation.operands:
+                back = {new: edges.lane(value.type, old) for old, new in kept.items()}
+                self.read(value, self.moved(rooms, operation.results[0].type, back, value.type))
+        elif function in _SCANS or function == "sort":
+            own = len(operation.operands[0].type.lanes) - 1 if function == "sort" else operation.attribute("axis")
+            for value in operation.operands:
+                back = {axis: edges.lane(value.type, axis) for axis in range(len(value.type.lanes)) if axis != own}
+                self.read(value, self.moved(rooms, value.type, back, value.type))
+        elif function == "dot":
+            self.product(operation, rooms)
+        else:
+            back = edges.backwards(operation) if len(operation.operands) == 1 and operation.results else None
+            for value in operation.operands:
+                target = operation.results[0].type if operation.results else value.type
+                self.read(value, frozenset() if back is None else self.moved(rooms, target, back, value.type))
+
+    def product(self, operation: ir.Apply, rooms: frozenset[Expr]) -> None:
+        a, b, *rest = operation.operands
+        for value, depth in ((a, len(a.type.lanes) - 1), (b, len(b.type.lanes) - 2)):
+            back = {axis: edges.lane(value.type, axis) for axis in range(len(value.type.lanes)) if axis != depth}
+            self.read(value, self.moved(rooms, operation.result.type, back, value.type))
+        for value in rest:
+            self.read(value, rooms)
+
+    def moved(self, rooms: frozenset[Expr], source: ir.TileType, axes: Axes, target: ir.TileType) -> frozenset[Expr]:
+        """The rooms of a tile of `source` in the axes of one of `target`, less those that lose an axis."""
+        names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(source.lanes)}
+        facts = with_lanes(self.facts, target)
+        found = set()
+        for room in rooms:
+            own = {name: names[name] for name in room.variables if name in names}
+            if all(axis in axes for axis in own.values()):
+                found.add(simplify(room.subs({name: axes[axis] for name, axis in own.items()}), facts))
+        return frozenset(found)

@@ -1,0 +1,111 @@
+"""Matrix products, which leave overhang along their depth out, and what is done lane by lane to memory."""
+
+from __future__ import annotations
+
+from ninetoothed import dtypes, ir
+from ninetoothed.ir import TileType, Value
+from ninetoothed.passes.overhang import edges as edges_, lanewise
+from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, rounding, with_lanes
+from ninetoothed.passes.overhang.tiles import Tile, distinct
+
+
+def _dot(work, operation: ir.Apply) -> None:
+    """Past an edge along the depth both sides are to hold 0: 0 times what is no number would be none."""
+    a, b, *accumulator = operation.operands
+    left, right = work.tile(a), work.tile(b)
+    rank = len(a.type.lanes)
+    depths = rank - 1, rank - 2
+    for tile, depth in zip((left, right), depths, strict=True):
+        work.settle(tile.clashes, frozenset((depth,)), operation.location)
+    ends = [
+        {edge: _across(work, edge, depth, other) for edge in tile.ends(work.facts) if depth in edge.axes}
+        for tile, depth, other in ((left, depths[0], b.type), (right, depths[1], a.type))
+    ]
+    _agree(work, ends, operation.location)
+    sides = []
+    for raw, tile, own, theirs in ((a, left, *ends), (b, right, *reversed(ends))):
+        met = [*own, *(edge for edge in theirs.values() if edge is not None and edge not in own)]
+        sides.append(work.filled(raw, tile, 0, met))
+    rest = [work.tile(raw) for raw in accumulator]
+    work.emit(operation, tuple(tile.value for tile in (*sides, *rest)))
+    result = operation.result
+    found = [edge for tile in rest for edge in tile.edges]
+    clashes = [pair for tile in rest for pair in tile.clashes]
+    for tile, depth in zip((left, right), depths, strict=True):
+        moved = {edge: _outside(edge, depth, tile, result.type, work.facts) for edge in tile.edges}
+        found += [edge for edge in moved.values() if edge is not None]
+        clashes += [(moved[x], moved[y]) for x, y in tile.clashes if moved.get(x) and moved.get(y)]
+    work.set(result, Tile(result, distinct(found), clashes=tuple(clashes)))
+
+
+def _agree(work, ends: list[dict[Edge, Edge | None]], location) -> None:
+    """The two sides end at the same place."""
+    left, right = ([e for e in own if isinstance(e, Bound) and e.parameter is not None] for own in ends)
+    for a in left:
+        for b in right:
+            other = ends[1][b]
+            if other is not None and other not in ends[0] and ends[0][a] not in ends[1]:
+                work.settle_one(a, other, location)
+
+
+def _across(work, edge: Edge, depth: int, type: TileType) -> Edge | None:
+    """An edge along the depth of one side as one of the other; None where it depends on other axes, too."""
+    if edge.axes != {depth}:
+        return None
+    rank = len(type.lanes)
+    other = rank - 1 if depth == rank - 2 else rank - 2
+    if isinstance(edge, Bound):
+        return edges_.moved(edge, {depth: edges_.lane(type, other)}, type, with_lanes(work.facts, type))
+    dims = (*range(rank - 2), rank - 1, rank - 2)
+    source = edge.value.type
+    target = TileType(dtypes.int1, tuple(source.shape[d] for d in dims), tuple(source.lanes[d] for d in dims))
+    return Mask(work.emission.apply("permute", (edge.value,), target, dims=dims))
+
+
+def _outside(edge: Edge, depth: int, tile: Tile, type: TileType, facts) -> Edge | None:
+    """An edge of a side in the product; None for one along the depth."""
+    if depth in edge.axes:
+        return None
+    if isinstance(edge, Mask):
+        return edge
+    lanes = enumerate(tile.value.type.lanes)
+    axes = {axis: edges_.lane(type, axis) for axis, count in lanes if type.lanes[axis] == count}
+    return edges_.moved(edge, axes, type, with_lanes(facts, type))
+
+
+# -- effects ---------------------------------------------------------------------------------------
+
+
+def _assert(work, operation: ir.Apply) -> None:
+    (raw,) = operation.operands
+    tile = work.tile(raw)
+    tile = work.filled(raw, tile, True, tile.ends(work.facts))
+    work.emit(operation, (tile.value,))
+
+
+def _atomic(work, operation: ir.Apply) -> None:
+    """Overhang writes nothing; the mask that the frontend made tells the lanes that round the tile up."""
+    pointer, value, *masks = operation.operands
+    ends = [
+        edge
+        for edge in distinct(edge for raw in operation.operands for edge in work.tile(raw).edges)
+        if edge.fails and edge not in rounding(pointer.type, work.facts)
+        and not any(lanewise.is_implied(work, mask, edge) for mask in masks)
+    ]  # fmt: skip
+    operands: tuple[Value, ...] = tuple(map(work.value, operation.operands))
+    mask = work.emission.mask(ends, pointer.type)
+    if mask is not None:
+        mask = work.emission.stretched(mask, pointer.type)
+        if masks:
+            mask = work.emission.apply("and", (operands[2], mask), mask.type)
+        operands = (*operands[:2], mask)
+    work.emit(operation, operands)
+    for result in operation.results:
+        work.set(result, Tile(result, distinct(edge for raw in operation.operands for edge in work.tile(raw).edges)))
+
+
+RULES = {
+    "dot": _dot,
+    "device_assert": _assert,
+    **dict.fromkeys("atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_xchg".split(), _atomic),
+}

@@ -1,0 +1,184 @@
+"""Loops and branches: what a variable's edges are after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ninetoothed import ir
+from ninetoothed.dtypes import int1
+from ninetoothed.ir import TileType, Value
+from ninetoothed.passes.overhang.edges import Edge, Mask
+from ninetoothed.passes.overhang.tiles import Tile
+
+
+@dataclass
+class _Carried:
+    """A loop-carried variable: with the same edges in each round, or with a mask that is carried beside it."""
+
+    initial: Tile
+    argument: Value
+    result: Value
+    edges: tuple[Edge, ...] = ()
+    contents: dict = field(default_factory=dict)
+    masks: tuple[Value, Value] | None = None
+    is_deferred: bool = False
+
+    @classmethod
+    def of(cls, work, initial: Tile, argument: Value, result: Value) -> _Carried:
+        ends = initial.ends(work.facts)
+        held = {edge: initial.held(edge) for edge in ends if initial.held(edge) is not None}
+        carried = cls(initial, argument, result, initial.edges, held)
+        work.set(argument, replace(initial, value=argument))
+        carried.edges = work.tile(argument).edges
+        return carried
+
+    def at(self, value: Value, mask: int) -> Tile:
+        """The variable as a round sees it (mask 0), or as it is after the loop (mask 1)."""
+        own = self.edges if self.masks is None else (Mask(self.masks[mask]),)
+        return Tile(value, own, dict(self.contents))
+
+    def settles(self, work, end: Tile, counter: frozenset[str], inner: set[Value]) -> bool:
+        """Take in what the variable is at the end of a round; whether that changes nothing."""
+        work.set(self.argument, end)  # drops the edges that nobody can tell
+        left = work.tile(self.argument)
+        held = {edge: number for edge, number in self.contents.items() if end.held(edge) == number}
+        if self.masks is None:
+            is_same = {e for e in left.edges if e.fails} == {e for e in self.edges if e.fails}
+            if not is_same or any(_is_inner(edge, counter, inner) for edge in left.edges if edge.fails):
+                type = TileType(int1, self.argument.type.shape, self.argument.type.lanes)
+                self.masks, self.contents, self.edges = (Value(type), Value(type)), {}, ()
+                return False
+            self.edges = tuple(edge for edge in self.edges if edge in left.edges)
+        is_settled = held == self.contents
+        self.contents = held
+        return is_settled
+
+
+def _is_inner(edge: Edge, counter: frozenset[str], inner: set[Value]) -> bool:
+    """Whether an edge means something inside the loop alone."""
+    if isinstance(edge, Mask):
+        return edge.value in inner
+    return bool(edge.names & counter) or any(value in inner for name, value in edge.bindings if name in edge.names)
+
+
+def loop(work, operation: ir.For | ir.While) -> None:
+    counter = frozenset((operation.variable,)) if isinstance(operation, ir.For) else frozenset()
+    rows = zip(operation.initial, operation.arguments, operation.results, strict=True)
+    carried = [_Carried.of(work, work.tile(initial), argument, result) for initial, argument, result in rows]
+    for each, end in zip(carried, operation.yields, strict=True):
+        each.is_deferred = _only_accumulates(work, operation, each.argument, end)
+    entered = dict(work.tiles)
+    while True:
+        work.tiles = dict(entered)
+        for each in carried:
+            work.tiles[each.argument] = (each.at(each.argument, 0),)
+        work.deferred = {**work.deferred, **{each.argument: {} for each in carried if each.is_deferred}}
+        before: list[ir.Operation] = []
+        with work.emission.block() as outer:
+            if isinstance(operation, ir.While):
+                with work.emission.block() as before:
+                    work.block(operation.before)
+                condition = work.value(operation.condition)
+            work.block(operation.body)
+            ends = [work.tile(raw) for raw in operation.yields]
+            masks = [_whole_mask(work, end) if each.masks else None for each, end in zip(carried, ends, strict=True)]
+        inner = {result for o in ir.walk((*before, *outer)) for result in ir.results(o)}
+        inner |= {each.masks[0] for each in carried if each.masks}
+        settled = [each.settles(work, end, counter, inner) for each, end in zip(carried, ends, strict=True)]
+        deferred = {each.argument: work.deferred.pop(each.argument) for each in carried if each.is_deferred}
+        for each in carried:
+            if any(_is_inner(edge, counter, inner) for edge in deferred.get(each.argument, ())):
+                each.is_deferred, settled = False, [False]
+        if all(settled):
+            break
+    work.tiles = entered
+    work.emission.location = operation.location
+    masked = [(each, mask) for each, mask in zip(carried, masks, strict=True) if each.masks]
+    new = replace(
+        operation,
+        body=tuple(outer),
+        initial=(*(each.initial.value for each in carried), *(_whole_mask(work, each.initial) for each, _ in masked)),
+        arguments=(*operation.arguments, *(each.masks[0] for each, _ in masked)),
+        yields=(*(end.value for end in ends), *(mask for _, mask in masked)),
+        results=(*operation.results, *(each.masks[1] for each, _ in masked)),
+    )
+    if isinstance(operation, ir.While):
+        new = replace(new, before=tuple(before), condition=condition)
+    else:
+        new = replace(new, bindings=work.bound(operation.bindings))
+    work.emission.emit(new)
+    for each in carried:
+        work.set(each.result, each.at(each.result, 1))
+        if lost := deferred.get(each.argument):
+            mask = work.emission.mask(lost, each.result.type)
+            value = work.emission.choice(mask, each.result, each.initial.value)
+            work.add(each.result, replace(work.tile(each.result), value=value))
+
+
+def _only_accumulates(work, loop: ir.For | ir.While, argument: Value, end: Value) -> bool:
+    """Whether a variable is only ever replaced by an operation on itself, `total += x[i]`, once a round.
+
+    What other operands are past their edges then need not be kept out of it in each round.
+    """
+    assignment = work.producers.get(end)
+    if (
+        not isinstance(assignment, ir.Apply)
+        or assignment.function != "assign"
+        or assignment.operands[0] is not argument
+    ):
+        return False
+    uses = [operation for operation in ir.walk(loop.body) if argument in ir.operands(operation)]
+    uses += [operation for operation in ir.walk(getattr(loop, "before", ())) if argument in ir.operands(operation)]
+    update = work.producers.get(assignment.operands[1])
+    others = [operation for operation in ir.walk(loop.body) if end in ir.operands(operation)]
+    at_once = all(operation in loop.body for operation in (assignment, update))
+    return len(uses) == 2 and set(map(id, uses)) == {id(assignment), id(update)} and not others and at_once
+
+
+def _whole_mask(work, tile: Tile) -> Value:
+    type = TileType(int1, tile.value.type.shape, tile.value.type.lanes)
+    mask = work.emission.mask(tile.edges, type)
+    return work.emission.number(True, type) if mask is None else work.emission.stretched(mask, type)
+
+
+def branch(work, operation: ir.If) -> None:
+    entered = dict(work.tiles)
+    condition = work.value(operation.condition)
+    sides = []
+    for body, yields in ((operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields)):
+        work.tiles = dict(entered)
+        with work.emission.block() as operations:
+            work.block(body)
+            tiles = [work.tile(raw) for raw in yields]
+            for raw, result in zip(yields, operation.results, strict=True):
+                work.set(result, work.tile(raw))
+            seen = [work.tile(result) for result in operation.results]
+            masks = [_whole_mask(work, tile) for tile in seen]
+        inner = {result for o in ir.walk(tuple(operations)) for result in ir.results(o)}
+        sides.append((operations, tiles, seen, masks, inner))
+    work.tiles = entered
+    then, otherwise = sides
+    masked: dict[int, Value] = {}
+    for position, result in enumerate(operation.results):
+        a, b = then[2][position], otherwise[2][position]
+        is_same = {e for e in a.edges if e.fails} == {e for e in b.edges if e.fails}
+        if not is_same or any(_is_inner(e, frozenset(), side[4]) for side in sides for e in side[2][position].edges):
+            masked[position] = Value(TileType(int1, result.type.shape, result.type.lanes))
+    work.emission.emit(
+        replace(
+            operation,
+            condition=condition,
+            then_body=tuple(then[0]),
+            else_body=tuple(otherwise[0]),
+            then_yields=(*(tile.value for tile in then[1]), *(then[3][p] for p in masked)),
+            else_yields=(*(tile.value for tile in otherwise[1]), *(otherwise[3][p] for p in masked)),
+            results=(*operation.results, *masked.values()),
+        )
+    )
+    for position, result in enumerate(operation.results):
+        a, b = then[2][position], otherwise[2][position]
+        if position in masked:
+            work.set(result, Tile(result, (Mask(masked[position]),)))
+        else:
+            held = {e: a.held(e) for e in a.ends(work.facts) if a.held(e) is not None and a.held(e) == b.held(e)}
+            work.set(result, Tile(result, a.edges, held))

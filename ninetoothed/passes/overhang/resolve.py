@@ -1,0 +1,331 @@
+"""Rewrites a program, operation by operation, so that overhang makes no difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ninetoothed import dtypes, ir
+from ninetoothed.errors import ApplicationError
+from ninetoothed.expr import Expr, const, maximum, minimum, simplify
+from ninetoothed.frontend.cleanup import remove_dead
+from ninetoothed.ir import TileType, Value
+from ninetoothed.language import ELEMENTWISE
+from ninetoothed.passes.overhang import edges as edges_, lanewise, products, reductions, regions
+from ninetoothed.passes.overhang.contents import Number
+from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes
+from ninetoothed.passes.overhang.emission import Emission
+from ninetoothed.passes.overhang.observed import unobserved
+from ninetoothed.passes.overhang.tiles import Clash, Tile, distinct
+
+# What a load may fill its overhang with, in the order of preference.
+FILLS = (-math.inf, math.inf)
+
+
+def resolve(program: ir.Program, poison: bool = False) -> ir.Program:
+    """The program in which no result depends on overhang.
+
+    poison: fill overhang with NaN, or the greatest integer, and let every mask be emitted; a program in which something
+    depends on overhang all the same then gives other results, or fails where it is stored.
+
+    Raises `ApplicationError` where tiles that end at different places are joined and then reduced.
+    """
+    rooms = unobserved(program)
+    if poison:
+        return Rewriter(program, rooms, {}, True).run()
+    best, fills = Rewriter(program, rooms, {}), {}
+    result = best.run()
+    count = best.masks(result)
+    for load in _fillable(program) if count else ():
+        for number in FILLS:
+            work = Rewriter(program, rooms, {**fills, load.result: number})
+            candidate = work.run()
+            if work.masks(candidate) < count:
+                result, count, fills = candidate, work.masks(candidate), {**fills, load.result: number}
+    return result
+
+
+def _fillable(program: ir.Program) -> list[ir.Load]:
+    """The loads that read nothing but overhang out of bounds."""
+    found = []
+    for operation in ir.walk(program.body):
+        if isinstance(operation, ir.Load) and operation.access.guards and operation.access.other == 0:
+            access = operation.access
+            facts = with_lanes(program.facts, access.type)
+            bounds = [edge for edge in _edges_of(access, facts) if not edge.reached]
+            rooms = {edge.room for edge in (*bounds, *edges_.rounding(access.type, facts))}
+            if all(not g.lower and simplify(g.size - g.index, facts) in rooms for g in access.guards):
+                found.append(operation)
+    return found
+
+
+def _edges_of(access: ir.Access, facts) -> tuple[Bound, ...]:
+    lanes = tuple(ir.Lane.of(lane.axis, lane.count) for lane in access.lanes)
+    own = {"bindings": access.bindings, "parameter": access.parameter}
+    return tuple(Bound.of(e.index, e.size, lanes, facts, e.reached, fails=e.fails, **own) for e in access.edges)
+
+
+class Rewriter:
+    """One way to rewrite a program.
+
+    fills: what loads fill their overhang with, by their results. tiles: the current form of each value of the old
+    program, and earlier ones, of which a reduction may like one better. deferred: for variables of loops at hand that
+    only add up, the edges past which they are put right after the loop.
+    """
+
+    def __init__(self, program: ir.Program, rooms, fills: dict[Value, Number], poison: bool = False):
+        wide = any(parameter.wide for parameter in program.parameters)
+        self.program, self.rooms, self.fills, self.poison = program, rooms, fills, poison
+        self.emission = Emission(program.facts, dtypes.int64 if wide else dtypes.int32)
+        self.tiles: dict[Value, tuple[Tile, ...]] = {}
+        self.deferred: dict[Value, dict[Edge, None]] = {}
+        self.requirements: dict[ir.Requirement, None] = {}
+        self.sizes = frozenset().union(*(e.variables for parameter in program.parameters for e in parameter.sizes))
+        self.producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
+
+    def run(self) -> ir.Program:
+        for operation in self.program.body:
+            self.operation(operation)
+        requirements = (*self.program.requirements, *self.requirements)
+        return replace(self.program, body=self.emission.top, facts=self.emission.facts, requirements=requirements)
+
+    def masks(self, program: ir.Program) -> int:
+        """How many choices by masks a program made by this has."""
+        operations = (o for o in ir.walk(remove_dead(program.body)) if isinstance(o, ir.Apply))
+        return sum(o.function == "where" and o.results[0] in self.emission.added for o in operations)
+
+    # -- what is known of values --
+
+    @property
+    def facts(self):
+        return self.emission.facts
+
+    def tile(self, raw: Value) -> Tile:
+        return self.tiles[raw][-1]
+
+    def value(self, raw: Value) -> Value:
+        return self.tile(raw).value
+
+    def set(self, raw: Value, tile: Tile) -> None:
+        """Let a value of the old program be a tile, less the edges that none of its uses can tell."""
+        rooms = self.rooms.get(raw)
+
+        def is_seen(edge: Edge) -> bool:
+            return rooms is not None and not (isinstance(edge, Bound) and edge.room in rooms)
+
+        seen = tuple(filter(is_seen, tile.edges))
+        pairs = tuple(pair for pair in tile.clashes if all(map(is_seen, pair)))
+        self.tiles[raw] = (replace(tile, edges=seen, clashes=pairs),)
+
+    def add(self, raw: Value, tile: Tile) -> None:
+        """Let a value have one more form, from now on the current one."""
+        self.tiles[raw] = (*self.tiles[raw], tile)
+
+    def bound(self, bindings: ir.Bindings) -> ir.Bindings:
+        return tuple((name, self.value(value)) for name, value in bindings)
+
+    def error(self, message: str, location: ir.SourceLocation | None) -> ApplicationError:
+        message = f"kernel {self.program.name!r}: {message}"
+        if location is None:
+            return ApplicationError(message)
+        return ApplicationError(message, location.file, location.line, location.column + 1, location.text)
+
+    # -- filling --
+
+    def filled(self, raw: Value | None, tile: Tile, number: Number | None, ends: Iterable[Edge]) -> Tile:
+        """A form of a tile that holds a number past `ends`: one that there is, or a new one."""
+        ends = tuple(ends)
+        for known in reversed(self.tiles.get(raw, ()) if raw is not None else (tile,)):
+            if not ends or known.holds(number, ends):
+                return known
+        past = distinct(e for end in ends for e in _instead(end, number))
+        mask = self.emission.mask(past, tile.value.type)
+        value = self.emission.choice(mask, tile.value, self.emission.number(number, tile.value.type))
+        object.__setattr__(value, "hint", tile.value.hint)
+        new = tile.filled(value, number, ends)
+        if raw is not None:
+            self.add(raw, new)
+        return new
+
+    def defers(self, base: Value, lost: Iterable[Edge]) -> bool:
+        """Whether the loop at hand puts the old value back after its last round, in the lanes past edges."""
+        deferred = self.deferred.get(base)
+        if deferred is None:
+            return False
+        deferred.update(dict.fromkeys(lost))
+        return True
+
+    def settle(self, pairs: Iterable[Clash], axes: frozenset[int] | None, location) -> None:
+        """Raise where tiles that met end at different places along one of `axes`, or along any."""
+        for a, b in pairs:
+            if axes is None or a.axes & b.axes & axes:
+                self.settle_one(a, b, location)
+
+    def settle_one(self, a: Edge, b: Edge, location) -> None:
+        """Raise where two edges are not the same, or let the call's sizes tell whether they are."""
+        first, second = (_told(edge) for edge in (a, b))
+        message = (
+            f"tiles that end at different places are joined and then reduced: {first} and {second}. Which elements are"
+            " to count is not known; give the tensors `other=`, which then counts past their ends, or reduce each by"
+            " itself"
+        )
+        sides = _counts(a, b, self.sizes) if isinstance(a, Bound) and isinstance(b, Bound) else None
+        if sides is None:
+            raise self.error(message, location)
+        left, right = (simplify(side, self.facts) for side in sides)
+        if left != right:
+            self.requirements[ir.Requirement(left, right, message, location)] = None
+
+    # -- operations --
+
+    def block(self, block: ir.Block) -> None:
+        for operation in block:
+            self.operation(operation)
+
+    def operation(self, operation: ir.Operation) -> None:
+        self.emission.location = operation.location
+        match operation:
+            case ir.Constant(result=result, value=number):
+                self.emission.emit(operation)
+                self.set(result, Tile(result, number=number))
+            case ir.Argument(result=result):
+                self.emission.emit(operation)
+                self.set(result, Tile(result))
+            case ir.Index(result=result, bindings=bindings):
+                self.emission.emit(replace(operation, bindings=self.bound(bindings)))
+                self.set(result, Tile(result, self.edges_of_bound(bindings, result.type)))
+            case ir.Load():
+                self.load(operation)
+            case ir.Store(access=access, value=raw):
+                if self.poison:
+                    self.check_store(access, self.tile(raw))
+                access = replace(access, bindings=self.bound(access.bindings), edges=())
+                self.emission.emit(replace(operation, access=access, value=self.value(raw)))
+            case ir.For() | ir.While():
+                regions.loop(self, operation)
+            case ir.If():
+                regions.branch(self, operation)
+            case ir.Print(pieces=pieces):
+                pieces = tuple(self.value(piece) if isinstance(piece, Value) else piece for piece in pieces)
+                self.emission.emit(replace(operation, pieces=pieces))
+            case ir.Breakpoint(variables=variables):
+                self.emission.emit(replace(operation, variables=tuple((n, self.shown(v)) for n, v in variables)))
+            case ir.Apply():
+                self.apply(operation)
+
+    def shown(self, item):
+        if isinstance(item, tuple):
+            return tuple(map(self.shown, item))
+        return self.value(item) if isinstance(item, Value) and item in self.tiles else item
+
+    def edges_of_bound(self, bindings: ir.Bindings, type: TileType) -> tuple[Edge, ...]:
+        tiles = (self.tile(value) for _, value in bindings)
+        return distinct(edge for tile in tiles if tile.value.type.lanes == type.lanes for edge in tile.edges)
+
+    def load(self, load: ir.Load) -> None:
+        access, result = load.access, load.result
+        own = _edges_of(access, with_lanes(self.facts, access.type))
+        bound = self.edges_of_bound(access.bindings, access.type)
+        other = access.other
+        if result in self.fills:
+            number = self.fills[result]
+            low_high = access.type.dtype.range if not access.type.dtype.is_floating else (-math.inf, math.inf)
+            other = low_high[number > 0]
+        access = replace(access, bindings=self.bound(access.bindings), edges=(), other=other)
+        self.emission.emit(replace(load, access=access))
+        tile = Tile(result, distinct((*own, *bound)))
+        if not self.poison:
+            tile = replace(tile, contents=dict.fromkeys((e for e in tile.ends(self.facts) if e not in bound), other))
+        self.set(result, tile)
+        if self.poison:
+            self.poisoned(result)
+
+    def poisoned(self, raw: Value) -> None:
+        """Let the overhang of a value hold what makes a difference wherever it is used."""
+        tile, type = self.tile(raw), raw.type
+        mask = self.emission.mask(tile.ends(self.facts), type)
+        if mask is not None and not isinstance(type.dtype, dtypes.PointerType):
+            bad = math.nan if type.dtype.is_floating else type.dtype.range[1]
+            value = self.emission.choice(mask, tile.value, self.emission.number(bad, type))
+            self.add(raw, replace(tile, value=value))
+
+    def check_store(self, access: ir.Access, tile: Tile) -> None:
+        """Assert that no overhang is stored."""
+        mask = self.emission.mask((edge for edge in tile.edges), access.type)
+        if mask is None:
+            return
+        lanes = tuple(ir.Lane.of(axis, count) for axis, count in enumerate(access.type.lanes))
+        for guard in access.guards:
+            room = Bound.of(guard.index, guard.size, lanes, self.facts, bindings=self.bound(access.bindings))
+            for function, a, b, asked in (
+                ("ge", guard.index, guard.size, guard.upper), ("lt", guard.index, const(0), guard.lower),
+            ):  # fmt: skip
+                if asked:
+                    outside = self.emission.compared(function, a, b, room, access.type)
+                    mask = self.emission.together("or", mask, outside, dtypes.int1)
+        message = f"overhang is stored to {access.parameter!r}"
+        self.emission.emit(
+            ir.Apply((), "device_assert", (mask,), (("message", message),), location=self.emission.location)
+        )
+
+    def apply(self, operation: ir.Apply) -> None:
+        function = operation.function
+        if function == "assign":
+            lanewise.assign(self, operation)
+        elif function == "where":
+            lanewise.where(self, operation)
+        elif function in ELEMENTWISE:
+            lanewise.elementwise(self, operation)
+        elif function in lanewise.SHAPES:
+            lanewise.SHAPES[function](self, operation)
+        elif function in reductions.RULES:
+            reductions.RULES[function](self, operation)
+        elif function in products.RULES:
+            products.RULES[function](self, operation)
+        else:
+            self.emit(operation, tuple(map(self.value, operation.operands)))
+            for result in operation.results:
+                self.set(result, Tile(result))
+
+    def emit(self, operation: ir.Apply, operands: tuple[Value, ...]) -> None:
+        self.emission.emit(replace(operation, operands=operands))
+
+    def moved(self, edge: Edge, operation: ir.Apply) -> Edge | None:
+        """An edge of a shape operation's operand as one of its result."""
+        type = operation.results[0].type
+        if isinstance(edge, Bound):
+            return edges_.moved(edge, edges_.forwards(operation), type, with_lanes(self.facts, type))
+        source = operation.operands[0].type
+        mask = self.emission.stretched(edge.value, source)
+        return Mask(
+            self.emission.apply(
+                operation.function, (mask,), TileType(dtypes.int1, type.shape, type.lanes), **dict(operation.attributes)
+            )
+        )
+
+
+def _instead(edge: Edge, number: Number | None) -> tuple[Edge, ...]:
+    """The edges past which to fill with a number; see `Mask`."""
+    return edge.edges if isinstance(edge, Mask) and edge.edges and edge.number == number else (edge,)
+
+
+def _counts(a: Bound, b: Bound, sizes: frozenset[str]) -> tuple[Expr, Expr] | None:
+    """Two expressions in sizes that are equal where, and only where, two edges along an axis are at the same place."""
+    lanes = {lane.name: const(0) for lane in (*a.lanes, *b.lanes)}
+    if a.reached or b.reached or not (a.is_prefix and b.is_prefix):
+        return None
+    difference = a.room - b.room
+    if difference.is_constant and difference.constant == 0:
+        return const(0), const(0)
+    left, right = (bound.room.subs(lanes) for bound in (a, b))
+    if left.variables | right.variables <= sizes:
+        count = const(max(lane.count for lane in (*a.lanes, *b.lanes)))
+        return tuple(minimum(maximum(side, 0), count) for side in (left, right))
+    return (difference, const(0)) if difference.variables and difference.variables <= sizes else None
+
+
+def _told(edge: Edge) -> str:
+    if isinstance(edge, Bound) and edge.parameter is not None:
+        return f"a tile of {edge.parameter!r} that ends where {edge.index} reaches {edge.size}"
+    return "a tile whose end is known only when the kernel runs"

@@ -1,0 +1,71 @@
+"""A value as the pass sees it, with the edges that tell its overhang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ninetoothed import ir
+from ninetoothed.expr import Facts
+from ninetoothed.passes.overhang.contents import Number
+from ninetoothed.passes.overhang.edges import Bound, Edge, rounding
+
+# Two edges along one axis that end at different places, whose tiles met in an operation.
+Clash = tuple[Edge, Edge]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A value of the new program.
+
+    edges: those that some use can tell, in the order in which they were met; rounding is told by the type. contents:
+    what the lanes past an edge hold, where that is known. number: what all lanes hold, where that is known.
+    """
+
+    value: ir.Value
+    edges: tuple[Edge, ...] = ()
+    contents: Mapping[Edge, Number] = field(default_factory=dict)
+    number: Number | None = None
+    clashes: tuple[Clash, ...] = ()
+
+    def ends(self, facts: Facts) -> tuple[Edge, ...]:
+        """All edges past which there may be lanes."""
+        return tuple(edge for edge in distinct((*self.edges, *rounding(self.value.type, facts))) if edge.fails)
+
+    def held(self, edge: Edge) -> Number | None:
+        return self.contents.get(edge, self.number)
+
+    def holds(self, number: Number | None, edges: Iterable[Edge]) -> bool:
+        """Whether the lanes past all of these edges hold a number."""
+        return number is not None and all(self.held(edge) == number for edge in edges)
+
+    def filled(self, value: ir.Value, number: Number, edges: Iterable[Edge]) -> Tile:
+        """The tile after lanes past `edges` were filled."""
+        same = {edge: held for edge, held in self.contents.items() if held == number}
+        return replace(self, value=value, contents={**same, **dict.fromkeys(edges, number)}, number=None)
+
+
+def distinct(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+    return tuple(dict.fromkeys(edges))
+
+
+def clashes(tiles: Iterable[Tile]) -> tuple[Clash, ...]:
+    """The pairs of edges of tiles that meet and end at different places."""
+    found: list[Clash] = []
+    seen: list[Tile] = []
+    for tile in tiles:
+        found += tile.clashes
+        for other in seen:
+            left = [edge for edge in other.edges if edge not in tile.edges]
+            right = [edge for edge in tile.edges if edge not in other.edges]
+            found += [(a, b) for a in left for b in right if a.axes & b.axes and (a.fails or b.fails)]
+        seen.append(tile)
+    return tuple(dict.fromkeys(found))
+
+
+def ends_later(edge: Edge, other: Edge) -> bool:
+    """Whether an edge is known not to come before another."""
+    if not (isinstance(edge, Bound) and isinstance(other, Bound)) or edge.reached or other.reached:
+        return False
+    difference = edge.room - other.room
+    return difference.is_constant and difference.constant >= 0

@@ -1,0 +1,449 @@
+"""Overhang never contributes: applications over tiles that do not end where their tensors do, against PyTorch on slices
+that hold just the elements."""
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+from ninetoothed.errors import ApplicationError, NineToothedError
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+BLOCK = 8
+
+
+def random(*shape):
+    return torch.randn(shape, device=DEVICE)
+
+
+def tiles(x, *rest):
+    """A tile of `x` for each program, and an element of each other tensor."""
+    return x.tile((BLOCK,)), *(tensor.tile((1,)) for tensor in rest)
+
+
+def whole(x, *rest):
+    """All of `x` as one tile, whatever its length."""
+    return x.tile((-1,)), *(tensor.tile((1,)) for tensor in rest)
+
+
+def sequence(x, *rest):
+    """All tiles of `x`, for one program."""
+    return x.tile((BLOCK,)).tile((-1,)), *(tensor.tile((1,)) for tensor in rest)
+
+
+def run(arrangement, application, x, count=1, dtype=None, tensors=None):
+    output = torch.full((count,), 77, device=DEVICE, dtype=dtype or x.dtype)
+    kernel = ninetoothed.make(arrangement, application, tensors or (Tensor(1), Tensor(1)))
+    kernel(x, output)
+    return output
+
+
+# -- reductions: of one tile ------------------------------------------------------------------------
+
+
+def product(a, b):
+    return a * b
+
+
+def first_extremum(x, y):
+    y = ntl.max(x) * 100 + ntl.argmax(x, 0)
+
+
+REDUCTIONS = {
+    "max": (lambda x: ntl.max(x), torch.amax),
+    "min": (lambda x: ntl.min(x), torch.amin),
+    "sum": (lambda x: ntl.sum(x), torch.sum),
+    "exponentials": (lambda x: ntl.sum(ntl.exp(x)), lambda t: t.exp().sum()),
+    "variance": (lambda x: ntl.sum((x - ntl.sum(x) / x.shape[0]) ** 2), lambda t: ((t - t.sum() / BLOCK) ** 2).sum()),
+    "argmax": (lambda x: ntl.argmax(x, 0), torch.argmax),
+    "argmin": (lambda x: ntl.argmin(x, 0), torch.argmin),
+    "product": (lambda x: ntl.reduce(x, 0, product), torch.prod),
+    "flipped argmax": (lambda x: ntl.argmax(ntl.flip(x), 0), lambda t: BLOCK - t.shape[0] + t.flip(0).argmax()),
+    "cosines": (lambda x: ntl.sum(ntl.cos(x) + 1.0), lambda t: (t.cos() + 1).sum()),
+    "of a choice": (lambda x: ntl.max(ntl.where(x < -10.0, x, x - 20.0)), lambda t: (t - 20).amax()),
+}
+
+
+@pytest.mark.parametrize("sign", (-1, 1))
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name, sign):
+    function, expected = REDUCTIONS[name]
+
+    def application(x, y):
+        y = function(x)
+
+    x = (random(11).abs() + 0.5) * sign
+    found = run(tiles, application, x, 2)
+    torch.testing.assert_close(found, torch.stack([expected(x[:8]), expected(x[8:])]).to(x.dtype))
+
+
+@pytest.mark.parametrize("size", (1, 3, 5, 8, 13))
+@pytest.mark.parametrize("name", ("max", "min", "sum", "exponentials", "argmax", "product", "cosines"))
+def test_extents_that_are_rounded_up(name, size):
+    function, expected = REDUCTIONS[name]
+
+    def application(x, y):
+        y = function(x)
+
+    x = -random(size).abs() - 0.5
+    torch.testing.assert_close(run(whole, application, x), expected(x).to(x.dtype)[None])
+
+
+def test_narrow_integers():
+    def application(x, y):
+        y = ntl.max(x)
+
+    for dtype in (torch.int8, torch.int32, torch.int64):
+        x = torch.tensor([-5, -3, -7], device=DEVICE, dtype=dtype)
+        assert run(tiles, application, x).tolist() == [-3]
+
+
+def test_rows_of_a_tile_that_end():
+    def application(x, y):
+        y = ntl.max(ntl.sum(x, 1))
+
+    x = torch.full((3, 4), -2.0, device=DEVICE)
+    output = random(1)
+    kernel = ninetoothed.make(
+        lambda x, y: (x.tile((4, 4)), y.tile((1,)).unsqueeze(1)), application, (Tensor(2), Tensor(1))
+    )
+    kernel(x, output)
+    assert output.item() == -8
+
+
+def test_both_axes_end():
+    def application(x, y):
+        y = ntl.min(ntl.max(ntl.exp(x) + 1.0, 0)) + ntl.max(ntl.min(x, 1))
+
+    x, output = -random(11, 13).abs() - 1, random(2, 2)
+    kernel = ninetoothed.make(lambda x, y: (x.tile((8, 8)), y.tile((1, 1))), application, (Tensor(2), Tensor(2)))
+    kernel(x, output)
+    for i in range(2):
+        for j in range(2):
+            part = x[8 * i : 8 * i + 8, 8 * j : 8 * j + 8]
+            expected = (part.exp() + 1).amax(0).amin() + part.amin(1).amax()
+            torch.testing.assert_close(output[i, j], expected)
+
+
+def test_over_no_lane_at_all():
+    def application(x, y):
+        y = ntl.sum(x[0]) + ntl.sum(x[1])
+
+    def arrangement(x, y):
+        return x.tile((BLOCK,)).tile((2,)), y.tile((1,))
+
+    torch.testing.assert_close(run(arrangement, application, x := random(3)), x.sum()[None])
+
+
+# -- what counts ------------------------------------------------------------------------------------
+
+
+def test_padding_counts():
+    def application(x, before, y):
+        y = ntl.sum((x - before) ** 2)
+
+    def arrangement(x, before, y):
+        return *(tensor.tile((BLOCK,)) for tensor in (x, before.pad(((1, 0),))[:-1])), y.tile((1,))
+
+    x, y = random(11), random(2)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(1)))(x, x, y)
+    expected = (x - torch.nn.functional.pad(x, (1, 0))[:-1]) ** 2
+    torch.testing.assert_close(y, torch.stack([expected[:8].sum(), expected[8:].sum()]))
+
+
+def test_what_the_program_reaches_for_counts():
+    def application(x, y):
+        total = 0.0
+        for k in range(x.shape[0]):
+            total += ntl.sum((x[k] - x[k - 1]) ** 2)
+        y = total
+
+    def arrangement(x, y):
+        rows = x.tile((1, -1)).tile((-1, 1)).squeeze(1)
+        rows.dtype = rows.dtype.squeeze(1)
+        rows.dtype.dtype = rows.dtype.dtype.squeeze(0)
+        return rows, y.tile((1,))
+
+    x = random(5, 11)
+    before = torch.cat([torch.zeros(1, 11, device=DEVICE), x[:-1]])
+    torch.testing.assert_close(
+        run(arrangement, application, x, tensors=(Tensor(2), Tensor(1))), ((x - before) ** 2).sum()[None]
+    )
+
+
+def test_other_counts():
+    def application(x, y):
+        y = ntl.sum(x)
+
+    x = random(11)
+    found = run(tiles, application, x, 2, tensors=(Tensor(1, other=2.0), Tensor(1)))
+    torch.testing.assert_close(found, torch.stack([x[:8].sum(), x[8:].sum() + 5 * 2]))
+
+
+def test_gathers_and_choices():
+    def application(i, x, y):
+        y = ntl.sum(ntl.where(i >= 0, x.source[i], 5.0))
+
+    def arrangement(i, x, y):
+        return i.tile((BLOCK,)), x.tile((-1,)).expand((-(-i.shape[0] // BLOCK),)), y.tile((1,))
+
+    i = torch.tensor([0, -1, 2, 3, -1, 1, 0, 9, 1, -1, 2], device=DEVICE)
+    x, y = random(4), random(2)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(1)))(i, x, y)
+    picked = torch.where(i >= 0, torch.cat([x, torch.zeros(6, device=DEVICE)])[i.clamp(min=0)], 5.0)
+    torch.testing.assert_close(y, torch.stack([picked[:8].sum(), picked[8:].sum()]))
+
+
+def test_a_choice_of_what_is_no_overhang_counts():
+    def application(x, flags, y):
+        y = ntl.sum(ntl.where(flags != 0, x, 3.0))
+
+    def arrangement(x, flags, y):
+        flags = flags.tile((BLOCK,))
+        return x.tile((BLOCK,)), flags, y.tile((1,))
+
+    x, flags, y = random(11), torch.tensor([1, 0] * 5 + [1], device=DEVICE), random(2)
+    tensors = (Tensor(1), Tensor(1, other=0), Tensor(1))
+    ninetoothed.make(arrangement, application, tensors)(x, flags, y)
+    chosen = torch.where(flags != 0, x, 3.0)
+    torch.testing.assert_close(y, torch.stack([chosen[:8].sum(), chosen[8:].sum() + 5 * 3.0]))
+
+
+# -- variables --------------------------------------------------------------------------------------
+
+
+def test_the_last_tile():
+    def application(x, y):
+        last = x[0]
+        for i in range(x.shape[0]):
+            last = x[i]
+        y = ntl.max(last) + ntl.sum(ntl.exp(last))
+
+    for size in (3, 11, 16, 21):
+        x = -random(size).abs() - 1
+        last = x[(size - 1) // 8 * 8 :]
+        torch.testing.assert_close(run(sequence, application, x), (last.amax() + last.exp().sum())[None])
+
+
+def test_sums_of_exponentials_online():
+    def application(x, y):
+        peak = ntl.full((), float("-inf"), dtype=ntl.float32)
+        total = ntl.zeros((BLOCK,), dtype=ntl.float32)
+        for i in range(x.shape[0]):
+            new = ntl.maximum(peak, ntl.max(x[i]))
+            total = total * ntl.exp(peak - new) + ntl.exp(x[i] - new)
+            peak = new
+        y = ntl.max(total) + ntl.sum(total) * 10 + peak
+
+    for size in (3, 11, 21):
+        x = random(size) - 2
+        weights = (x - x.amax()).exp()
+        total = torch.nn.functional.pad(weights, (0, -size % 8)).view(-1, 8).sum(0)
+        torch.testing.assert_close(run(sequence, application, x), (total.amax() + total.sum() * 10 + x.amax())[None])
+
+
+def test_elementwise_peaks_online():
+    def application(x, y):
+        peak = ntl.full((BLOCK,), -100.0, dtype=ntl.float32)
+        total = ntl.zeros((BLOCK,), dtype=ntl.float32)
+        for i in range(x.shape[0]):
+            new = ntl.maximum(peak, x[i])
+            total = total * ntl.exp(peak - new) + ntl.exp(x[i] - new)
+            peak = new
+        y = ntl.sum(total) + ntl.min(peak) * 100
+
+    x = random(21) - 2
+    rows = torch.nn.functional.pad(x, (0, 3), value=float("-inf")).view(-1, 8)
+    peak = rows.amax(0)
+    expected = (rows - peak).exp().sum() + peak.amin() * 100
+    torch.testing.assert_close(run(sequence, application, x), expected[None])
+
+
+def test_accumulators_in_nested_loops_helpers_and_unrolled():
+    def add(total, tile):
+        total += ntl.cos(tile)
+
+    def nested(x, y):
+        total = ntl.zeros((BLOCK,), dtype=ntl.float32)
+        for _ in range(2):
+            for i in range(x.shape[0]):
+                total += ntl.cos(x[i])
+        y = ntl.sum(total) + ntl.max(total) * 7
+
+    def helped(x, y):
+        total = ntl.zeros((BLOCK,), dtype=ntl.float32)
+        for i in range(x.shape[0]):
+            add(total, x[i])
+            add(total, x[i])
+        y = ntl.sum(total) + ntl.max(total) * 7
+
+    def unrolled(x, y):
+        total = ntl.zeros((BLOCK,), dtype=ntl.float32)
+        for i in ntl.static_range(2):
+            total = total + ntl.cos(x[i])
+            total = total + ntl.cos(x[i])
+        y = ntl.sum(total) + ntl.max(total) * 7
+
+    def branching(x, y):
+        total = ntl.zeros((BLOCK,), dtype=ntl.float32)
+        for i in range(x.shape[0]):
+            if i >= 0:
+                total += ntl.cos(x[i]) * 2
+        y = ntl.sum(total) + ntl.max(total) * 7
+
+    x = random(11)
+    total = 2 * torch.nn.functional.pad(x.cos(), (0, 5)).view(-1, 8).sum(0)
+    for application in (nested, helped, unrolled, branching):
+        found = run(sequence, application, x)
+        torch.testing.assert_close(found, (total.sum() + total.amax() * 7)[None], msg=application.__name__)
+
+
+def test_a_branch_chooses_a_tile():
+    def application(x, y):
+        tile = x[0]
+        if x.source.shape[0] > 9:
+            tile = x[1]
+        y = ntl.sum(ntl.exp(tile))
+
+    def arrangement(x, y):
+        return x.tile((BLOCK,)).tile((2,)), y.tile((1,))
+
+    for size in (5, 11):
+        x = random(size)
+        torch.testing.assert_close(run(arrangement, application, x), x[(size > 9) * 8 :].exp().sum()[None])
+
+
+def test_ends_known_only_at_run_time():
+    def application(start, x, y):
+        y = ntl.max(x[start]) - ntl.sum(ntl.exp(x[start]))
+
+    def arrangement(start, x, y):
+        return start, x.tile((BLOCK,)).tile((-1,)), y.tile((1,))
+
+    x, y = -random(11).abs() - 1, random(1)
+    for start in range(2):
+        ninetoothed.make(arrangement, application, (Tensor(0), Tensor(1), Tensor(1)))(start, x, y)
+        part = x[8 * start : 8 * start + 8]
+        torch.testing.assert_close(y, (part.amax() - part.exp().sum())[None])
+
+
+# -- more than one lane at once ---------------------------------------------------------------------
+
+
+def test_products_along_an_odd_depth():
+    def application(x, w, y):
+        y = ntl.dot(ntl.log(x), w, input_precision="ieee")
+
+    def arrangement(x, w, y):
+        return x.tile((-1, -1)), w.tile((-1, -1)), y.tile((-1, -1))
+
+    for depth in (1, 5, 19):
+        x, w, y = random(16, depth).abs() + 0.1, random(depth, 16), random(16, 16)
+        ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2), Tensor(2)))(x, w, y)
+        torch.testing.assert_close(y, x.log() @ w)
+
+
+def test_an_infinite_weight_meets_padding():
+    import ninetoothed_ops
+
+    x, w = random(1, 2, 5, 5), random(3, 2, 3, 3)
+    w[1, 0, 0, 0] = float("inf")
+    expected = torch.nn.functional.conv2d(x, w, padding=1)
+    torch.testing.assert_close(ninetoothed_ops.conv2d(x, w, padding=1), expected, equal_nan=True)
+    assert expected.isnan().any()
+
+
+@pytest.mark.parametrize("descending", (False, True))
+def test_sorts(descending):
+    def application(x, y):
+        y = ntl.sort(x, descending=descending)
+
+    def arrangement(x, y):
+        return x.tile((BLOCK,)), y.tile((BLOCK,))
+
+    special = torch.tensor([3.0, float("nan"), -1.0, float("inf"), 0.5, -float("inf"), 2.0, -7.0], device=DEVICE)
+    for x in (torch.cat([special, special[:3]]), torch.cat([special, -special[3:6]]), random(11), random(11).double()):
+        found = run(arrangement, application, x, x.shape[0])
+        expected = torch.cat([part.sort(descending=descending).values for part in x.split(8)])
+        torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("reverse", (False, True))
+def test_scans(reverse):
+    def application(x, y):
+        y = ntl.cumsum(ntl.exp(x), 0, reverse=reverse) + ntl.associative_scan(x, 0, ntl.maximum, reverse=reverse)
+
+    def arrangement(x, y):
+        return x.tile((BLOCK,)), y.tile((BLOCK,))
+
+    def expected(part):
+        part = part.flip(0) if reverse else part
+        found = part.exp().cumsum(0) + part.cummax(0).values
+        return found.flip(0) if reverse else found
+
+    x = -random(11).abs() - 1
+    torch.testing.assert_close(run(arrangement, application, x, 11), torch.cat([expected(p) for p in x.split(8)]))
+
+
+def test_histograms():
+    def application(x, y):
+        y = ntl.histogram(x, 4)
+
+    def arrangement(x, y):
+        return x.tile((BLOCK,)), y.tile((4,))
+
+    x = torch.tensor([0, 1, 3, 3, 2, 1, 0, 0, 3, 1, 0], device=DEVICE, dtype=torch.int32)
+    assert run(arrangement, application, x, 8).tolist() == [3, 2, 1, 2, 1, 1, 0, 1]
+
+
+def test_assertions():
+    def application(x, y):
+        ntl.device_assert(x > 0, "positive")
+        y = ntl.sum(x)
+
+    x = random(11).abs() + 0.5
+    torch.testing.assert_close(run(tiles, application, x, 2), torch.stack([x[:8].sum(), x[8:].sum()]))
+
+
+def test_atomics():
+    def application(x, y):
+        ntl.atomic_max(y.source.data_ptr() + ntl.zeros(x.shape, dtype=ntl.int32), x)
+
+    def arrangement(x, y):
+        return x.tile((BLOCK,)), y.tile((-1,)).expand((-(-x.shape[0] // BLOCK),))
+
+    x = -torch.arange(3, 14, device=DEVICE, dtype=torch.int32)
+    y = torch.full((1,), -100, device=DEVICE, dtype=torch.int32)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x, y)
+    assert y.item() == -3
+
+
+# -- mistakes ---------------------------------------------------------------------------------------
+
+
+def test_tiles_that_end_at_different_places():
+    def application(x, y):
+        y = ntl.sum(x[0] + x[1])
+
+    def arrangement(x, y):
+        return x.tile((BLOCK,)).tile((2,)), y.tile((1,))
+
+    with pytest.raises(NineToothedError, match="end at different places(.|\n)*'x'(.|\n)*'x'(.|\n)*other="):
+        run(arrangement, application, random(11))
+    x = random(16)
+    torch.testing.assert_close(run(arrangement, application, x), x.sum()[None])
+    x = random(11)
+    found = run(arrangement, application, x, tensors=(Tensor(1, other=0), Tensor(1)))
+    torch.testing.assert_close(found, x.sum()[None])
+
+
+def test_tiles_that_end_at_different_places_and_are_added_up():
+    def application(x, y):
+        total = ntl.zeros((BLOCK,), dtype=ntl.float32)
+        for i in range(1, x.shape[0]):
+            total += x[i] - x[i - 1]
+        y = ntl.sum(total)
+
+    with pytest.raises(ApplicationError, match="end at different places"):
+        run(sequence, application, random(11))
