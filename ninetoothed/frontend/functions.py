@@ -169,11 +169,13 @@ def reshape(context, input, shape):
         sizes = [e.size.constant if e.size.is_constant else e.lanes for e in extents_of(input.type)]
         shape[shape.index(-1)] = math.prod(sizes) // known
     extents = shape_of(context, tuple(shape))
-    if not shapes.reshapes(extents_of(input.type), extents):
-        raise context.error(
-            f"cannot reshape {shapes.text(extents_of(input.type))} to {shapes.text(extents)}: dimensions that are split"
-            " or joined must be powers of two, but for the first of each group"
-        )
+    own = extents_of(input.type)
+    message = (
+        f"cannot reshape {shapes.text(own)} to {shapes.text(extents)}: dimensions that are split or joined must be"
+        " powers of two, but for the first of each group"
+    )
+    if not shapes.reshapes(own, extents, message, context.builder.require):
+        raise context.error(message)
     if not extents:
         return context.builder.apply("reshape", (input,), TileType(input.type.dtype))
     if input.type.is_scalar:

@@ -97,7 +97,9 @@ def check_broadcast_to(own: tuple[Extent, ...], target: tuple[Extent, ...], mess
     if len(own) > len(target):
         raise ShapeMismatch(message)
     for a, b in _aligned(own, target):
-        if not a.is_one:
+        if a.is_one:
+            _repeat(a, b, message, require)
+        else:
             agree(a, b, message, require)
 
 
@@ -109,9 +111,17 @@ def _aligned(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...]) -> Iterator[tuple
 
 def _meet(a: Extent, b: Extent, message: str, require: Require) -> Extent:
     if a.is_one or b.is_one:
-        return b if a.is_one else a
+        one, other = (a, b) if a.is_one else (b, a)
+        _repeat(one, other, message, require)
+        return other
     agree(a, b, message, require)
     return a
+
+
+def _repeat(one: Extent, other: Extent, message: str, require: Require) -> None:
+    """Let an extent of one lane broadcast: it may have no element, and then nor may the other."""
+    if one.size != 1 and other.size != 1:
+        require(one.size * other.size, other.size, message)
 
 
 def agree(a: Extent, b: Extent, message: str, require: Require) -> None:
@@ -121,8 +131,8 @@ def agree(a: Extent, b: Extent, message: str, require: Require) -> None:
     require(a.size, b.size, message)
 
 
-def reshapes(old: tuple[Extent, ...], new: tuple[Extent, ...]) -> bool:
-    """Whether a row-major reshape of the lanes is one of the logical shape, too.
+def reshapes(old: tuple[Extent, ...], new: tuple[Extent, ...], message: str, require: Require) -> bool:
+    """Whether a row-major reshape of the lanes is one of the logical shape, too; sizes that a call tells are required.
 
     Dimensions are matched in groups of equally many lanes. A group of one stays as it is; where one is split or joined,
     all but its first dimension must fill their lanes, so that no padding comes between elements.
@@ -136,19 +146,16 @@ def reshapes(old: tuple[Extent, ...], new: tuple[Extent, ...]) -> bool:
                 return False
             group.append(rest.pop(0))
         if len(groups[0]) == len(groups[1]) == 1:
-            if not _may_equal(groups[0][0].size, groups[1][0].size):
-                return False
-        elif any(not e.is_full for group in groups for e in group[1:]) or not _may_equal(*map(_total, groups)):
+            require(groups[0][0].size, groups[1][0].size, message)
+        elif any(not e.is_full for group in groups for e in group[1:]):
             return False
+        else:
+            require(*map(_total, groups), message)
     return not left and not right
 
 
 def _total(group: list[Extent]) -> Expr:
     return math.prod((e.size for e in group), start=const(1))
-
-
-def _may_equal(a: Expr, b: Expr) -> bool:
-    return not (a - b).is_constant or (a - b).constant == 0
 
 
 def text(extents) -> str:

@@ -160,3 +160,22 @@ def test_blocks_that_meet_are_chosen_equal():
     assert len(set(blocks.values())) == 1
     kernel(x := torch.randn(5000), y := torch.randn(5000), output := nans(5000))
     assert torch.equal(output, x + y)
+
+
+def test_no_element_does_not_broadcast():
+    kernel = make_weighted()
+    kernel(torch.randn(4, 0), torch.randn(0), nans(4, 0))
+    for size, weight in ((300, 0), (0, 300)):
+        with pytest.raises(SizeError, match="broadcast"):
+            kernel(torch.randn(4, size), torch.randn(weight), nans(4, size))
+
+
+def test_reshapes_keep_the_number_of_elements():
+    def application(x, y):
+        y = ntl.reshape(x, y.shape)
+
+    kernel = ninetoothed.make(lambda x, y: (x.tile((-1,)), y.tile((1, -1))), application, (Tensor(1), Tensor(2)))
+    kernel(x := torch.randn(300), y := nans(1, 300))
+    assert torch.equal(y[0], x)
+    with pytest.raises(SizeError, match="cannot reshape .*`x` has size 300 .*`y` has size 310"):
+        kernel(torch.randn(300), nans(1, 310))
