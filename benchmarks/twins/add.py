@@ -10,6 +10,13 @@ def locate(indices, size_1, size_2, size_3, stride_0, stride_1, stride_2, stride
     return offsets + outer % size_1 * stride_1 + (outer // size_1).to(tl.int64) * stride_0
 
 
+@triton.autotune(
+    configs=[
+        triton.Config({"BLOCK_SIZE": size}, num_warps=warps)
+        for size, warps in ((1024, 4), (1024, 8), (2048, 4), (2048, 8), (4096, 8))
+    ],
+    key=["num_elements", "CONTIGUOUS"],
+)
 @triton.jit
 def kernel(
     input_ptr,

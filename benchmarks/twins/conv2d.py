@@ -6,27 +6,22 @@ import triton.language as tl
 @triton.autotune(
     configs=[
         triton.Config(
-            {"BLOCK_SIZE_M": 128, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8},
-            num_warps=8,
-            num_stages=3,
-        ),
-        triton.Config(
-            {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 128, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8},
-            num_warps=8,
-            num_stages=3,
-        ),
-        triton.Config(
-            {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8},
-            num_warps=4,
-            num_stages=4,
-        ),
-        triton.Config(
-            {"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8},
-            num_warps=4,
-            num_stages=4,
-        ),
+            {"BLOCK_SIZE_M": m, "BLOCK_SIZE_N": n, "BLOCK_SIZE_K": k, "GROUP_SIZE_M": 8},
+            num_warps=warps,
+            num_stages=stages,
+        )
+        for m, n, k, warps, stages in (
+            (64, 64, 64, 4, 4),
+            (64, 64, 128, 4, 4),
+            (64, 32, 64, 4, 5),
+            (64, 32, 128, 4, 4),
+            (128, 32, 128, 4, 4),
+            (128, 64, 64, 4, 4),
+            (128, 64, 128, 8, 3),
+            (128, 128, 64, 8, 4),
+        )
     ],
-    key=["n", "c", "h", "w", "k", "p", "q", "R", "S"],
+    key=["n", "h", "w", "k", "p", "q", "C", "R", "S"],
 )
 @triton.jit
 def kernel(
@@ -35,7 +30,6 @@ def kernel(
     bias_ptr,
     output_ptr,
     n,
-    c,
     h,
     w,
     k,
@@ -55,6 +49,7 @@ def kernel(
     padding_w,
     dilation_h,
     dilation_w,
+    C: tl.constexpr,
     R: tl.constexpr,
     S: tl.constexpr,
     HAS_BIAS: tl.constexpr,
@@ -83,19 +78,19 @@ def kernel(
 
     origin_h = offs_p * stride_h - padding_h
     origin_w = offs_q * stride_w - padding_w
-    input_ptr += group * c
+    input_ptr += group * C
     input_ptrs = input_ptr + offs_n * input_stride_n + origin_h * input_stride_h + origin_w * input_stride_w
     input_ptrs = input_ptrs[:, None] + offs_c[None, :]
     weight_ptr += group * k * weight_stride_k
     weight_ptrs = weight_ptr + offs_c[:, None] + (offs_k % k)[None, :] * weight_stride_k
 
-    num_blocks_c = tl.cdiv(c, BLOCK_SIZE_K)
+    NUM_BLOCKS_C: tl.constexpr = (C + BLOCK_SIZE_K - 1) // BLOCK_SIZE_K
     accumulator = tl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), dtype=tl.float32)
 
-    for step in range(R * S * num_blocks_c):
-        r = step // num_blocks_c // S
-        s = step // num_blocks_c % S
-        start_c = step % num_blocks_c * BLOCK_SIZE_K
+    for step in range(R * S * NUM_BLOCKS_C):
+        r = step // NUM_BLOCKS_C // S
+        s = step // NUM_BLOCKS_C % S
+        start_c = step % NUM_BLOCKS_C * BLOCK_SIZE_K
 
         inside_h = (origin_h + r * dilation_h >= 0) & (origin_h + r * dilation_h < h)
         inside_w = (origin_w + s * dilation_w >= 0) & (origin_w + s * dilation_w < w)
@@ -103,8 +98,13 @@ def kernel(
         input_offset = start_c + r * dilation_h * input_stride_h + s * dilation_w * input_stride_w
         weight_offset = start_c + r * weight_stride_r + s * weight_stride_s
 
-        input = tl.load(input_ptrs + input_offset, mask=inside[:, None] & (offs_c[None, :] < c - start_c), other=0.0)
-        weight = tl.load(weight_ptrs + weight_offset, mask=offs_c[:, None] < c - start_c, other=0.0)
+        if C % BLOCK_SIZE_K == 0:
+            input = tl.load(input_ptrs + input_offset, mask=inside[:, None], other=0.0)
+            weight = tl.load(weight_ptrs + weight_offset)
+        else:
+            mask = inside[:, None] & (offs_c[None, :] < C - start_c)
+            input = tl.load(input_ptrs + input_offset, mask=mask, other=0.0)
+            weight = tl.load(weight_ptrs + weight_offset, mask=offs_c[:, None] < C - start_c, other=0.0)
         accumulator = tl.dot(input, weight, accumulator, input_precision=INPUT_PRECISION)
 
     if HAS_BIAS:

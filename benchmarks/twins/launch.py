@@ -21,6 +21,13 @@ from benchmarks.twins import (
     silu as silu_twin,
     softmax as softmax_twin,
 )
+from benchmarks.twins.described import (
+    addmm as described_addmm,
+    bmm as described_bmm,
+    mm as described_mm,
+    sdpa as described_sdpa,
+)
+from benchmarks.twins.descriptors import describe, programs, readable, tiles
 
 LOG2_E = 1.4426950408889634
 
@@ -31,9 +38,10 @@ def input_precision(dtype):
     return "tf32" if tf32 else "ieee"
 
 
-def num_warps(block_size):
-    """Warps for a row held in registers: some 16 elements a thread, from 1 to 32 warps."""
-    return min(32, max(1, block_size // 512))
+def rows_of(num_cols):
+    """(rows a program, columns of its block): short rows share a program, so that it has some 4096 elements."""
+    block = triton.next_power_of_2(num_cols)
+    return max(1, 4096 // block), block
 
 
 def power_of_two(name, size):
@@ -61,7 +69,7 @@ def add(input, other, *, alpha=1):
     input, other = torch.broadcast_tensors(input, other)
     output = torch.empty(input.shape, dtype=input.dtype, device=input.device)
     shape, input_strides, other_strides = four_dimensions(output.shape, input.stride(), other.stride())
-    add_twin.kernel[(triton.cdiv(output.numel(), 1024),)](
+    add_twin.kernel[lambda meta: (triton.cdiv(output.numel(), meta["BLOCK_SIZE"]),)](
         input,
         other,
         output,
@@ -71,7 +79,6 @@ def add(input, other, *, alpha=1):
         *input_strides,
         *other_strides,
         CONTIGUOUS=input.is_contiguous() and other.is_contiguous(),
-        BLOCK_SIZE=1024,
     )
     return output
 
@@ -79,14 +86,13 @@ def add(input, other, *, alpha=1):
 def silu(input):
     output = torch.empty(input.shape, dtype=input.dtype, device=input.device)
     shape, strides = four_dimensions(input.shape, input.stride())
-    silu_twin.kernel[(triton.cdiv(output.numel(), 1024),)](
+    silu_twin.kernel[lambda meta: (triton.cdiv(output.numel(), meta["BLOCK_SIZE"]),)](
         input,
         output,
         output.numel(),
         *shape[1:],
         *strides,
         CONTIGUOUS=input.is_contiguous(),
-        BLOCK_SIZE=1024,
     )
     return output
 
@@ -95,15 +101,15 @@ def softmax(input, dim):
     moved = input.movedim(dim, -1)
     flat = moved.reshape(-1, moved.shape[-1])
     output = torch.empty(flat.shape, dtype=input.dtype, device=input.device)
-    block = triton.next_power_of_2(flat.shape[1])
-    softmax_twin.kernel[(flat.shape[0],)](
+    rows, block = rows_of(flat.shape[1])
+    softmax_twin.kernel[(triton.cdiv(flat.shape[0], rows),)](
         flat,
         output,
         *flat.stride(),
         output.stride(0),
-        flat.shape[1],
+        *flat.shape,
+        ROWS=rows,
         BLOCK_SIZE=block,
-        num_warps=num_warps(block),
     )
     return output.view(moved.shape).movedim(-1, dim)
 
@@ -113,19 +119,19 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     flat = input.reshape(-1, math.prod(normalized_shape))
     weight = None if weight is None else weight.reshape(-1)
     output = torch.empty(flat.shape, dtype=input.dtype, device=input.device)
-    block = triton.next_power_of_2(flat.shape[1])
-    rms_norm_twin.kernel[(flat.shape[0],)](
+    rows, block = rows_of(flat.shape[1])
+    rms_norm_twin.kernel[(triton.cdiv(flat.shape[0], rows),)](
         flat,
         flat if weight is None else weight,
         output,
         *flat.stride(),
         0 if weight is None else weight.stride(0),
         output.stride(0),
-        flat.shape[1],
+        *flat.shape,
         eps,
         HAS_WEIGHT=weight is not None,
+        ROWS=rows,
         BLOCK_SIZE=block,
-        num_warps=num_warps(block),
     )
     return output.view(input.shape)
 
@@ -133,7 +139,21 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 def mm(input, mat2):
     (m, k), n = input.shape, mat2.shape[1]
     output = torch.empty((m, n), dtype=input.dtype, device=input.device)
-    mm_twin.kernel[lambda meta: (blocks(m, n, meta),)](
+    if readable(input, mat2, output):
+        (a, a_transposed), (b, b_transposed), (c, _) = describe(input), describe(mat2), describe(output)
+        described_mm.kernel[lambda meta: (programs(input.device, tiles(m, n, meta), meta["PERSISTENT"]),)](
+            a,
+            b,
+            c,
+            m,
+            n,
+            k,
+            A_TRANSPOSED=a_transposed,
+            B_TRANSPOSED=b_transposed,
+            INPUT_PRECISION=input_precision(input.dtype),
+        )
+        return output
+    mm_twin.kernel[lambda meta: (tiles(m, n, meta),)](
         input,
         mat2,
         output,
@@ -151,7 +171,26 @@ def mm(input, mat2):
 def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     (m, k), n = mat1.shape, mat2.shape[1]
     output = torch.empty((m, n), dtype=mat1.dtype, device=mat1.device)
-    addmm_twin.kernel[lambda meta: (blocks(m, n, meta),)](
+    whole = torch.atleast_2d(input)
+    if readable(mat1, mat2, output) and whole.shape in ((m, n), (1, n)) and readable(whole, transposed=False):
+        (a, a_transposed), (b, b_transposed), (c, _) = describe(mat1), describe(mat2), describe(output)
+        described_addmm.kernel[lambda meta: (programs(mat1.device, tiles(m, n, meta), meta["PERSISTENT"]),)](
+            describe(whole)[0],
+            a,
+            b,
+            c,
+            float(beta),
+            float(alpha),
+            m,
+            n,
+            k,
+            A_TRANSPOSED=a_transposed,
+            B_TRANSPOSED=b_transposed,
+            INPUT_IS_ROW=whole.shape[0] == 1,
+            INPUT_PRECISION=input_precision(mat1.dtype),
+        )
+        return output
+    addmm_twin.kernel[lambda meta: (tiles(m, n, meta),)](
         input,
         mat1,
         mat2,
@@ -173,7 +212,22 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
 def bmm(input, mat2):
     (batch, m, k), n = input.shape, mat2.shape[2]
     output = torch.empty((batch, m, n), dtype=input.dtype, device=input.device)
-    bmm_twin.kernel[lambda meta: (blocks(m, n, meta), batch)](
+    if readable(input, mat2, output):
+        (a, a_transposed), (b, b_transposed), (c, _) = describe(input), describe(mat2), describe(output)
+        described_bmm.kernel[lambda meta: (programs(input.device, batch * tiles(m, n, meta), meta["PERSISTENT"]),)](
+            a,
+            b,
+            c,
+            batch,
+            m,
+            n,
+            k,
+            A_TRANSPOSED=a_transposed,
+            B_TRANSPOSED=b_transposed,
+            INPUT_PRECISION=input_precision(input.dtype),
+        )
+        return output
+    bmm_twin.kernel[lambda meta: (tiles(m, n, meta), batch)](
         input,
         mat2,
         output,
@@ -188,9 +242,14 @@ def bmm(input, mat2):
     return output
 
 
+def repacked(weight):
+    """A filter with its channels innermost, as `conv2d` reads it: a model repacks it once, not at every call."""
+    return weight.contiguous(memory_format=torch.channels_last)
+
+
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     stride, padding, dilation = (pair(value) for value in (stride, padding, dilation))
-    input, weight = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (input, weight))
+    input, weight = input.contiguous(memory_format=torch.channels_last), repacked(weight)
     n, _, h, w = input.shape
     k, c, r, s = weight.shape
     p, q = (
@@ -198,13 +257,12 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         for size, pad, dil, kernel, step in zip((h, w), padding, dilation, (r, s), stride, strict=True)
     )
     output = torch.empty((n, k, p, q), dtype=input.dtype, device=input.device)
-    conv2d_twin.kernel[lambda meta: (blocks(n * p * q, k // groups, meta), groups)](
+    conv2d_twin.kernel[lambda meta: (tiles(n * p * q, k // groups, meta), groups)](
         input,
         weight,
         input if bias is None else bias.contiguous(),
         output,
         n,
-        c,
         h,
         w,
         k // groups,
@@ -216,6 +274,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         *stride,
         *padding,
         *dilation,
+        C=c,
         R=r,
         S=s,
         HAS_BIAS=bias is not None,
@@ -227,7 +286,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 def rope(input, sin, cos, interleaved=True):
     batch, seq_len, num_heads, head_dim = input.shape
     input, sin, cos = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (input, sin, cos))
-    sin, cos = (table.expand(batch, seq_len, head_dim // 2) for table in (sin, cos))
+    sin, cos = (table.expand(batch, seq_len, -1) for table in (sin, cos))
     output = torch.empty(input.shape, dtype=input.dtype, device=input.device)
     block = triton.next_power_of_2(num_heads)
     rope_twin.kernel[(seq_len, batch, triton.cdiv(num_heads, block))](
@@ -241,6 +300,7 @@ def rope(input, sin, cos, interleaved=True):
         *cos.stride()[:2],
         *output.stride()[:3],
         INTERLEAVED=interleaved,
+        WHOLE=sin.shape[-1] == head_dim,
         HEAD_DIM=power_of_two("rope", head_dim),
         BLOCK_SIZE_H=block,
     )
@@ -257,6 +317,19 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, s
     scale = head_dim**-0.5 if scale is None else scale
     mask = additive_mask(attn_mask, query, key)
     output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+    if mask is None and readable(query, key, value, output, transposed=False):
+        described_sdpa.kernel[lambda meta: (triton.cdiv(query_len, meta["BLOCK_SIZE_M"]), batch * num_heads)](
+            *(describe(tensor)[0] for tensor in (query, key, value, output)),
+            scale * LOG2_E,
+            num_heads,
+            group_size,
+            query_len,
+            key.shape[2],
+            IS_CAUSAL=is_causal,
+            INPUT_PRECISION=input_precision(query.dtype),
+            HEAD_DIM=power_of_two("sdpa", head_dim),
+        )
+        return output
     sdpa_twin.kernel[lambda meta: (triton.cdiv(query_len, meta["BLOCK_SIZE_M"]), batch * num_heads)](
         query,
         key,
@@ -288,10 +361,6 @@ def additive_mask(mask, query, key):
     if mask.dtype == torch.bool:
         mask = torch.zeros(mask.shape, dtype=query.dtype, device=mask.device).masked_fill(~mask, float("-inf"))
     return mask.expand(*query.shape[:3], key.shape[2])
-
-
-def blocks(m, n, meta):
-    return triton.cdiv(m, meta["BLOCK_SIZE_M"]) * triton.cdiv(n, meta["BLOCK_SIZE_N"])
 
 
 def pair(value):

@@ -10,7 +10,20 @@ import torch.nn.functional as F
 import triton
 
 from benchmarks.tasks.rope import rope
-from benchmarks.twins import addmm, bmm, conv2d, launch, mm, sdpa
+from benchmarks.twins import (
+    add,
+    addmm,
+    bmm,
+    conv2d,
+    described,
+    launch,
+    mm,
+    rms_norm,
+    rope as rope_twin,
+    sdpa,
+    silu,
+    softmax,
+)
 from tests.ninetoothed.backends.interpreted import allow_arrays_of_one
 
 BOUNDS = {torch.float32: 1e-6, torch.float16: 1e-3}
@@ -33,6 +46,13 @@ def cases(r):
     yield "addmm", (r(35, 37), r(35, 50), r(50, 37)), {"beta": 0.7, "alpha": 1.3}, torch.addmm
     yield "addmm", (r(37), r(35, 50), r(50, 37)), {}, torch.addmm
     yield "bmm", (r(3, 35, 20), r(3, 20, 37)), {}, torch.bmm
+    # Rows of multiples of 16 bytes, which descriptors read.
+    yield "mm", (r(35, 40), r(40, 24)), {}, torch.mm
+    yield "mm", (r(40, 64)[:, :48].T, r(24, 40).T), {}, torch.mm
+    yield "addmm", (r(35, 24), r(35, 40), r(40, 24)), {"beta": 0.7, "alpha": 1.3}, torch.addmm
+    yield "addmm", (r(24), r(40, 32).T, r(24, 40).T), {}, torch.addmm
+    yield "bmm", (r(3, 35, 40), r(3, 40, 24)), {}, torch.bmm
+    yield "bmm", (r(3, 40, 32).mT, r(3, 24, 40).mT), {}, torch.bmm
     yield "conv2d", (r(2, 5, 9, 8), r(6, 5, 3, 2)), {}, F.conv2d
     yield (
         "conv2d",
@@ -42,15 +62,31 @@ def cases(r):
     )
     yield "rope", (r(2, 5, 3, 16), r(5, 8), r(5, 8)), {}, rope
     yield "rope", (r(2, 5, 3, 16), r(2, 5, 8), r(2, 5, 8)), {"interleaved": False}, rope
+    yield "rope", (r(2, 5, 3, 16), r(5, 16), r(5, 16)), {}, whole_rope
+    yield "rope", (r(2, 5, 3, 16), r(2, 5, 16), r(2, 5, 16)), {"interleaved": False}, whole_rope
     attention = F.scaled_dot_product_attention
     yield "sdpa", (r(1, 2, 50, 16), r(1, 2, 70, 16), r(1, 2, 70, 16)), {"scale": 0.3}, attention
     yield "sdpa", (r(1, 2, 70, 16), r(1, 2, 70, 16), r(1, 2, 70, 16)), {"is_causal": True}, attention
     yield "sdpa", (r(1, 2, 40, 16), r(1, 2, 70, 16), r(1, 2, 70, 16)), {"is_causal": True}, attention
     yield "sdpa", (r(1, 4, 40, 16), r(1, 2, 64, 16), r(1, 2, 64, 16)), {"enable_gqa": True}, attention
+    # Rows that no descriptor can read.
+    apart = (r(1, 4, 40, 17)[..., :16], r(1, 2, 70, 17)[..., :16], r(1, 2, 70, 17)[..., 1:])
+    yield "sdpa", apart, {"enable_gqa": True}, attention
+    yield "sdpa", apart, {"enable_gqa": True, "is_causal": True}, attention
     mask = torch.rand(40, 50) > 0.5
     mask[3] = False
     yield "sdpa", (r(2, 2, 40, 16), r(2, 2, 50, 16), r(2, 2, 50, 16)), {"attn_mask": mask}, attention
     yield "sdpa", (r(1, 2, 40, 16), r(1, 2, 50, 16), r(1, 2, 50, 16)), {"attn_mask": r(1, 1, 40, 50)}, attention
+
+
+def whole_rope(input, sin, cos, interleaved=True):
+    """`rope` with an angle for each element: those of either element of a pair where its own result is made."""
+    pairs = [table.unflatten(-1, (-1, 2) if interleaved else (2, -1)) for table in (sin, cos)]
+    dim = -1 if interleaved else -2
+    first, second = (rope(input, *(pair.select(dim, index) for pair in pairs), interleaved) for index in (0, 1))
+    shape = (-1, 2) if interleaved else (2, -1)
+    chosen = [whole.unflatten(-1, shape).select(dim, index) for index, whole in enumerate((first, second))]
+    return torch.stack(chosen, dim).flatten(-2)
 
 
 def shrink():
@@ -58,7 +94,13 @@ def shrink():
     blocks = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 16, "GROUP_SIZE_M": 2}
     for twin in (addmm, bmm, conv2d, mm):
         twin.kernel.configs = [triton.Config(blocks)]
-    sdpa.kernel.configs = [triton.Config({"BLOCK_SIZE_M": 32, "BLOCK_SIZE_N": 16})]
+    for twin in (described.addmm, described.bmm, described.mm):
+        twin.kernel.configs = [triton.Config({**blocks, "PERSISTENT": True}, pre_hook=twin.set_blocks)]
+    blocks = {"BLOCK_SIZE_M": 32, "BLOCK_SIZE_N": 16}
+    sdpa.kernel.configs = [triton.Config(blocks)]
+    described.sdpa.kernel.configs = [triton.Config(blocks, pre_hook=described.sdpa.set_blocks)]
+    for twin in (add, rms_norm, rope_twin, silu, softmax):
+        del twin.kernel.configs[1:]
 
 
 def double(value):

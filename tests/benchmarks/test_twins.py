@@ -47,12 +47,15 @@ class Recorder:
         values = dict(zip(self.function.arg_names, args, strict=False))
         config = self.configs[0].all_kwargs() if self.configs[0] else {}
         self.values = {**values, **kwargs, **config}
+        if self.configs[0] and self.configs[0].pre_hook:
+            self.configs[0].pre_hook(self.values)
         self.values.update({name: decide(self.values) for name, decide in self.heuristics.items()})
 
     def compile(self, capability):
         """The kernel compiled for a GPU that need not be here, specialised as Triton does: divisible by 16, or 1."""
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource
+        from triton.tools.tensor_descriptor import TensorDescriptor
 
         types = {torch.float16: "*fp16", torch.float32: "*fp32"}
         signature, constants, attributes = {}, {}, {}
@@ -64,6 +67,9 @@ class Recorder:
                 continue
             integer = type(value) is int
             tensor = isinstance(value, torch.Tensor)
+            if isinstance(value, TensorDescriptor):
+                signature[parameter.name] = f"tensordesc<{types[value.base.dtype][1:]}{value.block_shape}>"
+                continue
             signature[parameter.name] = types[value.dtype] if tensor else "i32" if integer else "fp32"
             if tensor or (integer and value % 16 == 0):
                 attributes[(index,)] = [["tt.divisibility", 16]]
@@ -72,13 +78,21 @@ class Recorder:
         return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 
-@pytest.mark.parametrize("name", tasks.NAMES)
-def test_twin_compiles_for_hopper(name, monkeypatch):
+DESCRIBED = ("addmm", "bmm", "mm", "sdpa")
+
+
+@pytest.mark.parametrize(
+    "name, folder",
+    [(name, "twins") for name in tasks.NAMES] + [(name, "twins.described") for name in DESCRIBED],
+)
+def test_twin_compiles_for_hopper(name, folder, monkeypatch):
     from benchmarks.twins import launch
 
-    module = importlib.import_module(f"benchmarks.twins.{name}")
+    module = importlib.import_module(f"benchmarks.{folder}.{name}")
     recorder = Recorder(module.kernel)
     monkeypatch.setattr(module, "kernel", recorder)
+    if folder == "twins":
+        monkeypatch.setattr(launch, "readable", lambda *tensors, **options: False)
     args, kwargs = tasks.load(name).cases["paper"](lambda *shape: torch.empty(shape, dtype=torch.half, device="meta"))
     result = getattr(launch, name)(*args, **kwargs)
     expected = tasks.load(name).eager(*args, **kwargs)
@@ -86,6 +100,7 @@ def test_twin_compiles_for_hopper(name, monkeypatch):
 
     compiled = recorder.compile(90)
     ptx = compiled.asm["ptx"]
+    assert ("cp.async.bulk.tensor" in ptx) == (folder != "twins")
     if tasks.load(name).products(*args, **kwargs):
         assert "wgmma.mma_async" in ptx
     else:

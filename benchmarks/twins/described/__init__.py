@@ -1,0 +1,1 @@
+"""Twins over tensor descriptors, for operands that these can read; others go to `twins/OP.py`."""

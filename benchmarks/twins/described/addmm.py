@@ -1,0 +1,81 @@
+import triton
+import triton.language as tl
+
+
+def set_blocks(args):
+    """Give the descriptors of a launch the blocks of the configuration that is tried."""
+    m, n, k = args["BLOCK_SIZE_M"], args["BLOCK_SIZE_N"], args["BLOCK_SIZE_K"]
+    args["a"].block_shape = [k, m] if args["A_TRANSPOSED"] else [m, k]
+    args["b"].block_shape = [n, k] if args["B_TRANSPOSED"] else [k, n]
+    args["c"].block_shape = [m, n]
+    args["input"].block_shape = [1 if args["INPUT_IS_ROW"] else m, n]
+
+
+@triton.autotune(
+    configs=[
+        triton.Config(
+            {"BLOCK_SIZE_M": m, "BLOCK_SIZE_N": n, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8, "PERSISTENT": persistent},
+            num_warps=warps,
+            num_stages=stages,
+            pre_hook=set_blocks,
+        )
+        for m, n, warps, stages, persistent in (
+            (128, 256, 8, 3, True),
+            (128, 256, 8, 3, False),
+            (128, 256, 8, 4, False),
+            (256, 128, 8, 3, False),
+            (128, 128, 8, 4, True),
+            (128, 128, 4, 4, False),
+            (128, 64, 4, 4, False),
+            (64, 64, 4, 5, False),
+        )
+    ],
+    key=["m", "n", "k", "A_TRANSPOSED", "B_TRANSPOSED"],
+)
+@triton.jit
+def kernel(
+    input,
+    a,
+    b,
+    c,
+    beta,
+    alpha,
+    m,
+    n,
+    k,
+    A_TRANSPOSED: tl.constexpr,
+    B_TRANSPOSED: tl.constexpr,
+    INPUT_IS_ROW: tl.constexpr,
+    INPUT_PRECISION: tl.constexpr,
+    BLOCK_SIZE_M: tl.constexpr,
+    BLOCK_SIZE_N: tl.constexpr,
+    BLOCK_SIZE_K: tl.constexpr,
+    GROUP_SIZE_M: tl.constexpr,
+    PERSISTENT: tl.constexpr,
+):
+    num_pid_m = tl.cdiv(m, BLOCK_SIZE_M)
+    num_pid_n = tl.cdiv(n, BLOCK_SIZE_N)
+    num_pid_in_group = GROUP_SIZE_M * num_pid_n
+
+    for pid in tl.range(tl.program_id(0), num_pid_m * num_pid_n, tl.num_programs(0), flatten=PERSISTENT):
+        first_pid_m = pid // num_pid_in_group * GROUP_SIZE_M
+        group_size_m = min(num_pid_m - first_pid_m, GROUP_SIZE_M)
+        start_m = (first_pid_m + pid % num_pid_in_group % group_size_m) * BLOCK_SIZE_M
+        start_n = pid % num_pid_in_group // group_size_m * BLOCK_SIZE_N
+
+        accumulator = tl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), dtype=tl.float32)
+
+        for start_k in range(0, k, BLOCK_SIZE_K):
+            if A_TRANSPOSED:
+                a_tile = a.load([start_k, start_m]).T
+            else:
+                a_tile = a.load([start_m, start_k])
+            if B_TRANSPOSED:
+                b_tile = b.load([start_n, start_k]).T
+            else:
+                b_tile = b.load([start_k, start_n])
+            accumulator = tl.dot(a_tile, b_tile, accumulator, input_precision=INPUT_PRECISION)
+
+        input_tile = input.load([0 if INPUT_IS_ROW else start_m, start_n]).to(tl.float32)
+        output = beta * input_tile + alpha * accumulator
+        c.store([start_m, start_n], output.to(c.dtype))

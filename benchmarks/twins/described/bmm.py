@@ -1,0 +1,79 @@
+import triton
+import triton.language as tl
+
+
+def set_blocks(args):
+    """Give the descriptors of a launch the blocks of the configuration that is tried."""
+    m, n, k = args["BLOCK_SIZE_M"], args["BLOCK_SIZE_N"], args["BLOCK_SIZE_K"]
+    args["a"].block_shape = [1, k, m] if args["A_TRANSPOSED"] else [1, m, k]
+    args["b"].block_shape = [1, n, k] if args["B_TRANSPOSED"] else [1, k, n]
+    args["c"].block_shape = [1, m, n]
+
+
+@triton.autotune(
+    configs=[
+        triton.Config(
+            {"BLOCK_SIZE_M": m, "BLOCK_SIZE_N": n, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8, "PERSISTENT": persistent},
+            num_warps=warps,
+            num_stages=stages,
+            pre_hook=set_blocks,
+        )
+        for m, n, warps, stages, persistent in (
+            (128, 256, 8, 3, True),
+            (128, 256, 8, 3, False),
+            (128, 256, 8, 4, False),
+            (256, 128, 8, 3, False),
+            (128, 128, 8, 4, True),
+            (128, 128, 4, 4, False),
+            (128, 64, 4, 4, False),
+            (64, 64, 4, 5, False),
+        )
+    ],
+    key=["m", "n", "k", "A_TRANSPOSED", "B_TRANSPOSED"],
+)
+@triton.jit
+def kernel(
+    a,
+    b,
+    c,
+    batch_size,
+    m,
+    n,
+    k,
+    A_TRANSPOSED: tl.constexpr,
+    B_TRANSPOSED: tl.constexpr,
+    INPUT_PRECISION: tl.constexpr,
+    BLOCK_SIZE_M: tl.constexpr,
+    BLOCK_SIZE_N: tl.constexpr,
+    BLOCK_SIZE_K: tl.constexpr,
+    GROUP_SIZE_M: tl.constexpr,
+    PERSISTENT: tl.constexpr,
+):
+    num_pid_m = tl.cdiv(m, BLOCK_SIZE_M)
+    num_pid_n = tl.cdiv(n, BLOCK_SIZE_N)
+    num_pid_in_group = GROUP_SIZE_M * num_pid_n
+    num_tiles = num_pid_m * num_pid_n
+
+    for pid in tl.range(tl.program_id(0), num_tiles * batch_size, tl.num_programs(0), flatten=PERSISTENT):
+        batch = pid // num_tiles
+        tile = pid % num_tiles
+        first_pid_m = tile // num_pid_in_group * GROUP_SIZE_M
+        group_size_m = min(num_pid_m - first_pid_m, GROUP_SIZE_M)
+        start_m = (first_pid_m + tile % num_pid_in_group % group_size_m) * BLOCK_SIZE_M
+        start_n = tile % num_pid_in_group // group_size_m * BLOCK_SIZE_N
+
+        accumulator = tl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), dtype=tl.float32)
+
+        for start_k in range(0, k, BLOCK_SIZE_K):
+            if A_TRANSPOSED:
+                a_tile = a.load([batch, start_k, start_m]).reshape(BLOCK_SIZE_K, BLOCK_SIZE_M).T
+            else:
+                a_tile = a.load([batch, start_m, start_k]).reshape(BLOCK_SIZE_M, BLOCK_SIZE_K)
+            if B_TRANSPOSED:
+                b_tile = b.load([batch, start_n, start_k]).reshape(BLOCK_SIZE_N, BLOCK_SIZE_K).T
+            else:
+                b_tile = b.load([batch, start_k, start_n]).reshape(BLOCK_SIZE_K, BLOCK_SIZE_N)
+            accumulator = tl.dot(a_tile, b_tile, accumulator, input_precision=INPUT_PRECISION)
+
+        output = accumulator.to(c.dtype).reshape(1, BLOCK_SIZE_M, BLOCK_SIZE_N)
+        c.store([batch, start_m, start_n], output)
