@@ -2,10 +2,10 @@
 
     python -m benchmarks.kernels [--op OP ...] [--case CASE] [--dtype TYPE] [--quick] [--cold] [--output STEM]
 
-Each operation is first compared with float64, then timed: the device's time (the median of do_bench, in short bursts
-for which the peers take turns, each after a rest: see benchmarks/measure.py), the host's time for one call of a small
-case, what ours achieves, and the fraction of the roofline that this is: the floor set by the fewest bytes and
-operations, over our time, with ceilings measured in the same run.
+Each operation is first compared with float64, then timed: the device's time (the median of short bursts for which the
+peers take turns, each after a rest: see benchmarks/measure.py), the host's time for one call of a small case, what ours
+achieves, and the fraction of the roofline that this is: the floor set by the fewest bytes and operations, over our
+time, with ceilings measured in the same run.
 `--cold` adds the time of the first call with empty and with warm caches, `--upstream PYTHON` upstream's operators, run
 by another environment's interpreter (see benchmarks/upstream.py). STEM.json and STEM.png are written. The exit status
 is 1 where an operator of ours fails or is wrong.

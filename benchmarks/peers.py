@@ -11,16 +11,26 @@ NAMES = ("ninetoothed", "triton", "eager", "inductor", "liger", "upstream")
 def functions(task, args):
     """`{peer: function}` of those that can do this task; each function takes the arguments of PyTorch's."""
     import ninetoothed_ops  # noqa: F401  (registers torch.ops.ninetoothed)
-    from benchmarks.twins import launch
 
     found = {
         "ninetoothed": getattr(torch.ops.ninetoothed, task.name),
-        "triton": getattr(launch, task.name),
+        "triton": twin(task, args),
         "eager": task.eager,
         "inductor": torch.compile(lambda *args, **kwargs: task.eager(*args, **kwargs), dynamic=False),
     }
     liger = liger_function(task, args)
     return {**found, "liger": liger} if liger else found
+
+
+def twin(task, args):
+    """The twin's function. It gets a filter as a model holds it: repacked before, as ours remembers it."""
+    from benchmarks.twins import launch
+
+    function = getattr(launch, task.name)
+    if task.name != "conv2d":
+        return function
+    weight = launch.repacked(args[1])
+    return lambda input, _, *others, **options: function(input, weight, *others, **options)
 
 
 def liger_function(task, args):

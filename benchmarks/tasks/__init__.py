@@ -15,12 +15,17 @@ NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "sil
 
 @dataclass(frozen=True)
 class Task:
-    """One operation of the evaluation; `products` counts the multiplications and additions of matrix units."""
+    """One operation of the evaluation; `products` counts the multiplications and additions of matrix units.
+
+    `title` says the shapes of the case `paper`, `note` what a reader of its figures must know.
+    """
 
     name: str
+    title: str
     eager: Callable
     cases: Mapping[str, Callable]
     products: Callable[..., int] = lambda *args, **kwargs: 0
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from benchmarks.tasks import Task
 
 TASK = Task(
     name="add",
+    title="(16777216,) x2",
     eager=torch.add,
     cases={
         "paper": lambda r: ((r(16777216), r(16777216)), {}),

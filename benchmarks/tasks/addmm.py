@@ -14,6 +14,7 @@ def square(size):
 
 TASK = Task(
     name="addmm",
+    title="4096^3, alpha, beta",
     eager=torch.addmm,
     products=products,
     cases={

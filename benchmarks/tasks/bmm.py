@@ -14,6 +14,7 @@ def square(batch, size):
 
 TASK = Task(
     name="bmm",
+    title="4 x 2048^3",
     eager=torch.bmm,
     products=products,
     cases={

@@ -19,6 +19,7 @@ def linear(rows, columns, depth):
 
 TASK = Task(
     name="mm",
+    title="4096^3",
     eager=torch.mm,
     products=products,
     cases={

@@ -10,6 +10,7 @@ def rows(size):
 
 TASK = Task(
     name="rms_norm",
+    title="(4096, 4096)",
     eager=F.rms_norm,
     cases={
         # The eps is given so that every precision computes the same function.

@@ -15,6 +15,7 @@ def rope(input, sin, cos, interleaved=True):
 
 TASK = Task(
     name="rope",
+    title="(4, 1024, 48, 64)",
     eager=rope,
     cases={
         "paper": lambda r: ((r(4, 1024, 48, 64), r(1024, 32), r(1024, 32)), {}),

@@ -21,6 +21,7 @@ def grouped(batch, heads, groups, length, head_dim):
 
 TASK = Task(
     name="sdpa",
+    title="(4, 48, 1024, 64)",
     eager=F.scaled_dot_product_attention,
     products=products,
     cases={

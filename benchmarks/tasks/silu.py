@@ -4,6 +4,7 @@ from benchmarks.tasks import Task
 
 TASK = Task(
     name="silu",
+    title="(16777216,)",
     eager=F.silu,
     cases={
         "paper": lambda r: ((r(16777216),), {}),

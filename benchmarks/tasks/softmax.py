@@ -10,6 +10,7 @@ def rows(size):
 
 TASK = Task(
     name="softmax",
+    title="(4096, 4096)",
     eager=torch.softmax,
     cases={
         "paper": lambda r: ((r(4096, 4096), -1), {}),

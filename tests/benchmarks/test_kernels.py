@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks import cold, kernels, measure, peers, tasks, upstream
+from benchmarks import cold, kernels, measure, peers, readme, tasks, upstream
+from benchmarks.report import RESULTS
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
@@ -107,6 +108,25 @@ def test_first_calls_start_from_empty_caches(monkeypatch, tmp_path):
     }
     assert all(0 < time < 60 for times in seconds.values() for time in times.values())
     assert (tmp_path / "log").read_text().split()[:2] == ["False", "True"]
+
+
+def test_the_twin_of_conv2d_gets_a_filter_that_was_repacked_before(monkeypatch):
+    from benchmarks.twins import launch
+
+    weights = []
+    monkeypatch.setattr(launch, "conv2d", lambda input, weight, **options: weights.append(weight))
+    task = tasks.load("conv2d")
+    args, kwargs = tasks.arguments(task, "quick", torch.float32, "cpu")
+    call = peers.calls(task, args, kwargs)["triton"]
+    call(), call()
+    assert weights[0] is weights[1] and weights[0].is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(weights[0], args[1])
+
+
+def test_readme_has_the_committed_figures():
+    text = readme.README.read_text()
+    assert readme.filled(text, RESULTS / "kernels-nvidia-h200-float16.json") == text
+    assert all(f"| {name} " in text for name in tasks.NAMES) and "filter repacked before" in text
 
 
 def test_cases():
