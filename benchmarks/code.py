@@ -6,7 +6,7 @@ For each kernel it prints radon's metrics of `ninetoothed_ops/kernels/OP.py` and
 those that the paper prints, and says whether our Halstead volume over the twin's is at or below the paper's ratio.
 Lines, cyclomatic complexity G, vocabulary η, length N, volume V and difficulty D are better when low, the
 maintainability index MI when high. As in the paper, what a kernel takes from another file counts there; files that
-only serve others come last.
+only serve others come last, with the shorter twins over descriptors, to which `twins/OP.py` leaves aligned operands.
 """
 
 import argparse
@@ -141,9 +141,13 @@ def cells(metrics):
 
 
 def shared_lines():
-    """A row for each file of the kernels' folder that is no kernel itself."""
+    """A row for each file of the kernels' folder that is no kernel itself, and for each twin over descriptors."""
     files = sorted(path for path in kernel_file("*").parent.glob("[!_]*.py") if path.stem not in tasks.NAMES)
-    return [(path.stem, "shared", "NineToothed", *cells(measure(path.read_text())), "") for path in files]
+    rows = [(path.stem, "shared", "NineToothed", *cells(measure(path.read_text())), "") for path in files]
+    described = sorted((twin_file("*").parent / "described").glob("[!_]*.py"))
+    return rows + [
+        (f"described/{path.stem}", "here", "Triton", *cells(measure(path.read_text())), "") for path in described
+    ]
 
 
 def main(arguments=None):
