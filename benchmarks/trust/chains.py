@@ -5,7 +5,7 @@ each meta-operation with PyTorch's own `unfold`, `pad`, `permute`, `flatten` and
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,12 +14,15 @@ from ninetoothed.symbol import Symbol
 
 @dataclass
 class Dense:
+    """`past`: the index of what lies past the end of a dimension that `tile` cuts."""
+
     data: torch.Tensor
     ranks: list[int]
+    past: int = -1
 
     @classmethod
-    def of(cls, shape):
-        return cls(torch.arange(torch.Size(shape).numel()).reshape(shape), [len(shape)])
+    def of(cls, shape, past=-1):
+        return cls(torch.arange(torch.Size(shape).numel()).reshape(shape), [len(shape)], past)
 
     def first(self, level):
         return sum(self.ranks[:level])
@@ -40,13 +43,13 @@ class Dense:
                 count = max((reach // stride if floor_mode else -(-reach // stride)) + 1, 0)
             span = dil * (inner - 1) + 1 if inner else 0
             needed = (count - 1) * stride + span if count else 0
-            data = pad_dim(data, dim, 0, max(needed - size, 0))
+            data = pad_dim(data, dim, 0, max(needed - size, 0), self.past)
             if inner and count:
                 windows = data.unfold(dim, span, stride).narrow(dim, 0, count)[..., ::dil]
             else:
                 windows = data.new_empty((*data.shape[:dim], count, *data.shape[dim + 1 :], inner))
             data = windows.movedim(-1, start + rank + d)
-        return Dense(data, [*self.ranks[:level], rank, rank, *self.ranks[level + 1 :]])
+        return replace(self, data=data, ranks=[*self.ranks[:level], rank, rank, *self.ranks[level + 1 :]])
 
     def expand(self, level, shape):
         start, rank = self.first(level), self.ranks[level]
@@ -70,7 +73,7 @@ class Dense:
         start, rank = self.first(level), self.ranks[level]
         order = list(range(self.data.ndim))
         order[start : start + rank] = [start + d % rank for d in dims]
-        return Dense(self.data.permute(order), self.ranks)
+        return replace(self, data=self.data.permute(order))
 
     def flatten(self, level, start_dim, end_dim):
         start, rank = self.first(level), self.ranks[level]
@@ -78,13 +81,13 @@ class Dense:
         return self.with_rank(self.data.flatten(start + first, start + last - 1), level, rank - (last - first) + 1)
 
     def ravel(self, level):
-        return Dense(self.data, [*self.ranks[:level], sum(self.ranks[level:])])
+        return replace(self, ranks=[*self.ranks[:level], sum(self.ranks[level:])])
 
     def pad(self, level, padding):
         data = self.data
         for d, (before, after) in enumerate(padding):
             data = pad_dim(data, self.first(level) + d, before, after)
-        return Dense(data, self.ranks)
+        return replace(self, data=data)
 
     def index(self, level, key):
         data, dim, rank = self.data, self.first(level), 0
@@ -101,12 +104,12 @@ class Dense:
         return self.with_rank(data, level, rank)
 
     def with_rank(self, data, level, rank):
-        return Dense(data, [*self.ranks[:level], rank, *self.ranks[level + 1 :]])
+        return replace(self, data=data, ranks=[*self.ranks[:level], rank, *self.ranks[level + 1 :]])
 
 
-def pad_dim(data, dim, before, after):
+def pad_dim(data, dim, before, after, value=-1):
     widths = [0, 0] * (data.ndim - 1 - dim) + [before, after]
-    return torch.nn.functional.pad(data, widths, value=-1) if before or after else data
+    return torch.nn.functional.pad(data, widths, value=value) if before or after else data
 
 
 def random_call(rng, shape, depth):
@@ -167,13 +170,13 @@ def with_dtype(tensor, dtype):
     return tensor
 
 
-def random_chain(seed, length=6, limit=30_000):
+def random_chain(seed, length=6, limit=30_000, past=-1):
     """`(shape, [(level, operation, arguments)], Dense at the end)`; sizes may be 0."""
     rng = random.Random(seed)
     shape = tuple(
         rng.choice((0, 1, 1, 2, 3, 4, 5, 7)) if seed % 5 == 0 else rng.randint(1, 7) for _ in range(rng.randint(1, 3))
     )
-    dense, calls = Dense.of(shape), []
+    dense, calls = Dense.of(shape, past), []
     for _ in range(length):
         level = rng.randrange(len(dense.ranks))
         call = random_call(rng, dense.shape(level), len(dense.ranks))

@@ -26,4 +26,4 @@ class Part:
     needs: str = ""
 
 
-PARTS = (Part("arrangements"),)
+PARTS = (Part("arrangements"), Part("applications"))
