@@ -158,8 +158,11 @@ class _Checked:
 
 
 def _is_cut(step: Step, dimension: int) -> bool:
-    """Whether a step cuts a dimension into tiles (of which the one tile of a whole dimension, of stride 0, is none)."""
-    return step.operation == "tile" and step.arguments[0][dimension] != 0
+    """Whether a tile of a step may end past the dimension: not the one of a whole dimension, of stride 0, undilated."""
+    if step.operation != "tile":
+        return False
+    strides, dilation = step.arguments
+    return strides[dimension] != 0 or dilation[dimension] != 1
 
 
 def _nearest(edges: tuple[Edge, ...], facts: Facts) -> tuple[Edge, ...]:

@@ -70,8 +70,11 @@ def identity(function: str, dtype: DType) -> Number | None:
     }.get(function)  # fmt: skip
 
 
-def neutral(function: str, position: int, dtype: DType) -> Number | None:
-    """The number that, as an operand at a position, leaves the other operand of an operation as it is."""
+def neutral(operation: ir.Apply, position: int) -> Number | None:
+    """The number that, as an operand at a position, leaves the other operand of an operation as it is, NaN too."""
+    function, dtype = operation.function, operation.result.type.dtype
+    if function in ("maximum", "minimum") and dtype.is_floating and not operation.attribute("propagate_nan"):
+        return None  # Of NaN and a number they give the number.
     low, high = (-math.inf, math.inf) if dtype.is_floating else getattr(dtype, "range", (None, None))
     if function in ("sub", "truediv") and position == 0:
         return None

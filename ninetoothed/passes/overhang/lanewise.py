@@ -294,7 +294,7 @@ class _Update:
         if len(tiles) != 2:
             return False
         other = 1 - position
-        number = contents.neutral(operation.function, other, operation.result.type.dtype)
+        number = contents.neutral(operation, other)
         return tiles[other].holds(number, lost)
 
 

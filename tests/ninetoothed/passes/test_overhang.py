@@ -260,6 +260,32 @@ def test_elementwise_peaks_online():
     torch.testing.assert_close(run(sequence, application, x), expected[None])
 
 
+def test_peaks_that_are_nan_stay():
+    def application(x, y):
+        peak = y
+        for k in range(x.shape[0]):
+            peak = ntl.maximum(peak, x[k])
+        y = peak
+
+    def arrangement(x, y):
+        return sequence(x)[0], y.tile((BLOCK,))
+
+    x, y = random(3), torch.full((BLOCK,), float("nan"), device=DEVICE)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x, y)
+    assert torch.equal(y[:3], x) and y[3:].isnan().all()
+
+
+def test_whole_dimensions_that_dilation_leaves():
+    def application(x, y):
+        y = ntl.sum(ntl.exp(x))
+
+    def arrangement(x, y):
+        return x.tile((-1,), dilation=(2,)), y.tile((1,))
+
+    x = random(5)
+    torch.testing.assert_close(run(arrangement, application, x), x[::2].exp().sum()[None])
+
+
 def test_accumulators_in_nested_loops_helpers_and_unrolled():
     def add(total, tile):
         total += ntl.cos(tile)
