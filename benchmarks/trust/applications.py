@@ -240,7 +240,9 @@ def difference(program: Program, call: Call, oracle) -> str:
             if tile is None:
                 continue
             found = out[place]
-            values, error = (np.broadcast_to(array, found.shape) for array in (tile.values, tile.error))
+            # What is stored from overhang lanes is nobody's concern.
+            error = np.where(tile.over, np.inf, tile.error)
+            values, error = (np.broadcast_to(array, found.shape) for array in (tile.values, error))
             same = (found == values) | (np.isnan(found) & np.isnan(values)) if program.is_floating else found == values
             wrong = ~(same | (np.abs(found - values.astype("float64")) <= error) | np.isinf(error))
             if wrong.any():
@@ -252,19 +254,21 @@ def difference(program: Program, call: Call, oracle) -> str:
     return ""
 
 
-def cases(seed: int, run=None) -> Iterator[Case]:
+def cases(seed: int, run=None, types=(FLOATS, INTEGERS), device="cpu") -> Iterator[Case]:
     """Check some calls of one program; `run(kernel, arguments)` calls it in another way."""
     program, shape = write(seed)
     text = program.application.text
     oracle = function(program.application.oracle, "oracle", -1 - seed)
     kernel, rng = make(program, seed), random.Random(f"calls {seed}")
     for _ in range(CALLS):
-        given = call(program, shape, rng)
+        given = call(program, shape, rng, device, types)
         arguments = (given.x, given.y, given.n, given.out)
         description = f"{program.calls}, other={program.other}\n{text}{given.description}"
         try:
             run(kernel, arguments) if run else kernel(*arguments)
         except NineToothedError as error:
+            if "end at different places" in str(error):
+                return  # Such programs are errors by the rules.
             yield Case(description, f"{type(error).__name__}: {error}")
             continue
         yield Case(description, difference(program, given, oracle))

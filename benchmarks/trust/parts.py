@@ -26,4 +26,8 @@ class Part:
     needs: str = ""
 
 
-PARTS = (Part("arrangements"), Part("applications"))
+PARTS = (
+    Part("arrangements"),
+    Part("applications"),
+    Part("interpreter", environment={"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}),
+)
