@@ -27,7 +27,9 @@ class Part:
 
 
 PARTS = (
-    Part("arrangements"),
-    Part("applications"),
-    Part("interpreter", environment={"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}),
+    Part("arrangements", 3),
+    Part("applications", 3),
+    Part("interpreter", 2, environment={"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}),
+    Part("operators", 3),
+    Part("errors", 0.5),
 )
