@@ -102,17 +102,18 @@ def _as_tensor(number, like: torch.Tensor) -> torch.Tensor:
     """A Python number to add to `like`; it raises that's type only to its own kind, and integers wrap.
 
     Beside halves it is a float32: a GPU adds it as it is, and it does not raise the type of tensors with dimensions.
+    It stays on the host, which passes it along; in a graph it is on `like`'s device, as CUDA graphs read no other.
     """
-    dtype = like.dtype
+    dtype, device = like.dtype, like.device if torch.compiler.is_compiling() else "cpu"
     if isinstance(number, complex):
-        return torch.full((), number, dtype=torch.complex64, device="cpu")
+        return torch.full((), number, dtype=torch.complex64, device=device)
     if dtype in (torch.float16, torch.bfloat16) and like.ndim:
         dtype = torch.float32
     if isinstance(number, (float, torch.SymFloat)):
         floating = dtype.is_floating_point or dtype.is_complex
-        return torch.full((), number, dtype=torch.float64, device="cpu").to(
+        return torch.full((), number, dtype=torch.float64, device=device).to(
             dtype if floating else torch.get_default_dtype()
         )
     if dtype is torch.bool and not isinstance(number, (bool, torch.SymBool)):
         dtype = torch.int64
-    return torch.full((), number, dtype=torch.int64, device="cpu").to(dtype)
+    return torch.full((), number, dtype=torch.int64, device=device).to(dtype)

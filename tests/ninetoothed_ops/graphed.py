@@ -44,8 +44,6 @@ CALLS: dict[str, tuple[Callable, Callable[[], tuple]]] = {
     "add, of a number": (lambda x: ops.add(x, 2.5, alpha=0.5), lambda: (half(64, 4096),)),
     "rope": (ops.rope, lambda: (half(2, 16, 8, 64), half(16, 32), half(16, 32))),
 }
-# Inductor makes no graph of what takes a tensor on the CPU.
-ON_GPU = tuple(name for name in CALLS if name != "add, of a number")
 WITH_WORKSPACE = tuple(name for name in CALLS if "split" in name or "remainder" in name)
 
 

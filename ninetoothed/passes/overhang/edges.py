@@ -70,11 +70,13 @@ class Mask:
     """Lanes are elements where `value`, of type int1 and with one lane along axes that do not matter, holds.
 
     Filling with `number` may fill the lanes past `edges` instead: those that are elements all the same hold it anyway.
+    origins: the edges that it was made of, where it is a choice between them.
     """
 
     value: ir.Value
     edges: tuple[Bound, ...] = ()
     number: int | float | None = None
+    origins: frozenset[Edge] = frozenset()
 
     fails = True
     parameter = None

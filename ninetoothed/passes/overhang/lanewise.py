@@ -94,7 +94,7 @@ def where(work, operation: ir.Apply) -> None:
     """A lane is overhang where the condition is, or the side chosen."""
     condition, then, otherwise = (work.tile(raw) for raw in operation.operands)
     left = [edge for edge in then.edges if not is_implied(work, operation.operands[0], edge)]
-    right = list(otherwise.edges)
+    left, right = ([e for e in own if e not in condition.edges] for own in (left, otherwise.edges))
     result = operation.result
     if set(left) == set(right) or not any(edge.fails for edge in (*left, *right)):
         narrowed = [condition, replace(then, edges=tuple(left)), replace(otherwise, edges=tuple(right))]
@@ -107,7 +107,7 @@ def where(work, operation: ir.Apply) -> None:
     told = emission.choice(condition.value, emission.stretched(yes, type), emission.stretched(no, type))
     simple = [(own, side.number) for own, side in ((left, otherwise), (right, then)) if own and side.number is not None]
     own, number = simple[0] if len(simple) == 1 and all(isinstance(e, Bound) for e in simple[0][0]) else ((), None)
-    mask = Mask(told, tuple(own), number)
+    mask = Mask(told, tuple(own), number, frozenset((*left, *right)))
     held = {tile.held(edge) for tile, own in ((then, left), (otherwise, right)) for edge in own if edge.fails}
     tile = _joined(work, operation, [condition, replace(then, edges=()), replace(otherwise, edges=())], result)
     known = {mask: next(iter(held))} if len(held) == 1 and None not in held else {}

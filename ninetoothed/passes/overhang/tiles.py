@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ninetoothed import ir
 from ninetoothed.expr import Facts
 from ninetoothed.passes.overhang.contents import Number
-from ninetoothed.passes.overhang.edges import Bound, Edge, rounding
+from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, rounding
 
 # Two edges along one axis that end at different places, whose tiles met in an operation.
 Clash = tuple[Edge, Edge]
@@ -58,9 +58,14 @@ def clashes(tiles: Iterable[Tile]) -> tuple[Clash, ...]:
         for other in seen:
             left = [edge for edge in other.edges if edge not in tile.edges]
             right = [edge for edge in tile.edges if edge not in other.edges]
-            found += [(a, b) for a in left for b in right if a.axes & b.axes and (a.fails or b.fails)]
+            pairs = ((a, b) for a in left for b in right if a.axes & b.axes and (a.fails or b.fails))
+            found += [(a, b) for a, b in pairs if not _origins(a) & _origins(b)]
         seen.append(tile)
     return tuple(dict.fromkeys(found))
+
+
+def _origins(edge: Edge) -> frozenset[Edge]:
+    return edge.origins if isinstance(edge, Mask) and edge.origins else frozenset((edge,))
 
 
 def ends_later(edge: Edge, other: Edge) -> bool:

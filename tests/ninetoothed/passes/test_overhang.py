@@ -473,3 +473,20 @@ def test_tiles_that_end_at_different_places_and_are_added_up():
 
     with pytest.raises(ApplicationError, match="end at different places"):
         run(sequence, application, random(11))
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="overhang is poisoned on the CPU")
+def test_poison_names_the_line_that_depends_on_overhang(monkeypatch):
+    def application(x, y):
+        y = x + 1.0
+
+    def rows(x, y):
+        y = y.tile((1, BLOCK)).squeeze(1)
+        y.dtype = y.dtype.squeeze(0)
+        return x.tile((BLOCK,)), y
+
+    monkeypatch.setenv("NINETOOTHED_POISON", "1")
+    kernel = ninetoothed.make(rows, application, (Tensor(1), Tensor(2)))
+    kernel(random(16), random(2, 8))
+    with pytest.raises(NineToothedError, match=r"test_overhang.py:\d+\): overhang is stored to 'y'"):
+        kernel(random(11), random(2, 8))

@@ -1,0 +1,168 @@
+"""Random programs over tiles that end anywhere: as they are, and with overhang poisoned, against PyTorch in float64.
+
+An expression is text that means the same to the language and, on slices that hold just the elements, to PyTorch.
+"""
+
+import importlib.util
+import random
+import types
+
+import pytest
+import torch
+
+import ninetoothed
+from ninetoothed import Tensor
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+BLOCK = 8
+COUNT = 40
+
+UNARY = ("ntl.cos({})", "ntl.exp(-abs({}))", "({} * {})", "({} + 1.5)", "(2.0 - {})", "abs({})", "-{}")
+BINARY = ("({} + {})", "({} - {})", "({} * {})", "ntl.maximum({}, {})", "ntl.minimum({}, {})")
+CHOICES = ("ntl.where({} > {}, {}, {})", "ntl.where({} < 0.25, {}, -3.0)")
+REDUCTIONS = ("ntl.sum({}, axis)", "ntl.max({}, axis)", "ntl.min({}, axis)", "ntl.reduce({}, axis, product)")
+
+TORCH = types.SimpleNamespace(
+    cos=torch.cos,
+    exp=torch.exp,
+    maximum=torch.maximum,
+    minimum=torch.minimum,
+    where=lambda condition, a, b: torch.where(condition, a, b),
+    sum=lambda t, axis: t.sum(axis),
+    max=lambda t, axis: t.amax(axis),
+    min=lambda t, axis: t.amin(axis),
+    reduce=lambda t, axis, combine: t.prod(axis),
+    cumsum=lambda t, axis: t.cumsum(axis),
+    sort=lambda t: t.sort(-1).values,
+)
+
+PROGRAMS = {
+    # A tile for each program, its elements one by one or after a scan.
+    "tile": """
+def application(x, w, y):
+    value = {one}
+    y = {reduction}
+""",
+    "scanned": """
+def application(x, w, y):
+    value = ntl.cumsum({one}, 0)
+    y = {reduction}
+""",
+    "sorted": """
+def application(x, w, y):
+    value = ntl.sort({one})
+    y = {reduction}
+""",
+    # All tiles for one program: a tile that adds up, a number that does, the last tile.
+    "accumulated": """
+def application(x, w, y):
+    value = ntl.full((8,), {start}, dtype=ntl.float32)
+    for i in range(x.shape[0]):
+        value {update} {indexed}
+    y = {reduction}
+""",
+    "numbers": """
+def application(x, w, y):
+    total = ntl.full((), {start}, dtype=ntl.float32)
+    for i in range(x.shape[0]):
+        value = {indexed}
+        total {update} {reduction}
+    y = total
+""",
+    "last": """
+def application(x, w, y):
+    value = x[0]
+    for i in range(x.shape[0]):
+        value = {indexed}
+    y = {reduction}
+""",
+}
+
+
+class Program:
+    """The text of an application, and what it computes, by a seed."""
+
+    def __init__(self, seed):
+        self.draw = random.Random(seed)
+        self.form = self.draw.choice(sorted(PROGRAMS))
+        self.size = self.draw.choice((1, 3, 7, 8, 9, 11, 16, 21, 30))
+        pieces = {
+            "one": self.expression(3),
+            "start": str(self.draw.choice((0.0, 1.0, -2.5))),
+            "update": self.draw.choice(("+=", "*=")) if self.form == "accumulated" else "+=",
+            "reduction": self.draw.choice(REDUCTIONS).format("value"),
+        }
+        pieces["indexed"] = self.expression(2).replace("x", "x[i]").replace("w", "w[i]").replace("ex[i]p", "exp")
+        pieces["indexed"] = pieces["indexed"].replace("max[i]imum", "maximum").replace("w[i]here", "where")
+        self.text = PROGRAMS[self.form].format(**pieces).replace("axis", "0")
+        self.pieces = {name: text.replace("axis", "0") for name, text in pieces.items()}
+
+    def expression(self, depth):
+        if depth == 0:
+            return self.draw.choice(("x", "w"))
+        form = self.draw.choice(UNARY + BINARY + CHOICES)
+        return form.format(*(self.expression(depth - 1) for _ in range(form.count("{}"))))
+
+    @property
+    def is_sequence(self):
+        return "indexed" in PROGRAMS[self.form].split("{", 1)[1] and self.form not in ("tile", "scanned", "sorted")
+
+    def arrange(self, x, w, y):
+        tensors = (tensor.tile((BLOCK,)) for tensor in (x, w))
+        if self.is_sequence:
+            tensors = (tensor.tile((-1,)) for tensor in tensors)
+        return *tensors, y.tile((1,))
+
+    def evaluate(self, name, **values):
+        return eval(self.pieces[name], {"ntl": TORCH, "product": None, **values})
+
+    def expected(self, x, w):
+        """The application on slices that hold just the elements."""
+        parts = list(zip(x.split(BLOCK), w.split(BLOCK), strict=True))
+        if not self.is_sequence:
+            after = {"scanned": lambda t: t.cumsum(0), "sorted": lambda t: t.sort().values, "tile": lambda t: t}
+            values = [after[self.form](self.evaluate("one", x=a, w=b)) for a, b in parts]
+            return torch.stack([self.evaluate("reduction", value=value) for value in values])
+        start = float(self.pieces["start"])
+        value = torch.full((BLOCK,), start, dtype=x.dtype, device=x.device)
+        total = torch.tensor(start, dtype=x.dtype, device=x.device)
+        for i, (a, _) in enumerate(parts):
+            new = self.evaluate("indexed", i=i, x=[a for a, _ in parts], w=[b for _, b in parts])
+            if self.form == "accumulated":
+                joined = value[: len(a)] + new if self.pieces["update"] == "+=" else value[: len(a)] * new
+                value = torch.cat([joined, value[len(a) :]])
+            elif self.form == "numbers":
+                total = total + self.evaluate("reduction", value=new)
+            else:
+                value = new
+        return (total if self.form == "numbers" else self.evaluate("reduction", value=value))[None]
+
+
+HEADER = "import ninetoothed.language as ntl\n\n\ndef product(a, b):\n    return a * b\n\n"
+
+
+def application_of(program, path):
+    path.write_text(HEADER + program.text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.application
+
+
+@pytest.mark.parametrize("is_poisoned", (False, True))
+def test_random_programs(is_poisoned, tmp_path, monkeypatch):
+    monkeypatch.setenv("NINETOOTHED_POISON", str(int(is_poisoned)))
+    generator = torch.Generator().manual_seed(3)
+    for seed in range(COUNT):
+        program = Program(seed)
+        kernel = ninetoothed.make(
+            program.arrange,
+            application_of(program, tmp_path / f"program_{seed}.py"),
+            (Tensor(1), Tensor(1), Tensor(1)),
+        )
+        x, w = (torch.randn(program.size, generator=generator, dtype=torch.float64) for _ in range(2))
+        expected = program.expected(x, w)
+        y = torch.full(expected.shape, float("nan"), device=DEVICE)
+        kernel(x.float().to(DEVICE), w.float().to(DEVICE), y)
+        error = (y.double().cpu() - expected).abs() / expected.abs().clamp(min=1.0)
+        assert error.max() < 1e-4, f"seed {seed}, {program.size} elements: {y} and not {expected}\n{program.text}"
