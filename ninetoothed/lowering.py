@@ -140,8 +140,8 @@ class _Checked:
     reached: tuple[Guard, ...] = ()
 
     def cut(self, guard: Guard) -> "_Checked":
-        """Check the guard of a dimension that `tile` cuts."""
-        index, size = simplify(guard.index, self.facts), simplify(guard.size, self.facts)
+        """Check the guard of a dimension that `tile` cuts; lanes to which earlier guards leave 0 alone are no part."""
+        index, size = simplify(_settled(guard.index, self.facts), self.facts), simplify(guard.size, self.facts)
         fails = not is_nonnegative(size - 1 - index, self.facts)
         checked = self.check(guard, is_reached=False)
         return replace(checked, edges=(*self.edges, Edge(index, size, self.reached, fails)))
@@ -225,6 +225,11 @@ def _with_sizes(bound: Arrangement, facts: Facts) -> Facts:
     names = {name for size in bound.source.sizes for name in as_expr(size).variables if as_expr(size).sole_atom}
     missing = {name: Range(0) for name in sorted(names) if name not in facts.ranges}
     return Facts({**missing, **facts.ranges}, facts.assumptions) if missing else facts
+
+
+def _settled(index: Expr, facts: Facts) -> Expr:
+    """An index without the names to which facts leave 0 alone."""
+    return index.subs({name: const(0) for name in index.variables if bounds(var(name), facts) == (0, 0)})
 
 
 def _simplified(indices: Indices, facts: Facts) -> Indices:

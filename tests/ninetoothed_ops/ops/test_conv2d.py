@@ -139,3 +139,11 @@ class TestPacking:
     @pytest.mark.parametrize("groups", (1, 2))
     def test_convolution_of_many_channels(self, groups):
         assert_same(random(2, 32 * groups, 9, 8), random(6, 32, 3, 3), random(6), padding=1, groups=groups)
+
+
+def test_one_channel_and_one_weight_a_filter():
+    """The one element of each sum is the only lane of its tile that is no overhang, wherever the rows end."""
+    image, filters = random(1, 1, 7, 6), random(3, 1, 1, 1)
+    options = {"stride": [1, 2], "padding": [1, 1], "dilation": [2, 1]}
+    found = ninetoothed_ops.conv2d(image, filters, None, **options)
+    torch.testing.assert_close(found, torch.nn.functional.conv2d(image, filters, None, **options))
