@@ -37,6 +37,10 @@ class ApplicationError(NineToothedError, SyntaxError):
         return f"{place}{self.msg}\n    {stripped}\n    {caret}"
 
 
+class RaceError(ApplicationError):
+    """A store by several programs to the same elements, of values that differ between them."""
+
+
 class AbsentError(ApplicationError):
     """A parameter that is touched by a variant that is not given it; see `runtime.exemption`."""
 

@@ -264,13 +264,15 @@ class Requirement:
     """That a call gives two expressions equal numbers; no later stage looks at what it rules out.
 
     Their variables are sizes of parameters. `message` says what has to fit, of which parameters, and the remedy;
-    `location` is where the user's source needs it.
+    `location` is where the user's source needs it. `is_race`: `left` is how many programs would race (see
+    `frontend.races`).
     """
 
     left: Expr
     right: Expr
     message: str
     location: SourceLocation | None = None
+    is_race: bool = False
 
 
 @dataclass(frozen=True)

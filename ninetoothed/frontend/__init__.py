@@ -15,6 +15,7 @@ from ninetoothed.frontend.cleanup import remove_dead
 from ninetoothed.frontend.context import Context, Interpreter
 from ninetoothed.frontend.expressions import evaluate
 from ninetoothed.frontend.parse import assigned_names, parse_application
+from ninetoothed.frontend.races import races
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import Absent, Cell
 from ninetoothed.ir import Parameter, Program, Requirement
@@ -46,14 +47,17 @@ def trace(
         context = _traced(definition, specialisation)
         check(context.builder.requirements)
         requirements += context.builder.requirements
+    body = remove_dead(context.builder.top)
+    raced = races(context, body)
+    check(raced)
     program = Program(
         definition.name,
         tuple(_parameter(context, i) for i, a in enumerate(specialisation.arguments) if a.kind in ("tensor", "scalar")),
         context.grid,
         context.axes,
-        remove_dead(context.builder.top),
+        body,
         context.facts,
-        requirements,
+        requirements + raced,
     )
     verify(program)
     if not program.body:

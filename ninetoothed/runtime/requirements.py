@@ -10,20 +10,24 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import ApplicationError, SizeError
+from ninetoothed.errors import ApplicationError, RaceError, SizeError
 from ninetoothed.expr import as_expr
 from ninetoothed.runtime.structure import evaluate
 
 
 def check(definition: KernelDefinition, requirements: Iterable[ir.Requirement], values: Mapping[str, int]) -> None:
-    """Raise `SizeError` for the first requirement that a call's numbers do not meet."""
+    """Raise `SizeError`, or `RaceError`, for the first requirement that a call's numbers do not meet."""
     for requirement in requirements:
         if evaluate(requirement.left, values) != evaluate(requirement.right, values):
             raise unmet(definition, requirement, values)
 
 
-def unmet(definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]) -> SizeError:
+def unmet(
+    definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]
+) -> SizeError | RaceError:
     """The error for a requirement that a call's numbers do not meet."""
+    if requirement.is_race:
+        return _race(definition, requirement, evaluate(requirement.left, values))
     sides = requirement.left, requirement.right
     names = dict.fromkeys(name for side in sides for name in sorted(side.variables))
     numbers = [
@@ -40,6 +44,13 @@ def unmet(definition: KernelDefinition, requirement: ir.Requirement, values: Map
     )
     error.requirement = requirement
     return error
+
+
+def _race(definition: KernelDefinition, requirement: ir.Requirement, programs: int) -> RaceError:
+    message, place = f"kernel {definition.name!r}, {programs} programs: {requirement.message}", requirement.location
+    if place is None:
+        return RaceError(message)
+    return RaceError(message, place.file, place.line, place.column + 1, place.text)
 
 
 def explained(definition: KernelDefinition, error: ApplicationError, values: Mapping[str, int]) -> Exception:

@@ -1,0 +1,167 @@
+"""Find stores by which programs race: several store to one place, and not all store one value.
+
+    arrangement  x.tile((8,)), y.tile((1,)).expand((n,))     n programs share the one element of y
+    y = ntl.sum(x)                                           refused: the value depends on the program
+    y = y + ntl.sum(x)                                       refused, too: what the others stored is lost
+    y = ntl.full((1,), 3, ntl.float32)                       one value, stored by all: runs
+    ntl.atomic_add(y.source.data_ptr() + ..., ntl.sum(x))    runs
+
+What a value depends on is followed through the program: program indices, and the parameters that are loaded on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ninetoothed import ir
+from ninetoothed.definition import KernelParameter
+from ninetoothed.dtypes import PointerType
+from ninetoothed.expr import Expr, as_expr, maximum
+from ninetoothed.frontend.context import Context
+
+Names = frozenset[str]
+_NOTHING: Names = frozenset()
+
+
+def races(context: Context, body: ir.Block) -> tuple[ir.Requirement, ...]:
+    """What has to be one program, along the axes that the place of a store ignores and its value does not."""
+    parameters = zip(context.definition.parameters, context.specialisation.arguments, strict=True)
+    shared = {p.name: p for p, argument in parameters if argument.kind == "tensor" and _is_shared(p)}
+    stores = list(_stores(body))
+    if not any(store.access.parameter in shared for store, _ in stores):
+        return ()
+    known = _Dependence.of(body, context.axes)
+    sizes = dict(zip(context.axes, _programs(context), strict=True))
+    found = (
+        _race(shared[store.access.parameter], store, known, [known.values[c] for c in conditions], sizes)
+        for store, conditions in stores
+        if store.access.parameter in shared
+    )
+    return tuple(requirement for requirement in found if requirement is not None)
+
+
+def _is_shared(parameter: KernelParameter) -> bool:
+    """Whether programs may share elements of a parameter by its arrangement."""
+    steps = parameter.arrangement.steps
+    expands = any(step.operation == "expand" and not step.level and step.arguments[0] for step in steps)
+    return expands or not parameter.outermost
+
+
+def _programs(context: Context) -> Iterator[Expr]:
+    """How many programs there are along each axis, by the sizes alone: no choice of blocks makes a race legal."""
+    blocks = dict.fromkeys(context.definition.meta_symbols, 1)
+    for size in context.definition.parameters[context.launching].outermost:
+        yield as_expr(size).subs(blocks)
+
+
+def _race(
+    parameter: KernelParameter, store: ir.Store, known: _Dependence, conditions: list[Names], sizes: dict[str, Expr]
+) -> ir.Requirement | None:
+    """The requirement that one program stores; None where all store one value, or at places of their own."""
+    own = _loaded(parameter.name)
+    value = known.values[store.value]
+    # A condition that differs between programs may leave one of them, unless what they store decides it.
+    chosen = known.of_access(store.access).union(*(names for names in conditions if own not in names))
+    axes = [axis for axis in sizes if axis not in chosen and (axis in value or own in value)]
+    programs = maximum(math.prod((sizes[axis] for axis in axes), start=as_expr(1)), 1)
+    if programs == 1:
+        return None
+    depends = " and on ".join(
+        [
+            *(["the program"] if value.intersection(axes) else []),
+            *([f"{parameter.name!r} itself"] if own in value else []),
+        ]
+    )
+    how = "is expanded over several programs (`expand`)" if parameter.outermost else "is one element for all programs"
+    message = (
+        f"parameter {parameter.name!r} {how}, which all store to the same elements, and what they store depends on"
+        f" {depends}: the programs race; use an atomic, such as"
+        f" `ntl.atomic_add({parameter.name}.source.data_ptr() + {parameter.name}.offsets(), value)`, or a tile that"
+        " covers the axis, so that one program does it all, or give each program an element of its own"
+    )
+    return ir.Requirement(programs, as_expr(1), message, store.location, is_race=True)
+
+
+def _stores(block: ir.Block, conditions: tuple[ir.Value, ...] = ()) -> Iterator[tuple[ir.Store, tuple[ir.Value, ...]]]:
+    """The stores of a block, each with the conditions under which it runs."""
+    for operation in block:
+        own = conditions
+        match operation:
+            case ir.Store():
+                yield operation, conditions
+            case ir.If(condition=condition) | ir.While(condition=condition):
+                own = (*conditions, condition)
+        for nested in ir.blocks(operation):
+            yield from _stores(nested, own)
+
+
+def _loaded(parameter: str) -> str:
+    return f"elements of {parameter}"
+
+
+@dataclass
+class _Dependence:
+    """The names that each value depends on: program axes, and what was loaded (see `_loaded`)."""
+
+    axes: Names
+    values: dict[ir.Value, Names] = field(default_factory=dict)
+    counters: dict[str, Names] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, body: ir.Block, axes: Iterable[str]) -> _Dependence:
+        """Follow a program until nothing is added: what loops carry comes round."""
+        known, before = cls(frozenset(axes)), -1
+        while before != (count := sum(map(len, (*known.values.values(), *known.counters.values())))):
+            before = count
+            for operation in ir.walk(body):
+                known.follow(operation)
+        return known
+
+    def of_access(self, access: ir.Access) -> Names:
+        guarded = (e for guard in access.guards for e in (guard.index, guard.size))
+        return self.of_expressions((*access.indices, *guarded), access.bindings)
+
+    def of_expressions(self, expressions: Iterable[Expr], bindings: ir.Bindings) -> Names:
+        names = frozenset().union(*(e.variables for e in expressions))
+        bound = [self.values.get(value, _NOTHING) for name, value in bindings if name in names]
+        counted = [self.counters[name] for name in names & self.counters.keys()]
+        return (names & self.axes).union(*bound, *counted)
+
+    def join(self, targets: Iterable[ir.Value], *sources: Names) -> None:
+        for target in targets:
+            self.values[target] = self.values.get(target, _NOTHING).union(*sources)
+
+    def follow(self, operation: ir.Operation) -> None:
+        """Add what an operation's results depend on, and what the blocks in it see."""
+        self.join(ir.results(operation), *(self.values.get(value, _NOTHING) for value in ir.operands(operation)))
+        match operation:
+            case ir.Index(result=result):
+                self.join((result,), self.of_expressions((operation.expr,), operation.bindings))
+            case ir.Load(result=result, access=access):
+                self.join((result,), self.of_access(access), {_loaded(access.parameter)})
+            case ir.Apply():
+                self.join(operation.results, self._of_memory(operation))
+            case ir.For():
+                bounds = self.of_expressions((operation.start, operation.stop, operation.step), operation.bindings)
+                self.counters[operation.variable] = self.counters.get(operation.variable, _NOTHING) | bounds
+                self._carried(operation, bounds)
+            case ir.While():
+                self._carried(operation, self.values.get(operation.condition, _NOTHING))
+
+    def _carried(self, loop: ir.For | ir.While, rounds: Names) -> None:
+        """What a loop carries depends on where it begins, on a round before, and on how many rounds there are."""
+        carried = zip(loop.initial, loop.arguments, loop.yields, loop.results, strict=True)
+        for initial, argument, yielded, result in carried:
+            sources = (self.values.get(each, _NOTHING) for each in (initial, yielded))
+            self.join((argument,), *sources)
+            self.values[result] = self.values[argument] | rounds
+
+    def _of_memory(self, operation: ir.Apply) -> Names:
+        """What is read through pointers; what an atomic gives depends on the programs that came before."""
+        if operation.function.startswith("atomic_"):
+            return self.axes
+        pointers = (v.type.dtype for v in operation.operands if isinstance(v.type.dtype, PointerType))
+        reads = operation.function == "load_pointer"
+        return frozenset(_loaded(pointer.parameter) for pointer in pointers if reads)

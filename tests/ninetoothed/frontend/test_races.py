@@ -1,0 +1,209 @@
+"""Programs that store different values to the same elements are refused by name; those that store one value run."""
+
+import linecache
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor, block_size
+from ninetoothed.errors import RaceError
+from ninetoothed.runtime.device import H200
+from ninetoothed.runtime.launch import launcher_of
+
+
+def make(application, y=lambda x, y: y.tile((1,)).expand((x.shape[0],)), block=8, rank=1):
+    """A kernel over the tiles of `x`, whose outermost shape `y` is expanded to."""
+
+    def arrangement(x, y_):
+        x = x.tile((block,))
+        return x, y(x, y_)
+
+    return ninetoothed.make(arrangement, application, (Tensor(1), Tensor(rank)))
+
+
+def accumulated(x, y):
+    y = y + ntl.sum(x)
+
+
+def augmented(x, y):
+    y += 1.0
+
+
+def last(x, y):
+    y = ntl.sum(x)
+
+
+def by_program(x, y):
+    y = ntl.cast(ntl.program_id(0), ntl.float32)
+
+
+def in_a_loop(x, y):
+    total = ntl.sum(x)
+    count = 0.0
+    for _ in range(3):
+        count += total
+    y = count
+
+
+def by_rounds(x, y):
+    count = 0.0
+    for _ in range(ntl.program_id(0) + 1):
+        count += 1.0
+    y = count
+
+
+def by_carried(x, y):
+    first, second = 0.0, 0.0
+    for _ in range(3):
+        second, first = first, ntl.sum(x)
+    y = second
+
+
+def by_branch(x, y):
+    value = 1.0
+    if ntl.program_id(0) == 0:
+        value = 2.0
+    y = value
+
+
+def greatest(x, y):
+    if ntl.sum(x) > ntl.sum(y):
+        y = ntl.sum(x)
+
+
+def through_pointers(x, y):
+    y = ntl.load(y.source.data_ptr() + y.offsets()) + 1.0
+
+
+RACES = [
+    (accumulated, "the program and on 'y' itself"),
+    (augmented, "'y' itself"),
+    (last, "the program"),
+    (by_program, "the program"),
+    (in_a_loop, "the program"),
+    (by_rounds, "the program"),
+    (by_carried, "the program"),
+    (by_branch, "the program"),
+    (greatest, "the program"),
+    (through_pointers, "'y' itself"),
+]
+
+
+@pytest.mark.parametrize(("application", "reason"), RACES, ids=[race[0].__name__ for race in RACES])
+def test_values_that_differ_between_programs_are_refused(application, reason):
+    x, y = torch.ones(20), torch.zeros(1)
+    kernel = make(application)
+    with pytest.raises(
+        RaceError, match=rf"3 programs: parameter 'y' .*`expand`.* depends on {reason}: .*atomic"
+    ) as found:
+        kernel(x, y)
+    with pytest.raises(RaceError, match="3 programs"):
+        kernel.source(x, y, gpu=H200)
+    assert (y == 0).all() and "y = " in found.value.text.replace("+=", "=")
+    assert found.value.text.strip() == linecache.getline(found.value.filename, found.value.lineno).strip()
+
+
+def one_value(x, y):
+    y = 3.0
+
+
+def atomic(x, y):
+    ntl.atomic_add(y.source.data_ptr() + y.offsets(), ntl.sum(x))
+
+
+def first(x, y):
+    if ntl.program_id(0) == 0:
+        y = ntl.sum(x)
+
+
+def size(x, y):
+    y = x.source.shape[0]
+
+
+@pytest.mark.parametrize(
+    ("application", "expected"), ((one_value, 3), (atomic, 20), (first, 8), (size, 20)), ids=lambda value: str(value)
+)
+def test_one_value_atomics_and_one_program_run(application, expected):
+    make(application)(torch.ones(20), y := torch.zeros(1))
+    assert y.item() == expected
+
+
+def test_the_number_of_programs_is_that_of_the_call():
+    kernel = make(accumulated)
+    for x in (torch.ones(7), torch.ones(5), torch.ones(0)):
+        kernel(x, y := torch.ones(1))
+        assert y.item() == 1 + len(x)
+    assert len(launcher_of(kernel).variants) == 1
+    with pytest.raises(RaceError, match="2 programs"):
+        kernel(torch.ones(9), torch.ones(1))
+    with pytest.raises(RaceError, match="3 programs"):
+        kernel(torch.ones(9 + 8), torch.ones(1))
+    kernel(torch.ones(6), y := torch.ones(1))
+    assert y.item() == 7
+
+
+@pytest.mark.parametrize("n", (2, 100, 5000))
+def test_no_choice_of_blocks_makes_a_race_legal(n):
+    with pytest.raises(RaceError, match=f"{n} programs"):
+        make(last, block=block_size())(torch.ones(n), torch.zeros(1))
+
+
+def test_one_element_for_all_programs():
+    kernel = make(last, lambda x, y: y, rank=0)
+    kernel(torch.ones(8), y := torch.tensor(0.0))
+    assert y.item() == 8
+    with pytest.raises(RaceError, match="'y' is one element for all programs.*depends on the program"):
+        kernel(torch.ones(9), torch.tensor(0.0))
+
+
+def test_rows_that_programs_share():
+    """Along one axis each program has elements of its own, along the other all programs share them."""
+
+    def arrangement(x, weight, y):
+        x = x.tile((1, 4))
+        return (
+            x,
+            weight.tile((4,)).unsqueeze(0).expand((x.shape[0], -1)),
+            y.tile((4,)).unsqueeze(0).expand((x.shape[0], -1)),
+        )
+
+    def scaled(x, weight, y):
+        y = weight * 2
+
+    def summed(x, weight, y):
+        y = weight * 2 + ntl.sum(x, 0)
+
+    tensors = (Tensor(2), Tensor(1), Tensor(1))
+    x, weight = torch.randn(3, 10), torch.randn(10)
+    ninetoothed.make(arrangement, scaled, tensors)(x, weight, y := torch.empty(10))
+    assert torch.equal(y, weight * 2)
+    kernel = ninetoothed.make(arrangement, summed, tensors)
+    with pytest.raises(RaceError, match="3 programs"):
+        kernel(x, weight, torch.empty(10))
+    kernel(x[:1], weight, y := torch.empty(10))
+    assert torch.equal(y, weight * 2 + x[0])
+
+
+def test_elements_of_ones_own_within_a_shared_tile():
+    """The program says which element of the expanded parameter is its own."""
+
+    def arrangement(x, y):
+        x = x.tile((8,))
+        return x, y.tile((-1,)).expand((x.shape[0],))
+
+    def application(x, y):
+        y[ntl.program_id(0)] = ntl.sum(x)
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
+    kernel(torch.ones(20), y := torch.zeros(3))
+    assert y.tolist() == [8, 8, 4]
+
+
+def test_an_expanded_parameter_that_is_only_read():
+    def application(x, y):
+        x = x + ntl.sum(y)
+
+    make(application)(x := torch.zeros(20), torch.ones(1))
+    assert (x == 1).all()
