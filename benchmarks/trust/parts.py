@@ -32,4 +32,5 @@ PARTS = (
     Part("interpreter", 2, environment={"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}),
     Part("operators", 3),
     Part("errors", 0.5),
+    Part("cache", 0.5),
 )

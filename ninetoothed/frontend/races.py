@@ -68,12 +68,8 @@ def _race(
     programs = maximum(math.prod((sizes[axis] for axis in axes), start=as_expr(1)), 1)
     if programs == 1:
         return None
-    depends = " and on ".join(
-        [
-            *(["the program"] if value.intersection(axes) else []),
-            *([f"{parameter.name!r} itself"] if own in value else []),
-        ]
-    )
+    reasons = {"the program": not value.isdisjoint(axes), f"{parameter.name!r} itself": own in value}
+    depends = " and on ".join(reason for reason, holds in reasons.items() if holds)
     how = "is expanded over several programs (`expand`)" if parameter.outermost else "is one element for all programs"
     message = (
         f"parameter {parameter.name!r} {how}, which all store to the same elements, and what they store depends on"

@@ -122,9 +122,10 @@ def size(x, y):
     y = x.source.shape[0]
 
 
-@pytest.mark.parametrize(
-    ("application", "expected"), ((one_value, 3), (atomic, 20), (first, 8), (size, 20)), ids=lambda value: str(value)
-)
+RUNS = ((one_value, 3), (atomic, 20), (first, 8), (size, 20))
+
+
+@pytest.mark.parametrize(("application", "expected"), RUNS, ids=[each[0].__name__ for each in RUNS])
 def test_one_value_atomics_and_one_program_run(application, expected):
     make(application)(torch.ones(20), y := torch.zeros(1))
     assert y.item() == expected
