@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
+from ninetoothed.dtypes import int1
 from ninetoothed.expr import Expr, Facts, const, simplify, var
 from ninetoothed.lowering import Guard
 
@@ -99,6 +100,10 @@ def rounding(type: ir.TileType, facts: Facts) -> tuple[Bound, ...]:
             variable = ir.Lane.of(axis, count)
             found.append(Bound.of(var(variable.name), size, (variable,), facts))
     return tuple(found)
+
+
+def mask_type(type: ir.TileType) -> ir.TileType:
+    return ir.TileType(int1, type.shape, type.lanes)
 
 
 def with_lanes(facts: Facts, type: ir.TileType) -> Facts:

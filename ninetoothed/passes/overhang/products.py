@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ninetoothed import dtypes, ir
 from ninetoothed.ir import TileType, Value
-from ninetoothed.passes.overhang import edges as edges_, lanewise
+from ninetoothed.passes.overhang import edges as edges_
+from ninetoothed.passes.overhang.conditions import is_implied
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, rounding, with_lanes
 from ninetoothed.passes.overhang.tiles import Tile, distinct
 
+if TYPE_CHECKING:
+    from ninetoothed.passes.overhang.resolve import Rewriter
 
-def _dot(work, operation: ir.Apply) -> None:
+
+def _dot(work: Rewriter, operation: ir.Apply) -> None:
     """Past an edge along the depth both sides are to hold 0: 0 times what is no number would be none."""
     a, b, *accumulator = operation.operands
     left, right = work.tile(a), work.tile(b)
@@ -38,7 +44,7 @@ def _dot(work, operation: ir.Apply) -> None:
     work.set(result, Tile(result, distinct(found), clashes=tuple(clashes)))
 
 
-def _agree(work, ends: list[dict[Edge, Edge | None]], location) -> None:
+def _agree(work: Rewriter, ends: list[dict[Edge, Edge | None]], location) -> None:
     """The two sides end at the same place."""
     left, right = ([e for e in own if isinstance(e, Bound) and e.parameter is not None] for own in ends)
     for a in left:
@@ -48,7 +54,7 @@ def _agree(work, ends: list[dict[Edge, Edge | None]], location) -> None:
                 work.settle_one(a, other, location)
 
 
-def _across(work, edge: Edge, depth: int, type: TileType) -> Edge | None:
+def _across(work: Rewriter, edge: Edge, depth: int, type: TileType) -> Edge | None:
     """An edge along the depth of one side as one of the other; None where it depends on other axes, too."""
     if edge.axes != {depth}:
         return None
@@ -76,21 +82,21 @@ def _outside(edge: Edge, depth: int, tile: Tile, type: TileType, facts) -> Edge 
 # -- effects ---------------------------------------------------------------------------------------
 
 
-def _assert(work, operation: ir.Apply) -> None:
+def _assert(work: Rewriter, operation: ir.Apply) -> None:
     (raw,) = operation.operands
     tile = work.tile(raw)
     tile = work.filled(raw, tile, True, tile.ends(work.facts))
     work.emit(operation, (tile.value,))
 
 
-def _atomic(work, operation: ir.Apply) -> None:
+def _atomic(work: Rewriter, operation: ir.Apply) -> None:
     """Overhang writes nothing; the mask that the frontend made tells the lanes that round the tile up."""
     pointer, value, *masks = operation.operands
     ends = [
         edge
         for edge in distinct(edge for raw in operation.operands for edge in work.tile(raw).edges)
         if edge.fails and edge not in rounding(pointer.type, work.facts)
-        and not any(lanewise.is_implied(work, mask, edge) for mask in masks)
+        and not any(is_implied(work, mask, edge) for mask in masks)
     ]  # fmt: skip
     operands: tuple[Value, ...] = tuple(map(work.value, operation.operands))
     mask = work.emission.mask(ends, pointer.type)

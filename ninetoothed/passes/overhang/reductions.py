@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import var
@@ -11,6 +12,9 @@ from ninetoothed.ir import TileType, Value
 from ninetoothed.passes.overhang import contents, edges as edges_
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes
 from ninetoothed.passes.overhang.tiles import Tile, distinct
+
+if TYPE_CHECKING:
+    from ninetoothed.passes.overhang.resolve import Rewriter
 
 
 def _axes(operation: ir.Apply) -> frozenset[int]:
@@ -23,7 +27,7 @@ def _met(ends: Iterable[Edge], axes: frozenset[int], rank: int) -> list[Edge]:
     return [edge for edge in ends if edge.axes & axes or (not edge.axes and len(axes) == rank)]
 
 
-def _left(work, operation: ir.Apply, tile: Tile, result: Value, axes: frozenset[int]) -> Tile:
+def _left(work: Rewriter, operation: ir.Apply, tile: Tile, result: Value, axes: frozenset[int]) -> Tile:
     """The result of a reduction, with the edges along the axes that remain."""
     keep_dims = bool(operation.attribute("keep_dims"))
     kept = edges_.reduced(tile.value.type, operation.attribute("axis"), keep_dims)
@@ -49,7 +53,7 @@ def _left(work, operation: ir.Apply, tile: Tile, result: Value, axes: frozenset[
     return Tile(result, own, known, clashes=pairs)
 
 
-def _reduction(work, operation: ir.Apply) -> None:
+def _reduction(work: Rewriter, operation: ir.Apply) -> None:
     (raw,) = operation.operands
     tile, axes = work.tile(raw), _axes(operation)
     work.settle(tile.clashes, axes, operation.location)
@@ -63,7 +67,7 @@ def _reduction(work, operation: ir.Apply) -> None:
     work.set(operation.result, _left(work, operation, tile, operation.result, axes))
 
 
-def _candidates(work, raw: Value, tile: Tile, ends: list[Edge], operation: ir.Apply) -> Tile:
+def _candidates(work: Rewriter, raw: Value, tile: Tile, ends: list[Edge], operation: ir.Apply) -> Tile:
     """1 where the extremum is, 0 elsewhere and in overhang, which may come first: the greatest of these is to be found.
 
     `operation` then is an `argmin` of what is negated.
@@ -87,7 +91,7 @@ def _candidates(work, raw: Value, tile: Tile, ends: list[Edge], operation: ir.Ap
 # -- scans and sorts -------------------------------------------------------------------------------
 
 
-def _scan(work, operation: ir.Apply) -> None:
+def _scan(work: Rewriter, operation: ir.Apply) -> None:
     (raw,) = operation.operands
     tile, axes = work.tile(raw), _axes(operation)
     work.settle(tile.clashes, axes, operation.location)
@@ -99,7 +103,7 @@ def _scan(work, operation: ir.Apply) -> None:
     work.set(operation.result, Tile(operation.result, tile.edges))
 
 
-def _sort(work, operation: ir.Apply) -> None:
+def _sort(work: Rewriter, operation: ir.Apply) -> None:
     """Overhang comes last, in either direction."""
     (raw,) = operation.operands
     tile, type = work.tile(raw), operation.result.type
@@ -115,7 +119,7 @@ def _sort(work, operation: ir.Apply) -> None:
     work.set(operation.result, Tile(operation.result, kept))
 
 
-def _counted(work, ends: list[Edge], type: TileType, axis: int) -> Mask:
+def _counted(work: Rewriter, ends: list[Edge], type: TileType, axis: int) -> Mask:
     """The edge of a tile of which the elements have been moved to the front."""
     emission = work.emission
     inside = emission.stretched(emission.mask(ends, type), type)
@@ -127,7 +131,7 @@ def _counted(work, ends: list[Edge], type: TileType, axis: int) -> Mask:
     return Mask(emission.together("lt", place, count, dtypes.int1))
 
 
-def _histogram(work, operation: ir.Apply) -> None:
+def _histogram(work: Rewriter, operation: ir.Apply) -> None:
     """Overhang is counted as 0, and taken off again."""
     (raw,) = operation.operands
     tile, emission = work.tile(raw), work.emission
@@ -156,7 +160,7 @@ def _histogram(work, operation: ir.Apply) -> None:
 # -- with a function of the user's -----------------------------------------------------------------
 
 
-def _combined(work, operation: ir.Apply) -> None:
+def _combined(work: Rewriter, operation: ir.Apply) -> None:
     """Overhang is told by a flag that is combined along: no identity is needed.
 
     reduce(x, f)  ->  reduce((x, inside), lambda a, in_a, b, in_b: (f(a, b) if in_a and in_b else a or b, in_a or in_b))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ninetoothed import ir
 from ninetoothed.dtypes import int1
 from ninetoothed.ir import TileType, Value
 from ninetoothed.passes.overhang.edges import Edge, Mask
 from ninetoothed.passes.overhang.tiles import Tile
+
+if TYPE_CHECKING:
+    from ninetoothed.passes.overhang.resolve import Rewriter
 
 
 @dataclass
@@ -61,7 +65,7 @@ def _is_inner(edge: Edge, counter: frozenset[str], inner: set[Value]) -> bool:
     return bool(edge.names & counter) or any(value in inner for name, value in edge.bindings if name in edge.names)
 
 
-def loop(work, operation: ir.For | ir.While) -> None:
+def loop(work: Rewriter, operation: ir.For | ir.While) -> None:
     counter = frozenset((operation.variable,)) if isinstance(operation, ir.For) else frozenset()
     rows = zip(operation.initial, operation.arguments, operation.results, strict=True)
     carried = [_Carried.of(work, work.tile(initial), argument, result) for initial, argument, result in rows]
@@ -115,7 +119,7 @@ def loop(work, operation: ir.For | ir.While) -> None:
             work.add(each.result, replace(work.tile(each.result), value=value))
 
 
-def _only_accumulates(work, loop: ir.For | ir.While, argument: Value, end: Value) -> bool:
+def _only_accumulates(work: Rewriter, loop: ir.For | ir.While, argument: Value, end: Value) -> bool:
     """Whether a variable is only ever replaced by an operation on itself, `total += x[i]`, once a round.
 
     What other operands are past their edges then need not be kept out of it in each round.
@@ -135,13 +139,13 @@ def _only_accumulates(work, loop: ir.For | ir.While, argument: Value, end: Value
     return len(uses) == 2 and set(map(id, uses)) == {id(assignment), id(update)} and not others and at_once
 
 
-def _whole_mask(work, tile: Tile) -> Value:
+def _whole_mask(work: Rewriter, tile: Tile) -> Value:
     type = TileType(int1, tile.value.type.shape, tile.value.type.lanes)
     mask = work.emission.mask(tile.edges, type)
     return work.emission.number(True, type) if mask is None else work.emission.stretched(mask, type)
 
 
-def branch(work, operation: ir.If) -> None:
+def branch(work: Rewriter, operation: ir.If) -> None:
     entered = dict(work.tiles)
     condition = work.value(operation.condition)
     sides = []

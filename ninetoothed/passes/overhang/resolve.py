@@ -12,12 +12,14 @@ from ninetoothed.expr import Expr, const, maximum, minimum, simplify
 from ninetoothed.frontend.cleanup import remove_dead
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language import ELEMENTWISE
-from ninetoothed.passes.overhang import edges as edges_, lanewise, products, reductions, regions
+from ninetoothed.passes.overhang import assignment, edges as edges_, lanewise, products, reductions, regions, shapes
 from ninetoothed.passes.overhang.contents import Number
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes
 from ninetoothed.passes.overhang.emission import Emission
 from ninetoothed.passes.overhang.observed import unobserved
 from ninetoothed.passes.overhang.tiles import Clash, Tile, distinct
+
+RULES = {**shapes.RULES, **reductions.RULES, **products.RULES}
 
 # What a load may fill its overhang with, in the order of preference.
 FILLS = (-math.inf, math.inf)
@@ -272,17 +274,13 @@ class Rewriter:
     def apply(self, operation: ir.Apply) -> None:
         function = operation.function
         if function == "assign":
-            lanewise.assign(self, operation)
+            assignment.assign(self, operation)
         elif function == "where":
             lanewise.where(self, operation)
         elif function in ELEMENTWISE:
             lanewise.elementwise(self, operation)
-        elif function in lanewise.SHAPES:
-            lanewise.SHAPES[function](self, operation)
-        elif function in reductions.RULES:
-            reductions.RULES[function](self, operation)
-        elif function in products.RULES:
-            products.RULES[function](self, operation)
+        elif function in RULES:
+            RULES[function](self, operation)
         else:
             self.emit(operation, tuple(map(self.value, operation.operands)))
             for result in operation.results:

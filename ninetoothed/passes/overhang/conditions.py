@@ -1,0 +1,80 @@
+"""Conditions that a program computes itself: whether they leave out what lies past an edge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ninetoothed import dtypes, ir
+from ninetoothed.expr import Expr, const, is_nonnegative, simplify
+from ninetoothed.ir import Value
+from ninetoothed.passes.overhang import edges as edges_
+from ninetoothed.passes.overhang.edges import Bound, Edge
+
+if TYPE_CHECKING:
+    from ninetoothed.passes.overhang.resolve import Rewriter
+
+MOVING = ("full", "broadcast", "expand_dims", "reshape", "permute")
+
+
+def is_implied(work: Rewriter, condition: Value, edge: Edge) -> bool:
+    """Whether lanes where a condition holds are not past an edge: the program has its own mask."""
+    if not isinstance(edge, Bound) or edge.reached:
+        return False
+    facts = work.facts
+    for e in _conjuncts(work, condition):
+        if simplify(e - edge.room, facts) == 0:
+            return True
+        facts = facts.assume(e, 1)
+    return facts is not work.facts and is_nonnegative(edge.room - 1, facts)
+
+
+def _conjuncts(work: Rewriter, condition: Value):
+    """Expressions that are above 0 where a condition holds."""
+    operation = work.producers.get(condition)
+    if not isinstance(operation, ir.Apply):
+        return
+    if operation.function == "and":
+        for side in operation.operands:
+            yield from _conjuncts(work, side)
+    elif operation.function in ("lt", "le", "gt", "ge"):
+        a, b = (expression(work, raw) for raw in operation.operands)
+        if a is not None and b is not None:
+            low, high = (a, b) if operation.function in ("lt", "le") else (b, a)
+            yield high - low + (operation.function in ("le", "ge"))
+    elif operation.function == "eq":
+        a, b = (expression(work, raw) for raw in operation.operands)
+        if a is not None and b is not None:
+            yield a - b + 1
+            yield b - a + 1
+    elif operation.function in MOVING:
+        axes = edges_.forwards(operation)
+        source = operation.operands[0].type
+        names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(source.lanes)}
+        for e in _conjuncts(work, operation.operands[0]):
+            own = {name: names[name] for name in e.variables if name in names}
+            if all(axis in axes for axis in own.values()):
+                yield e.subs({name: axes[axis] for name, axis in own.items()})
+
+
+def expression(work: Rewriter, raw: Value) -> Expr | None:
+    """An integer as an expression in the lanes of its axes."""
+    match work.producers.get(raw):
+        case ir.Constant(value=number) if isinstance(number, int):
+            return const(int(number))
+        case ir.Index(expr=e):
+            return e
+        case ir.Apply(function="cast", operands=(inner,), results=(result,)) if result.type.dtype in (
+            dtypes.int32,
+            dtypes.int64,
+        ):
+            return expression(work, inner)
+        case ir.Apply(function=function) as operation if function in MOVING:
+            e, axes = expression(work, operation.operands[0]), edges_.forwards(operation)
+            if e is None:
+                return None
+            source = operation.operands[0].type
+            names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(source.lanes)}
+            own = {name: names[name] for name in e.variables if name in names}
+            if all(axis in axes for axis in own.values()):
+                return e.subs({name: axes[axis] for name, axis in own.items()})
+    return None
