@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ninetoothed import ir
 from ninetoothed.definition import KernelParameter
 from ninetoothed.dtypes import PointerType
-from ninetoothed.expr import Expr, as_expr, maximum
+from ninetoothed.expr import Expr, Facts, as_expr, maximum, simplify, var
 from ninetoothed.frontend.context import Context
 
 Names = frozenset[str]
@@ -32,13 +32,15 @@ def races(context: Context, body: ir.Block) -> tuple[ir.Requirement, ...]:
     stores = list(_stores(body))
     if not any(store.access.parameter in shared for store, _ in stores):
         return ()
-    known = _Dependence.of(body, context.axes)
-    sizes = dict(zip(context.axes, _programs(context), strict=True))
-    found = (
-        _race(shared[store.access.parameter], store, known, [known.values[c] for c in conditions], sizes)
-        for store, conditions in stores
-        if store.access.parameter in shared
-    )
+    found = []
+    for name in dict.fromkeys(store.access.parameter for store, _ in stores if store.access.parameter in shared):
+        axes = _Axes.of(context, shared[name])
+        known = _Dependence.of(body, axes)
+        found += [
+            _race(shared[name], store, known, [known.values[c] for c in conditions], axes.sizes)
+            for store, conditions in stores
+            if store.access.parameter == name
+        ]
     return tuple(requirement for requirement in found if requirement is not None)
 
 
@@ -49,11 +51,39 @@ def _is_shared(parameter: KernelParameter) -> bool:
     return expands or not parameter.outermost
 
 
-def _programs(context: Context) -> Iterator[Expr]:
-    """How many programs there are along each axis, by the sizes alone: no choice of blocks makes a race legal."""
-    blocks = dict.fromkeys(context.definition.meta_symbols, 1)
-    for size in context.definition.parameters[context.launching].outermost:
-        yield as_expr(size).subs(blocks)
+@dataclass(frozen=True)
+class _Axes:
+    """The axes along which programs are counted: those of a dimension that a parameter flattened, each for itself.
+
+    sizes: how many programs there are along each, by the sizes alone: no choice of blocks makes a race legal.
+    parts: the indices that were flattened, as what they are made of.
+    """
+
+    sizes: dict[str, Expr]
+    parts: dict[str, Expr]
+    facts: Facts
+
+    @classmethod
+    def of(cls, context: Context, parameter: KernelParameter) -> _Axes:
+        blocks = dict.fromkeys(context.definition.meta_symbols, 1)
+        outermost = context.definition.parameters[context.launching].outermost
+        sizes, parts, facts = dict(zip(context.axes, map(as_expr, outermost), strict=True)), {}, context.facts
+        steps = [step for step in parameter.arrangement.steps if not step.level]
+        if steps and steps[-1].operation == "flatten" and context.specialisation.shared_grid:
+            start, end = steps[-1].arguments
+            axis, whole = context.axes[start], as_expr(0)
+            del sizes[axis]
+            for dim, size in enumerate(steps[-1].shape[start:end]):
+                part = f"{axis}_{dim}"
+                sizes[part], facts = as_expr(size), facts.bind(part, 0, context.number(size) - 1)
+                whole = whole * context.number(size) + var(part)
+            parts[axis] = whole
+        return cls({axis: size.subs(blocks) for axis, size in sizes.items()}, parts, facts)
+
+    def within(self, expressions: Iterable[Expr]) -> Names:
+        """The variables of expressions, flattened indices taken apart."""
+        taken = (simplify(e.subs(self.parts), self.facts) if self.parts else e for e in expressions)
+        return _NOTHING.union(*(e.variables for e in taken))
 
 
 def _race(
@@ -101,14 +131,14 @@ def _loaded(parameter: str) -> str:
 class _Dependence:
     """The names that each value depends on: program axes, and what was loaded (see `_loaded`)."""
 
-    axes: Names
+    axes: _Axes
     values: dict[ir.Value, Names] = field(default_factory=dict)
     counters: dict[str, Names] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, body: ir.Block, axes: Iterable[str]) -> _Dependence:
+    def of(cls, body: ir.Block, axes: _Axes) -> _Dependence:
         """Follow a program until nothing is added: what loops carry comes round."""
-        known, before = cls(frozenset(axes)), -1
+        known, before = cls(axes), -1
         while before != (count := sum(map(len, (*known.values.values(), *known.counters.values())))):
             before = count
             for operation in ir.walk(body):
@@ -120,10 +150,10 @@ class _Dependence:
         return self.of_expressions((*access.indices, *guarded), access.bindings)
 
     def of_expressions(self, expressions: Iterable[Expr], bindings: ir.Bindings) -> Names:
-        names = frozenset().union(*(e.variables for e in expressions))
+        names = self.axes.within(expressions)
         bound = [self.values.get(value, _NOTHING) for name, value in bindings if name in names]
         counted = [self.counters[name] for name in names & self.counters.keys()]
-        return (names & self.axes).union(*bound, *counted)
+        return (names & self.axes.sizes.keys()).union(*bound, *counted)
 
     def join(self, targets: Iterable[ir.Value], *sources: Names) -> None:
         for target in targets:
@@ -157,7 +187,7 @@ class _Dependence:
     def _of_memory(self, operation: ir.Apply) -> Names:
         """What is read through pointers; what an atomic gives depends on the programs that came before."""
         if operation.function.startswith("atomic_"):
-            return self.axes
+            return frozenset(self.axes.sizes)
         pointers = (v.type.dtype for v in operation.operands if isinstance(v.type.dtype, PointerType))
         reads = operation.function == "load_pointer"
         return frozenset(_loaded(pointer.parameter) for pointer in pointers if reads)

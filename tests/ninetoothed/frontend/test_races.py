@@ -208,3 +208,27 @@ def test_an_expanded_parameter_that_is_only_read():
 
     make(application)(x := torch.zeros(20), torch.ones(1))
     assert (x == 1).all()
+
+
+def test_rows_that_programs_share_by_flattened_indices():
+    """The programs are one dimension of elements of `x`; rows of `z` and `y` are expanded to it and flattened."""
+
+    def arrangement(x, z, y):
+        z, y = (each.unsqueeze(0).expand((x.shape[0], -1)).flatten() for each in (z, y))
+        return x.flatten(), z, y
+
+    def one_row(x, z, y):
+        y = z * 2
+
+    def each_row(x, z, y):
+        y = z * 2 + x
+
+    tensors = (Tensor(2), Tensor(1), Tensor(1))
+    x, z = torch.randn(3, 5), torch.randn(5)
+    ninetoothed.make(arrangement, one_row, tensors)(x, z, y := torch.empty(5))
+    assert torch.equal(y, z * 2)
+    kernel = ninetoothed.make(arrangement, each_row, tensors)
+    with pytest.raises(RaceError, match="3 programs"):
+        kernel(x, z, torch.empty(5))
+    kernel(x[:1], z, y := torch.empty(5))
+    assert torch.equal(y, z * 2 + x[0])
