@@ -17,7 +17,7 @@ BLOCK_SIZE_N = block_size()
 NO_MASK, BOOLEAN_MASK, ADDITIVE_MASK = range(3)
 
 
-def arrangement(query, key, value, mask, scale, output, masking, is_causal, safe):
+def arrangement(query, key, value, mask, scale, output, masking, is_causal, is_eager):
     def rows(tensor):
         tiled = tensor.tile((1, 1, BLOCK_SIZE_M, -1))
         tiled.dtype = tiled.dtype.squeeze((0, 1))
@@ -41,7 +41,7 @@ def arrangement(query, key, value, mask, scale, output, masking, is_causal, safe
     mask_arranged.dtype = mask_arranged.dtype.squeeze((0, 1, 2))
     mask_arranged.dtype.dtype = mask_arranged.dtype.dtype.squeeze((0, 1))
 
-    return query_arranged, blocks(key), blocks(value), mask_arranged, scale, rows(output), masking, is_causal, safe
+    return query_arranged, blocks(key), blocks(value), mask_arranged, scale, rows(output), masking, is_causal, is_eager
 
 
 def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, edge):
@@ -73,7 +73,7 @@ def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking,
     peak = new_peak
 
 
-def application(query, key, value, mask, scale, output, masking, is_causal, safe):
+def application(query, key, value, mask, scale, output, masking, is_causal, is_eager):
     dtype = computed(query.dtype)
     # Scores that overflow to -inf have weights of 0 beside a finite peak, whose multiples are finite, too.
     start = -1e38 / max(scale, 1.0) if masking == NO_MASK else float("-inf")
@@ -95,20 +95,20 @@ def application(query, key, value, mask, scale, output, masking, is_causal, safe
     for j in range(whole, ntl.cdiv(stop, size)):
         attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, True)
 
-    output = accumulator / (ntl.where(total == 0.0, 1.0, total) if safe else total)[:, None]
+    output = accumulator / (total if is_eager else ntl.where(total == 0.0, 1.0, total))[:, None]
 
 
 @functools.cache
-def make(safe=True):
+def make(is_eager=False):
     """The kernel `(query, key, value, mask, scale, output, masking, is_causal)`, for a `scale` above zero.
 
     (batch, heads, length, D); the heads of key and value are equal in number to the query's, or divide it. `mask`:
     (batch, heads, queries, keys), of any strides; it is not read where `masking` is `NO_MASK`. Rows whose scores are
-    all -inf give zeros where `safe`, else NaN.
+    all -inf give zeros, or NaN where `is_eager`.
     """
     constant = {"constexpr": True}
     query, key, value, output = (Tensor(4, shape_options=(None, constant, None, constant)) for _ in range(4))
-    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True), Tensor(0, constexpr=True, value=safe))
+    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True), Tensor(0, constexpr=True, value=is_eager))
     tensors = (query, key, value, Tensor(4), Tensor(0), output, *flags)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa")

@@ -94,7 +94,7 @@ def launch(
     if output.ndim != 4:
         query, key, value, mask, output = map(_four_dimensions, (query, key, value, mask, output))
 
-    kernels.make(safe)(query, key, value, mask, scale, output, masking, is_causal)
+    kernels.make(not safe)(query, key, value, mask, scale, output, masking, is_causal)
 
 
 def _expanded(tensor: torch.Tensor, batch) -> torch.Tensor:
