@@ -173,7 +173,10 @@ def rotated(x, sin, cos, interleaved, absolute=False):
 
 
 def sdpa(make: Maker) -> Sample:
-    rng = make.rng
+    rng, causal = make.rng, make.rng.random() < 0.3
+    kind = None if causal else rng.choice((None, None, torch.bool, make.dtype))
+    # What a mask hides has no part in our result; in PyTorch's, NaN has.
+    make.has_specials &= not causal and kind is not torch.bool
     batch, heads, queries, keys, depth = (
         make.size(3),
         rng.choice((1, 2, 3, 4)),
@@ -184,10 +187,10 @@ def sdpa(make: Maker) -> Sample:
     groups = rng.choice([count for count in (1, 2, 3, 4) if heads % count == 0])
     of_value = rng.choice((depth, depth, 8))
     q, k, v = make(batch, heads, queries, depth), make(batch, groups, keys, depth), make(batch, groups, keys, of_value)
-    mask, causal = None, rng.random() < 0.3
-    if not causal and rng.random() < 0.5:
+    mask = None
+    if kind is not None:
         shape = rng.choice(((queries, keys), (batch, 1, queries, keys), (batch, heads, queries, keys), (1, keys)))
-        mask = make(*shape) if rng.random() < 0.5 else make.numbers(shape, torch.float64).to(make.device) > -0.7
+        mask = make(*shape) if kind is not torch.bool else make.numbers(shape, torch.float64).to(make.device) > -0.7
     options = {"is_causal": causal, "scale": rng.choice((None, 0.3, 0.05)), "enable_gqa": True}
 
     def magnitude(q, k, v, mask=None, **options):

@@ -97,6 +97,9 @@ class Writer:
             return
         value, kept = self.expression(self.all)
         if is_tile(value):
+            value = (
+                f"{value} * 2" if value.isalnum() else value
+            )  # Two names for one value would be told apart by nothing.
             name = f"v{len(self.variables)}"
             self.lines.append((f"{indent}{name} = {value}", ""))
             self.variables[name] = kept

@@ -275,6 +275,24 @@ def test_peaks_that_are_nan_stay():
     assert torch.equal(y[:3], x) and y[3:].isnan().all()
 
 
+def test_variables_that_are_assigned_other_variables():
+    def application(x, y):
+        total = y * ntl.max(x)
+        total = total + ntl.floor(x)
+        chosen = x
+        if ntl.max(x) > 0:
+            chosen = total
+        y = chosen
+
+    def arrangement(x, y):
+        return x.tile((BLOCK,)), y.tile((BLOCK,))
+
+    x, y = random(BLOCK + 3).abs() + 1, torch.ones(BLOCK + 3, device=DEVICE)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x, y)
+    expected = torch.cat([x[:BLOCK].floor() + x[:BLOCK].amax(), x[BLOCK:].floor() + x[BLOCK:].amax()])
+    torch.testing.assert_close(y, expected)
+
+
 def test_whole_dimensions_that_dilation_leaves():
     def application(x, y):
         y = ntl.sum(ntl.exp(x))
