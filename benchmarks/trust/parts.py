@@ -33,4 +33,5 @@ PARTS = (
     Part("operators", 3),
     Part("errors", 0.5),
     Part("cache", 0.5),
+    Part("gpu", 3, needs="cuda"),
 )

@@ -66,3 +66,18 @@ def test_a_process_that_dies_is_recorded(tmp_path):
 def test_one_seed_alone(capsys):
     assert trust.main(["--part", "arrangements", "--seed", "3"]) == 0
     assert "arrangements, seed 3: " in capsys.readouterr().out
+
+
+def test_canaries():
+    from benchmarks.trust import gpu
+
+    guards = gpu.Guards("cpu")
+    x = torch.arange(12.0).reshape(3, 4).T[1:]
+
+    def kernel(x, n):
+        x += n
+
+    guards.run(kernel, (x, 2))
+    assert guards.touched() == "" and torch.equal(x, torch.arange(12.0).reshape(3, 4).T[1:] + 2)
+    guards.run(lambda x: x.as_strided((1,), (1,), x.storage_offset() - 1).fill_(0), (x,))
+    assert "beside tensor 0" in guards.touched()
