@@ -96,7 +96,7 @@ class _Update:
             value = self.again(operation, tuple(tile.value for tile in tiles))
             normal = joined(work, operation, tiles, value)
         if position is None:
-            return replace(normal, value=value)
+            return joined(work, operation, tiles, value)  # Of the parts, which may have fewer edges than all operands.
         base = tiles[position]
         others = [tile for place, tile in enumerate(tiles) if place != position]
         lost = self.lost(operation, tiles, position, normal)

@@ -293,6 +293,24 @@ def test_variables_that_are_assigned_other_variables():
     torch.testing.assert_close(y, expected)
 
 
+def test_old_values_that_are_converted_back():
+    def application(x, y):
+        total = y * 2.0
+        for k in range(x.shape[0]):
+            total = (total - x[k]).to(total.dtype)
+        last = y * 3.0
+        last = last + total
+        y = last
+
+    def arrangement(x, y):
+        return sequence(x)[0], y.tile((BLOCK,))
+
+    x, y = random(3).double(), torch.ones(BLOCK, device=DEVICE)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x, y)
+    expected = 5 - torch.nn.functional.pad(x, (0, BLOCK - 3))
+    torch.testing.assert_close(y, expected.float())
+
+
 def test_whole_dimensions_that_dilation_leaves():
     def application(x, y):
         y = ntl.sum(ntl.exp(x))
