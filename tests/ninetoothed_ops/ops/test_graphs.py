@@ -52,7 +52,7 @@ def test_compiled_into_graphs(mode):
         torch.compiler.cudagraph_mark_step_begin()
         found = compiled([args for _, args in calls])
         torch.cuda.synchronize()
-        wrong = [name for name, one, other in zip(found, expected, strict=True) if not torch.equal(one, other)]
+        wrong = [name for name, one, other in zip(CALLS, found, expected, strict=True) if not torch.equal(one, other)]
         assert not wrong
     assert not counters["inductor"]["cudagraph_skips"]
 
