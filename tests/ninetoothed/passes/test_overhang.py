@@ -1,6 +1,8 @@
 """Overhang never contributes: applications over tiles that do not end where their tensors do, against PyTorch on slices
 that hold just the elements."""
 
+import os
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from ninetoothed import Tensor
 from ninetoothed.errors import ApplicationError, NineToothedError
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 BLOCK = 8
 
 
@@ -260,6 +263,7 @@ def test_elementwise_peaks_online():
     torch.testing.assert_close(run(sequence, application, x), expected[None])
 
 
+@pytest.mark.skipif(IS_INTERPRETED, reason="the greater of NaN and a number is NaN in Triton's interpreter")
 def test_peaks_that_are_nan_stay():
     def application(x, y):
         peak = y
@@ -511,7 +515,9 @@ def test_tiles_that_end_at_different_places_and_are_added_up():
         run(sequence, application, random(11))
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="overhang is poisoned on the CPU")
+@pytest.mark.skipif(
+    DEVICE != "cpu" or IS_INTERPRETED, reason="overhang is poisoned where PyTorch runs kernels on a CPU"
+)
 def test_poison_names_the_line_that_depends_on_overhang(monkeypatch):
     def application(x, y):
         y = x + 1.0

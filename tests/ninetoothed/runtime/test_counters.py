@@ -176,7 +176,7 @@ class TestOnPurpose:
         def arrangement(*tensors, block=block_size()):
             return tuple(tensor.tile((block,)).tile((-1,)) for tensor in tensors)
 
-        kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(1)))
+        kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1, other=0), Tensor(1)))
         x, y, output = torch.randn(3000), torch.randn(1100), nans(3000)
         kernel(x, y, output)
         assert torch.equal(output, x + torch.nn.functional.pad(y, (0, 1900)))
@@ -189,7 +189,7 @@ class TestOnPurpose:
         def arrangement(*tensors, block=block_size()):
             return tuple(tensor.tile((block,)).tile((-1,)) for tensor in tensors)
 
-        kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(1)))
+        kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1, other=0), Tensor(1)))
         x, y, output = torch.randn(3000), torch.randn(1100), nans(3000)
         kernel(x, y, output)
         assert torch.equal(output, x + torch.nn.functional.pad(y, (0, 1900)))
