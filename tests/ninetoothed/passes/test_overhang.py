@@ -515,9 +515,7 @@ def test_tiles_that_end_at_different_places_and_are_added_up():
         run(sequence, application, random(11))
 
 
-@pytest.mark.skipif(
-    DEVICE != "cpu" or IS_INTERPRETED, reason="overhang is poisoned where PyTorch runs kernels on a CPU"
-)
+@pytest.mark.skipif(DEVICE != "cpu" or IS_INTERPRETED, reason="overhang is poisoned on the CPU")
 def test_poison_names_the_line_that_depends_on_overhang(monkeypatch):
     def application(x, y):
         y = x + 1.0
