@@ -29,7 +29,7 @@ def cases(seed: int) -> Iterator[Case]:
     for description, attempt, allowed in found:
         before = files()
         wrong = outcome(attempt, allowed) or good(kernel)
-        yield Case(f"seed {seed}: {description}", wrong or ("the cache has changed" if files() != before else ""))
+        yield Case(description, wrong or ("the cache has changed" if files() != before else ""))
 
 
 def outcome(attempt: Callable, allowed: tuple[type, ...]) -> str:
@@ -117,7 +117,8 @@ def of_operators(rng: random.Random):
                 args = [change(x) if place == position else x for place, x in enumerate(sample.args)]
                 attempt = lambda s=sample, a=args: compared(s, a)  # noqa: E731
                 allowed = (NineToothedError, RuntimeError, TypeError, ValueError, IndexError)
-                yield f"{sample.name}: argument {position} {label}", attempt, allowed
+                shapes = ", ".join(map(operators.described, sample.args))
+                yield f"{sample.name}({shapes}): argument {position} {label}", attempt, allowed
 
 
 def valid(operator, rng: random.Random):
