@@ -24,9 +24,16 @@ from ninetoothed.dtypes import (
 from ninetoothed.errors import (
     ApplicationError,
     ArgumentError,
+    ArgumentTypeError,
     ArrangementError,
+    AssemblerError,
     CompilationError,
+    EmptyKernelWarning,
+    ExecutionError,
     NineToothedError,
+    RaceError,
+    ResourceError,
+    SizeError,
     UnsupportedError,
 )
 from ninetoothed.evaluate import eval, subs
@@ -37,13 +44,21 @@ from ninetoothed.tensor import Tensor
 __all__ = [
     "ApplicationError",
     "ArgumentError",
+    "ArgumentTypeError",
     "ArrangementError",
+    "AssemblerError",
     "CompilationError",
+    "EmptyKernelWarning",
+    "ExecutionError",
     "Kernel",
     "NineToothedError",
+    "RaceError",
+    "ResourceError",
+    "SizeError",
     "Symbol",
     "Tensor",
     "UnsupportedError",
+    "__version__",
     "bfloat16",
     "block_size",
     "eval",
@@ -70,7 +85,19 @@ class _NotOfferedYet(UnsupportedError, AttributeError):
     """A name of the language that this version lacks; an AttributeError too, so that `hasattr` tells."""
 
 
+def _version():
+    """Return the version that is installed; of a clone that is only on the path, "0+unknown"."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("ninetoothed")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
+
+
 def __getattr__(name):
+    if name == "__version__":
+        return _version()
     if name in ("build", "debugging", "visualization"):
         try:
             importlib.import_module(f"ninetoothed.{name}")

@@ -53,7 +53,11 @@ class Kernel:
         )
 
     def source(self, *args, **kwargs):
-        """The Triton text and the configuration that a call with these arguments runs on a GPU (`gpu=` names one)."""
+        """Return the Triton text and the configuration that a call with these arguments runs on a GPU.
+
+        It is the present one, else an H200, unless `gpu=` gives another: a name ("a100", "h100", "h200" or "b200"), or
+        a `ninetoothed.runtime.device.GPU`. None of them need be there.
+        """
         from ninetoothed.runtime.launch import source
 
         return source(self, args, kwargs)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 from dataclasses import dataclass
 from typing import Any
+
+from ninetoothed.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,20 @@ H200 = GPU("H200", 90, 132, 227 * 1024, l2=60 * 2**20, bandwidth=4.8e12)
 B200 = GPU("B200", 100, 148, 227 * 1024, l2=126 * 2**20, bandwidth=8.0e12)
 
 _PRESETS = (A100, H100, H200, B200)
+
+
+def named(name: str) -> GPU:
+    """Return the GPU of a name, in capitals or not: `named("h100")` is `H100`."""
+    known = {preset.name.lower(): preset for preset in _PRESETS}
+    if name.lower() in known:
+        return known[name.lower()]
+    names = [preset.name for preset in _PRESETS]
+    near = difflib.get_close_matches(name.upper(), names, 1)
+    meant = f"did you mean {near[0]!r}? Known are" if near else "known are"
+    raise ArgumentError(
+        f"there is no row for a GPU called {name!r}; {meant} {', '.join(names)}; describe another as a"
+        " `ninetoothed.runtime.device.GPU`"
+    )
 
 
 def current(device: Any = None) -> GPU | None:

@@ -64,15 +64,20 @@ def program(kernel, args: tuple, kwargs: dict[str, Any]) -> ir.Program:
     return launcher_of(kernel).trace(args, kwargs).program
 
 
-def source(kernel, args: tuple, kwargs: dict[str, Any], gpu: device.GPU | None = None) -> KernelSource:
-    """The Triton text and the configuration of a call: for the GPU given, else the present one, else an H200.
+def source(kernel, args: tuple, kwargs: dict[str, Any], gpu: device.GPU | str | None = None) -> KernelSource:
+    """Return the Triton text and the configuration of a call: for the GPU given, else the present one, else an H200.
 
-    `gpu` may stand among the keywords of the call too.
+    `gpu` may be a name, such as "h100", and may stand among the keywords of the call too.
     """
     kwargs = dict(kwargs)
-    gpu = gpu or kwargs.pop("gpu", None) or device.current() or device.H200
+    asked = kwargs.pop("gpu", None) if gpu is None else gpu
+    gpu = device.named(asked) if isinstance(asked, str) else asked
+    if gpu is None:
+        gpu = device.current() or device.H200
     if not isinstance(gpu, device.GPU):
-        raise ArgumentTypeError(f"`gpu` is given {gpu!r}; pass a `ninetoothed.runtime.device.GPU`, such as its `H200`")
+        raise ArgumentTypeError(
+            f'`gpu` is given {gpu!r}; pass a name, such as "H200", or a `ninetoothed.runtime.device.GPU`'
+        )
     variant = launcher_of(kernel).trace(args, kwargs, gpu)
     text = triton.emit(variant.program, prepared.options_of(kernel.definition, variant)).source
     return KernelSource(text, variant.selection.configuration, variant.selection.gpu)

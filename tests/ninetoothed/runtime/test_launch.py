@@ -14,7 +14,7 @@ import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
 from ninetoothed.runtime import launch, prepared, recent, variants
-from ninetoothed.runtime.device import A100, H200
+from ninetoothed.runtime.device import A100, B200, H100, H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
 
@@ -390,6 +390,21 @@ class TestSource:
         assert "def " in source.text and source.text in str(source) and "num_warps=2" in repr(source)
         assert launch.launcher_of(kernel).variants == ()
         assert kernel.source(*(torch.zeros(1000),) * 3, gpu=A100).gpu == A100
+
+    @pytest.mark.parametrize("gpu", (A100, H100, H200, B200), ids=lambda gpu: gpu.name)
+    def test_a_gpu_by_its_name(self, gpu):
+        tensors = (torch.zeros(1000),) * 3
+        for name in (gpu.name, gpu.name.lower()):
+            assert make_add().source(*tensors, BLOCK=64, gpu=name).gpu == gpu
+
+    @pytest.mark.parametrize("name, meant", (("h20", "did you mean 'H200'?"), ("", "known are A100, H100")))
+    def test_a_gpu_that_is_not_known(self, name, meant):
+        with pytest.raises(ArgumentError, match=re.escape(meant)):
+            make_add().source(*(torch.zeros(1000),) * 3, BLOCK=64, gpu=name)
+
+    def test_a_gpu_that_is_neither_a_name_nor_a_description(self):
+        with pytest.raises(ArgumentTypeError, match="pass a name"):
+            make_add().source(*(torch.zeros(1000),) * 3, BLOCK=64, gpu=90)
 
 
 @pytest.mark.parametrize("offset, vectors", ((0, True), (1, False)))
