@@ -5,11 +5,7 @@ import triton.language as tl
 # The input and the weight lie in memory with their channels innermost, the output with its pixels.
 @triton.autotune(
     configs=[
-        triton.Config(
-            {"BLOCK_SIZE_M": m, "BLOCK_SIZE_N": n, "BLOCK_SIZE_K": k, "GROUP_SIZE_M": 8},
-            num_warps=warps,
-            num_stages=stages,
-        )
+        triton.Config({"BLOCK_SIZE_M": m, "BLOCK_SIZE_N": n, "BLOCK_SIZE_K": k}, num_warps=warps, num_stages=stages)
         for m, n, k, warps, stages in (
             (64, 64, 64, 4, 4),
             (64, 64, 128, 4, 4),
@@ -51,28 +47,21 @@ def kernel(
     C: tl.constexpr,
     R: tl.constexpr,
     S: tl.constexpr,
+    PADDED: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     INPUT_PRECISION: tl.constexpr,
     BLOCK_SIZE_M: tl.constexpr,
     BLOCK_SIZE_N: tl.constexpr,
     BLOCK_SIZE_K: tl.constexpr,
-    GROUP_SIZE_M: tl.constexpr,
 ):
-    pid = tl.program_id(0)
-    group = tl.program_id(1)
-    num_pid_m = tl.cdiv(n * p * q, BLOCK_SIZE_M)
-    num_pid_n = tl.cdiv(k, BLOCK_SIZE_N)
-    num_pid_in_group = GROUP_SIZE_M * num_pid_n
-    first_pid_m = pid // num_pid_in_group * GROUP_SIZE_M
-    group_size_m = min(num_pid_m - first_pid_m, GROUP_SIZE_M)
-    pid_m = first_pid_m + pid % num_pid_in_group % group_size_m
-    pid_n = pid % num_pid_in_group // group_size_m
-
-    offs_m = pid_m * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
+    group = tl.program_id(2)
+    offs_m = tl.program_id(0) * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
     offs_n = offs_m // (p * q)
     offs_p = offs_m // q % p
     offs_q = offs_m % q
-    offs_k = pid_n * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+    offs_k = tl.program_id(1) * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+    # Past the last filter of the group the last one is read, and nothing stored.
+    filters = group * k + tl.minimum(offs_k, k - 1)
     offs_c = tl.arange(0, BLOCK_SIZE_K)
 
     origin_h = offs_p * stride_h - padding_h
@@ -80,8 +69,7 @@ def kernel(
     input_ptr += group * C
     input_ptrs = input_ptr + offs_n * input_stride_n + origin_h * input_stride_h + origin_w * input_stride_w
     input_ptrs = input_ptrs[:, None] + offs_c[None, :]
-    weight_ptr += group * k * weight_stride_k
-    weight_ptrs = weight_ptr + offs_c[:, None] + (offs_k % k)[None, :] * weight_stride_k
+    weight_ptrs = weight_ptr + offs_c[:, None] + filters[None, :] * weight_stride_k
 
     NUM_BLOCKS_C: tl.constexpr = (C + BLOCK_SIZE_K - 1) // BLOCK_SIZE_K
     accumulator = tl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), dtype=tl.float32)
@@ -91,9 +79,11 @@ def kernel(
         s = step // NUM_BLOCKS_C % S
         start_c = step % NUM_BLOCKS_C * BLOCK_SIZE_K
 
-        inside_h = (origin_h + r * dilation_h >= 0) & (origin_h + r * dilation_h < h)
-        inside_w = (origin_w + s * dilation_w >= 0) & (origin_w + s * dilation_w < w)
-        inside = inside_h & inside_w & (offs_n < n)
+        inside = offs_n < n
+        if PADDED:
+            inside_h = (origin_h + r * dilation_h >= 0) & (origin_h + r * dilation_h < h)
+            inside_w = (origin_w + s * dilation_w >= 0) & (origin_w + s * dilation_w < w)
+            inside = inside & inside_h & inside_w
         input_offset = start_c + r * dilation_h * input_stride_h + s * dilation_w * input_stride_w
         weight_offset = start_c + r * weight_stride_r + s * weight_stride_s
 
@@ -107,7 +97,7 @@ def kernel(
         accumulator = tl.dot(input, weight, accumulator, input_precision=INPUT_PRECISION)
 
     if HAS_BIAS:
-        accumulator += tl.load(bias_ptr + group * k + offs_k % k).to(tl.float32)[None, :]
+        accumulator += tl.load(bias_ptr + filters).to(tl.float32)[None, :]
 
     output_ptr += group * k * output_stride_k
     output_ptrs = output_ptr + offs_n * output_stride_n + offs_m % (p * q)

@@ -257,7 +257,13 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         for size, pad, dil, kernel, step in zip((h, w), padding, dilation, (r, s), stride, strict=True)
     )
     output = torch.empty((n, k, p, q), dtype=input.dtype, device=input.device)
-    conv2d_twin.kernel[lambda meta: (tiles(n * p * q, k // groups, meta), groups)](
+    conv2d_twin.kernel[
+        lambda meta: (
+            triton.cdiv(n * p * q, meta["BLOCK_SIZE_M"]),
+            triton.cdiv(k // groups, meta["BLOCK_SIZE_N"]),
+            groups,
+        )
+    ](
         input,
         weight,
         input if bias is None else bias.contiguous(),
@@ -277,6 +283,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         C=c,
         R=r,
         S=s,
+        PADDED=max(padding) > 0,
         HAS_BIAS=bias is not None,
         INPUT_PRECISION=input_precision(input.dtype),
     )
@@ -317,14 +324,18 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, s
     scale = head_dim**-0.5 if scale is None else scale
     mask = additive_mask(attn_mask, query, key)
     output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
-    if mask is None and readable(query, key, value, output, transposed=False):
+    tensors = query, key, value, output
+    if mask is None and readable(*tensors, transposed=False):
+        whole = query_len % described_sdpa.LARGEST_BLOCK == key.shape[2] % described_sdpa.LARGEST_BLOCK == 0
+        flat = whole and all(tensor.is_contiguous() for tensor in tensors)
         described_sdpa.kernel[lambda meta: (triton.cdiv(query_len, meta["BLOCK_SIZE_M"]), batch * num_heads)](
-            *(describe(tensor)[0] for tensor in (query, key, value, output)),
+            *(describe(tensor.view(-1, head_dim) if flat else tensor)[0] for tensor in tensors),
             scale * LOG2_E,
             num_heads,
-            group_size,
+            key.shape[1],
             query_len,
             key.shape[2],
+            FLAT=flat,
             IS_CAUSAL=is_causal,
             INPUT_PRECISION=input_precision(query.dtype),
             HEAD_DIM=power_of_two("sdpa", head_dim),

@@ -69,6 +69,11 @@ def cases(r):
     yield "sdpa", (r(1, 2, 70, 16), r(1, 2, 70, 16), r(1, 2, 70, 16)), {"is_causal": True}, attention
     yield "sdpa", (r(1, 2, 40, 16), r(1, 2, 70, 16), r(1, 2, 70, 16)), {"is_causal": True}, attention
     yield "sdpa", (r(1, 4, 40, 16), r(1, 2, 64, 16), r(1, 2, 64, 16)), {"enable_gqa": True}, attention
+    # Contiguous heads of whole blocks, which lie below each other in one matrix; and others of whole blocks.
+    whole = (r(2, 2, 128, 16), r(2, 1, 256, 16), r(2, 1, 256, 16))
+    yield "sdpa", whole, {"enable_gqa": True}, attention
+    yield "sdpa", whole, {"enable_gqa": True, "is_causal": True}, attention
+    yield "sdpa", tuple(r(2, 128, 2, 16).transpose(1, 2) for _ in range(3)), {}, attention
     # Rows that no descriptor can read.
     apart = (r(1, 4, 40, 17)[..., :16], r(1, 2, 70, 17)[..., :16], r(1, 2, 70, 17)[..., 1:])
     yield "sdpa", apart, {"enable_gqa": True}, attention
@@ -91,8 +96,10 @@ def whole_rope(input, sin, cos, interleaved=True):
 
 def shrink():
     """Leave each tuned kernel one configuration of small blocks: without a GPU there is nothing to measure."""
-    blocks = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 16, "GROUP_SIZE_M": 2}
-    for twin in (addmm, bmm, conv2d, mm):
+    blocks = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 16}
+    conv2d.kernel.configs = [triton.Config(blocks)]
+    blocks = {**blocks, "GROUP_SIZE_M": 2}
+    for twin in (addmm, bmm, mm):
         twin.kernel.configs = [triton.Config(blocks)]
     for twin in (described.addmm, described.bmm, described.mm):
         twin.kernel.configs = [triton.Config({**blocks, "PERSISTENT": True}, pre_hook=twin.set_blocks)]
