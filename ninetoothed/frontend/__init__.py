@@ -35,18 +35,29 @@ def trace(
     """What one program of a kernel does under a specialisation.
 
     Sizes that it requires to be equal have one name: they are known to be once it has been traced, and so it is traced
-    again, after a `check` of what it requires, which may raise.
+    again, after a `check` of what it requires, which may raise. So are extents that are equal by the call's numbers and
+    were taken for more and for fewer lanes: of both, the bound of the lower one is then known.
 
     Raises `ApplicationError`, pointing at the user's source, for what an application may not do.
     """
-    context = _traced(definition, specialisation)
-    requirements = context.builder.requirements
-    check(requirements)
-    while (unified := _unified(context, specialisation)) != specialisation:
-        specialisation = unified
-        context = _traced(definition, specialisation)
+    equal: tuple[Requirement, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    while True:
+        try:
+            context = _traced(definition, specialisation, equal)
+        except ApplicationError as error:
+            if error.unmet is None or error.unmet in equal:
+                raise
+            check((error.unmet,))
+            equal += (error.unmet,)
+            continue
         check(context.builder.requirements)
         requirements += context.builder.requirements
+        unified = _unified(context, specialisation)
+        if unified == specialisation:
+            break
+        specialisation = unified
+    requirements += equal
     body = remove_dead(context.builder.top)
     raced = races(context, body)
     check(raced)
@@ -65,8 +76,11 @@ def trace(
     return program
 
 
-def _traced(definition: KernelDefinition, specialisation: Specialisation) -> Context:
+def _traced(definition: KernelDefinition, specialisation: Specialisation, equal: tuple[Requirement, ...]) -> Context:
+    """Trace an application once; `equal` are sizes that the call gives the same number."""
     context = Context.create(definition, specialisation, INTERPRETER)
+    for requirement in equal:
+        context.assume_equal(requirement.left, requirement.right)
     arguments = tuple(_cell(context, i) for i in range(len(definition.parameters)))
     try:
         call(context, definition.application, arguments, {})

@@ -12,7 +12,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError
-from ninetoothed.expr import Expr, Facts, as_expr, const, simplify, var
+from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify, var
 from ninetoothed.frontend.builder import Builder
 from ninetoothed.frontend.shapes import Mismatch, ShapeMismatch
 from ninetoothed.frontend.values import Dimension, chosen, origin
@@ -65,6 +65,12 @@ class Context:
         builder.facts = context._within_all_outermost()
         builder.facts = context._with_padding()
         return context
+
+    def assume_equal(self, left: Expr, right: Expr) -> None:
+        """Let each of two sizes have the bounds of both."""
+        sides = self.number(left), self.number(right)
+        for size, other in (sides, reversed(sides)):
+            self.builder.facts = self.facts.assume(size, *bounds(other, self.facts))
 
     def _within_all_outermost(self) -> Facts:
         """Outermost shapes were compared before the launch: a program's indices are within those of all tensors."""

@@ -179,3 +179,21 @@ def test_reshapes_keep_the_number_of_elements():
     assert torch.equal(y[0], x)
     with pytest.raises(SizeError, match="cannot reshape .*`x` has size 300 .*`y` has size 310"):
         kernel(torch.randn(300), nans(1, 310))
+
+
+@pytest.mark.parametrize("size", (3, 4, 5, 7, 8, 300, 511))
+def test_equal_extents_of_different_powers_of_two(size):
+    """Of 4 elements one is taken for at most 4, the other, one more than at most 4, for at most 5."""
+
+    def application(x, y, output):
+        output = x + y
+
+    def arrangement(x, y, output):
+        return tuple(tensor.tile((-1,)) for tensor in (x.pad(((1, 0),)), y, output))
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(1)))
+    x, y, output = torch.randn(size), torch.randn(size + 1), nans(size + 1)
+    kernel(x, y, output)
+    assert torch.equal(output, torch.nn.functional.pad(x, (1, 0)) + y)
+    with pytest.raises(SizeError, match="broadcast"):
+        kernel(x, torch.randn(size + 2), output)
