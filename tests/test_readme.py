@@ -1,5 +1,6 @@
-"""The README, executed: its Python runs in reading order, its commands are what CI runs, its links and extras exist."""
+"""README and docs, executed: Python runs in reading order, commands are what CI runs, links and extras exist."""
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -9,19 +10,54 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text()
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+README = PAGES[0].read_text()
+BLOCK = re.compile(r"^```(python|text)\n(.*?)^```", re.S | re.M)
 
 
-def test_python_blocks_run_in_reading_order(tmp_path):
-    blocks = re.findall(r"^```python\n(.*?)^```", README, re.S | re.M)
-    assert len(blocks) == 4
+def program_of(page):
+    """The Python blocks of a page as one file, each line where it stands in the page, so that errors name it."""
+    lines = [""] * page.count("\n")
+    for block in BLOCK.finditer(page):
+        if block[1] == "python":
+            first = page.count("\n", 0, block.start(2))
+            lines[first : first + block[2].count("\n")] = block[2].splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def outputs_of(page):
+    """What a page says is printed, in its order: text blocks, and what follows `# ->` in Python."""
+    for block in BLOCK.finditer(page):
+        if block[1] == "text":
+            yield block[2]
+        else:
+            yield from re.findall(r"# -> (.*\n)", block[2])
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in PAGES if "```python" in path.read_text()], ids=lambda path: path.name
+)
+def test_python_blocks_run_in_reading_order(path, tmp_path):
+    page = path.read_text()
     # A file, since the compiler reads functions from their source.
-    path = tmp_path / "readme.py"
-    path.write_text("\n\n".join(blocks))
+    program = tmp_path / f"{path.stem}.py"
+    program.write_text(program_of(page))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
-    assert "tl.dot" in done.stdout and "NTLinear" in done.stdout
+    rest = done.stdout
+    for output in outputs_of(page):
+        assert output in rest, f"{path.name} says that this is printed: {output}"
+        rest = rest.partition(output)[2]
+    if path.name == "README.md":
+        assert "tl.dot" in done.stdout and "NTLinear" in done.stdout
+
+
+def test_reference_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+    reference = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(reference)
+    assert reference.PAGE.read_text() == reference.page(), "run `python docs/reference.py`"
 
 
 @pytest.mark.parametrize("name, ending", {"demo": "examples/generate.py", "test": "-m pytest -n auto"}.items())
@@ -40,9 +76,20 @@ def test_commands_are_those_that_ci_extracts(name, ending):
     assert extracted == found[0]
 
 
-def test_links_lead_somewhere():
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
-    assert targets and [target for target in targets if not (ROOT / target).exists()] == []
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", path.read_text(), flags=re.S | re.M)
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    assert targets and [target for target in targets if not (path.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_within_a_page_lead_to_a_heading(path):
+    page = path.read_text()
+    anchors = {
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", page, re.M)
+    }
+    assert set(re.findall(r"\]\(#([^)]+)\)", page)) <= anchors
 
 
 def test_extras_exist():
