@@ -17,7 +17,7 @@ from ninetoothed import ir
 from ninetoothed.backends.triton.opaque import is_in_memory
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime import device, launch, prepared
-from ninetoothed.runtime.build import wgmma
+from ninetoothed.runtime.build import encoding, sass, wgmma
 
 BUNDLED = str(Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas")
 
@@ -73,4 +73,21 @@ def verify(definition, variant):
                 compiled = prepared.Launch.compile(definition, variant)
             except UnsupportedError:
                 return  # it runs on the CPU alone
-        assert not wgmma.is_needed(compiled.asm["ptx"]) or not wgmma.faults(compiled.asm["ptx"], compiled.sass())
+        if wgmma.is_needed(compiled.asm["ptx"]):
+            assert not wgmma.faults(compiled.asm["ptx"], compiled.sass())
+            check_bits(compiled)
+
+
+def check_bits(compiled):
+    """Machine code read from its bits must have the flow and the products of its text, and touch what that does."""
+    try:
+        functions = encoding.functions(compiled.asm["cubin"])
+    except LookupError:
+        return  # it is not known, and is read as text
+    for name, text in sass.functions(compiled.sass()).items():
+        bits = functions[name]
+        assert (text.starts, text.successors) == (bits.starts, bits.successors)
+        for one, other in zip(text.instructions, bits.instructions, strict=True):
+            for precise, coarse in ((one.writes, other.writes), (one.reads, other.reads)):
+                assert {each for each in precise if each.startswith("R")} <= coarse, one.text
+            assert (one.product, one.commits, one.waits) == (other.product, other.commits, other.waits), one.text

@@ -22,11 +22,18 @@ def sound(kernel: Any, chosen: Assembler | None) -> tuple[Any, tuple[str, ...]]:
         return kernel, ()
     if ptx is not None and chosen != own:
         return _assembled(kernel, ptx, chosen), ()
+    return kernel, _lost(ptx or "", kernel.asm["cubin"])
+
+
+def _lost(ptx: str, cubin: bytes) -> tuple[str, ...]:
+    """What machine code loses. Its bits mostly tell that it is nothing, far sooner than nvdisasm has started."""
+    if not wgmma.faults(ptx, cubin):
+        return ()
     try:
-        machine = assembler.disassemble(kernel.asm["cubin"])
+        machine = assembler.disassemble(cubin)
     except (OSError, RuntimeError) as error:
-        return kernel, (f"its machine code cannot be verified: {error}",)
-    return kernel, tuple(map(str, wgmma.faults(ptx or "", machine)))
+        return (f"its machine code cannot be verified: {error}",)
+    return tuple(map(str, wgmma.faults(ptx, machine)))
 
 
 def _assembled(kernel: Any, ptx: str, chosen: Assembler) -> Any:

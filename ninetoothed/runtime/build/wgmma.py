@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ninetoothed.runtime.build import ptx, sass
+from ninetoothed.runtime.build import encoding, ptx, sass
 from ninetoothed.runtime.build.code import Code, Product
 
 # Groups in flight are counted up to here; nobody waits for more.
@@ -43,10 +43,14 @@ def is_needed(text: str) -> bool:
     return ptx.LEFT_IN_REGISTERS.search(text) is not None
 
 
-def faults(text: str, machine_text: str) -> tuple[Fault, ...]:
-    """Compare a PTX module with its machine code; none where the machine code is verified to lose no register."""
+def faults(text: str, code: str | bytes) -> tuple[Fault, ...]:
+    """Compare a PTX module with its machine code; none where the machine code is verified to lose no register.
+
+    code: machine code as text; or a cubin, which takes little time, but faults found in it may not be real.
+    """
     try:
-        source, machine = ptx.functions(text), sass.functions(machine_text)
+        machine = encoding.functions(code) if isinstance(code, bytes) else sass.functions(code)
+        source = ptx.functions(text)
         pairs = {name: (source.get(name, _NOTHING), machine.get(name, _NOTHING)) for name in {**source, **machine}}
         return tuple(
             Fault(name, reason)
