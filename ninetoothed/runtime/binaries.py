@@ -149,14 +149,11 @@ def _load(source: Any, kept: _Kept, path: Path) -> Any:
     from triton.compiler import CompiledKernel
     from triton.runtime.cache import get_cache_manager
 
+    name = source.name[:150]
     try:
-        name = source.name[:150]
         group = get_cache_manager(kept.hash).get_group(f"{name}.json") or {}
-    except OSError:
-        return None
-    if not {f"{name}.json", f"{name}.cubin"} <= group.keys():
-        return None
-    try:
+        if not {f"{name}.json", f"{name}.cubin"} <= group.keys():
+            return None
         kernel = CompiledKernel(source, group, kept.hash)
         if _digest(kernel) == kept.digest:
             return kernel
