@@ -1,17 +1,92 @@
-"""What all tests share: the device that they run on."""
+"""What all tests share: the device that they run on, and the files that are quick."""
 
 import os
+import pathlib
 
 import pytest
 import torch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+TESTS = pathlib.Path(__file__).resolve().parent
+
+# `pytest -m quick` runs these files alone: a minute on two cores, and something of every room. A file stands here that
+# takes a few seconds at most; tests marked slow are left out.
+QUICK = (
+    "test_architecture.py",
+    "test_guides.py",
+    "ninetoothed/test_evaluate.py",
+    "ninetoothed/test_expr.py",
+    "ninetoothed/test_metaops.py",
+    "ninetoothed/test_package.py",
+    "ninetoothed/test_symbol.py",
+    "ninetoothed/test_tensor.py",
+    "ninetoothed/frontend/test_applications.py",
+    "ninetoothed/frontend/test_blocks.py",
+    "ninetoothed/frontend/test_division.py",
+    "ninetoothed/frontend/test_errors.py",
+    "ninetoothed/frontend/test_guards.py",
+    "ninetoothed/frontend/test_indexing.py",
+    "ninetoothed/frontend/test_parse.py",
+    "ninetoothed/frontend/test_races.py",
+    "ninetoothed/passes/test_overhang.py",
+    "ninetoothed/backends/test_torch_access.py",
+    "ninetoothed/backends/test_torch_control.py",
+    "ninetoothed/backends/test_torch_forms.py",
+    "ninetoothed/backends/test_torch_pointers.py",
+    "ninetoothed/backends/test_torch_primitives.py",
+    "ninetoothed/backends/test_triton.py",
+    "ninetoothed/backends/test_triton_grid.py",
+    "ninetoothed/backends/test_triton_guards.py",
+    "ninetoothed/backends/test_triton_halves.py",
+    "ninetoothed/backends/test_triton_order.py",
+    "ninetoothed/backends/test_triton_specialised.py",
+    "ninetoothed/backends/test_triton_tail.py",
+    "ninetoothed/backends/test_triton_unhoisted.py",
+    "ninetoothed/backends/test_triton_wide.py",
+    "ninetoothed/runtime/test_arguments.py",
+    "ninetoothed/runtime/test_config.py",
+    "ninetoothed/runtime/test_launch.py",
+    "ninetoothed/runtime/test_loaded.py",
+    "ninetoothed/runtime/test_recent.py",
+    "ninetoothed/runtime/test_replay.py",
+    "ninetoothed/runtime/test_requirements.py",
+    "ninetoothed/runtime/test_specialise.py",
+    "ninetoothed/runtime/test_workspace.py",
+    "ninetoothed_ops/kernels/test_arrangements.py",
+    "ninetoothed_ops/kernels/test_golden.py",
+    "ninetoothed_ops/kernels/test_style.py",
+    "ninetoothed_ops/modules/test_eligibility.py",
+    "ninetoothed_ops/modules/test_linear.py",
+    "ninetoothed_ops/modules/test_rms_norm.py",
+    "ninetoothed_ops/modules/test_silu.py",
+    "ninetoothed_ops/modules/test_swap.py",
+    "ninetoothed_ops/ops/test_errors.py",
+    "ninetoothed_ops/ops/test_front_doors.py",
+    "ninetoothed_ops/ops/test_layout.py",
+    "ninetoothed_ops/test_registration.py",
+)
 
 
 def pytest_configure(config):
     """Parallel workers share the cores: one thread each."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         torch.set_num_threads(1)
+
+
+def is_quick(path: pathlib.Path) -> bool:
+    return path.is_relative_to(TESTS) and path.relative_to(TESTS).as_posix() in QUICK
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Let `-m quick` read no other file: that alone would take ten seconds."""
+    if config.option.markexpr == "quick" and collection_path.suffix == ".py" and not is_quick(collection_path):
+        return True
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if is_quick(item.path) and item.get_closest_marker("slow") is None:
+            item.add_marker(pytest.mark.quick)
 
 
 @pytest.fixture
