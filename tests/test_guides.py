@@ -1,0 +1,78 @@
+"""ARCHITECTURE, CONTRIBUTING and CHANGELOG, held to the code: paths that they name exist, and so do names in tables."""
+
+import pathlib
+import re
+
+import pytest
+
+from tests import conftest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+GUIDES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+# Paths from the root, within backquotes: with a slash, or with an ending.
+PATH = re.compile(r"[\w.*-]+(/[\w.*-]+)*(/|\.(py|md|toml|txt|yaml|json))")
+
+
+def quoted(text):
+    return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.S))
+
+
+def paths(text):
+    """The paths among what is quoted; a bare name of a file is one that the row has told the folder of."""
+    found = [each for each in quoted(text) if PATH.fullmatch(each) and ("/" in each or (ROOT / each).exists())]
+    return list(dict.fromkeys(found))
+
+
+def rows(text):
+    """(path, names) of each row of a table whose first cell is a path."""
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")] if line.startswith("| ") else []
+        place = next((i for i, cell in enumerate(cells) if PATH.fullmatch(cell.strip("`")) and "`" in cell), None)
+        if place is not None:
+            yield cells[place].strip("`"), [n for n in quoted(" ".join(cells[place + 1 :])) if n.isidentifier()]
+
+
+def contents(path):
+    place = ROOT / path
+    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    return "\n".join(file.read_text() for file in files)
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_paths_exist(guide):
+    text = (ROOT / guide).read_text()
+    assert [path for path in paths(text) if not list(ROOT.glob(path))] == []
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_links_lead_somewhere(guide):
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / guide).read_text())
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_names_in_tables_are_in_the_files_of_their_rows():
+    found = list(rows((ROOT / "ARCHITECTURE.md").read_text()))
+    assert len(found) > 50
+    missing = [(path, name) for path, names in found for name in names if not re.search(rf"\b{name}\b", contents(path))]
+    assert missing == []
+
+
+def test_every_room_is_in_the_table():
+    folder = ROOT / "ninetoothed"
+    modules = {path.name for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    named = paths((ROOT / "ARCHITECTURE.md").read_text())
+    described = {path.split("/")[1] for path in named if path.startswith("ninetoothed/")}
+    unoffered = {"build.py", "debugging.py", "visualization.py"}
+    assert modules - described - unoffered == {"__init__.py"}
+
+
+def test_quick_files_exist():
+    assert len(set(conftest.QUICK)) == len(conftest.QUICK)
+    assert [pattern for pattern in conftest.QUICK if not list((ROOT / "tests").glob(pattern))] == []
+
+
+def test_the_changelog_begins_with_what_is_not_released():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert re.findall(r"^## (.+)$", text, re.M)[0] == "[Unreleased]"
+    sections = re.findall(r"^### (.+)$", text, re.M)
+    assert sections and set(sections) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
