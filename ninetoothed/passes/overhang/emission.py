@@ -63,10 +63,12 @@ class Emission:
         return self.stretched(scalar, type)
 
     def index(self, e: Expr, lanes: Iterable[ir.Lane], bindings: ir.Bindings, type: TileType) -> Value:
-        """An expression in the lanes of a tile of `type`, with one lane along the axes that it does not mention."""
+        """An expression in the lanes of a tile of `type`, with one lane along the axes that it does not depend on."""
         own = tuple(lane for lane in lanes if lane.name in e.variables)
-        axes = {lane.axis for lane in own}
-        if own:
+        # It depends on those of tiles that are bound, too: a scatter's indices.
+        bound = (value.type.lanes for name, value in bindings if name in e.variables)
+        axes = {lane.axis for lane in own} | {axis for counts in bound for axis, n in enumerate(counts) if n != 1}
+        if axes:
             shape = tuple(size if axis in axes else const(1) for axis, size in enumerate(type.shape))
             counts = tuple(count if axis in axes else 1 for axis, count in enumerate(type.lanes))
             self.facts = with_lanes(self.facts, type)

@@ -530,3 +530,20 @@ def test_poison_names_the_line_that_depends_on_overhang(monkeypatch):
     kernel(random(16), random(2, 8))
     with pytest.raises(NineToothedError, match=r"test_overhang.py:\d+\): overhang is stored to 'y'"):
         kernel(random(11), random(2, 8))
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="overhang is poisoned on the CPU")
+def test_poison_knows_where_tiles_of_indices_lead(monkeypatch):
+    def reverse(x, y):
+        rows, columns = (y.source.shape[d] - 1 - x.offsets(d) for d in range(2))
+        y.source[rows[:, None], columns[None, :]] = x
+
+    def blocks(x, y):
+        x = x.tile((2, BLOCK))
+        return x, y.tile((-1, -1)).expand(x.shape)
+
+    monkeypatch.setenv("NINETOOTHED_POISON", "1")
+    x, y = random(3, 11), random(3, 11)
+    kernel = ninetoothed.make(blocks, reverse, (Tensor(2), Tensor(2)))
+    kernel(x, y)
+    torch.testing.assert_close(y, x.flip(0, 1))
