@@ -261,7 +261,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Requirement:
-    """That a call gives two expressions equal numbers; no later stage looks at what it rules out.
+    """Two expressions to which a call must give equal numbers; no later stage looks at what it rules out.
 
     Their variables are sizes of parameters. `message` says what has to fit, of which parameters, and the remedy;
     `location` is where the user's source needs it. `is_race`: `left` is how many programs would race (see

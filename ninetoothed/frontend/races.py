@@ -26,7 +26,7 @@ _NOTHING: Names = frozenset()
 
 
 def races(context: Context, body: ir.Block) -> tuple[ir.Requirement, ...]:
-    """What has to be one program, along the axes that the place of a store ignores and its value does not."""
+    """Name the axes along which a store is legal for one program alone: its place ignores them, its value does not."""
     parameters = zip(context.definition.parameters, context.specialisation.arguments, strict=True)
     shared = {p.name: p for p, argument in parameters if argument.kind == "tensor" and _is_shared(p)}
     stores = list(_stores(body))
@@ -177,7 +177,7 @@ class _Dependence:
                 self._carried(operation, self.values.get(operation.condition, _NOTHING))
 
     def _carried(self, loop: ir.For | ir.While, rounds: Names) -> None:
-        """What a loop carries depends on where it begins, on a round before, and on how many rounds there are."""
+        """Let loop-carried variables depend on their initial values, on the last round and on the trip count."""
         carried = zip(loop.initial, loop.arguments, loop.yields, loop.results, strict=True)
         for initial, argument, yielded, result in carried:
             sources = (self.values.get(each, _NOTHING) for each in (initial, yielded))
@@ -185,7 +185,7 @@ class _Dependence:
             self.values[result] = self.values[argument] | rounds
 
     def _of_memory(self, operation: ir.Apply) -> Names:
-        """What is read through pointers; what an atomic gives depends on the programs that came before."""
+        """Follow reads through pointers; the result of an atomic depends on the programs that came before."""
         if operation.function.startswith("atomic_"):
             return frozenset(self.axes.sizes)
         pointers = (v.type.dtype for v in operation.operands if isinstance(v.type.dtype, PointerType))

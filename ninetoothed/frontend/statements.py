@@ -152,7 +152,7 @@ def assign_name(context: Context, frame: Frame, name: str, value: Any) -> None:
 
 
 def _updated(context: Context, cell: Cell, value: Any) -> Any:
-    """What a variable holds after an assignment: where it depends on the old value, both are told (see `overhang`)."""
+    """Mark an assignment whose value depends on the variable's old value, for the pass `overhang`."""
     old = cell.value
     are_tiles = all(isinstance(each, Value) and not each.type.is_scalar for each in (old, value))
     if not are_tiles or old is value or not context.builder.depends(value, old):

@@ -49,7 +49,7 @@ class Choices:
         return (fit for fit in self._legal(plan, values) if fit.configuration not in self.rejected)
 
     def _legal(self, plan: Plan, values: Mapping[str, int]) -> Iterator[Fit]:
-        """Those whose blocks fit the sizes of a call; where none does, others with such blocks."""
+        """Yield the configurations whose blocks fit the sizes of a call; where none does, others with such blocks."""
         is_any = False
         for fit in self._fits(plan, self.configurations, values):
             is_any = True

@@ -26,7 +26,7 @@ from ninetoothed.tiling import squeezed
 
 @dataclass(frozen=True)
 class Condition:
-    """That a step of a parameter's arrangement fits a size.
+    """A step of a parameter's arrangement that asks something of a size.
 
     wanted: what a dimension is expanded to, or the tile that it makes whole.
     """

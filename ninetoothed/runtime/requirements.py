@@ -1,4 +1,4 @@
-"""What a traced program takes for granted of sizes, looked at with the numbers of each call whose sizes are new.
+"""Check what a traced program takes for granted of sizes, with the numbers of each call whose sizes are new.
 
     application  z = x + y                tiles of x_size_1 and of y_size_1 elements
 ->  requirement  x_size_1 == y_size_1     a call that gives 300 and 260 is refused before anything is launched

@@ -1,4 +1,4 @@
-"""What the overhang of a result holds, given what it holds of the operands: a number, or None where it is not known."""
+"""Contents of overhang: the number that a result holds there, from those of its operands; None where unknown."""
 
 from __future__ import annotations
 

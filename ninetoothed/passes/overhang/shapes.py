@@ -82,7 +82,7 @@ def _split(work: Rewriter, operation: ir.Apply) -> None:
 
 
 def _gather(work: Rewriter, operation: ir.Apply) -> None:
-    """What the program reaches for counts: past an edge it reads 0."""
+    """Gather from a tile: past an edge the program reads 0, which counts."""
     raw, index = operation.operands
     source = work.tile(raw)
     ends = [edge for edge in source.edges if edge.fails]

@@ -26,7 +26,7 @@ def sound(kernel: Any, chosen: Assembler | None) -> tuple[Any, tuple[str, ...]]:
 
 
 def _lost(ptx: str, cubin: bytes) -> tuple[str, ...]:
-    """What machine code loses. Its bits mostly tell that it is nothing, far sooner than nvdisasm has started."""
+    """Tell what machine code loses; its bits mostly prove that it is nothing, far sooner than nvdisasm has started."""
     if not wgmma.faults(ptx, cubin):
         return ()
     try:
