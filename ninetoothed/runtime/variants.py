@@ -13,6 +13,7 @@ from ninetoothed import dtypes, frontend, ir, passes
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.effects import stored
 from ninetoothed.errors import ApplicationError, SizeError
+from ninetoothed.expr import const
 from ninetoothed.runtime import config, requirements, specialise
 from ninetoothed.runtime.arguments import Call
 from ninetoothed.runtime.choices import Choices
@@ -60,6 +61,16 @@ class Variant:
 
 def trace(definition: KernelDefinition, selection: Selection) -> Variant:
     """Trace a kernel for a selection; `SizeError` where its program is not for a call of these sizes."""
+    try:
+        return _traced(definition, selection)
+    except SizeError as error:
+        known = with_ones(selection, error.requirement)
+        if known is None:
+            raise
+    return trace(definition, known)
+
+
+def _traced(definition: KernelDefinition, selection: Selection) -> Variant:
     precision = torch.get_float32_matmul_precision()
     specialisation = replace(selection.specialisation, dot_precision=precision)
 
@@ -74,6 +85,20 @@ def trace(definition: KernelDefinition, selection: Selection) -> Variant:
         raise requirements.explained(definition, error, selection.values) from None
     precision = precision if _has_float32_dot(program) else None
     return Variant(selection, program, precision, stored(ir.walk(program.body)), program.requirements)
+
+
+def with_ones(selection: Selection, requirement: ir.Requirement | None) -> Selection | None:
+    """Let the sizes be known of an extent that is 1 by a call's numbers alone: it broadcasts. None where there is none.
+
+    Of sizes that are 1 themselves a class knows that; here it is a formula, such as `x_size_0 - 2`.
+    """
+    sides = () if requirement is None else (requirement.left, requirement.right)
+    ones = [side for side in sides if side.variables and side.evaluate(selection.values) == 1]
+    specialisation = selection.specialisation
+    names = frozenset().union(*(side.variables for side in ones)) - dict(specialisation.constants).keys()
+    for name in sorted(names):
+        specialisation = specialisation.unified(name, const(selection.values[name]))
+    return replace(selection, specialisation=specialisation) if names else None
 
 
 def _poisons() -> bool:
@@ -147,6 +172,15 @@ class Cache:
 
         Raises `SizeError` where its program is not for a call of these sizes.
         """
+        try:
+            return self._get(selection, compile)
+        except SizeError as error:
+            known = with_ones(selection, error.requirement)
+            if known is None:
+                raise
+        return self.get(known, compile)
+
+    def _get(self, selection: Selection, compile: Callable[[KernelDefinition, Variant], Any]) -> Variant:
         key = _key(selection)
         for precision in (None, torch.get_float32_matmul_precision()):
             if (key, precision) in self._variants:

@@ -197,3 +197,20 @@ def test_equal_extents_of_different_powers_of_two(size):
     assert torch.equal(output, torch.nn.functional.pad(x, (1, 0)) + y)
     with pytest.raises(SizeError, match="broadcast"):
         kernel(x, torch.randn(size + 2), output)
+
+
+def test_a_formula_that_is_one_broadcasts():
+    def application(x, y, output):
+        output = x + y
+
+    def arrangement(x, y, output):
+        return tuple(tensor.tile((-1,)) for tensor in (x[:-2], y, output))
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(1)))
+    for size in (7, 3, 7, 3):
+        x, y, output = torch.randn(size), torch.randn(5), nans(5)
+        kernel(x, y, output)
+        assert torch.equal(output, x[:-2] + y)
+    assert "x_index" not in kernel.source(torch.empty(3), torch.empty(5), torch.empty(5), gpu=H200).text
+    with pytest.raises(SizeError, match="broadcast"):
+        kernel(torch.randn(4), torch.randn(5), nans(5))
