@@ -16,7 +16,8 @@ def run(script, cache):
 def run_module(cache, *arguments):
     """The same for any module, with arguments of its own; what it has printed."""
     environment = {
-        **os.environ,
+        # Not what this process's pytest was given: a plugin may compile, which the interpreter does not.
+        **{name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
         "TRITON_INTERPRET": "1",
         "CUDA_VISIBLE_DEVICES": "",
         "NINETOOTHED_CACHE_DIR": str(cache),
