@@ -277,7 +277,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Program:
-    """What one program instance does. `grid` is the outermost shape, `axes` the program index of each dimension.
+    """One program instance. `grid` is the outermost shape, `axes` the program index of each dimension.
 
     requirements: what the program takes for granted of a call's sizes, to be checked before it is launched.
     """
