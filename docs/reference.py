@@ -7,6 +7,7 @@ import enum
 import pathlib
 
 from ninetoothed import dtypes, language
+from ninetoothed.language.primitives import ELEMENTWISE, PRIMITIVES
 
 PAGE = pathlib.Path(__file__).with_suffix(".md")
 HEADER = """# The names of `ninetoothed.language`
@@ -45,11 +46,11 @@ def signature(function):
 
 def row(function):
     """A function's line of the table."""
-    primitive = language.PRIMITIVES.get(function.name)
+    primitive = PRIMITIVES.get(function.name)
     cells = [f"`{signature(function)}`", "", "", ""]
     if primitive is not None:
         operands = primitive.operands.replace("->", "→")
-        elementwise = "yes" if primitive.name in language.ELEMENTWISE else ""
+        elementwise = "yes" if primitive.name in ELEMENTWISE else ""
         cells[1:] = [operands, elementwise, "yes" if "torch" in primitive.backends else "no"]
     return f"| {' | '.join(cells)} |"
 

@@ -19,7 +19,7 @@ from ninetoothed.ir import (
     Value,
     While,
 )
-from ninetoothed.language import PRIMITIVES
+from ninetoothed.language.primitives import PRIMITIVES
 
 _SAME_SHAPE = frozenset(
     "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid floor ceil neg abs invert add sub mul"

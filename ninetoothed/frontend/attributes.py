@@ -9,7 +9,7 @@ from ninetoothed.frontend import functions, memory
 from ninetoothed.frontend.context import Context
 from ninetoothed.frontend.values import BoundMethod, Dimension, LevelRef, SourceRef, TileRef, count_of
 from ninetoothed.ir import Value
-from ninetoothed.language import FUNCTIONS
+from ninetoothed.language.functions import FUNCTIONS
 
 # What a parameter has wherever it lies, whatever was assigned to it.
 OF_PLACES = frozenset({"source", "offsets", "data_ptr"})

@@ -138,7 +138,7 @@ def _extremum_along(name):
 
 
 def table() -> dict[str, Any]:
-    """Name -> implementation, taking the context and then the arguments of `language.FUNCTIONS`."""
+    """Name -> implementation, taking the context and then the arguments of `language.functions.FUNCTIONS`."""
     return _TABLE
 
 

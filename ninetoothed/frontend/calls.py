@@ -34,7 +34,7 @@ from ninetoothed.frontend.values import (
 )
 from ninetoothed.frontend.variables import iterate, outside, read
 from ninetoothed.ir import Value
-from ninetoothed.language import FUNCTIONS, LIBDEVICE, Function
+from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function
 
 MAX_DEPTH = 64
 

@@ -23,7 +23,7 @@ from ninetoothed.frontend.operators import binary, extremum, integer, is_dynamic
 from ninetoothed.frontend.values import UNDEFINED, Cell, Dimension, Frame, KnownCount, OpenCount, TileRef
 from ninetoothed.frontend.variables import iterate, snapshot
 from ninetoothed.ir import Value
-from ninetoothed.language import FUNCTIONS
+from ninetoothed.language.functions import FUNCTIONS
 
 MAX_UNROLLED = 4096
 _ZERO_STEP = "the step of `range` must not be zero"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ninetoothed import ir
 from ninetoothed.expr import Expr
 from ninetoothed.ir import Value
-from ninetoothed.language import ELEMENTWISE
+from ninetoothed.language.primitives import ELEMENTWISE
 from ninetoothed.passes.overhang import contents
 from ninetoothed.passes.overhang.edges import Bound, Edge
 from ninetoothed.passes.overhang.lanewise import joined

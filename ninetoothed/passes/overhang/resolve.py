@@ -11,7 +11,7 @@ from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, const, maximum, minimum, simplify
 from ninetoothed.frontend.cleanup import remove_dead
 from ninetoothed.ir import TileType, Value
-from ninetoothed.language import ELEMENTWISE
+from ninetoothed.language.primitives import ELEMENTWISE
 from ninetoothed.passes.overhang import assignment, edges as edges_, lanewise, products, reductions, regions, shapes
 from ninetoothed.passes.overhang.contents import Number
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes

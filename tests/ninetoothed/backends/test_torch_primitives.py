@@ -8,7 +8,8 @@ import torch
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.torch.functions import FUNCTIONS
-from ninetoothed.language import LIBDEVICE, PRIMITIVES
+from ninetoothed.language import LIBDEVICE
+from ninetoothed.language.primitives import PRIMITIVES
 from tests.ninetoothed.backends.torch_programs import apply, close, value
 
 FLOATING = "exp exp2 log log2 sqrt sqrt_rn rsqrt sin cos tanh erf sigmoid floor ceil neg abs".split()
