@@ -136,7 +136,7 @@ class Index(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Operation):
-    """A row of `language.primitives.PRIMITIVES` applied to values; see there for the meaning of `function` and `attributes`."""
+    """A row of `language.PRIMITIVES` applied to values; see there for the meaning of `function` and `attributes`."""
 
     results: tuple[Value, ...]
     function: str
