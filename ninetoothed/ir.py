@@ -21,7 +21,7 @@ from typing import Any
 
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts
-from ninetoothed.lowering import Edge, Guard
+from ninetoothed.lowering import CutEdge, Guard
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Access:
     other: float | int = 0
     lanes: tuple[Lane, ...] = ()
     bindings: Bindings = ()
-    edges: tuple[Edge, ...] = ()
+    edges: tuple[CutEdge, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,13 +14,13 @@ from ninetoothed.arrangement import Arrangement, Step
 from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, const, is_nonnegative, simplify, var
 from ninetoothed.metaops import Guard, pull_back
 
-__all__ = ["Edge", "Guard", "Location", "bind_indices", "bind_sizes", "extents", "lower", "source_indices"]
+__all__ = ["CutEdge", "Guard", "Location", "bind_indices", "bind_sizes", "extents", "lower", "source_indices"]
 
 Indices = tuple[tuple[Expr, ...], ...]
 
 
 @dataclass(frozen=True)
-class Edge:
+class CutEdge:
     """The end of a dimension that `tile` cuts: a lane lies past it, and is overhang, where `index >= size`.
 
     `reached` are guards of steps after that `tile`: where one fails, the program reached for padding or for a tile that
@@ -42,7 +42,7 @@ class Location:
 
     indices: tuple[Expr, ...]
     guards: tuple[Guard, ...]
-    edges: tuple[Edge, ...] = ()
+    edges: tuple[CutEdge, ...] = ()
 
 
 def lower(
@@ -136,7 +136,7 @@ class _Checked:
 
     facts: Facts
     guards: tuple[Guard, ...] = ()
-    edges: tuple[Edge, ...] = ()
+    edges: tuple[CutEdge, ...] = ()
     reached: tuple[Guard, ...] = ()
 
     def cut(self, guard: Guard) -> "_Checked":
@@ -144,7 +144,7 @@ class _Checked:
         index, size = simplify(_settled(guard.index, self.facts), self.facts), simplify(guard.size, self.facts)
         fails = not is_nonnegative(size - 1 - index, self.facts)
         checked = self.check(guard, is_reached=False)
-        return replace(checked, edges=(*self.edges, Edge(index, size, self.reached, fails)))
+        return replace(checked, edges=(*self.edges, CutEdge(index, size, self.reached, fails)))
 
     def check(self, guard: Guard, is_reached: bool = True) -> "_Checked":
         index, size = simplify(guard.index, self.facts), simplify(guard.size, self.facts)
@@ -165,7 +165,7 @@ def _is_cut(step: Step, dimension: int) -> bool:
     return strides[dimension] != 0 or dilation[dimension] != 1
 
 
-def _nearest(edges: tuple[Edge, ...], facts: Facts) -> tuple[Edge, ...]:
+def _nearest(edges: tuple[CutEdge, ...], facts: Facts) -> tuple[CutEdge, ...]:
     """The edges less those beyond another: the number of a tile follows from the index of an element."""
     kept = edges
     for edge in edges if len(edges) > 1 else ():

@@ -12,7 +12,7 @@ from ninetoothed.expr import as_expr
 from ninetoothed.frontend import memory, statements
 from ninetoothed.frontend.calls import call
 from ninetoothed.frontend.cleanup import remove_dead
-from ninetoothed.frontend.context import Context, Interpreter
+from ninetoothed.frontend.context import Interpreter, TraceContext
 from ninetoothed.frontend.expressions import evaluate
 from ninetoothed.frontend.parse import assigned_names, parse_application
 from ninetoothed.frontend.races import races
@@ -76,9 +76,11 @@ def trace(
     return program
 
 
-def _traced(definition: KernelDefinition, specialisation: Specialisation, equal: tuple[Requirement, ...]) -> Context:
+def _traced(
+    definition: KernelDefinition, specialisation: Specialisation, equal: tuple[Requirement, ...]
+) -> TraceContext:
     """Trace an application once; `equal` are sizes that the call gives the same number."""
-    context = Context.create(definition, specialisation, INTERPRETER)
+    context = TraceContext.create(definition, specialisation, INTERPRETER)
     for requirement in equal:
         context.assume_equal(requirement.left, requirement.right)
     arguments = tuple(_cell(context, i) for i in range(len(definition.parameters)))
@@ -91,7 +93,7 @@ def _traced(definition: KernelDefinition, specialisation: Specialisation, equal:
     return context
 
 
-def _unified(context: Context, specialisation: Specialisation) -> Specialisation:
+def _unified(context: TraceContext, specialisation: Specialisation) -> Specialisation:
     """With one name for sizes that are required to be equal: the one that comes first among the parameters'."""
     sizes = (as_expr(size) for parameter in context.definition.parameters for size in parameter.source.sizes)
     order = {size: position for position, size in enumerate(dict.fromkeys(sizes)) if not size.is_constant}
@@ -104,7 +106,7 @@ def _unified(context: Context, specialisation: Specialisation) -> Specialisation
     return specialisation
 
 
-def _warn_if_it_never_stores(context: Context) -> None:
+def _warn_if_it_never_stores(context: TraceContext) -> None:
     """Warn where no parameter is ever assigned; a program may be empty where a branch was known not to be taken."""
     names = [parameter.name for parameter in context.definition.parameters]
     parsed = parse_application(context.definition.application)
@@ -122,7 +124,7 @@ def _warn_if_it_never_stores(context: Context) -> None:
         warnings.warn_explicit(str(error), EmptyKernelWarning, error.filename, error.lineno, registry=registry)
 
 
-def _cell(context: Context, parameter: int) -> Cell:
+def _cell(context: TraceContext, parameter: int) -> Cell:
     name, argument = context.definition.parameters[parameter].name, context.argument(parameter)
     if argument.kind == "constant":
         return Cell(name, argument.value)
@@ -131,7 +133,7 @@ def _cell(context: Context, parameter: int) -> Cell:
     return Cell(name, None, memory.tile(context, parameter))
 
 
-def _parameter(context: Context, position: int) -> Parameter:
+def _parameter(context: TraceContext, position: int) -> Parameter:
     parameter, argument = context.definition.parameters[position], context.argument(position)
     if argument.kind == "scalar":
         return Parameter(parameter.name, "scalar", argument.dtype)

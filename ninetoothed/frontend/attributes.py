@@ -6,7 +6,7 @@ from typing import Any
 
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import functions, memory
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.values import BoundMethod, Dimension, LevelRef, SourceRef, TileRef, count_of
 from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS
@@ -16,7 +16,7 @@ OF_PLACES = frozenset({"source", "offsets", "data_ptr"})
 _MUTATORS = frozenset("append extend insert remove pop clear sort reverse".split())
 
 
-def attribute(context: Context, owner: Any, name: str) -> Any:
+def attribute(context: TraceContext, owner: Any, name: str) -> Any:
     """`owner.name` of a tile, a level, a source, or any Python object."""
     if isinstance(owner, TileRef):
         return _tile_attribute(context, owner, name)
@@ -40,7 +40,7 @@ def _sizes(sizes) -> tuple:
     return tuple(size.constant if isinstance(size, Expr) and size.is_constant else size for size in sizes)
 
 
-def _tile_attribute(context: Context, ref: TileRef, name: str) -> Any:
+def _tile_attribute(context: TraceContext, ref: TileRef, name: str) -> Any:
     if name == "source":
         return SourceRef(ref.parameter)
     if name in ("offsets", "data_ptr"):
@@ -55,7 +55,7 @@ def _tile_attribute(context: Context, ref: TileRef, name: str) -> Any:
     return _value_attribute(context, memory.load(context, ref), name)
 
 
-def _level_attribute(context: Context, parameter: int, level: int, name: str) -> Any:
+def _level_attribute(context: TraceContext, parameter: int, level: int, name: str) -> Any:
     levels = context.levels(parameter)
     shape = levels[level] if level < len(levels) else ()
     if name == "shape":
@@ -67,7 +67,7 @@ def _level_attribute(context: Context, parameter: int, level: int, name: str) ->
     raise context.error(f"{name!r} is no attribute of a tile's type; it has shape, ndim and dtype")
 
 
-def _source_attribute(context: Context, ref: SourceRef, name: str) -> Any:
+def _source_attribute(context: TraceContext, ref: SourceRef, name: str) -> Any:
     source = context.definition.parameters[ref.parameter].source
     if name == "shape":
         return _sizes(context.number(size) for size in source.sizes)
@@ -84,7 +84,7 @@ def _source_attribute(context: Context, ref: SourceRef, name: str) -> Any:
     )
 
 
-def _value_attribute(context: Context, value: Value, name: str) -> Any:
+def _value_attribute(context: TraceContext, value: Value, name: str) -> Any:
     if name == "shape":
         return _sizes(value.type.shape)
     if name == "ndim":

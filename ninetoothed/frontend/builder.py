@@ -72,7 +72,7 @@ def _reaches(target: DType, source: DType) -> bool:
     return target.is_floating or (not source.is_floating and target.range[1] >= source.range[1])
 
 
-class Emission(Exception):
+class EmissionForbidden(Exception):
     """An operation, where there were to be none."""
 
 
@@ -80,7 +80,7 @@ class Builder:
     """Appends operations to the innermost open block. `facts` grows as loops and lanes are entered.
 
     sizes: the names to which a call gives numbers.
-    is_closed: whether the first operation ends the trial at hand (see `Emission`).
+    is_closed: whether the first operation ends the trial at hand (see `EmissionForbidden`).
     """
 
     def __init__(self, facts: Facts, index_type: DType, sizes: frozenset[str] = frozenset()):
@@ -100,7 +100,7 @@ class Builder:
 
     def emit(self, operation: ir.Operation) -> None:
         if self.is_closed:
-            raise Emission
+            raise EmissionForbidden
         self._blocks[-1].append(operation)
         for result in ir.results(operation):
             self._producers[result] = operation

@@ -10,7 +10,7 @@ from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.frontend import effects, functions, random, reductions
 from ninetoothed.frontend.attributes import attribute
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
 from ninetoothed.frontend.shapes import with_dtype
 from ninetoothed.ir import Value
@@ -18,11 +18,11 @@ from ninetoothed.ir import Value
 _FLOATING = "exp exp2 log log2 sqrt sqrt_rn rsqrt sin cos tanh erf sigmoid floor ceil"
 
 
-def floating(context: Context, *operands, name: str):
+def floating(context: TraceContext, *operands, name: str):
     return context.builder.floating(name, *(operand(context, value) for value in operands))
 
 
-def absolute(context: Context, x):
+def absolute(context: TraceContext, x):
     x = operand(context, x)
     if not is_dynamic(x):
         return abs(x)
@@ -30,7 +30,7 @@ def absolute(context: Context, x):
     return x if x.type.dtype.kind in ("uint", "bool") else context.builder.apply("abs", (x,), x.type)
 
 
-def pairwise(context: Context, x, y, propagate_nan=None, *, name: str):
+def pairwise(context: TraceContext, x, y, propagate_nan=None, *, name: str):
     x, y = operand(context, x), operand(context, y)
     if not isinstance(x, Value) and not isinstance(y, Value):
         return extremum(context, name, (x, y))
@@ -38,12 +38,12 @@ def pairwise(context: Context, x, y, propagate_nan=None, *, name: str):
     return context.builder.elementwise(name, x, y, propagate_nan=nan)
 
 
-def clamp(context: Context, x, min, max, propagate_nan=None):
+def clamp(context: TraceContext, x, min, max, propagate_nan=None):
     low = pairwise(context, x, min, propagate_nan, name="maximum")
     return pairwise(context, low, max, propagate_nan, name="minimum")
 
 
-def cdiv(context: Context, x, div):
+def cdiv(context: TraceContext, x, div):
     x, div = operand(context, x), operand(context, div)
     if not isinstance(x, Value) and not isinstance(div, Value):
         return binary(context, "floordiv", binary(context, "sub", binary(context, "add", x, div), 1), div)
@@ -52,18 +52,18 @@ def cdiv(context: Context, x, div):
     return binary(context, "add", binary(context, "floordiv", x, div), rest)
 
 
-def arithmetic(context: Context, x, y, sanitize_overflow=True, *, name: str):
+def arithmetic(context: TraceContext, x, y, sanitize_overflow=True, *, name: str):
     return binary(context, name, x, y)
 
 
-def umulhi(context: Context, x, y):
+def umulhi(context: TraceContext, x, y):
     result = context.builder.elementwise("umulhi", operand(context, x), operand(context, y))
     if result.type.dtype.is_floating or result.type.dtype.bits < 32:
         raise context.error(f"`umulhi` takes integers of 32 and 64 bits, not {result.type.dtype}; use `.to`")
     return result
 
 
-def swizzle2d(context: Context, i, j, size_i, size_j, size_g):
+def swizzle2d(context: TraceContext, i, j, size_i, size_j, size_g):
     """Order a size_i x size_j matrix column by column within groups of size_g rows, as Triton defines it."""
     op = partial(binary, context)
     linear = op("add", op("mul", i, size_j), j)
@@ -75,7 +75,7 @@ def swizzle2d(context: Context, i, j, size_i, size_j, size_g):
     return op("add", first, op("mod", rest, rows)), op("floordiv", rest, rows)
 
 
-def program_id(context: Context, axis):
+def program_id(context: TraceContext, axis):
     """The number of this program, row-major over the outermost level: programs form one dimension."""
     linear = const(0)
     for name, size in zip(context.axes, context.grid, strict=True):
@@ -83,29 +83,29 @@ def program_id(context: Context, axis):
     return linear if _first(context, axis) else 0
 
 
-def num_programs(context: Context, axis):
+def num_programs(context: TraceContext, axis):
     count = const(1)
     for size in context.grid:
         count = count * size
     return count if _first(context, axis) else 1
 
 
-def _first(context: Context, axis: Any) -> bool:
+def _first(context: TraceContext, axis: Any) -> bool:
     if axis not in (0, 1, 2):
         raise context.error(f"a program's axis is 0, 1 or 2, not {axis!r}")
     return axis == 0
 
 
-def hint(context: Context, input, values=None):
+def hint(context: TraceContext, input, values=None):
     """Hints that Triton's users give by hand: nothing to do, the compiler proves what it needs."""
     return input
 
 
-def static_print(context: Context, values):
+def static_print(context: TraceContext, values):
     builtins.print(*values)
 
 
-def static_assert(context: Context, cond, msg=""):
+def static_assert(context: TraceContext, cond, msg=""):
     cond = operand(context, cond)
     if is_dynamic(cond):
         raise context.error("`static_assert` needs a condition that is known when compiling; use `ntl.device_assert`")
@@ -113,7 +113,7 @@ def static_assert(context: Context, cond, msg=""):
         raise context.error(f"static assertion failed: {msg}")
 
 
-def libdevice(context: Context, *operands, name: str):
+def libdevice(context: TraceContext, *operands, name: str):
     """A function of libdevice, in float32 or float64; predicates give int1."""
     builder = context.builder
     values = [operand(context, value) for value in operands]
@@ -123,7 +123,7 @@ def libdevice(context: Context, *operands, name: str):
     return builder.floating("libdevice", *values, name=name)
 
 
-def barrier(context: Context):
+def barrier(context: TraceContext):
     context.builder.apply("debug_barrier", ())
 
 

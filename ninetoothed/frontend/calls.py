@@ -15,9 +15,9 @@ from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import builtins, functions, memory
-from ninetoothed.frontend.builder import Emission
-from ninetoothed.frontend.carried import computed
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.builder import EmissionForbidden
+from ninetoothed.frontend.context import TraceContext
+from ninetoothed.frontend.loop_carried import computed
 from ninetoothed.frontend.operators import integer, is_dynamic, operand
 from ninetoothed.frontend.parse import parse, unwrap
 from ninetoothed.frontend.values import (
@@ -25,8 +25,8 @@ from ninetoothed.frontend.values import (
     Absent,
     BoundMethod,
     Cell,
-    Frame,
     LocalFunction,
+    Scope,
     SourceRef,
     TileRef,
     name_of,
@@ -39,44 +39,44 @@ from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function
 MAX_DEPTH = 64
 
 
-def call_node(context: Context, frame: Frame, node: ast.Call) -> Any:
+def call_node(context: TraceContext, scope: Scope, node: ast.Call) -> Any:
     """A call as written. Arguments that are plain names are handed over as variables."""
-    location = frame.parsed.location(node)
-    callee = context.evaluate(frame, node.func)
+    location = scope.parsed.location(node)
+    callee = context.evaluate(scope, node.func)
     args: list = []
     for argument in node.args:
         if isinstance(argument, ast.Starred):
-            args.extend(iterate(context, context.evaluate(frame, argument.value)))
+            args.extend(iterate(context, context.evaluate(scope, argument.value)))
         else:
-            args.append(_argument(context, frame, argument))
+            args.append(_argument(context, scope, argument))
     kwargs = {}
     for keyword in node.keywords:
         if keyword.arg is None:
-            kwargs.update(context.evaluate(frame, keyword.value))
+            kwargs.update(context.evaluate(scope, keyword.value))
         else:
-            kwargs[keyword.arg] = _argument(context, frame, keyword.value)
+            kwargs[keyword.arg] = _argument(context, scope, keyword.value)
     context.builder.location = location
-    return call(context, callee, tuple(args), kwargs, frame)
+    return call(context, callee, tuple(args), kwargs, scope)
 
 
-def _argument(context: Context, frame: Frame, node: ast.expr) -> Any:
+def _argument(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
     if isinstance(node, ast.Name):
-        cell = frame.find(node.id)
+        cell = scope.find(node.id)
         if cell is not None:
             return cell
-    return context.evaluate(frame, node)
+    return context.evaluate(scope, node)
 
 
-def _read(context: Context, argument: Any) -> Any:
+def _read(context: TraceContext, argument: Any) -> Any:
     return read(context, argument) if isinstance(argument, Cell) else argument
 
 
-def call(context: Context, callee: Any, args: tuple, kwargs: dict, frame: Frame | None = None) -> Any:
+def call(context: TraceContext, callee: Any, args: tuple, kwargs: dict, scope: Scope | None = None) -> Any:
     """Call anything that an application can reach."""
     if isinstance(callee, functools.partial):
-        return call(context, callee.func, (*callee.args, *args), {**callee.keywords, **kwargs}, frame)
+        return call(context, callee.func, (*callee.args, *args), {**callee.keywords, **kwargs}, scope)
     if isinstance(callee, types.MethodType):
-        return call(context, callee.__func__, (callee.__self__, *args), kwargs, frame)
+        return call(context, callee.__func__, (callee.__self__, *args), kwargs, scope)
     if isinstance(callee, LocalFunction):
         return _inline_local(context, callee, args, kwargs)
     language = language_function(context, callee)
@@ -89,7 +89,7 @@ def call(context: Context, callee: Any, args: tuple, kwargs: dict, frame: Frame 
     if isinstance(callee, DType):
         return functions.cast(context, *plain, callee)
     if callee is breakpoint:
-        return _breakpoint(context, frame)
+        return _breakpoint(context, scope)
     try:
         python = builtins.PYTHON.get(callee)
     except TypeError:
@@ -99,7 +99,7 @@ def call(context: Context, callee: Any, args: tuple, kwargs: dict, frame: Frame 
     return _python(context, callee, args, kwargs, plain, named)
 
 
-def _builtin(context: Context, callee: Any, python: Any, plain: tuple, named: dict) -> Any:
+def _builtin(context: TraceContext, callee: Any, python: Any, plain: tuple, named: dict) -> Any:
     try:
         inspect.signature(python).bind(context, *plain, **named)
     except TypeError as error:
@@ -107,7 +107,7 @@ def _builtin(context: Context, callee: Any, python: Any, plain: tuple, named: di
     return python(context, *plain, **named)
 
 
-def _python(context: Context, callee: Any, args, kwargs, plain, named) -> Any:
+def _python(context: TraceContext, callee: Any, args, kwargs, plain, named) -> Any:
     """A Python function: inlined if its source is there, else called now if its arguments are known."""
     function = unwrap(callee)
     if isinstance(function, types.FunctionType) and not _is_foreign(function):
@@ -146,7 +146,7 @@ def _is_foreign(function: types.FunctionType) -> bool:
 # -- functions of the language ---------------------------------------------------------------------
 
 
-def language_function(context: Context, callee: Any) -> Function | None:
+def language_function(context: TraceContext, callee: Any) -> Function | None:
     """Ours, or the one of `triton.language` that has the same name."""
     if isinstance(callee, Function):
         return callee
@@ -165,7 +165,7 @@ def language_function(context: Context, callee: Any) -> Function | None:
     return FUNCTIONS.get(name) if name in ("cdiv",) else None
 
 
-def _call_language(context: Context, function: Function, args: tuple, kwargs: dict) -> Any:
+def _call_language(context: TraceContext, function: Function, args: tuple, kwargs: dict) -> Any:
     plain = [_read(context, argument) for argument in args]
     named = {name: _read(context, argument) for name, argument in kwargs.items() if not name.startswith("_")}
     if function.module.endswith("libdevice"):
@@ -178,7 +178,7 @@ def _call_language(context: Context, function: Function, args: tuple, kwargs: di
     return implementation(context, *bind(context, function, plain, named))
 
 
-def bind(context: Context, function: Function, args: list, kwargs: dict) -> list:
+def bind(context: TraceContext, function: Function, args: list, kwargs: dict) -> list:
     """Arguments in the order of the signature, defaults filled in; variadic ones as one tuple."""
     names = list(function.parameters)
     if function.variadic:
@@ -204,7 +204,7 @@ def bind(context: Context, function: Function, args: list, kwargs: dict) -> list
     return result
 
 
-def _method(context: Context, method: BoundMethod, args: tuple, kwargs: dict) -> Any:
+def _method(context: TraceContext, method: BoundMethod, args: tuple, kwargs: dict) -> Any:
     owner, name = method.owner, method.name
     if isinstance(owner, Value):
         if name == "to":
@@ -218,7 +218,7 @@ def _method(context: Context, method: BoundMethod, args: tuple, kwargs: dict) ->
     return _source_method(context, owner, name, *args, **kwargs)
 
 
-def _source_method(context: Context, owner: SourceRef, name: str, dim=None) -> Any:
+def _source_method(context: TraceContext, owner: SourceRef, name: str, dim=None) -> Any:
     source = context.definition.parameters[owner.parameter].source
     values = source.strides if name == "stride" else source.sizes
     numbers = tuple(context.number(value) for value in values)
@@ -231,16 +231,16 @@ def _source_method(context: Context, owner: SourceRef, name: str, dim=None) -> A
     return numbers[dim]
 
 
-def _constant(context: Context, value: Any) -> int:
+def _constant(context: TraceContext, value: Any) -> int:
     value = integer(context, value, "a dimension")
     if not isinstance(value, int):
         raise context.error("a dimension must be known when compiling")
     return value
 
 
-def _breakpoint(context: Context, frame: Frame) -> None:
+def _breakpoint(context: TraceContext, scope: Scope) -> None:
     variables = []
-    for name, cell in frame.cells.items():
+    for name, cell in scope.cells.items():
         value = cell.value if cell.value is not None or cell.tile is None else cell.tile
         if isinstance(value, TileRef):
             value = None if memory.is_hierarchical(context, value) else memory.load(context, value)
@@ -254,31 +254,31 @@ def _breakpoint(context: Context, frame: Frame) -> None:
 # -- inlining --------------------------------------------------------------------------------------
 
 
-def _inline(context: Context, function: types.FunctionType, args: tuple, kwargs: dict) -> Any:
+def _inline(context: TraceContext, function: types.FunctionType, args: tuple, kwargs: dict) -> Any:
     try:
         parsed = parse(function)
     except ApplicationError as error:
         raise context.error(error.msg) from None
-    make_frame = partial(Frame, parsed)
+    make_scope = partial(Scope, parsed)
     defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
-    return _run(context, make_frame, parsed.tree, parsed.name, args, kwargs, *defaults)
+    return _run(context, make_scope, parsed.tree, parsed.name, args, kwargs, *defaults)
 
 
-def _inline_local(context: Context, function: LocalFunction, args: tuple, kwargs: dict) -> Any:
-    make_frame = partial(Frame, function.parsed, parent=function.frame)
+def _inline_local(context: TraceContext, function: LocalFunction, args: tuple, kwargs: dict) -> Any:
+    make_scope = partial(Scope, function.parsed, parent=function.scope)
     defaults = function.defaults, function.keyword_defaults
-    return _run(context, make_frame, function.tree, function.name, args, kwargs, *defaults)
+    return _run(context, make_scope, function.tree, function.name, args, kwargs, *defaults)
 
 
 def _run(
-    context: Context, make_frame: Callable[..., Frame], tree, name: str, args, kwargs, defaults, keyword_defaults
+    context: TraceContext, make_scope: Callable[..., Scope], tree, name: str, args, kwargs, defaults, keyword_defaults
 ) -> Any:
     """Inline a function. One that loops over known numbers, and does nothing else, gives known numbers."""
-    trace = partial(_trace, context, make_frame, tree, name, args, kwargs, defaults, keyword_defaults)
+    trace = partial(_trace, context, make_scope, tree, name, args, kwargs, defaults, keyword_defaults)
     if not context.builder.is_closed and all(map(_is_known, (*args, *kwargs.values()))) and _loops(tree):
         try:
             return computed(context, trace)
-        except Emission:
+        except EmissionForbidden:
             pass
     return trace()
 
@@ -294,39 +294,39 @@ def _loops(tree: ast.AST) -> bool:
 
 
 def _trace(
-    context: Context, make_frame: Callable[..., Frame], tree, name: str, args, kwargs, defaults, keyword_defaults
+    context: TraceContext, make_scope: Callable[..., Scope], tree, name: str, args, kwargs, defaults, keyword_defaults
 ) -> Any:
-    """Bind parameters as Python does, and trace the body in a frame of its own: names never clash."""
-    frame = make_frame(depth=len(context.journals))
+    """Bind parameters as Python does, and trace the body in a scope of its own: names never clash."""
+    scope = make_scope(depth=len(context.write_logs))
     context.depth += 1
     if context.depth > MAX_DEPTH:
         raise context.error(f"{name!r} calls itself; helper functions are inlined and cannot recurse")
     for parameter, argument in bind_python(context, tree.args, name, args, kwargs, defaults, keyword_defaults).items():
-        frame.cells[parameter] = _cell(context, parameter, argument)
+        scope.cells[parameter] = _cell(context, parameter, argument)
     site = context.builder.location
-    result = _body(context, frame, tree)
+    result = _body(context, scope, tree)
     context.builder.location = site
     context.depth -= 1
     return result
 
 
-def _body(context: Context, frame: Frame, tree) -> Any:
+def _body(context: TraceContext, scope: Scope, tree) -> Any:
     if isinstance(tree, ast.Lambda):
-        return context.evaluate(frame, tree.body)
-    returned = context.run(frame, tree.body)
+        return context.evaluate(scope, tree.body)
+    returned = context.run(scope, tree.body)
     return None if returned is None else returned.value
 
 
-def _cell(context: Context, name: str, argument: Any) -> Cell:
+def _cell(context: TraceContext, name: str, argument: Any) -> Cell:
     if isinstance(argument, Cell):
         return argument
     if isinstance(argument, TileRef | Absent):
-        return Cell(name, None, argument, born=len(context.journals))
-    return Cell(name, outside(context, argument), born=len(context.journals))
+        return Cell(name, None, argument, born=len(context.write_logs))
+    return Cell(name, outside(context, argument), born=len(context.write_logs))
 
 
 def bind_python(
-    context: Context, spec: ast.arguments, name, args, kwargs, defaults, keyword_defaults
+    context: TraceContext, spec: ast.arguments, name, args, kwargs, defaults, keyword_defaults
 ) -> dict[str, Any]:
     """Arguments by parameter name, following Python's rules for calls."""
     positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]

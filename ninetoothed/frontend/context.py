@@ -25,14 +25,14 @@ from ninetoothed.specialisation import Argument, Specialisation
 class Interpreter:
     """What executes syntax, for the rooms below it: helper functions hold statements, and loops hold both."""
 
-    evaluate: Callable[[Context, Any, Any], Any]
-    run: Callable[[Context, Any, Any], Any]
-    assign: Callable[[Context, Any, Any, Any], None]
-    call: Callable[[Context, Any, tuple, dict], Any]
+    evaluate: Callable[[TraceContext, Any, Any], Any]
+    run: Callable[[TraceContext, Any, Any], Any]
+    assign: Callable[[TraceContext, Any, Any, Any], None]
+    call: Callable[[TraceContext, Any, tuple, dict], Any]
 
 
 @dataclass(eq=False)
-class Context:
+class TraceContext:
     """One specialisation of a kernel being traced.
 
     `loads` remembers tiles that were read since the last store, so that naming a parameter twice loads it once;
@@ -50,10 +50,12 @@ class Context:
     counters: dict[str, Dimension] = field(default_factory=dict)
     conditions: int = 0
     depth: int = 0
-    journals: list = field(default_factory=list)
+    write_logs: list = field(default_factory=list)
 
     @classmethod
-    def create(cls, definition: KernelDefinition, specialisation: Specialisation, interpreter: Interpreter) -> Context:
+    def create(
+        cls, definition: KernelDefinition, specialisation: Specialisation, interpreter: Interpreter
+    ) -> TraceContext:
         bindings = specialisation.bindings()
         names = {name for parameter in definition.parameters for name in _runtime_names(parameter.source)}
         facts = specialisation.facts(sorted(names))
@@ -106,17 +108,17 @@ class Context:
         finally:
             self.conditions -= 1
 
-    def evaluate(self, frame, node) -> Any:
+    def evaluate(self, scope, node) -> Any:
         """What an expression stands for."""
-        return self.interpreter.evaluate(self, frame, node)
+        return self.interpreter.evaluate(self, scope, node)
 
-    def run(self, frame, body) -> Any:
+    def run(self, scope, body) -> Any:
         """Trace statements until one returns."""
-        return self.interpreter.run(self, frame, body)
+        return self.interpreter.run(self, scope, body)
 
-    def assign(self, frame, target, value) -> None:
+    def assign(self, scope, target, value) -> None:
         """Assign to a target as written."""
-        self.interpreter.assign(self, frame, target, value)
+        self.interpreter.assign(self, scope, target, value)
 
     def call(self, function, args: tuple, kwargs: dict) -> Any:
         """Call anything that an application can reach."""

@@ -13,14 +13,14 @@ from ninetoothed import ir
 from ninetoothed.effects import has_effect
 from ninetoothed.expr import Expr, as_expr, const, divisor, is_nonnegative, var
 from ninetoothed.frontend import memory
-from ninetoothed.frontend.builder import Emission
+from ninetoothed.frontend.builder import EmissionForbidden
 from ninetoothed.frontend.calls import bind, language_function
-from ninetoothed.frontend.carried import convert, finish, join, loop, materialise, region, same, type_of, write
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.functions import where
+from ninetoothed.frontend.loop_carried import convert, finish, join, loop, materialise, region, same, type_of, write
 from ninetoothed.frontend.operators import binary, extremum, integer, is_dynamic, operand, scalar, truth
-from ninetoothed.frontend.values import UNDEFINED, Cell, Dimension, Frame, KnownCount, OpenCount, TileRef
+from ninetoothed.frontend.values import UNDEFINED, Cell, Dimension, KnownCount, OpenCount, Scope, TileRef
 from ninetoothed.frontend.variables import iterate, snapshot
 from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS
@@ -32,35 +32,35 @@ _ZERO_STEP = "the step of `range` must not be zero"
 # -- loops -----------------------------------------------------------------------------------------
 
 
-def for_(context: Context, frame: Frame, node: ast.For) -> Any:
+def for_(context: TraceContext, scope: Scope, node: ast.For) -> Any:
     if node.orelse:
         raise context.error("a loop in an application has no `else`")
-    bounds = _range(context, frame, node.iter)
+    bounds = _range(context, scope, node.iter)
     if bounds is None or isinstance(bounds, range):
-        return _unrolled(context, frame, node, bounds)
+        return _unrolled(context, scope, node, bounds)
     if not isinstance(node.target, ast.Name):
         raise context.error("the target of a `range` loop is one name")
-    _counted(context, frame, node, *bounds)
+    _counted(context, scope, node, *bounds)
     return None
 
 
-def _unrolled(context: Context, frame: Frame, node: ast.For, items: range | None) -> Any:
+def _unrolled(context: TraceContext, scope: Scope, node: ast.For, items: range | None) -> Any:
     """A loop over `items`, or over what it says it is over, that are known when compiling."""
     location = context.builder.location
-    iterated = context.evaluate(frame, node.iter) if items is None else items
+    iterated = context.evaluate(scope, node.iter) if items is None else items
     if isinstance(iterated, TileRef) and not memory.shape(context, iterated)[0].is_constant:
         raise context.error("iterate over tiles with `for i in range(x.shape[0])` and `x[i]`", location)
     for item in _few(context, iterate(context, iterated)):
-        context.assign(frame, node.target, item)
-        outcome = context.run(frame, node.body)
+        context.assign(scope, node.target, item)
+        outcome = context.run(scope, node.body)
         if outcome is not None:
             return outcome
     return None
 
 
 def _counted(
-    context: Context,
-    frame: Frame,
+    context: TraceContext,
+    scope: Scope,
     node: ast.For,
     start: Expr,
     stop: Expr,
@@ -80,12 +80,12 @@ def _counted(
     context.builder.facts = _counter_facts(context, variable, start, stop, step)
 
     def body():
-        context.assign(frame, node.target, counter)
-        context.run(frame, node.body)
+        context.assign(scope, node.target, counter)
+        context.run(scope, node.body)
         return (), None
 
     traced = loop(context, body, variable)
-    results = finish(context, traced.types, traced.journal, traced.operations)
+    results = finish(context, traced.types, traced.write_log, traced.operations)
     bindings = context.builder.bindings(start, stop, step)
     context.builder.emit(
         ir.For(
@@ -95,7 +95,7 @@ def _counted(
     )  # fmt: skip
 
 
-def _rounds(context: Context, start: Expr, stop: Expr, step: Expr) -> Expr:
+def _rounds(context: TraceContext, start: Expr, stop: Expr, step: Expr) -> Expr:
     """How many numbers `range` counts by a step whose sign only the call tells, which loops of Triton cannot take."""
     may_count = binary(context, "ne", step, 0)
     device_assert(context, may_count, _ZERO_STEP)
@@ -105,7 +105,7 @@ def _rounds(context: Context, start: Expr, stop: Expr, step: Expr) -> Expr:
     return as_expr(integer(context, rounds, "a number of rounds"))
 
 
-def _few(context: Context, items: list) -> list:
+def _few(context: TraceContext, items: list) -> list:
     if len(items) > MAX_UNROLLED:
         raise context.error(
             f"a loop over {len(items)} items that are known when compiling would be unrolled; use `range`"
@@ -113,7 +113,7 @@ def _few(context: Context, items: list) -> list:
     return items
 
 
-def _counter_facts(context: Context, variable: str, start: Expr, stop: Expr, step: Expr):
+def _counter_facts(context: TraceContext, variable: str, start: Expr, stop: Expr, step: Expr):
     """What is known of a loop's counter; a step that is no constant is positive."""
     facts = context.facts
     multiple = divisor(start, facts) if not (start.is_constant and start.constant == 0) else 0
@@ -126,24 +126,24 @@ def _counter_facts(context: Context, variable: str, start: Expr, stop: Expr, ste
     return facts.bind(variable, stop + 1, start, max(multiple, 1))
 
 
-def _range(context: Context, frame: Frame, node: ast.expr):
+def _range(context: TraceContext, scope: Scope, node: ast.expr):
     """The bounds of `range` or `ntl.range`, its hints, and the dimension over all of which it is, if any.
 
     The range itself where it is static; None for anything else.
     """
     if not isinstance(node, ast.Call):
         return None
-    callee = context.evaluate(frame, node.func)
+    callee = context.evaluate(scope, node.func)
     language = language_function(context, callee)
     if callee is not range and (language is None or language.name not in ("range", "static_range")):
         return None
     args: list = []
     for argument in node.args:
         if isinstance(argument, ast.Starred):
-            args.extend(iterate(context, context.evaluate(frame, argument.value)))
+            args.extend(iterate(context, context.evaluate(scope, argument.value)))
         else:
-            args.append(context.evaluate(frame, argument))
-    kwargs = {keyword.arg: context.evaluate(frame, keyword.value) for keyword in node.keywords}
+            args.append(context.evaluate(scope, argument))
+    kwargs = {keyword.arg: context.evaluate(scope, keyword.value) for keyword in node.keywords}
     start, stop, step, *hints = bind(context, FUNCTIONS["range"], args, kwargs)
     start, stop = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
@@ -164,19 +164,19 @@ def _range(context: Context, frame: Frame, node: ast.expr):
     return (*(as_expr(bound) for bound in bounds), tuple(given.items()), dimension)
 
 
-def while_(context: Context, frame: Frame, node: ast.While) -> Any:
+def while_(context: TraceContext, scope: Scope, node: ast.While) -> Any:
     if node.orelse:
         raise context.error("a loop in an application has no `else`")
     if context.builder.is_closed:
-        return _while_known(context, frame, node)
+        return _while_known(context, scope, node)
     location = context.builder.location
 
     def test():
-        return context.evaluate(frame, node.test)
+        return context.evaluate(scope, node.test)
 
     peeked = _traced(context, test)
     read, after = test, lambda: None
-    if peeked.has_effect or any(cell in frame.cells.values() for cell in peeked.journal):
+    if peeked.has_effect or any(cell in scope.cells.values() for cell in peeked.write_log):
         # Done once before the loop and then at the end of each round: what it leaves is there after the loop, too.
         going = Cell("going", UNDEFINED)
         read, after = (lambda: going.value), (lambda: write(context, going, snapshot(context, test())))
@@ -188,7 +188,7 @@ def while_(context: Context, frame: Frame, node: ast.While) -> Any:
         with context.builder.block() as before:
             condition = scalar(context, truth(context, read()), "the condition of `while`")
         with context.conditionally():
-            context.run(frame, node.body)
+            context.run(scope, node.body)
         after()
         return before, condition
 
@@ -196,7 +196,7 @@ def while_(context: Context, frame: Frame, node: ast.While) -> Any:
     before, condition = traced.extra
     if isinstance(context.builder.producer(condition), ir.Constant):
         raise context.error("this loop never ends: nothing in it changes what its condition depends on", location)
-    results = finish(context, traced.types, traced.journal, traced.operations, before)
+    results = finish(context, traced.types, traced.write_log, traced.operations, before)
     context.builder.emit(
         ir.While(
             traced.initial, traced.arguments, tuple(before), condition, tuple(traced.operations), traced.yields,
@@ -206,21 +206,21 @@ def while_(context: Context, frame: Frame, node: ast.While) -> Any:
     return None
 
 
-def _while_known(context: Context, frame: Frame, node: ast.While) -> Any:
+def _while_known(context: TraceContext, scope: Scope, node: ast.While) -> Any:
     """A loop as Python runs it, where nothing but known numbers is computed."""
     for _ in range(MAX_UNROLLED):
-        condition = operand(context, context.evaluate(frame, node.test))
+        condition = operand(context, context.evaluate(scope, node.test))
         if is_dynamic(condition):
             break
         if not condition:
             return None
-        outcome = context.run(frame, node.body)
+        outcome = context.run(scope, node.body)
         if outcome is not None:
             return outcome
-    raise Emission
+    raise EmissionForbidden
 
 
-def _peek(context: Context, read: Callable[[], Any]) -> Any:
+def _peek(context: TraceContext, read: Callable[[], Any]) -> Any:
     """What a condition is on entry, leaving no trace."""
     with region(context):
         return read()
@@ -234,35 +234,37 @@ class _Branch:
     """A block that was traced by itself: what variables held before it and hold at its end, and what it has read."""
 
     operations: list[ir.Operation]
-    journal: dict[Cell, Any]
+    write_log: dict[Cell, Any]
     ends: dict[Cell, Any]
     loads: dict
 
     @property
     def has_effect(self) -> bool:
         """Whether it matters that the block runs: it assigns what there was before, stores, or prints, say."""
-        assigns = any(before is not UNDEFINED for before in self.journal.values())
+        assigns = any(before is not UNDEFINED for before in self.write_log.values())
         return assigns or any(map(has_effect, self.operations))
 
 
-def _traced(context: Context, body: Callable[[], Any]) -> _Branch:
-    with region(context) as (operations, journal), context.conditionally():
+def _traced(context: TraceContext, body: Callable[[], Any]) -> _Branch:
+    with region(context) as (operations, write_log), context.conditionally():
         body()
-        return _Branch(operations, journal, {cell: cell.value for cell in journal}, dict(context.loads))
+        return _Branch(operations, write_log, {cell: cell.value for cell in write_log}, dict(context.loads))
 
 
-def if_(context: Context, frame: Frame, node: ast.If) -> Any:
+def if_(context: TraceContext, scope: Scope, node: ast.If) -> Any:
     location = context.builder.location
-    condition = operand(context, context.evaluate(frame, node.test))
+    condition = operand(context, context.evaluate(scope, node.test))
     if not is_dynamic(condition):
-        return context.run(frame, node.body if condition else node.orelse)
+        return context.run(scope, node.body if condition else node.orelse)
     condition = scalar(context, truth(context, condition), "the condition of `if`")
-    branches = [_traced(context, partial(context.run, frame, body)) for body in (node.body, node.orelse)]
+    branches = [_traced(context, partial(context.run, scope, body)) for body in (node.body, node.orelse)]
     _branch(context, condition, branches, location)
     return None
 
 
-def choose(context: Context, condition: Value, sides: Iterable[Callable[[], Any]], pick: Callable[..., Any]) -> Any:
+def choose(
+    context: TraceContext, condition: Value, sides: Iterable[Callable[[], Any]], pick: Callable[..., Any]
+) -> Any:
     """One of two expressions, by a condition known at run time.
 
     Both are computed and `pick` chooses; but a side with an effect runs only where it is taken, as a branch of an `if`.
@@ -281,7 +283,7 @@ def choose(context: Context, condition: Value, sides: Iterable[Callable[[], Any]
     return chosen.value
 
 
-def _side(context: Context, side: Callable[[], Any], chosen: Cell) -> _Branch:
+def _side(context: TraceContext, side: Callable[[], Any], chosen: Cell) -> _Branch:
     """A side of a choice, its value in a variable; where nothing but that comes of it, it is computed here and now."""
     branch = _traced(context, lambda: write(context, chosen, snapshot(context, side())))
     if branch.has_effect:
@@ -292,11 +294,13 @@ def _side(context: Context, side: Callable[[], Any], chosen: Cell) -> _Branch:
     return replace(branch, operations=[])
 
 
-def _branch(context: Context, condition: Value, branches: list[_Branch], location: ir.SourceLocation | None) -> None:
+def _branch(
+    context: TraceContext, condition: Value, branches: list[_Branch], location: ir.SourceLocation | None
+) -> None:
     """Go on after two branches of which one is taken: variables hold what either leaves in them."""
-    entry = {**branches[1].journal, **branches[0].journal}
+    entry = {**branches[1].write_log, **branches[0].write_log}
     types = {}
-    journal: dict[Cell, Any] = {}
+    write_log: dict[Cell, Any] = {}
     for cell, before in entry.items():
         ends = [branch.ends.get(cell, before) for branch in branches]
         if same(*ends):
@@ -304,7 +308,7 @@ def _branch(context: Context, condition: Value, branches: list[_Branch], locatio
         elif any(end is UNDEFINED for end in ends):
             write(context, cell, UNDEFINED)
         else:
-            journal[cell] = before
+            write_log[cell] = before
             materialised = [_close(context, branch, cell, before) for branch in branches]
             types[cell] = join(context, cell, *(type_of(context, value) for value in materialised))
             for branch, value in zip(branches, materialised, strict=True):
@@ -314,12 +318,12 @@ def _branch(context: Context, condition: Value, branches: list[_Branch], locatio
         with context.builder.reopened(branch.operations):
             yields.append(tuple(v for cell, type in types.items() for v in convert(context, branch.ends[cell], type)))
     then, orelse = (branch.operations for branch in branches)
-    results = finish(context, types, journal, then, orelse)
+    results = finish(context, types, write_log, then, orelse)
     context.builder.location = location
     context.builder.emit(ir.If(condition, tuple(then), yields[0], tuple(orelse), yields[1], results, location=location))
 
 
-def _close(context: Context, branch: _Branch, cell: Cell, before: Any) -> Any:
+def _close(context: TraceContext, branch: _Branch, cell: Cell, before: Any) -> Any:
     """What a variable holds at the end of a branch, loaded there if it is still in memory."""
     outer, context.loads = context.loads, branch.loads
     with context.builder.reopened(branch.operations):

@@ -9,17 +9,17 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.effects import has_effect
 from ninetoothed.frontend import shapes
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import as_dtype, axis_of, exact, tile
-from ninetoothed.frontend.lanes import edges, mask as mask_of
+from ninetoothed.frontend.lanes import lane_bounds, mask as mask_of
 from ninetoothed.frontend.operators import is_dynamic, operand, truth
 from ninetoothed.frontend.reductions import reduced_type
 from ninetoothed.frontend.shapes import extents_of, with_dtype
-from ninetoothed.frontend.values import Text, name_of
+from ninetoothed.frontend.values import FormattedText, name_of
 from ninetoothed.ir import TileType, Value
 
 
-def pointer(context: Context, value: Any) -> Value:
+def pointer(context: TraceContext, value: Any) -> Value:
     value = tile(context, value)
     if not isinstance(value.type.dtype, PointerType):
         raise context.error(
@@ -29,11 +29,11 @@ def pointer(context: Context, value: Any) -> Value:
     return value
 
 
-def _masked(context: Context, address: Value, mask: Any, *rest: Value) -> tuple[Value, ...]:
+def _masked(context: TraceContext, address: Value, mask: Any, *rest: Value) -> tuple[Value, ...]:
     """Operands of one shape: the pointers, `rest`, and the mask, without the pointers that name no place."""
     builder = context.builder
     address, *rest = builder.broadcast(address, *rest)
-    known = mask_of(context, edges(context, address))
+    known = mask_of(context, lane_bounds(context, address))
     if mask is None:
         return builder.broadcast(address, *rest, *(() if known is None else (known,)))
     mask = truth(context, mask)
@@ -110,11 +110,11 @@ def associative_scan(context, input, axis, combine_fn, reverse=False):
     return context.builder.apply("associative_scan", values, *types, axis=axis, reverse=bool(reverse), combine=combine)
 
 
-def _tiles(context: Context, input: Any) -> tuple[Value, ...]:
+def _tiles(context: TraceContext, input: Any) -> tuple[Value, ...]:
     return tuple(tile(context, value) for value in (input if isinstance(input, tuple | list) else (input,)))
 
 
-def combining(context: Context, function: Any, values: tuple[Value, ...]) -> ir.Lambda:
+def combining(context: TraceContext, function: Any, values: tuple[Value, ...]) -> ir.Lambda:
     """Trace a combining function on scalars: the running values, then the next ones."""
     arguments = tuple(Value(TileType(value.type.dtype)) for value in (*values, *values))
     with context.builder.block() as body:
@@ -126,7 +126,7 @@ def combining(context: Context, function: Any, values: tuple[Value, ...]) -> ir.
     return ir.Lambda(name_of(function), arguments, _without_branches(context, tuple(body)), yields)
 
 
-def _without_branches(context: Context, block: ir.Block) -> ir.Block:
+def _without_branches(context: TraceContext, block: ir.Block) -> ir.Block:
     """A combining function's operations; of an `if` those of both branches, and a choice between what they give.
 
     Elements of a tile are combined side by side, and take different branches.
@@ -147,7 +147,7 @@ def _without_branches(context: Context, block: ir.Block) -> ir.Block:
     return tuple(flat)
 
 
-def print_(context: Context, pieces: tuple, sep: str = " ", end: str = "\n") -> None:
+def print_(context: TraceContext, pieces: tuple, sep: str = " ", end: str = "\n") -> None:
     """`print` and `device_print`; text that is known joins to one piece."""
     flat: list[str | Value] = []
     for i, piece in enumerate(pieces):
@@ -164,13 +164,13 @@ def print_(context: Context, pieces: tuple, sep: str = " ", end: str = "\n") -> 
     context.builder.emit(ir.Print(tuple(joined), end, location=context.builder.location))
 
 
-def device_assert(context: Context, cond: Any, msg: Any = "") -> None:
+def device_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
     cond = operand(context, cond)
     if not is_dynamic(cond):
         if not cond:
             raise context.error(f"assertion failed when compiling: {msg}")
         return
-    if isinstance(msg, Text):
+    if isinstance(msg, FormattedText):
         raise context.error("the message of an assertion is text that is known when compiling; print what is computed")
     context.builder.apply("device_assert", (truth(context, cond),), message=str(msg))
 

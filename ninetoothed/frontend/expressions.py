@@ -11,7 +11,7 @@ from ninetoothed.dtypes import DType, int1
 from ninetoothed.frontend import functions
 from ninetoothed.frontend.attributes import OF_PLACES, attribute
 from ninetoothed.frontend.calls import call_node
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.control import choose
 from ninetoothed.frontend.indexing import index
 from ninetoothed.frontend.operators import (
@@ -24,17 +24,17 @@ from ninetoothed.frontend.operators import (
     truth,
     unary,
 )
-from ninetoothed.frontend.values import Cell, Frame, LocalFunction, Text, shown
+from ninetoothed.frontend.values import Cell, FormattedText, LocalFunction, Scope, shown
 from ninetoothed.frontend.variables import iterate, outside, read, snapshot
 from ninetoothed.ir import Value
 
 
-def evaluate(context: Context, frame: Frame, node: ast.expr) -> Any:
+def evaluate(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
     """What an expression stands for. Naming a parameter gives a handle: it is loaded where its elements are needed."""
     rule = _RULES.get(type(node))
     if rule is None:
-        raise context.error(f"an application may not use {_describe(node)}", frame.parsed.location(node))
-    return rule(context, frame, node)
+        raise context.error(f"an application may not use {_describe(node)}", scope.parsed.location(node))
+    return rule(context, scope, node)
 
 
 def _describe(node: ast.AST) -> str:
@@ -49,57 +49,57 @@ def _describe(node: ast.AST) -> str:
     return names.get(type(node), f"this syntax ({type(node).__name__})")
 
 
-def _name(context, frame, node):
-    cell = frame.find(node.id)
+def _name(context, scope, node):
+    cell = scope.find(node.id)
     if cell is not None:
         return read(context, cell)
     try:
-        return outside(context, frame.parsed.lookup(node.id))
+        return outside(context, scope.parsed.lookup(node.id))
     except KeyError:
-        raise context.error(f"name {node.id!r} is not defined", frame.parsed.location(node)) from None
+        raise context.error(f"name {node.id!r} is not defined", scope.parsed.location(node)) from None
 
 
-def _constant(context, frame, node):
+def _constant(context, scope, node):
     return node.value
 
 
-def _binary(context, frame, node):
-    lhs, rhs = evaluate(context, frame, node.left), evaluate(context, frame, node.right)
+def _binary(context, scope, node):
+    lhs, rhs = evaluate(context, scope, node.left), evaluate(context, scope, node.right)
     return apply(context, node.op, lhs, rhs)
 
 
-def apply(context: Context, op: ast.operator, lhs: Any, rhs: Any) -> Any:
+def apply(context: TraceContext, op: ast.operator, lhs: Any, rhs: Any) -> Any:
     """A binary operator, `@` among them."""
     if isinstance(op, ast.MatMult):
         return functions.dot(context, lhs, rhs)
     return binary(context, BINARY[type(op)][0], lhs, rhs)
 
 
-def _unary(context, frame, node):
-    return unary(context, node.op, evaluate(context, frame, node.operand))
+def _unary(context, scope, node):
+    return unary(context, node.op, evaluate(context, scope, node.operand))
 
 
-def _logical(context, frame, node):
+def _logical(context, scope, node):
     name = "and" if isinstance(node.op, ast.And) else "or"
-    result = operand(context, evaluate(context, frame, node.values[0]))
+    result = operand(context, evaluate(context, scope, node.values[0]))
     for next_node in node.values[1:]:
         if not is_dynamic(result):
             if bool(result) == (name == "or"):
                 return result
-            result = operand(context, evaluate(context, frame, next_node))
+            result = operand(context, evaluate(context, scope, next_node))
         else:
-            result = _continued(context, name, result, partial(evaluate, context, frame, next_node))
+            result = _continued(context, name, result, partial(evaluate, context, scope, next_node))
     return result
 
 
-def _continued(context: Context, name: str, lhs: Any, evaluate_rhs: Callable[[], Any]) -> Any:
+def _continued(context: TraceContext, name: str, lhs: Any, evaluate_rhs: Callable[[], Any]) -> Any:
     """`and`/`or` of a left side that is known at run time: it decides whether the right side counts."""
     if name == "and":
         return choose(context, lhs, (evaluate_rhs, lambda: lhs), lambda rhs, _: _both(context, name, lhs, rhs))
     return choose(context, lhs, (lambda: lhs, evaluate_rhs), lambda _, rhs: _both(context, name, lhs, rhs))
 
 
-def _both(context: Context, name: str, lhs: Any, rhs: Any) -> Any:
+def _both(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
     """`lhs and rhs` or `lhs or rhs`: one of the two where both are numbers, as in Python; else truth values."""
     is_tile = any(isinstance(side, Value) and not side.type.is_scalar for side in (lhs, rhs))
     if is_tile or all(map(_is_truth, (lhs, rhs))):
@@ -111,11 +111,11 @@ def _is_truth(value: Any) -> bool:
     return isinstance(value, bool) or (isinstance(value, Value) and value.type.dtype == int1)
 
 
-def _compare(context, frame, node):
+def _compare(context, scope, node):
     result = True
-    lhs = evaluate(context, frame, node.left)
+    lhs = evaluate(context, scope, node.left)
     for op, right in zip(node.ops, node.comparators, strict=True):
-        rhs = evaluate(context, frame, right)
+        rhs = evaluate(context, scope, right)
         outcome = compare(context, op, lhs, rhs)
         result = outcome if result is True else logical(context, "and", result, outcome)
         if result is False:
@@ -124,7 +124,7 @@ def _compare(context, frame, node):
     return result
 
 
-def compare(context: Context, op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
+def compare(context: TraceContext, op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
     if isinstance(op, ast.Is | ast.IsNot):
         same = lhs is rhs or (
             isinstance(lhs, DType) and functions.as_dtype(context, rhs) == lhs if _is_dtype(rhs) else False
@@ -143,15 +143,15 @@ def _is_dtype(value: Any) -> bool:
     return isinstance(value, DType) or type(value).__name__ == "dtype"
 
 
-def _conditional(context, frame, node):
-    condition = operand(context, evaluate(context, frame, node.test))
+def _conditional(context, scope, node):
+    condition = operand(context, evaluate(context, scope, node.test))
     if not is_dynamic(condition):
-        return evaluate(context, frame, node.body if condition else node.orelse)
-    sides = (partial(evaluate, context, frame, side) for side in (node.body, node.orelse))
+        return evaluate(context, scope, node.body if condition else node.orelse)
+    sides = (partial(evaluate, context, scope, side) for side in (node.body, node.orelse))
     return choose(context, condition, sides, lambda *values: _chosen(context, truth(context, condition), *values))
 
 
-def _chosen(context: Context, condition: Value, then: Any, otherwise: Any) -> Any:
+def _chosen(context: TraceContext, condition: Value, then: Any, otherwise: Any) -> Any:
     """One of two values at run time; of tuples item by item."""
     if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
         return tuple(_chosen(context, condition, *pair) for pair in zip(then, otherwise, strict=True))
@@ -161,23 +161,23 @@ def _chosen(context: Context, condition: Value, then: Any, otherwise: Any) -> An
     return functions.where(context, condition, then, otherwise)
 
 
-def _tuple(context, frame, node):
+def _tuple(context, scope, node):
     items = []
     for element in node.elts:
         if isinstance(element, ast.Starred):
-            items.extend(iterate(context, evaluate(context, frame, element.value)))
+            items.extend(iterate(context, evaluate(context, scope, element.value)))
         else:
-            items.append(snapshot(context, evaluate(context, frame, element)))
+            items.append(snapshot(context, evaluate(context, scope, element)))
     return tuple(items)
 
 
-def _dict(context, frame, node):
+def _dict(context, scope, node):
     return {
-        evaluate(context, frame, k): evaluate(context, frame, v) for k, v in zip(node.keys, node.values, strict=True)
+        evaluate(context, scope, k): evaluate(context, scope, v) for k, v in zip(node.keys, node.values, strict=True)
     }
 
 
-def _comprehension(context, frame, node):
+def _comprehension(context, scope, node):
     items: list = []
 
     def generate(remaining):
@@ -189,83 +189,83 @@ def _comprehension(context, frame, node):
             bind(context, inner, first.target, item)
             conditions = [operand(context, evaluate(context, inner, test)) for test in first.ifs]
             if any(is_dynamic(condition) for condition in conditions):
-                raise context.error("a comprehension's `if` must be known when compiling", frame.parsed.location(node))
+                raise context.error("a comprehension's `if` must be known when compiling", scope.parsed.location(node))
             if all(conditions):
                 generate(rest)
 
-    inner = Frame(frame.parsed, parent=frame, depth=frame.depth)
+    inner = Scope(scope.parsed, parent=scope, depth=scope.depth)
     generate(node.generators)
     return tuple(items)
 
 
-def bind(context: Context, frame: Frame, target: ast.expr, value: Any) -> None:
+def bind(context: TraceContext, scope: Scope, target: ast.expr, value: Any) -> None:
     """Fresh local names for the targets of a comprehension."""
     if isinstance(target, ast.Name):
-        frame.cells[target.id] = Cell(target.id, value)
+        scope.cells[target.id] = Cell(target.id, value)
         return
     for element, item in zip(target.elts, iterate(context, value), strict=True):
-        bind(context, frame, element, item)
+        bind(context, scope, element, item)
 
 
-def _text(context, frame, node):
+def _text(context, scope, node):
     pieces: list = []
     for part in node.values:
         if isinstance(part, ast.Constant):
             pieces.append(part.value)
             continue
-        value = operand(context, evaluate(context, frame, part.value))
+        value = operand(context, evaluate(context, scope, part.value))
         if is_dynamic(value):
             pieces.append(value)
         else:
-            form = evaluate(context, frame, part.format_spec) if part.format_spec else ""
+            form = evaluate(context, scope, part.format_spec) if part.format_spec else ""
             converted = {115: str, 114: repr, 97: ascii}.get(part.conversion, lambda v: v)(value)
             pieces.append(format(converted, form))
-    return Text(tuple(pieces)) if any(is_dynamic(piece) for piece in pieces) else "".join(pieces)
+    return FormattedText(tuple(pieces)) if any(is_dynamic(piece) for piece in pieces) else "".join(pieces)
 
 
-def _lambda(context, frame, node):
-    return local_function(context, frame, node, "lambda")
+def _lambda(context, scope, node):
+    return local_function(context, scope, node, "lambda")
 
 
-def local_function(context: Context, frame: Frame, node: ast.Lambda | ast.FunctionDef, name: str) -> LocalFunction:
+def local_function(context: TraceContext, scope: Scope, node: ast.Lambda | ast.FunctionDef, name: str) -> LocalFunction:
     """A function that the application defines, with its defaults as they are now."""
     spec = node.args
-    defaults = tuple(evaluate(context, frame, default) for default in spec.defaults)
+    defaults = tuple(evaluate(context, scope, default) for default in spec.defaults)
     named = {
-        argument.arg: evaluate(context, frame, default)
+        argument.arg: evaluate(context, scope, default)
         for argument, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
         if default is not None
     }
-    return LocalFunction(node, frame, frame.parsed, name, defaults, named)
+    return LocalFunction(node, scope, scope.parsed, name, defaults, named)
 
 
-def _named(context, frame, node):
-    value = evaluate(context, frame, node.value)
-    context.assign(frame, node.target, value)
+def _named(context, scope, node):
+    value = evaluate(context, scope, node.value)
+    context.assign(scope, node.target, value)
     return value
 
 
 # -- attributes and indices ------------------------------------------------------------------------
 
 
-def _attribute(context, frame, node):
-    cell = frame.find(node.value.id) if isinstance(node.value, ast.Name) else None
+def _attribute(context, scope, node):
+    cell = scope.find(node.value.id) if isinstance(node.value, ast.Name) else None
     is_placed = cell is not None and cell.tile is not None and node.attr in OF_PLACES
-    owner = cell.tile if is_placed else evaluate(context, frame, node.value)
-    context.builder.location = frame.parsed.location(node)
+    owner = cell.tile if is_placed else evaluate(context, scope, node.value)
+    context.builder.location = scope.parsed.location(node)
     return outside(context, attribute(context, owner, node.attr))
 
 
-def _subscript(context, frame, node):
-    owner = evaluate(context, frame, node.value)
-    indices = evaluate_indices(context, frame, node.slice)
-    context.builder.location = frame.parsed.location(node)
+def _subscript(context, scope, node):
+    owner = evaluate(context, scope, node.value)
+    indices = evaluate_indices(context, scope, node.slice)
+    context.builder.location = scope.parsed.location(node)
     if isinstance(owner, dict | str | tuple | list | range):
         return _of_python(context, owner, indices, ast.unparse(node.value))
     return index(context, owner, indices)
 
 
-def _of_python(context: Context, owner: Any, indices: tuple, text: str) -> Any:
+def _of_python(context: TraceContext, owner: Any, indices: tuple, text: str) -> Any:
     key = indices[0] if len(indices) == 1 else indices
     if is_dynamic(key):
         raise context.error(f"`{text}` is a Python sequence: it is indexed with numbers that are known when compiling")
@@ -277,17 +277,17 @@ def _of_python(context: Context, owner: Any, indices: tuple, text: str) -> Any:
         raise context.error(f"`{text}` cannot be indexed so: {type(error).__name__}: {error}") from None
 
 
-def evaluate_indices(context: Context, frame: Frame, node: ast.expr) -> tuple:
+def evaluate_indices(context: TraceContext, scope: Scope, node: ast.expr) -> tuple:
     elements = node.elts if isinstance(node, ast.Tuple) else [node]
     indices: list = []
     for element in elements:
         if isinstance(element, ast.Slice):
             parts = (element.lower, element.upper, element.step)
-            indices.append(slice(*(None if p is None else evaluate(context, frame, p) for p in parts)))
+            indices.append(slice(*(None if p is None else evaluate(context, scope, p) for p in parts)))
         elif isinstance(element, ast.Starred):
-            indices.extend(iterate(context, evaluate(context, frame, element.value)))
+            indices.extend(iterate(context, evaluate(context, scope, element.value)))
         else:
-            indices.append(operand(context, evaluate(context, frame, element)))
+            indices.append(operand(context, evaluate(context, scope, element)))
     if len(indices) == 1 and isinstance(indices[0], tuple):
         return indices[0]
     return tuple(indices)

@@ -9,7 +9,7 @@ from ninetoothed import dtypes
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import as_expr, const, var
 from ninetoothed.frontend import shapes
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.lanes import lane
 from ninetoothed.frontend.operators import operand, truth
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
@@ -19,7 +19,7 @@ from ninetoothed.ir import TileType, Value
 # -- arguments -------------------------------------------------------------------------------------
 
 
-def as_dtype(context: Context, value: Any) -> DType | PointerType:
+def as_dtype(context: TraceContext, value: Any) -> DType | PointerType:
     """A dtype however it is named: ours, PyTorch's, Triton's, or Python's own types."""
     if isinstance(value, DType | PointerType):
         return value
@@ -45,12 +45,12 @@ _TRITON_NAMES = {
 }
 
 
-def tile(context: Context, value: Any) -> Value:
+def tile(context: TraceContext, value: Any) -> Value:
     """An argument as a value."""
     return context.builder.value(operand(context, value))
 
 
-def shape_of(context: Context, shape: Any) -> tuple[shapes.Extent, ...]:
+def shape_of(context: TraceContext, shape: Any) -> tuple[shapes.Extent, ...]:
     """A shape argument, given as a tuple or as separate numbers."""
     if isinstance(shape, tuple | list) and len(shape) == 1 and isinstance(shape[0], tuple | list):
         shape = shape[0]
@@ -59,7 +59,7 @@ def shape_of(context: Context, shape: Any) -> tuple[shapes.Extent, ...]:
     return tuple(shapes.extent(_extent(context, size), context.facts) for size in shape)
 
 
-def _extent(context: Context, size: Any) -> Any:
+def _extent(context: TraceContext, size: Any) -> Any:
     """One number of a shape; what is the size of a tile tells still which block it is."""
     if isinstance(size, KnownCount):
         place = size.dimension
@@ -67,14 +67,14 @@ def _extent(context: Context, size: Any) -> Any:
     return _known(context, size, "a shape")
 
 
-def _known(context: Context, value: Any, what: str) -> Any:
+def _known(context: TraceContext, value: Any, what: str) -> Any:
     value = operand(context, value)
     if isinstance(value, Value):
         raise context.error(f"{what} must be known when compiling, not computed by the kernel")
     return value
 
 
-def axis_of(context: Context, value: Value, axis: Any) -> int:
+def axis_of(context: TraceContext, value: Value, axis: Any) -> int:
     axis = _known(context, axis, "an axis")
     rank = len(value.type.shape)
     if not isinstance(axis, int) or not -rank <= axis < rank:
@@ -237,7 +237,7 @@ def cat(context, input, other, can_reorder=False):
     )
 
 
-def exact(context: Context, name: str, value: Value) -> None:
+def exact(context: TraceContext, name: str, value: Value) -> None:
     """Raise where some lanes of a tile are no elements of it."""
     for e in extents_of(value.type):
         if not e.is_full:

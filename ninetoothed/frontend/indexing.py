@@ -13,7 +13,7 @@ from typing import Any
 from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const, simplify
 from ninetoothed.frontend import memory, shapes
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import expand_dims
 from ninetoothed.frontend.lanes import place
 from ninetoothed.frontend.operators import scalar
@@ -23,7 +23,7 @@ from ninetoothed.frontend.values import SourceRef, TileRef, plain, shown
 from ninetoothed.ir import Value
 
 
-def index(context: Context, owner: Any, indices: tuple) -> Any:
+def index(context: TraceContext, owner: Any, indices: tuple) -> Any:
     """`owner[indices]`: an element of the next level, elements of a tile, or elements of the source."""
     if isinstance(owner, SourceRef):
         return memory.gather(context, owner, source_indices(context, owner, indices))
@@ -47,7 +47,7 @@ def is_elementwise(indices: tuple) -> bool:
     return picks and all(i is not None for i in indices)
 
 
-def check_slices(context: Context, indices: tuple) -> None:
+def check_slices(context: TraceContext, indices: tuple) -> None:
     """Raise for a slice of a part of a tile: how many elements a tile has is a matter of the arrangement."""
     if any(isinstance(i, slice) and i != slice(None) for i in indices):
         raise context.error(
@@ -56,7 +56,7 @@ def check_slices(context: Context, indices: tuple) -> None:
         )
 
 
-def element(context: Context, ref: TileRef, indices: tuple) -> TileRef:
+def element(context: TraceContext, ref: TileRef, indices: tuple) -> TileRef:
     """One element of the next level."""
     shape, name = memory.shape(context, ref), memory.name(context, ref)
     if any(i is None or i is Ellipsis or isinstance(i, slice) for i in indices):
@@ -70,7 +70,7 @@ def element(context: Context, ref: TileRef, indices: tuple) -> TileRef:
     return TileRef(ref.parameter, (*ref.indices, tuple(_as_expr(context, i) for i in chosen)))
 
 
-def source_indices(context: Context, ref: SourceRef, indices: tuple) -> tuple[Expr | Value, ...]:
+def source_indices(context: TraceContext, ref: SourceRef, indices: tuple) -> tuple[Expr | Value, ...]:
     """Indices into the source: numbers or tiles of numbers, one a dimension."""
     source = context.definition.parameters[ref.parameter].source
     what = f"the source of {source.name!r}"
@@ -82,7 +82,7 @@ def source_indices(context: Context, ref: SourceRef, indices: tuple) -> tuple[Ex
     return tuple(_position(context, i, d, sizes, what) for d, i in enumerate(indices))
 
 
-def innermost_indices(context: Context, ref: TileRef, indices: tuple) -> tuple[Expr | Value | slice, ...]:
+def innermost_indices(context: TraceContext, ref: TileRef, indices: tuple) -> tuple[Expr | Value | slice, ...]:
     """Indices into the innermost level: numbers, tiles of numbers, and bare slices."""
     shape, name = memory.shape(context, ref), memory.name(context, ref)
     if Ellipsis in [i for i in indices if i is Ellipsis]:
@@ -95,7 +95,7 @@ def innermost_indices(context: Context, ref: TileRef, indices: tuple) -> tuple[E
     return tuple(_as_expr(context, i) if isinstance(i, Value) and i.type.is_scalar else i for i in chosen)
 
 
-def _position(context: Context, i: Any, dimension: int, shape: tuple[Expr, ...], what: str) -> Expr | Value:
+def _position(context: TraceContext, i: Any, dimension: int, shape: tuple[Expr, ...], what: str) -> Expr | Value:
     """One index along a dimension of something: numbers that are known are counted from the start, and checked."""
     if isinstance(i, Value) and i.type.dtype.is_integer or isinstance(i, Expr):
         return i
@@ -114,19 +114,19 @@ def _position(context: Context, i: Any, dimension: int, shape: tuple[Expr, ...],
     return const(number) if number >= 0 else simplify(size + number, context.facts)
 
 
-def _as_expr(context: Context, i: Expr | Value) -> Expr:
+def _as_expr(context: TraceContext, i: Expr | Value) -> Expr:
     """An index that is one number as an expression."""
     if isinstance(i, Expr):
         return i
     return context.builder.expr_of(place(context, scalar(context, i, "an index")))
 
 
-def _one(context: Context, i: Expr | Value) -> Expr | Value:
+def _one(context: TraceContext, i: Expr | Value) -> Expr | Value:
     what = "an index into a computed tile (for a tile of indices there is `ntl.gather`)"
     return i if isinstance(i, Expr) else scalar(context, i, what)
 
 
-def index_value(context: Context, value: Value, indices: tuple) -> Value:
+def index_value(context: TraceContext, value: Value, indices: tuple) -> Value:
     """`v[:, None]`, `v[0]`, `v[i, :]` of a computed tile."""
     axis = 0
     rank = len(value.type.shape)

@@ -14,7 +14,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.expr import Expr, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.builder import settle
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import Apply, Lane, TileType, Value
 
@@ -25,19 +25,19 @@ _LANEWISE = frozenset(
 _MOVING = frozenset("full broadcast expand_dims reshape permute flip".split())
 
 
-def lane(context: Context, axis: int, count: int) -> Lane:
+def lane(context: TraceContext, axis: int, count: int) -> Lane:
     """A lane variable; its name tells its range, so that equal tiles share it."""
     variable = Lane.of(axis, count)
     context.builder.facts = context.facts.bind(variable.name, 0, count - 1)
     return variable
 
 
-def inside(context: Context, type: TileType, axis: int) -> Value:
+def inside(context: TraceContext, type: TileType, axis: int) -> Value:
     """Which lanes along `axis` are within the extent: int1, of one element along the other axes."""
     return context.builder.binary("lt", along(context, type, axis), type.shape[axis])
 
 
-def along(context: Context, type: TileType, axis: int) -> Value:
+def along(context: TraceContext, type: TileType, axis: int) -> Value:
     """The number of each lane along `axis`, of one element along the other axes."""
     extent = extents_of(type)[axis]
     variable = lane(context, axis, extent.lanes)
@@ -46,7 +46,7 @@ def along(context: Context, type: TileType, axis: int) -> Value:
 
 
 @dataclass(frozen=True)
-class Edge:
+class LaneBound:
     """Lanes name a place only where `0 <= index` (if `lower`) and `index < size` (if `upper`), lane by lane."""
 
     index: Value
@@ -54,35 +54,35 @@ class Edge:
     lower: bool = False
     upper: bool = True
 
-    def moved(self, index: Value) -> Edge:
+    def moved(self, index: Value) -> LaneBound:
         return replace(self, index=index)
 
 
-def extents(context: Context, type: TileType) -> list[Edge]:
-    """The edges of a tile itself, where it does not fill its lanes."""
+def _own_bounds(context: TraceContext, type: TileType) -> list[LaneBound]:
+    """Return the bounds of a tile itself, where it does not fill its lanes."""
     full = [e.is_full for e in extents_of(type)]
-    return [Edge(along(context, type, d), type.shape[d]) for d, is_full in enumerate(full) if not is_full]
+    return [LaneBound(along(context, type, d), type.shape[d]) for d, is_full in enumerate(full) if not is_full]
 
 
-def edges(context: Context, value: Value) -> list[Edge]:
-    """All edges of a tile of indices or pointers: its own, and those of the tensors that it was read from."""
-    return [*extents(context, value.type), *_read(context, value)]
+def lane_bounds(context: TraceContext, value: Value) -> list[LaneBound]:
+    """Return all bounds of a tile of indices or pointers: its own, and those of the tensors that it was read from."""
+    return [*_own_bounds(context, value.type), *_read(context, value)]
 
 
-def mask(context: Context, edges: Iterable[Edge]) -> Value | None:
-    """Which lanes are within edges: int1; None for all."""
+def mask(context: TraceContext, limits: Iterable[LaneBound]) -> Value | None:
+    """Mask the lanes that are within all bounds (int1); None for all lanes."""
     builder, result = context.builder, None
-    for edge in edges:
-        conditions = [builder.binary("ge", edge.index, 0)] if edge.lower else []
-        conditions += [builder.binary("lt", edge.index, edge.size)] if edge.upper else []
+    for limit in limits:
+        conditions = [builder.binary("ge", limit.index, 0)] if limit.lower else []
+        conditions += [builder.binary("lt", limit.index, limit.size)] if limit.upper else []
         for condition in conditions:
             result = condition if result is None else builder.elementwise("and", result, condition, dtype=dtypes.int1)
     return result
 
 
-def place(context: Context, index: Value) -> Value:
+def place(context: TraceContext, index: Value) -> Value:
     """One index, and -1, which is out of bounds of everything, where it names no place."""
-    known = mask(context, edges(context, index))
+    known = mask(context, lane_bounds(context, index))
     if known is None:
         return index
     if index.type.dtype.kind != "int":
@@ -90,9 +90,9 @@ def place(context: Context, index: Value) -> Value:
     return context.builder.apply("where", (known, index, context.builder.constant(-1, index.type.dtype)), index.type)
 
 
-def _read(context: Context, value: Value) -> tuple[Edge, ...]:
-    """The edges of the loads that a value was computed from, lane by lane."""
-    known: dict[Value, tuple[Edge, ...]] = {}
+def _read(context: TraceContext, value: Value) -> tuple[LaneBound, ...]:
+    """Return the bounds of the loads that a value was computed from, lane by lane."""
+    known: dict[Value, tuple[LaneBound, ...]] = {}
     producer = context.builder.producer
 
     def inputs(value: Value) -> tuple[Value, ...]:
@@ -100,28 +100,28 @@ def _read(context: Context, value: Value) -> tuple[Edge, ...]:
         is_followed = isinstance(operation, Apply) and operation.function in _LANEWISE | _MOVING
         return operation.operands if is_followed else ()
 
-    def rule(value: Value) -> tuple[Edge, ...]:
+    def rule(value: Value) -> tuple[LaneBound, ...]:
         match producer(value):
             case ir.Load(access=access):
                 return _of_load(context, access)
             case Apply(function=function) as operation if function in _MOVING:
                 found = known[operation.operands[0]]
-                return tuple(edge.moved(_moved(context, operation, edge.index)) for edge in found)
-        return tuple(dict.fromkeys(edge for operand in inputs(value) for edge in known[operand]))
+                return tuple(limit.moved(_moved(context, operation, limit.index)) for limit in found)
+        return tuple(dict.fromkeys(limit for operand in inputs(value) for limit in known[operand]))
 
     return settle(value, known, inputs, rule)
 
 
-def _moved(context: Context, operation: Apply, index: Value) -> Value:
+def _moved(context: TraceContext, operation: Apply, index: Value) -> Value:
     type = with_dtype(operation.result.type, index.type.dtype)
     return context.builder.apply(operation.function, (index,), type, **dict(operation.attributes))
 
 
-def _of_load(context: Context, access: ir.Access) -> tuple[Edge, ...]:
+def _of_load(context: TraceContext, access: ir.Access) -> tuple[LaneBound, ...]:
     """What guards a load; nothing where the user said what is read out of bounds."""
     source = next(p.source for p in context.definition.parameters if p.name == access.parameter)
     if source.other is not None:
         return ()
     type = with_dtype(access.type, context.builder.index_type)
     indices = (context.builder.index(guard.index, access.lanes, type) for guard in access.guards)
-    return tuple(Edge(i, g.size, g.lower, g.upper) for i, g in zip(indices, access.guards, strict=True))
+    return tuple(LaneBound(i, g.size, g.lower, g.upper) for i, g in zip(indices, access.guards, strict=True))

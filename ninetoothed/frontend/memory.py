@@ -12,31 +12,31 @@ from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import Expr, Var, as_expr, const, is_nonnegative, maximum, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.builder import holds
-from ninetoothed.frontend.context import Context
-from ninetoothed.frontend.lanes import edges, lane, place
+from ninetoothed.frontend.context import TraceContext
+from ninetoothed.frontend.lanes import lane, lane_bounds, place
 from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
 from ninetoothed.ir import Access, TileType, Value
 from ninetoothed.lowering import Guard, lower, source_indices
 from ninetoothed.tiling import are_alike
 
 
-def tile(context: Context, parameter: int) -> TileRef:
+def tile(context: TraceContext, parameter: int) -> TileRef:
     """The element of a parameter's outermost level that this program works on."""
     return TileRef(parameter, (context.program_indices(parameter),))
 
 
-def shape(context: Context, ref: TileRef) -> tuple[Expr, ...]:
+def shape(context: TraceContext, ref: TileRef) -> tuple[Expr, ...]:
     """The shape of what a handle stands for: () for one element."""
     levels = context.levels(ref.parameter)
     return levels[ref.level] if ref.level < len(levels) else ()
 
 
-def is_hierarchical(context: Context, ref: TileRef) -> bool:
+def is_hierarchical(context: TraceContext, ref: TileRef) -> bool:
     """Whether the elements of a tile are tiles themselves."""
     return ref.level < len(context.levels(ref.parameter)) - 1
 
 
-def access(context: Context, ref: TileRef, indices: tuple[Expr | slice | Value, ...] | None = None) -> Access:
+def access(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | Value, ...] | None = None) -> Access:
     """The access of the tile at a handle: all of it, or where `indices` has numbers or tiles, only those elements."""
     extents = shape(context, ref)
     chosen = tuple(indices or ()) + (slice(None),) * (len(extents) - len(indices or ()))
@@ -65,7 +65,9 @@ def access(context: Context, ref: TileRef, indices: tuple[Expr | slice | Value, 
     return _located(context, ref.parameter, levels, tuple(tile_extents), tuple(lanes), guards, bool(gathered))
 
 
-def _gathered(context: Context, tiles: list[Value]) -> tuple[list[shapes.Extent], Iterator[Expr], tuple[Guard, ...]]:
+def _gathered(
+    context: TraceContext, tiles: list[Value]
+) -> tuple[list[shapes.Extent], Iterator[Expr], tuple[Guard, ...]]:
     """The shape in which tiles of indices meet, a name for each of them, and guards of those that name no place."""
     if not tiles:
         return [], iter(()), ()
@@ -73,16 +75,16 @@ def _gathered(context: Context, tiles: list[Value]) -> tuple[list[shapes.Extent]
     values = builder.broadcast(*tiles)
     extents = shapes.extents_of(values[0].type)
     names = [builder.expr_of(value) for value in values]
-    own = [edge for tile in tiles for edge in edges(context, tile)]
+    own = [bound for tile in tiles for bound in lane_bounds(context, tile)]
     guards = (
-        Guard(builder.expr_of(builder.broadcast_to(edge.index, extents)), edge.size, edge.lower, edge.upper)
-        for edge in own
+        Guard(builder.expr_of(builder.broadcast_to(bound.index, extents)), bound.size, bound.lower, bound.upper)
+        for bound in own
     )
     return list(extents), iter(names), tuple(dict.fromkeys(guards))
 
 
 def _located(
-    context: Context, parameter: int, levels, extents, lanes, before: tuple[Guard, ...], is_gathered: bool
+    context: TraceContext, parameter: int, levels, extents, lanes, before: tuple[Guard, ...], is_gathered: bool
 ) -> Access:
     argument = context.argument(parameter)
     count = 1
@@ -119,7 +121,7 @@ def _located(
     )
 
 
-def _other(context: Context, parameter: int) -> int | float:
+def _other(context: TraceContext, parameter: int) -> int | float:
     """What is read out of bounds; infinities are the least and the greatest integer."""
     source, dtype = context.definition.parameters[parameter].source, context.argument(parameter).dtype
     other = 0 if source.other is None else source.other
@@ -136,7 +138,7 @@ def _other(context: Context, parameter: int) -> int | float:
     return int(other)
 
 
-def _check_counters(context: Context, ref: TileRef, innermost) -> None:
+def _check_counters(context: TraceContext, ref: TileRef, innermost) -> None:
     """Let a tensor that a loop over another's tiles reads or writes in each round have as many."""
     if context.conditions or not context.counters:
         return
@@ -147,7 +149,7 @@ def _check_counters(context: Context, ref: TileRef, innermost) -> None:
                 _check_counter(context, context.counters[atom.name], Dimension(ref.parameter, level, dim))
 
 
-def _check_counter(context: Context, counted: Dimension, taken: Dimension) -> None:
+def _check_counter(context: TraceContext, counted: Dimension, taken: Dimension) -> None:
     if counted == taken:
         return
     parameters, own = context.definition.parameters, context.definition.tilings
@@ -166,7 +168,7 @@ def _check_counter(context: Context, counted: Dimension, taken: Dimension) -> No
         context.require(a, b, message + "and has another number of tiles")
 
 
-def load(context: Context, ref: TileRef, indices=None) -> Value:
+def load(context: TraceContext, ref: TileRef, indices=None) -> Value:
     """Read the tile at a handle; reading it again before any store gives the same value."""
     if is_hierarchical(context, ref):
         raise context.error(
@@ -180,7 +182,7 @@ def load(context: Context, ref: TileRef, indices=None) -> Value:
     return load_at(context, access(context, ref, indices), name(context, ref) if indices is None else None)
 
 
-def load_at(context: Context, place: Access, hint: str | None) -> Value:
+def load_at(context: TraceContext, place: Access, hint: str | None) -> Value:
     """Read a place, unless what is there is known already."""
     key = (place.parameter, place.indices, place.guards, place.type)
     if key not in context.loads:
@@ -190,7 +192,7 @@ def load_at(context: Context, place: Access, hint: str | None) -> Value:
     return context.loads[key]
 
 
-def _scalar(context: Context, parameter: int, argument) -> Value:
+def _scalar(context: TraceContext, parameter: int, argument) -> Value:
     key = ("scalar", parameter)
     if key not in context.loads:
         name = context.definition.parameters[parameter].name
@@ -200,7 +202,7 @@ def _scalar(context: Context, parameter: int, argument) -> Value:
     return context.loads[key]
 
 
-def store(context: Context, ref: TileRef, operand, indices=None) -> Value:
+def store(context: TraceContext, ref: TileRef, operand, indices=None) -> Value:
     """Write to the tile at a handle, broadcasting and converting; gives the value as it was before conversion."""
     if is_hierarchical(context, ref):
         raise context.error(f"{name(context, ref)!r} is a tile of tiles here; index it to assign one of its tiles")
@@ -214,7 +216,7 @@ def store(context: Context, ref: TileRef, operand, indices=None) -> Value:
     return _write(context, place, operand)
 
 
-def _write(context: Context, place: Access, operand) -> Value:
+def _write(context: TraceContext, place: Access, operand) -> Value:
     builder, dtype = context.builder, place.type.dtype
     if isinstance(operand, int) and not holds(dtype, operand):
         raise context.error(f"cannot store {operand} to {place.parameter!r}, whose elements are {dtype}")
@@ -230,7 +232,7 @@ def _write(context: Context, place: Access, operand) -> Value:
 # -- the source behind a parameter -----------------------------------------------------------------
 
 
-def source_access(context: Context, ref: SourceRef, indices: tuple) -> Access:
+def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Access:
     """`x.source[i, j]`: indices are expressions or tiles; out of bounds where they leave the tensor."""
     parameter = context.definition.parameters[ref.parameter]
     sizes = tuple(context.number(size) for size in parameter.source.sizes)
@@ -253,25 +255,25 @@ def source_access(context: Context, ref: SourceRef, indices: tuple) -> Access:
     return Access(parameter.name, type, tuple(names), guards, _other(context, ref.parameter), (), bindings)
 
 
-def gather(context: Context, ref: SourceRef, indices: tuple) -> Value:
+def gather(context: TraceContext, ref: SourceRef, indices: tuple) -> Value:
     place = source_access(context, ref, indices)
     result = Value(place.type)
     context.builder.emit(ir.Load(result, place, location=context.builder.location))
     return result
 
 
-def scatter(context: Context, ref: SourceRef, indices: tuple, operand) -> None:
+def scatter(context: TraceContext, ref: SourceRef, indices: tuple, operand) -> None:
     _write(context, source_access(context, ref, indices), operand)
 
 
-def data_ptr(context: Context, parameter: int) -> Value:
+def data_ptr(context: TraceContext, parameter: int) -> Value:
     """The address of a parameter's first element."""
     name = context.definition.parameters[parameter].name
     type = TileType(PointerType(context.argument(parameter).dtype, name))
     return context.builder.apply("data_ptr", (), type, parameter=name)
 
 
-def offsets(context: Context, ref: TileRef, dimension: int | None) -> Value:
+def offsets(context: TraceContext, ref: TileRef, dimension: int | None) -> Value:
     """A tile's indices along a dimension of the source, or (None) its offsets in elements, strides included."""
     source = context.definition.parameters[ref.parameter].source
     if dimension is None:
@@ -293,14 +295,14 @@ def offsets(context: Context, ref: TileRef, dimension: int | None) -> Value:
     return context.builder.index(expr, used, shapes.tile_type(context.builder.index_type, extents))
 
 
-def unclamped(context: Context, ref: TileRef, innermost: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def unclamped(context: TraceContext, ref: TileRef, innermost: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The source indices of an element of a tile, right out of bounds too."""
     has_level = ref.level < len(context.levels(ref.parameter))
     levels = (*ref.indices, innermost) if has_level else ref.indices
     return source_indices(context.arrangement(ref.parameter), levels, context.facts)
 
 
-def _element_offsets(context: Context, ref: TileRef) -> Value:
+def _element_offsets(context: TraceContext, ref: TileRef) -> Value:
     place = access(context, ref)
     lanes = {lane.axis: var(lane.name) for lane in place.lanes}
     indices = unclamped(context, ref, tuple(lanes.get(axis, const(0)) for axis in range(len(place.type.shape))))
@@ -312,5 +314,5 @@ def _element_offsets(context: Context, ref: TileRef) -> Value:
     return context.builder.index(expr, place.lanes, replace(place.type, dtype=dtype))
 
 
-def name(context: Context, ref: TileRef) -> str:
+def name(context: TraceContext, ref: TileRef) -> str:
     return context.definition.parameters[ref.parameter].name

@@ -9,7 +9,7 @@ from typing import Any
 from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const, is_nonnegative, maximum, minimum, simplify
 from ninetoothed.frontend import memory, shapes
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.values import TileRef, shown
 from ninetoothed.ir import Value
 
@@ -49,7 +49,7 @@ def is_dynamic(value: Any) -> bool:
     return isinstance(value, Value | TileRef | Expr)
 
 
-def operand(context: Context, value: Any) -> Any:
+def operand(context: TraceContext, value: Any) -> Any:
     """Load what is only a handle; constant expressions become Python integers."""
     if isinstance(value, TileRef):
         return memory.load(context, value)
@@ -58,7 +58,7 @@ def operand(context: Context, value: Any) -> Any:
     return value
 
 
-def binary(context: Context, name: str, lhs: Any, rhs: Any) -> Any:
+def binary(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
     """`lhs name rhs`, folded as far as it is known when compiling."""
     lhs, rhs = operand(context, lhs), operand(context, rhs)
     if not is_dynamic(lhs) and not is_dynamic(rhs):
@@ -81,7 +81,7 @@ def binary(context: Context, name: str, lhs: Any, rhs: Any) -> Any:
     return context.builder.binary(name, lhs, rhs)
 
 
-def _check_types(context: Context, name: str, lhs: Any, rhs: Any) -> None:
+def _check_types(context: TraceContext, name: str, lhs: Any, rhs: Any) -> None:
     for side, other in ((lhs, rhs), (rhs, lhs)):
         if isinstance(side, Value) and isinstance(side.type.dtype, dtypes.PointerType) and name not in ("add", "sub"):
             raise context.error(f"pointers can be added to, not combined by {name!r}")
@@ -91,7 +91,7 @@ def _check_types(context: Context, name: str, lhs: Any, rhs: Any) -> None:
                 raise context.error(f"bitwise operator {name!r} works on integers and bools, not on {common}")
 
 
-def _on_expressions(context: Context, name: str, lhs: Expr | int | float, rhs: Expr | int | float) -> Any:
+def _on_expressions(context: TraceContext, name: str, lhs: Expr | int | float, rhs: Expr | int | float) -> Any:
     """Arithmetic and comparisons of sizes and counters stay symbolic; None where they cannot."""
     if isinstance(lhs, float) or isinstance(rhs, float):
         return None
@@ -136,7 +136,7 @@ def _decide(name: str, lhs: Expr, rhs: Expr, facts) -> bool | None:
     return None
 
 
-def power(context: Context, base: Any, exponent: Any) -> Value:
+def power(context: TraceContext, base: Any, exponent: Any) -> Value:
     """`base ** exponent`: by multiplication for small whole exponents, else in floating point."""
     builder = context.builder
     if isinstance(exponent, int) and 0 <= exponent <= 64:
@@ -157,7 +157,7 @@ def power(context: Context, base: Any, exponent: Any) -> Value:
     return builder.floating("pow", base, exponent)
 
 
-def _integer_power(context: Context, base: Any, exponent: Any) -> Value:
+def _integer_power(context: TraceContext, base: Any, exponent: Any) -> Value:
     """By squaring, bit by bit of an exponent from 0 to 63; beyond, every power but those of 0, 1 and -1 overflows."""
     builder = context.builder
     dtype = dtypes.promote(builder.common_type(base, exponent), dtypes.int32)
@@ -170,12 +170,12 @@ def _integer_power(context: Context, base: Any, exponent: Any) -> Value:
     return result
 
 
-def ones_like(context: Context, value: Value) -> Value:
+def ones_like(context: TraceContext, value: Value) -> Value:
     one = context.builder.constant(1, value.type.dtype)
     return context.builder.broadcast_to(one, shapes.extents_of(value.type))
 
 
-def unary(context: Context, node: ast.unaryop, value: Any) -> Any:
+def unary(context: TraceContext, node: ast.unaryop, value: Any) -> Any:
     value = operand(context, value)
     if isinstance(node, ast.Not):
         return not value if not is_dynamic(value) else logical_not(context, value)
@@ -195,18 +195,18 @@ def unary(context: Context, node: ast.unaryop, value: Any) -> Any:
     return context.builder.apply("invert", (value,), value.type)
 
 
-def truth(context: Context, value: Any) -> Value:
+def truth(context: TraceContext, value: Any) -> Value:
     """A dynamic value as int1: whether it differs from zero."""
     value = context.builder.value(operand(context, value))
     return value if value.type.dtype == dtypes.int1 else context.builder.binary("ne", value, 0)
 
 
-def logical_not(context: Context, value: Any) -> Value:
+def logical_not(context: TraceContext, value: Any) -> Value:
     value = truth(context, value)
     return context.builder.apply("invert", (value,), value.type)
 
 
-def logical(context: Context, name: str, lhs: Any, rhs: Any) -> Any:
+def logical(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
     """`and`/`or` of which at least one side is dynamic; element-wise on tiles."""
     if not is_dynamic(operand(context, rhs)):
         decisive = bool(rhs) == (name == "or")
@@ -216,7 +216,7 @@ def logical(context: Context, name: str, lhs: Any, rhs: Any) -> Any:
     return context.builder.elementwise(name, truth(context, lhs), truth(context, rhs), dtype=dtypes.int1)
 
 
-def extremum(context: Context, name: str, operands: tuple) -> Any:
+def extremum(context: TraceContext, name: str, operands: tuple) -> Any:
     """Python's `min` and `max` of several numbers, expressions or tiles."""
     values = [operand(context, value) for value in operands]
     if not any(is_dynamic(value) for value in values):
@@ -229,7 +229,7 @@ def extremum(context: Context, name: str, operands: tuple) -> Any:
     return result
 
 
-def scalar(context: Context, value: Any, what: str) -> Value:
+def scalar(context: TraceContext, value: Any, what: str) -> Value:
     """A dynamic value as a scalar: tiles of one element are taken apart."""
     value = context.builder.value(operand(context, value))
     if any(lanes != 1 for lanes in value.type.lanes):
@@ -241,7 +241,7 @@ def scalar(context: Context, value: Any, what: str) -> Value:
     return context.builder.apply("reshape", (value,), shapes.tile_type(value.type.dtype, ()))
 
 
-def integer(context: Context, value: Any, what: str) -> Expr | int:
+def integer(context: TraceContext, value: Any, what: str) -> Expr | int:
     """An index or a loop bound as an integer expression."""
     value = operand(context, value)
     if isinstance(value, bool | int | Expr):

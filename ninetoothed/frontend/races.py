@@ -19,13 +19,13 @@ from ninetoothed import ir
 from ninetoothed.definition import KernelParameter
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, maximum, simplify, var
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 
 Names = frozenset[str]
 _NOTHING: Names = frozenset()
 
 
-def races(context: Context, body: ir.Block) -> tuple[ir.Requirement, ...]:
+def races(context: TraceContext, body: ir.Block) -> tuple[ir.Requirement, ...]:
     """Name the axes along which a store is legal for one program alone: its place ignores them, its value does not."""
     parameters = zip(context.definition.parameters, context.specialisation.arguments, strict=True)
     shared = {p.name: p for p, argument in parameters if argument.kind == "tensor" and _is_shared(p)}
@@ -64,7 +64,7 @@ class _Axes:
     facts: Facts
 
     @classmethod
-    def of(cls, context: Context, parameter: KernelParameter) -> _Axes:
+    def of(cls, context: TraceContext, parameter: KernelParameter) -> _Axes:
         blocks = dict.fromkeys(context.definition.meta_symbols, 1)
         outermost = context.definition.parameters[context.launching].outermost
         sizes, parts, facts = dict(zip(context.axes, map(as_expr, outermost), strict=True)), {}, context.facts

@@ -6,7 +6,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, const, is_nonnegative, simplify
 from ninetoothed.frontend import shapes
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import _known, as_dtype, axis_of, exact, reshape, tile, where
 from ninetoothed.frontend.lanes import along, inside
 from ninetoothed.frontend.operators import binary
@@ -14,7 +14,7 @@ from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import TileType, Value
 
 
-def reduced_type(context: Context, type: TileType, axis: int | None, keep_dims: bool) -> TileType:
+def reduced_type(context: TraceContext, type: TileType, axis: int | None, keep_dims: bool) -> TileType:
     kept = []
     for d, e in enumerate(extents_of(type)):
         if axis is not None and d != axis:
@@ -49,7 +49,7 @@ def reduction(context, name, input, axis, keep_dims, dtype=None):
     return builder.cast(result, own)
 
 
-def extremum_of_indices(context: Context, name: str, input: Value) -> Expr | None:
+def extremum_of_indices(context: TraceContext, name: str, input: Value) -> Expr | None:
     """The least or greatest of affine indices, which is that of one corner of the tile.
 
     min(64 * program + lane)   ->   64 * program
@@ -102,7 +102,7 @@ def sort(context, x, dim=None, descending=False):
     return _of_keys(context, context.builder.apply("sort", (keys,), keys.type, descending=descending), x.type.dtype)
 
 
-def _keys(context: Context, x: Value) -> Value:
+def _keys(context: TraceContext, x: Value) -> Value:
     """Integers in the order of numbers, which NaN has no place in: of a negative float all bits but the sign turned.
 
     The sign of NaN says nothing, and it is the greatest.
@@ -115,7 +115,7 @@ def _keys(context: Context, x: Value) -> Value:
     return _turned(context, builder.apply("bitcast", (x,), with_dtype(x.type, _BITS[x.type.dtype])))
 
 
-def _of_keys(context: Context, keys: Value, dtype: DType) -> Value:
+def _of_keys(context: TraceContext, keys: Value, dtype: DType) -> Value:
     if not dtype.is_floating:
         return keys
     computed = dtypes.float64 if keys.type.dtype == dtypes.int64 else dtypes.float32
@@ -126,7 +126,7 @@ def _of_keys(context: Context, keys: Value, dtype: DType) -> Value:
 _BITS = {dtypes.float32: dtypes.int32, dtypes.float64: dtypes.int64}
 
 
-def _turned(context: Context, bits: Value) -> Value:
+def _turned(context: TraceContext, bits: Value) -> Value:
     turned = context.builder.binary("xor", bits, bits.type.dtype.range[1])
     return where(context, context.builder.binary("lt", bits, 0), turned, bits)
 
@@ -161,7 +161,7 @@ def softmax(context, x, dim=None, keep_dims=False):
     return binary(context, "truediv", numerator, reduction(context, "sum", numerator, axis, True))
 
 
-def select(context: Context, value: Value, axis: int, index: Expr | Value) -> Value:
+def select(context: TraceContext, value: Value, axis: int, index: Expr | Value) -> Value:
     """One element along an axis, or 0: all others are zeroed and the axis is summed, which is exact."""
     builder = context.builder
     extent = extents_of(value.type)[axis]

@@ -8,14 +8,14 @@ from typing import Any
 
 from ninetoothed.errors import NineToothedError
 from ninetoothed.frontend import control, memory
-from ninetoothed.frontend.carried import in_runtime_branch, write
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.expressions import apply, evaluate, evaluate_indices, local_function
 from ninetoothed.frontend.indexing import check_slices, index, innermost_indices, is_elementwise, source_indices
+from ninetoothed.frontend.loop_carried import in_runtime_branch, write
 from ninetoothed.frontend.operators import is_dynamic, is_number, operand
 from ninetoothed.frontend.shapes import Mismatch
-from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, SourceRef, TileRef, shown
+from ninetoothed.frontend.values import UNDEFINED, Cell, Scope, SourceRef, TileRef, shown
 from ninetoothed.frontend.variables import iterate, read, snapshot
 from ninetoothed.ir import Value
 
@@ -27,24 +27,24 @@ class Returned:
     value: Any
 
 
-def run(context: Context, frame: Frame, body: list[ast.stmt]) -> Returned | None:
+def run(context: TraceContext, scope: Scope, body: list[ast.stmt]) -> Returned | None:
     """Trace statements until one returns."""
     for statement in body:
-        outcome = execute(context, frame, statement)
+        outcome = execute(context, scope, statement)
         if outcome is not None:
             return outcome
     return None
 
 
-def execute(context: Context, frame: Frame, statement: ast.stmt) -> Returned | None:
+def execute(context: TraceContext, scope: Scope, statement: ast.stmt) -> Returned | None:
     """Trace one statement; whatever goes wrong is told with its place."""
-    location = frame.parsed.location(statement)
+    location = scope.parsed.location(statement)
     context.builder.location = location
     rule = _RULES.get(type(statement))
     if rule is None:
         raise context.error(f"an application may not use {_describe(statement)}", location)
     try:
-        return rule(context, frame, statement)
+        return rule(context, scope, statement)
     except Mismatch as error:
         raise context.mismatch(error) from None
     except NineToothedError:
@@ -73,62 +73,62 @@ def _describe(statement: ast.stmt) -> str:
 # -- assignment ------------------------------------------------------------------------------------
 
 
-def _assign(context, frame, statement):
-    value = evaluate(context, frame, statement.value)
+def _assign(context, scope, statement):
+    value = evaluate(context, scope, statement.value)
     for target in statement.targets:
-        assign(context, frame, target, value)
+        assign(context, scope, target, value)
 
 
-def _annotated(context, frame, statement):
+def _annotated(context, scope, statement):
     if statement.value is not None:
-        assign(context, frame, statement.target, evaluate(context, frame, statement.value))
+        assign(context, scope, statement.target, evaluate(context, scope, statement.value))
 
 
-def _augmented(context, frame, statement):
+def _augmented(context, scope, statement):
     target = statement.target
     if isinstance(target, ast.Name):
-        current = _current(context, frame, target)
-        value = apply(context, statement.op, current, evaluate(context, frame, statement.value))
-        return assign(context, frame, target, value)
+        current = _current(context, scope, target)
+        value = apply(context, statement.op, current, evaluate(context, scope, statement.value))
+        return assign(context, scope, target, value)
     if not isinstance(target, ast.Subscript):
         raise context.error("only names and elements can be assigned")
-    owner = _owner(context, frame, target.value)
-    indices = evaluate_indices(context, frame, target.slice)
-    value = apply(context, statement.op, index(context, owner, indices), evaluate(context, frame, statement.value))
+    owner = _owner(context, scope, target.value)
+    indices = evaluate_indices(context, scope, target.slice)
+    value = apply(context, statement.op, index(context, owner, indices), evaluate(context, scope, statement.value))
     return store_element(context, owner, indices, value)
 
 
-def _current(context, frame, target: ast.Name):
-    cell = frame.cells.get(target.id)
+def _current(context, scope, target: ast.Name):
+    cell = scope.cells.get(target.id)
     if cell is None:
         raise context.error(f"{target.id!r} is changed before it has a value")
     return read(context, cell)
 
 
-def assign(context: Context, frame: Frame, target: ast.expr, value: Any) -> None:
+def assign(context: TraceContext, scope: Scope, target: ast.expr, value: Any) -> None:
     """Assign a name (a store, where it is a tile parameter), an element, or several."""
     if isinstance(target, ast.Name):
-        assign_name(context, frame, target.id, value)
+        assign_name(context, scope, target.id, value)
     elif isinstance(target, ast.Tuple | ast.List):
-        _unpack(context, frame, target, value)
+        _unpack(context, scope, target, value)
     elif isinstance(target, ast.Subscript):
-        owner = _owner(context, frame, target.value)
-        store_element(context, owner, evaluate_indices(context, frame, target.slice), value)
+        owner = _owner(context, scope, target.value)
+        store_element(context, owner, evaluate_indices(context, scope, target.slice), value)
     else:
         raise context.error("only names and elements can be assigned")
 
 
-def _owner(context: Context, frame: Frame, node: ast.expr) -> Any:
+def _owner(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
     """What holds an element that is assigned: of a parameter its tile, which is in memory alone from then on."""
-    cell = frame.find(node.id) if isinstance(node, ast.Name) else None
+    cell = scope.find(node.id) if isinstance(node, ast.Name) else None
     if cell is None or cell.tile is None:
-        return evaluate(context, frame, node)
+        return evaluate(context, scope, node)
     if cell.value is not None:
         write(context, cell, None)
     return cell.tile
 
 
-def _unpack(context, frame, target, value):
+def _unpack(context, scope, target, value):
     items = iterate(context, value)
     starred = [i for i, element in enumerate(target.elts) if isinstance(element, ast.Starred)]
     if starred:
@@ -138,20 +138,20 @@ def _unpack(context, frame, target, value):
         raise context.error(f"{len(items)} values cannot be unpacked into {len(target.elts)} names")
     items = [snapshot(context, item) for item in items]
     for element, item in zip(target.elts, items, strict=True):
-        assign(context, frame, element.value if isinstance(element, ast.Starred) else element, item)
+        assign(context, scope, element.value if isinstance(element, ast.Starred) else element, item)
 
 
-def assign_name(context: Context, frame: Frame, name: str, value: Any) -> None:
-    cell = frame.cells.get(name)
+def assign_name(context: TraceContext, scope: Scope, name: str, value: Any) -> None:
+    cell = scope.cells.get(name)
     if cell is None:
-        cell = frame.cells[name] = Cell(name, UNDEFINED)
+        cell = scope.cells[name] = Cell(name, UNDEFINED)
     value = snapshot(context, value)
     if cell.tile is not None:
         value = memory.store(context, cell.tile, _storable(context, f"{name!r} is a parameter: it", value))
     write(context, cell, _updated(context, cell, context.builder.named(value, name)))
 
 
-def _updated(context: Context, cell: Cell, value: Any) -> Any:
+def _updated(context: TraceContext, cell: Cell, value: Any) -> Any:
     """Mark an assignment whose value depends on the variable's old value, for the pass `overhang`."""
     old = cell.value
     are_tiles = all(isinstance(each, Value) and not each.type.is_scalar for each in (old, value))
@@ -160,7 +160,7 @@ def _updated(context: Context, cell: Cell, value: Any) -> Any:
     return context.builder.named(context.builder.apply("assign", (old, value), value.type), cell.name)
 
 
-def store_element(context: Context, owner: Any, indices: tuple, value: Any) -> None:
+def store_element(context: TraceContext, owner: Any, indices: tuple, value: Any) -> None:
     if isinstance(owner, SourceRef):
         what = f"the source of {context.definition.parameters[owner.parameter].name!r}"
         memory.scatter(context, owner, source_indices(context, owner, indices), _storable(context, what, value))
@@ -176,7 +176,7 @@ def store_element(context: Context, owner: Any, indices: tuple, value: Any) -> N
         raise context.error("only elements of parameters can be assigned; build a new tile with `ntl.where` instead")
 
 
-def _storable(context: Context, what: str, value: Any) -> Any:
+def _storable(context: TraceContext, what: str, value: Any) -> Any:
     """A value that can be stored, loaded if it is a tile of a parameter."""
     value = operand(context, value)
     if not is_dynamic(value) and not is_number(value):
@@ -187,35 +187,35 @@ def _storable(context: Context, what: str, value: Any) -> Any:
 # -- the rest --------------------------------------------------------------------------------------
 
 
-def _expression(context, frame, statement):
-    evaluate(context, frame, statement.value)
+def _expression(context, scope, statement):
+    evaluate(context, scope, statement.value)
 
 
-def _return(context, frame, statement):
-    if in_runtime_branch(context, frame):
+def _return(context, scope, statement):
+    if in_runtime_branch(context, scope):
         raise context.error(
             "`return` under a loop or an `if` that is decided at run time: nothing leaves a function early; assign a"
             " variable in each branch, or choose with `ntl.where`, and return it in the last line"
         )
-    return Returned(None if statement.value is None else evaluate(context, frame, statement.value))
+    return Returned(None if statement.value is None else evaluate(context, scope, statement.value))
 
 
-def _pass(context, frame, statement):
+def _pass(context, scope, statement):
     return None
 
 
-def _function(context, frame, statement):
+def _function(context, scope, statement):
     if statement.decorator_list:
         raise context.error("a function inside an application has no decorators: it is inlined as it is written")
-    assign_name(context, frame, statement.name, local_function(context, frame, statement, statement.name))
+    assign_name(context, scope, statement.name, local_function(context, scope, statement, statement.name))
 
 
-def _assert(context, frame, statement):
-    message = ast.unparse(statement.test) if statement.msg is None else evaluate(context, frame, statement.msg)
-    device_assert(context, evaluate(context, frame, statement.test), message)
+def _assert(context, scope, statement):
+    message = ast.unparse(statement.test) if statement.msg is None else evaluate(context, scope, statement.msg)
+    device_assert(context, evaluate(context, scope, statement.test), message)
 
 
-def _import(context, frame, statement):
+def _import(context, scope, statement):
     """Modules named inside an application: known when compiling."""
     import importlib
 
@@ -226,7 +226,7 @@ def _import(context, frame, statement):
         else:
             value = importlib.import_module(alias.name)
             value = value if alias.asname else importlib.import_module(alias.name.split(".")[0])
-        frame.cells[alias.asname or alias.name.split(".")[0]] = Cell(alias.name, value)
+        scope.cells[alias.asname or alias.name.split(".")[0]] = Cell(alias.name, value)
 
 
 _RULES = {

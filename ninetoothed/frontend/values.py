@@ -129,7 +129,7 @@ def shown(value: Any) -> str:
         return {TileRef: "a tile", SourceRef: "a source", LevelRef: "the type of a tile"}[type(value)]
     if isinstance(value, tuple | list):
         return f"a sequence of {len(value)} items"
-    if isinstance(value, Text):
+    if isinstance(value, FormattedText):
         return "text that is only known at run time (it can be printed)"
     if callable(value) or isinstance(value, LocalFunction | BoundMethod):
         return f"the function {name_of(value)!r}"
@@ -137,7 +137,7 @@ def shown(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Text:
+class FormattedText:
     """An f-string with run-time values in it: for `print` alone."""
 
     pieces: tuple
@@ -145,10 +145,10 @@ class Text:
 
 @dataclass(frozen=True, eq=False)
 class LocalFunction:
-    """A function or lambda that the application itself defines; it sees the frame around it."""
+    """A function or lambda that the application itself defines; it sees the scope around it."""
 
     tree: Any
-    frame: Any
+    scope: Any
     parsed: Any
     name: str
     defaults: tuple = ()
@@ -157,7 +157,7 @@ class LocalFunction:
 
 @dataclass(eq=False)
 class Cell:
-    """A variable. Frames share cells where a helper's parameter is the caller's variable (parameters are by reference).
+    """A variable. Scopes share cells where a helper's parameter is the caller's variable (parameters are by reference).
 
     `born` counts the loops and branches that were open when it was made: for those it is local, and never carried.
 
@@ -180,18 +180,18 @@ UNDEFINED = _Undefined()
 
 
 @dataclass(eq=False)
-class Frame:
+class Scope:
     """The variables of one function call while it is traced; `depth` regions were open when it began."""
 
     parsed: Any
     cells: dict[str, Cell] = field(default_factory=dict)
-    parent: Frame | None = None
+    parent: Scope | None = None
     depth: int = 0
 
     def find(self, name: str) -> Cell | None:
-        frame = self
-        while frame is not None:
-            if name in frame.cells:
-                return frame.cells[name]
-            frame = frame.parent
+        scope = self
+        while scope is not None:
+            if name in scope.cells:
+                return scope.cells[name]
+            scope = scope.parent
         return None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ninetoothed.frontend import memory
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.indexing import index
 from ninetoothed.frontend.operators import is_dynamic
 from ninetoothed.frontend.values import UNDEFINED, Cell, TileRef, plain, shown
 from ninetoothed.symbol import Symbol
 
 
-def read(context: Context, cell: Cell) -> Any:
+def read(context: TraceContext, cell: Cell) -> Any:
     """The value of a variable: what was assigned last, else a handle on its tile."""
     if cell.value is UNDEFINED:
         raise context.error(
@@ -23,7 +23,7 @@ def read(context: Context, cell: Cell) -> Any:
     return cell.tile
 
 
-def outside(context: Context, value: Any) -> Any:
+def outside(context: TraceContext, value: Any) -> Any:
     """A Python object from outside the application: symbols stand for the numbers chosen, NumPy's for Python's."""
     if isinstance(value, Symbol):
         number = context.number(value)
@@ -33,14 +33,14 @@ def outside(context: Context, value: Any) -> Any:
     return plain(value)
 
 
-def snapshot(context: Context, value: Any) -> Any:
+def snapshot(context: TraceContext, value: Any) -> Any:
     """A value that later stores do not change: tiles are loaded now."""
     if isinstance(value, TileRef) and not memory.is_hierarchical(context, value):
         return memory.load(context, value)
     return value
 
 
-def iterate(context: Context, value: Any) -> list:
+def iterate(context: TraceContext, value: Any) -> list:
     """The items of something whose length is known when compiling."""
     if isinstance(value, TileRef):
         (length,) = memory.shape(context, value)[:1] or (None,)

@@ -17,49 +17,49 @@ from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.builder import number_type
-from ninetoothed.frontend.context import Context
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import is_number, operand
 from ninetoothed.frontend.shapes import extents_of, tile_type
-from ninetoothed.frontend.values import UNDEFINED, Cell, Frame, KnownCount, OpenCount, TileRef, shown
+from ninetoothed.frontend.values import UNDEFINED, Cell, KnownCount, OpenCount, Scope, TileRef, shown
 from ninetoothed.ir import TileType, Value
 
 # Types widen and variables are found a few times at most.
 MAX_ROUNDS = 32
 
 
-def write(context: Context, cell: Cell, value: Any) -> None:
+def write(context: TraceContext, cell: Cell, value: Any) -> None:
     """Assign a variable; every open region remembers what it held on entry."""
-    for depth, journal in enumerate(context.journals):
-        journal.setdefault(cell, cell.value if depth >= cell.born else UNDEFINED)
+    for depth, write_log in enumerate(context.write_logs):
+        write_log.setdefault(cell, cell.value if depth >= cell.born else UNDEFINED)
     cell.value = value
 
 
 @contextmanager
-def region(context: Context):
-    """Trace a block that runs conditionally; variables are as before once it ends. Gives (operations, journal)."""
-    journal: dict[Cell, Any] = {}
+def region(context: TraceContext):
+    """Trace a block that runs conditionally; variables are as before once it ends. Gives (operations, write_log)."""
+    write_log: dict[Cell, Any] = {}
     loads, location = dict(context.loads), context.builder.location
-    context.journals.append(journal)
+    context.write_logs.append(write_log)
     try:
         with context.builder.block() as operations:
-            yield operations, journal
+            yield operations, write_log
     finally:
-        context.journals.pop()
-        for cell, value in journal.items():
+        context.write_logs.pop()
+        for cell, value in write_log.items():
             cell.value = value
         context.loads, context.builder.location = loads, location
 
 
-def computed(context: Context, trace: Callable[[], Any]) -> Any:
+def computed(context: TraceContext, trace: Callable[[], Any]) -> Any:
     """What a function gives that only computes with known numbers; its loops run as in Python.
 
-    Raises `Emission` at its first operation for the kernel, and then all is as before.
+    Raises `EmissionForbidden` at its first operation for the kernel, and then all is as before.
     """
     depth, context.builder.is_closed = context.depth, True
     try:
-        with region(context) as (_, journal):
+        with region(context) as (_, write_log):
             result = trace()
-            ends = {cell: cell.value for cell in journal}
+            ends = {cell: cell.value for cell in write_log}
     finally:
         context.depth, context.builder.is_closed = depth, False
     for cell, value in ends.items():
@@ -67,12 +67,12 @@ def computed(context: Context, trace: Callable[[], Any]) -> Any:
     return result
 
 
-def in_runtime_branch(context: Context, frame: Frame) -> bool:
-    """Whether a region was opened since the function of `frame` began."""
-    return len(context.journals) > frame.depth
+def in_runtime_branch(context: TraceContext, scope: Scope) -> bool:
+    """Whether a region was opened since the function of `scope` began."""
+    return len(context.write_logs) > scope.depth
 
 
-def _is_carried(before: Any, after: Any) -> bool:
+def _is_loop_carried(before: Any, after: Any) -> bool:
     """Whether a variable must be passed along (else it is unchanged, local to the body, or unusable after it)."""
     return before is not UNDEFINED and after is not UNDEFINED and not same(before, after)
 
@@ -84,7 +84,7 @@ def same(a: Any, b: Any) -> bool:
     return len(set(kinds)) == 1 and a == b
 
 
-def materialise(context: Context, cell: Cell, value: Any) -> Any:
+def materialise(context: TraceContext, cell: Cell, value: Any) -> Any:
     """What a variable holds, with nothing left in memory."""
     if value is None and cell.tile is not None:
         return memory.load(context, cell.tile)
@@ -93,7 +93,7 @@ def materialise(context: Context, cell: Cell, value: Any) -> Any:
     return operand(context, value)
 
 
-def type_of(context: Context, value: Any) -> Any:
+def type_of(context: TraceContext, value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(type_of(context, item) for item in value)
     if isinstance(value, Value):
@@ -105,7 +105,7 @@ def type_of(context: Context, value: Any) -> Any:
     return value
 
 
-def join(context: Context, cell: Cell, a: Any, b: Any) -> Any:
+def join(context: TraceContext, cell: Cell, a: Any, b: Any) -> Any:
     """The type that holds both."""
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return tuple(join(context, cell, x, y) for x, y in zip(a, b, strict=True))
@@ -139,7 +139,7 @@ def _rebuild(structure: Any, leaves) -> Any:
     return next(leaves)
 
 
-def convert(context: Context, value: Any, type: Any) -> list:
+def convert(context: TraceContext, value: Any, type: Any) -> list:
     """The leaves of a value, as values of the leaves of `type`."""
     result = []
     for item, target in zip(_leaves(value), _leaves(type), strict=True):
@@ -149,7 +149,7 @@ def convert(context: Context, value: Any, type: Any) -> list:
     return result
 
 
-def _fresh(context: Context, cell: Cell, type: Any) -> tuple[Any, list[Value]]:
+def _fresh(context: TraceContext, cell: Cell, type: Any) -> tuple[Any, list[Value]]:
     """Arguments of an operation for a variable of some type, and what the variable then holds."""
     values, items = [], []
     for leaf in _leaves(type):
@@ -169,7 +169,7 @@ def _equal_types(a: Any, b: Any) -> bool:
     return a == b
 
 
-def _carried_types(context: Context, body, variable: str | None) -> tuple[dict[Cell, Any], bool]:
+def _loop_carried_types(context: TraceContext, body, variable: str | None) -> tuple[dict[Cell, Any], bool]:
     """Which variables a body changes, the types that hold them before and after, and whether it stores.
 
     What is neither a number nor a tile cannot be carried: it is the body's own if that looks at it only after assigning
@@ -189,14 +189,16 @@ def _carried_types(context: Context, body, variable: str | None) -> tuple[dict[C
         raise
 
 
-def _types_of_changes(context: Context, body, variable: str | None) -> tuple[dict[Cell, Any], dict[Cell, tuple], bool]:
+def _types_of_changes(
+    context: TraceContext, body, variable: str | None
+) -> tuple[dict[Cell, Any], dict[Cell, tuple], bool]:
     """Trace a body once.
 
     Gives the types of the variables that it changes, before and after of those that have none, and whether it stores.
     """
-    with region(context) as (operations, journal):
+    with region(context) as (operations, write_log):
         first, _ = body()
-        after = {cell: cell.value for cell in journal}
+        after = {cell: cell.value for cell in write_log}
         new_types = {cell: type_of(context, _in_block(context, cell, value)) for cell, value in after.items()}
     do_store = may_write((*operations, *first))
     if do_store:
@@ -204,8 +206,8 @@ def _types_of_changes(context: Context, body, variable: str | None) -> tuple[dic
     else:
         _load_before(context, operations, variable)
     types, apart = {}, {}
-    for cell, before in journal.items():
-        if _is_carried(before, after[cell]):
+    for cell, before in write_log.items():
+        if _is_loop_carried(before, after[cell]):
             ends = _entry_type(context, cell, before), new_types[cell]
             if all(isinstance(end, TileType | tuple) for end in ends) or ends[0] == ends[1]:
                 types[cell] = join(context, cell, *ends)
@@ -214,7 +216,7 @@ def _types_of_changes(context: Context, body, variable: str | None) -> tuple[dic
     return types, apart, do_store
 
 
-def _load_before(context: Context, operations, variable: str | None) -> None:
+def _load_before(context: TraceContext, operations, variable: str | None) -> None:
     """Read tiles that every round of a loop without stores would read again.
 
     for k: q = load(Q); ...   ->   q = load(Q); for k: ...
@@ -231,11 +233,11 @@ def _load_before(context: Context, operations, variable: str | None) -> None:
                 memory.load_at(context, place, operation.result.hint)
 
 
-def _in_block(context: Context, cell: Cell, value: Any) -> Any:
+def _in_block(context: TraceContext, cell: Cell, value: Any) -> Any:
     return value if value is UNDEFINED else materialise(context, cell, value)
 
 
-def _entry_type(context: Context, cell: Cell, before: Any) -> Any:
+def _entry_type(context: TraceContext, cell: Cell, before: Any) -> Any:
     if before is None and cell.tile is not None:
         scalar_argument = context.argument(cell.tile.parameter).kind == "scalar"
         return memory.load(context, cell.tile).type if scalar_argument else memory.access(context, cell.tile).type
@@ -243,11 +245,14 @@ def _entry_type(context: Context, cell: Cell, before: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Traced:
-    """A round of a loop, with arguments for what it carries.
+class TracedLoop:
+    """One traced round of a loop, with an argument for each loop-carried variable.
 
-    types: of the variables that are carried; initial, arguments, yields: their values before the loop, and at the start
-    and the end of a round. operations: the round's. extra: what the body gave. journal: what variables held before it.
+    types: the types of the loop-carried variables.
+    initial, arguments, yields: their values before the loop, at the start and at the end of a round.
+    operations: the operations of the round.
+    extra: the result of the traced function.
+    write_log: the values of all assigned variables before the loop.
     """
 
     types: dict[Cell, Any]
@@ -256,61 +261,61 @@ class Traced:
     yields: tuple[Value, ...]
     operations: list[ir.Operation]
     extra: Any
-    journal: dict[Cell, Any]
+    write_log: dict[Cell, Any]
 
 
-def loop(context: Context, body, variable: str | None = None) -> Traced:
+def loop(context: TraceContext, body, variable: str | None = None) -> TracedLoop:
     """Trace a loop body to a fixed point.
 
     `body` gives `extra`: what each round does first, in a block of its own, and what depends on that.
     """
-    types, do_store = _carried_types(context, body, variable)
+    types, do_store = _loop_carried_types(context, body, variable)
     for _ in range(MAX_ROUNDS):
         initial = _values_of(context, types)
         if do_store:
             context.forget_loads()
         arguments: list[Value] = []
-        with region(context) as (operations, journal):
+        with region(context) as (operations, write_log):
             for cell, type in types.items():
                 held, values = _fresh(context, cell, type)
                 write(context, cell, held)
                 arguments.extend(values)
             extra = body()
-            widened = _widened(context, types, journal)
+            widened = _widened(context, types, write_log)
             # A number that seemed never to change may have hidden a store, after which what was loaded is old.
             hid_store = not do_store and may_write((*operations, *extra[0]))
             is_settled = widened.keys() == types.keys() and all(_equal_types(widened[c], types[c]) for c in types)
             if is_settled and not hid_store:
                 yields = _values_of(context, types)
-                return Traced(types, initial, tuple(arguments), yields, operations, extra, journal)
+                return TracedLoop(types, initial, tuple(arguments), yields, operations, extra, write_log)
         types, do_store = widened, do_store or hid_store
     raise context.error("the types of what this loop carries from one round to the next do not settle")
 
 
-def _values_of(context: Context, types: dict[Cell, Any]) -> tuple[Value, ...]:
+def _values_of(context: TraceContext, types: dict[Cell, Any]) -> tuple[Value, ...]:
     """What variables hold now, of these types."""
     held = ((materialise(context, cell, cell.value), type) for cell, type in types.items())
     return tuple(value for item, type in held for value in convert(context, item, type))
 
 
-def _widened(context: Context, types: dict[Cell, Any], journal: dict[Cell, Any]) -> dict[Cell, Any]:
+def _widened(context: TraceContext, types: dict[Cell, Any], write_log: dict[Cell, Any]) -> dict[Cell, Any]:
     """The types that hold what variables have at the end of a round, too."""
     widened = {}
     for cell, type in types.items():
         end = materialise(context, cell, cell.value)
         widened[cell] = join(context, cell, type, type_of(context, end))
     # A variable that looked unchanged when first traced may take over what another carries: a, b = b, a + b.
-    for cell, before in journal.items():
-        if cell not in types and _is_carried(before, cell.value):
+    for cell, before in write_log.items():
+        if cell not in types and _is_loop_carried(before, cell.value):
             end = type_of(context, materialise(context, cell, cell.value))
             widened[cell] = join(context, cell, _entry_type(context, cell, before), end)
     return widened
 
 
-def finish(context: Context, types: dict[Cell, Any], journal, *blocks) -> tuple[Value, ...]:
+def finish(context: TraceContext, types: dict[Cell, Any], write_log, *blocks) -> tuple[Value, ...]:
     """Let variables hold the results of an operation; those that only its body knows are undefined after it."""
     results: list[Value] = []
-    for cell, before in journal.items():
+    for cell, before in write_log.items():
         if cell in types:
             held, values = _fresh(context, cell, types[cell])
             write(context, cell, held)
