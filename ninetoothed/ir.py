@@ -117,7 +117,7 @@ class Constant(Operation):
 
 
 @dataclass(frozen=True, eq=False)
-class Argument(Operation):
+class ScalarArgument(Operation):
     """The value of a run-time scalar parameter (`Parameter.kind == "scalar"`)."""
 
     result: Value
@@ -365,7 +365,7 @@ def reads(operation: Operation) -> tuple[Value, ...]:
 def results(operation: Operation) -> tuple[Value, ...]:
     """The values that an operation defines for what follows it."""
     match operation:
-        case Constant(result=result) | Argument(result=result) | Index(result=result) | Load(result=result):
+        case Constant(result=result) | ScalarArgument(result=result) | Index(result=result) | Load(result=result):
             return (result,)
         case Apply(results=values) | For(results=values) | While(results=values) | If(results=values):
             return values

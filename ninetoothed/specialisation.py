@@ -21,7 +21,7 @@ from ninetoothed.expr import Expr, Facts, Range, const, divisor, var
 
 
 @dataclass(frozen=True)
-class Argument:
+class ArgumentClass:
     """What is known of one kernel argument: a tensor, a run-time scalar ("scalar") or a compile-time one ("constant").
 
     Of one that the variant never touches ("absent") nothing is known.
@@ -54,7 +54,7 @@ class Specialisation:
     dot_precision: `torch.get_float32_matmul_precision()`.
     """
 
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ArgumentClass, ...]
     constants: tuple[tuple[str, Any], ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     products: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
@@ -119,4 +119,4 @@ class Specialisation:
         return 16 if name in self.divisible else 8 if name in self.half_divisible else 1
 
 
-__all__ = ["Argument", "Range", "Specialisation"]
+__all__ = ["ArgumentClass", "Range", "Specialisation"]

@@ -18,7 +18,7 @@ from ninetoothed.frontend.shapes import Mismatch, ShapeMismatch
 from ninetoothed.frontend.values import Dimension, chosen, origin
 from ninetoothed.lowering import bind_sizes
 from ninetoothed.metaops import paddings
-from ninetoothed.specialisation import Argument, Specialisation
+from ninetoothed.specialisation import ArgumentClass, Specialisation
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class TraceContext:
         """A size or stride as the specialisation knows it."""
         return simplify(as_expr(size).subs(self.bindings), self.facts)
 
-    def argument(self, parameter: int) -> Argument:
+    def argument(self, parameter: int) -> ArgumentClass:
         return self.specialisation.arguments[parameter]
 
     def arrangement(self, parameter: int) -> Arrangement:

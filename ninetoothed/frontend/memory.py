@@ -197,7 +197,7 @@ def _scalar(context: TraceContext, parameter: int, argument) -> Value:
     if key not in context.loads:
         name = context.definition.parameters[parameter].name
         result = Value(TileType(argument.dtype), name)
-        context.builder.emit(ir.Argument(result, name, location=context.builder.location))
+        context.builder.emit(ir.ScalarArgument(result, name, location=context.builder.location))
         context.loads[key] = result
     return context.loads[key]
 

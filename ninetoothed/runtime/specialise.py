@@ -31,7 +31,7 @@ from ninetoothed.runtime.arguments import Call, is_read_by_host, kind_of, proble
 from ninetoothed.runtime.conditions import Condition, conditions_of
 from ninetoothed.runtime.structure import evaluate
 from ninetoothed.runtime.vectors import Line, half_divisible, lines
-from ninetoothed.specialisation import Argument, Specialisation
+from ninetoothed.specialisation import ArgumentClass, Specialisation
 from ninetoothed.symbol import leaves_of
 from ninetoothed.tiling import Tiling, are_alike
 
@@ -286,25 +286,25 @@ def _dense(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) 
                     yield stride.name, coefficient, names
 
 
-def _arguments(plan: Plan, call: Call, device: torch.device) -> tuple[Argument, ...]:
+def _arguments(plan: Plan, call: Call, device: torch.device) -> tuple[ArgumentClass, ...]:
     tensors = [value for kind, value in zip(plan.kinds, call.arguments, strict=True) if kind == "tensor"]
     double = any(tensor.dtype == torch.float64 for tensor in tensors)
     return tuple(_argument(kind, value, double, device) for kind, value in zip(plan.kinds, call.arguments, strict=True))
 
 
-def _argument(kind: str, value: Any, double: bool, device: torch.device) -> Argument:
+def _argument(kind: str, value: Any, double: bool, device: torch.device) -> ArgumentClass:
     if kind == "unused":
-        return Argument("absent")
+        return ArgumentClass("absent")
     if kind == "constant":
-        return Argument(
+        return ArgumentClass(
             "constant", _number_type(value, double) if isinstance(value, int | float) else None, value=value
         )
     if is_read_by_host(value, device):
-        return Argument("scalar", dtypes.from_torch(value.dtype))
+        return ArgumentClass("scalar", dtypes.from_torch(value.dtype))
     if isinstance(value, torch.Tensor):
         aligned = device.type != "cuda" or value.data_ptr() % ALIGNMENT == 0
-        return Argument("tensor", dtypes.from_torch(value.dtype), _is_wide(value), aligned)
-    return Argument("scalar", _number_type(value, double))
+        return ArgumentClass("tensor", dtypes.from_torch(value.dtype), _is_wide(value), aligned)
+    return ArgumentClass("scalar", _number_type(value, double))
 
 
 def _number_type(value, double: bool) -> DType:

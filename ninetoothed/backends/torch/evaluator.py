@@ -59,7 +59,7 @@ def _constant(frame: Frame, operation: ir.Constant) -> None:
     frame.values[operation.result] = number(operation.value, operation.result.type.dtype)
 
 
-def _argument(frame: Frame, operation: ir.Argument) -> None:
+def _argument(frame: Frame, operation: ir.ScalarArgument) -> None:
     given = frame.call.scalars[operation.parameter]
     dtype = operation.result.type.dtype
     if isinstance(given, torch.Tensor):
@@ -115,7 +115,7 @@ def _at(operation: ir.Operation) -> str:
 
 _EXECUTE: dict[type, Callable] = {
     ir.Constant: _constant,
-    ir.Argument: _argument,
+    ir.ScalarArgument: _argument,
     ir.Index: _index,
     ir.Apply: _apply,
     Assignment: _assign,

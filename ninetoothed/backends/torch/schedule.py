@@ -55,7 +55,7 @@ def _common(body: ir.Block, integers: frozenset[str]) -> ir.Block:
 def _is_common(operation: ir.Operation, integers: frozenset[str]) -> bool:
     """Whether an operation gives the same everywhere, once its operands do."""
     match operation:
-        case ir.Constant() | ir.Argument():
+        case ir.Constant() | ir.ScalarArgument():
             return True
         case ir.Index(expr=expr, lanes=lanes, bindings=bindings):
             return expr.variables <= integers | {lane.name for lane in lanes} | {name for name, _ in bindings}

@@ -28,7 +28,7 @@ EFFECTS = frozenset({"load_pointer", "store_pointer", "device_assert", "debug_ba
 def is_effect(operation: Operation) -> bool:
     if isinstance(operation, Apply):
         return operation.function in EFFECTS or operation.function.startswith("atomic_")
-    return not isinstance(operation, Constant | ir.Argument | Index)
+    return not isinstance(operation, Constant | ir.ScalarArgument | Index)
 
 
 def is_dot(operation: Operation) -> bool:
@@ -68,7 +68,7 @@ class Analysis:
     def is_cheap(self, value: Value) -> bool:
         """Whether a value may be printed at every use: a number, an argument, or a view of something with a name."""
         match self.producers.get(value):
-            case Constant() | ir.Argument():
+            case Constant() | ir.ScalarArgument():
                 return True
             case Apply(function=function, operands=operands) if function in VIEWS:
                 return all(self.is_cheap(v) or not self.is_inlined(v) for v in operands)

@@ -19,7 +19,7 @@ class Copies:
 
     def operation(self, operation: ir.Operation) -> ir.Operation:
         match operation:
-            case ir.Constant(result=result) | ir.Argument(result=result):
+            case ir.Constant(result=result) | ir.ScalarArgument(result=result):
                 return replace(operation, result=self.new(result))
             case ir.Index(result=result, expr=e, bindings=bindings):
                 return replace(operation, result=self.new(result), expr=self.at(e), bindings=self.bound(bindings))

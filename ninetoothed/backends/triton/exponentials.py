@@ -78,7 +78,7 @@ class _Work:
         match self.producers.get(value):
             case ir.Constant(value=number):
                 return number if number != 1 else None
-            case ir.Argument(parameter=parameter):
+            case ir.ScalarArgument(parameter=parameter):
                 return parameter
         return value
 
@@ -109,7 +109,7 @@ class _Work:
     def scaled(self, value: ir.Value) -> ir.Value:
         """A value times log2(e)."""
         producer = self.producers.get(value)
-        is_argument = isinstance(producer, ir.Argument)
+        is_argument = isinstance(producer, ir.ScalarArgument)
         key = producer.parameter if is_argument else value
         if key not in self.known:
             operations = self.product(value, producer)
@@ -124,7 +124,7 @@ class _Work:
         match producer:
             case ir.Constant(value=number):
                 return [ir.Constant(result, number * LOG2_E)]
-            case ir.Argument():
+            case ir.ScalarArgument():
                 argument = ir.Value(value.type)
                 return [replace(producer, result=argument), *_times_log2e(argument, result)]
             case ir.Apply(function=function, operands=(operand,)) if function in VIEWS:

@@ -67,7 +67,7 @@ class _Work:
 
     def repeat(self, operation: ir.Operation) -> None:
         match operation:
-            case ir.Constant() | ir.Argument():
+            case ir.Constant() | ir.ScalarArgument():
                 self.operations.append(operation)
             case ir.Index(expr=e, lanes=lanes, result=result):
                 if self.axis in e.variables:

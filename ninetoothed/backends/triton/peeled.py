@@ -113,7 +113,7 @@ class _Work:
 def _is_repeatable(loop: ir.For) -> bool:
     """Whether a loop is short in text, counts by one, and does nothing that is to be done in just one place."""
     is_plain = all(
-        isinstance(o, ir.Constant | ir.Argument | ir.Index | ir.Load | ir.Store)
+        isinstance(o, ir.Constant | ir.ScalarArgument | ir.Index | ir.Load | ir.Store)
         or (isinstance(o, ir.Apply) and o.results and not is_effect(o))
         for o in loop.body
     )

@@ -67,7 +67,7 @@ class Pieces:
             case ir.Index(expr=e, lanes=lanes, bindings=()):
                 lanes, moved = _cut_lanes(lanes, cuts)
                 new = replace(operation, result=result, expr=e.subs(moved), lanes=lanes)
-            case ir.Constant() | ir.Argument():
+            case ir.Constant() | ir.ScalarArgument():
                 new = replace(operation, result=result)
             case _:
                 raise Whole

@@ -33,7 +33,7 @@ def _operation(context: Context, operation: ir.Operation, place: Place) -> None:
     match operation:
         case ir.Constant(result=result, value=value):
             context.texts[result] = Text(syntax.number(value), (), value)
-        case ir.Argument(result=result, parameter=parameter):
+        case ir.ScalarArgument(result=result, parameter=parameter):
             text = Text(context.argument(parameter))
             if result.type.dtype == dtypes.int1:  # passed as an int32: a flag has no type of its own in an argument
                 text = Text(syntax.binary("!=", text.node, syntax.number(0)))

@@ -33,7 +33,7 @@ def _is_pure(operation: ir.Operation) -> bool:
         case ir.Apply(results=results, operands=operands):
             types = (value.type.dtype for value in (*results, *operands))
             return bool(results) and not any(isinstance(dtype, PointerType) for dtype in types)
-        case ir.Constant() | ir.Argument() | ir.Index() | ir.Load():
+        case ir.Constant() | ir.ScalarArgument() | ir.Index() | ir.Load():
             return True
     return False
 

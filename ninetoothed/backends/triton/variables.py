@@ -86,7 +86,7 @@ def targets_of(context: Context, key: BlockKey, names: list[str], yields: tuple[
     chosen: dict[ir.Value, str] = {}
     for name, yielded in zip(names, yields, strict=True):
         defined_in, position = context.analysis.definitions.get(yielded, (None, -1))
-        is_literal = isinstance(context.analysis.producers.get(yielded), ir.Constant | ir.Argument)
+        is_literal = isinstance(context.analysis.producers.get(yielded), ir.Constant | ir.ScalarArgument)
         if defined_in == key and position >= 0 and not is_literal:
             chosen.setdefault(yielded, name)
     return Targets(chosen)

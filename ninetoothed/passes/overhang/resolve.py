@@ -191,7 +191,7 @@ class Rewriter:
             case ir.Constant(result=result, value=number):
                 self.emission.emit(operation)
                 self.set(result, Tile(result, number=number))
-            case ir.Argument(result=result):
+            case ir.ScalarArgument(result=result):
                 self.emission.emit(operation)
                 self.set(result, Tile(result))
             case ir.Index(result=result, bindings=bindings):

@@ -49,7 +49,7 @@ def draw(seed, offsets):
     uniform, normal = value(dtypes.float32, 8), value(dtypes.float32, 8)
     body = [
         ir.Load(offset, rows("offsets", tensors["offsets"])),
-        ir.Argument(number, "seed"),
+        ir.ScalarArgument(number, "seed"),
         ir.Apply(integers, "randint4x", (number, offset), (("n_rounds", 10),)),
         ir.Apply((uniform,), "rand", (number, offset), (("n_rounds", 10),)),
         ir.Apply((normal,), "randn", (number, offset), (("n_rounds", 10),)),
