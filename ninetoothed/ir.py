@@ -118,7 +118,7 @@ class Constant(Operation):
 
 @dataclass(frozen=True, eq=False)
 class ScalarArgument(Operation):
-    """The value of a run-time scalar parameter (`Parameter.kind == "scalar"`)."""
+    """The value of a run-time scalar parameter (`Parameter.role == "scalar"`)."""
 
     result: Value
     parameter: str
@@ -247,12 +247,12 @@ class Lambda:
 class Parameter:
     """A kernel parameter that the program uses.
 
-    kind "tensor": memory with `sizes` and `strides` (numbers where the specialisation knows them, else the variable of
+    role "tensor": memory with `sizes` and `strides` (numbers where the specialisation knows them, else the variable of
     the run-time argument); "scalar": a number given at each call. `wide` tensors need 64-bit offsets.
     """
 
     name: str
-    kind: str
+    role: str
     dtype: DType
     sizes: tuple[Expr, ...] = ()
     strides: tuple[Expr, ...] = ()

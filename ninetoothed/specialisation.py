@@ -28,7 +28,7 @@ class ArgumentClass:
     `wide`: some element lies beyond 2^31 - 1 elements from the first. `aligned`: the address is a multiple of 16 bytes.
     """
 
-    kind: str
+    role: str
     dtype: DType | None = None
     wide: bool = False
     aligned: bool = True

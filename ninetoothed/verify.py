@@ -105,7 +105,7 @@ def _typed(operation: Operation, program: Program) -> None:
 
 def _access(access: ir.Access, program: Program) -> None:
     parameter = program.parameter(access.parameter)
-    assert parameter.kind == "tensor" and len(access.indices) == len(parameter.strides)
+    assert parameter.role == "tensor" and len(access.indices) == len(parameter.strides)
     assert all(access.type.lanes[lane.axis] == lane.count for lane in access.lanes)
 
 

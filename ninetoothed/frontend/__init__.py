@@ -63,7 +63,7 @@ def trace(
     check(raced)
     program = Program(
         definition.name,
-        tuple(_parameter(context, i) for i, a in enumerate(specialisation.arguments) if a.kind in ("tensor", "scalar")),
+        tuple(_parameter(context, i) for i, a in enumerate(specialisation.arguments) if a.role in ("tensor", "scalar")),
         context.grid,
         context.axes,
         body,
@@ -126,16 +126,16 @@ def _warn_if_it_never_stores(context: TraceContext) -> None:
 
 def _cell(context: TraceContext, parameter: int) -> Cell:
     name, argument = context.definition.parameters[parameter].name, context.argument(parameter)
-    if argument.kind == "constant":
+    if argument.role == "constant":
         return Cell(name, argument.value)
-    if argument.kind == "absent":
+    if argument.role == "absent":
         return Cell(name, None, Absent(name))
     return Cell(name, None, memory.tile(context, parameter))
 
 
 def _parameter(context: TraceContext, position: int) -> Parameter:
     parameter, argument = context.definition.parameters[position], context.argument(position)
-    if argument.kind == "scalar":
+    if argument.role == "scalar":
         return Parameter(parameter.name, "scalar", argument.dtype)
     source = parameter.source
     sizes = tuple(context.number(size) for size in source.sizes)

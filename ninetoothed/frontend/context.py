@@ -80,7 +80,7 @@ class TraceContext:
         if not self.specialisation.shared_grid:
             return facts
         for parameter, argument in enumerate(self.specialisation.arguments):
-            shape = self.levels(parameter)[0] if argument.kind == "tensor" else ()
+            shape = self.levels(parameter)[0] if argument.role == "tensor" else ()
             for axis, size in zip(self.axes, shape, strict=False):
                 facts = facts.assume(var(axis), 0, size - 1)
                 facts = facts if size.is_constant else facts.assume(size, 1)
@@ -90,7 +90,7 @@ class TraceContext:
         """Amounts of padding were looked at before the launch, too: none is negative."""
         facts = self.facts
         for parameter, argument in zip(self.definition.parameters, self.specialisation.arguments, strict=True):
-            steps = parameter.arrangement.steps if argument.kind == "tensor" else ()
+            steps = parameter.arrangement.steps if argument.role == "tensor" else ()
             for amount in (self.number(amount) for step in steps for amount in paddings(step)):
                 facts = facts if amount.is_constant else facts.assume(amount, 0)
         return facts
@@ -162,7 +162,7 @@ class TraceContext:
     @cached_property
     def launching(self) -> int | None:
         """The parameter whose outermost level is the grid: the first tensor that is no scalar."""
-        tensors = [i for i, argument in enumerate(self.specialisation.arguments) if argument.kind == "tensor"]
+        tensors = [i for i, argument in enumerate(self.specialisation.arguments) if argument.role == "tensor"]
         return next((i for i in tensors if self.definition.parameters[i].source.ndim), tensors[0] if tensors else None)
 
     @cached_property

@@ -239,7 +239,7 @@ def _in_block(context: TraceContext, cell: Cell, value: Any) -> Any:
 
 def _entry_type(context: TraceContext, cell: Cell, before: Any) -> Any:
     if before is None and cell.tile is not None:
-        scalar_argument = context.argument(cell.tile.parameter).kind == "scalar"
+        scalar_argument = context.argument(cell.tile.parameter).role == "scalar"
         return memory.load(context, cell.tile).type if scalar_argument else memory.access(context, cell.tile).type
     return type_of(context, operand(context, before) if isinstance(before, TileRef) else before)
 

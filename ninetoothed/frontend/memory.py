@@ -176,7 +176,7 @@ def load(context: TraceContext, ref: TileRef, indices=None) -> Value:
             " index it to get one of its tiles"
         )
     argument = context.argument(ref.parameter)
-    if argument.kind == "scalar":
+    if argument.role == "scalar":
         return _scalar(context, ref.parameter, argument)
     _check_counters(context, ref, indices)
     return load_at(context, access(context, ref, indices), name(context, ref) if indices is None else None)
@@ -206,7 +206,7 @@ def store(context: TraceContext, ref: TileRef, operand, indices=None) -> Value:
     """Write to the tile at a handle, broadcasting and converting; gives the value as it was before conversion."""
     if is_hierarchical(context, ref):
         raise context.error(f"{name(context, ref)!r} is a tile of tiles here; index it to assign one of its tiles")
-    if context.argument(ref.parameter).kind != "tensor":
+    if context.argument(ref.parameter).role != "tensor":
         raise context.error(
             f"what is assigned to {name(context, ref)!r} would be lost: it is a scalar, and the call gives a number for"
             " it; pass a 0-d tensor to store to on the kernel's device, or assign another name"

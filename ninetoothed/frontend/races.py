@@ -28,7 +28,7 @@ _NOTHING: Names = frozenset()
 def races(context: TraceContext, body: ir.Block) -> tuple[ir.Requirement, ...]:
     """Name the axes along which a store is legal for one program alone: its place ignores them, its value does not."""
     parameters = zip(context.definition.parameters, context.specialisation.arguments, strict=True)
-    shared = {p.name: p for p, argument in parameters if argument.kind == "tensor" and _is_shared(p)}
+    shared = {p.name: p for p, argument in parameters if argument.role == "tensor" and _is_shared(p)}
     stores = list(_stores(body))
     if not any(store.access.parameter in shared for store, _ in stores):
         return ()

@@ -118,17 +118,17 @@ _TYPES = {
 
 def _type(argument: KernelArgument) -> str:
     name = _TYPES[argument.dtype.name]
-    if argument.kind == "descriptor":
+    if argument.role == "descriptor":
         return f"tensordesc<{name}[{', '.join(map(str, argument.block))}]>"
-    return f"*{name}" if argument.kind == "pointer" else name
+    return f"*{name}" if argument.role == "pointer" else name
 
 
 def _attributes(emitted: Emitted, aligned: frozenset[str]) -> dict[tuple[int, ...], list]:
     """What Triton may assume: which arguments are multiples of 16, or of 8."""
     attributes = {}
     for position, argument in enumerate(emitted.arguments):
-        known = argument.multiple_of if argument.kind == "integer" else 1
-        if argument.kind == "pointer" and argument.source in aligned:
+        known = argument.multiple_of if argument.role == "integer" else 1
+        if argument.role == "pointer" and argument.source in aligned:
             known = ALIGNMENT
         divisor = math.gcd(known, ALIGNMENT)
         if divisor >= ALIGNMENT // 2:

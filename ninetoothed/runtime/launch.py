@@ -122,7 +122,7 @@ class Launcher:
         self.plan = Plan(definition)
         self._count = len(definition.parameters)
         self._names = frozenset(definition.constexpr_symbols)
-        self._constants = tuple(index for index, kind in enumerate(self.plan.kinds) if kind == "constant")
+        self._constants = tuple(index for index, role in enumerate(self.plan.roles) if role == "constant")
         self._calls = Calls(self._constants)
         # What must be forgotten when this kernel's calls lead elsewhere: recordings of its launches.
         self.dependants: weakref.WeakSet[Calls] = weakref.WeakSet()

@@ -114,7 +114,7 @@ class Launch:
     def of(cls, definition: KernelDefinition, variant: Variant, call: Call, integers: Mapping[str, int], place):
         emitted = variant.compiled.emitted
         positions = {parameter.name: position for position, parameter in enumerate(definition.parameters)}
-        numbers = [argument.source for argument in emitted.arguments if argument.kind == "integer"]
+        numbers = [argument.source for argument in emitted.arguments if argument.role == "integer"]
         positions |= {name: len(definition.parameters) + position for position, name in enumerate(numbers)}
         own = {each.name for each in emitted.buffers}
         order = [positions[argument.source] for argument in emitted.arguments if argument.source not in own]
@@ -178,7 +178,7 @@ def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:
     """The tensors whose addresses are multiples of 16."""
     arguments = zip(definition.parameters, variant.selection.specialisation.arguments, strict=True)
     return frozenset(
-        parameter.name for parameter, argument in arguments if argument.kind == "tensor" and argument.aligned
+        parameter.name for parameter, argument in arguments if argument.role == "tensor" and argument.aligned
     )
 
 

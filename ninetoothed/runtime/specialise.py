@@ -49,7 +49,7 @@ class Plan:
     definition: KernelDefinition
 
     @cached_property
-    def kinds(self) -> tuple[str, ...]:
+    def roles(self) -> tuple[str, ...]:
         return tuple(kind_of(parameter) for parameter in self.definition.parameters)
 
     @cached_property
@@ -84,8 +84,8 @@ class Plan:
     @cached_property
     def lines(self) -> tuple[tuple[Line, ...], ...]:
         """The lines of each tensor."""
-        pairs = zip(self.definition.parameters, self.kinds, strict=True)
-        return tuple(lines(parameter.arrangement) for parameter, kind in pairs if kind == "tensor")
+        pairs = zip(self.definition.parameters, self.roles, strict=True)
+        return tuple(lines(parameter.arrangement) for parameter, role in pairs if role == "tensor")
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
@@ -104,10 +104,10 @@ class Plan:
         """The names of touched tensors, and the plain tilings of their outermost dimensions."""
         return tuple(
             (parameter.name, tuple(tiling for dimension in levels[0] for tiling in dimension if tiling.is_plain))
-            for parameter, kind, levels in zip(
-                self.definition.parameters, self.kinds, self.definition.tilings, strict=True
+            for parameter, role, levels in zip(
+                self.definition.parameters, self.roles, self.definition.tilings, strict=True
             )
-            if kind == "tensor" and levels[0]
+            if role == "tensor" and levels[0]
         )
 
     @cached_property
@@ -147,8 +147,8 @@ class Plan:
 
     def _cut_alike(self) -> Iterator[tuple[str, str]]:
         """The sizes of dimensions of two outermost levels that are cut alike."""
-        used = zip(self.definition.tilings, self.kinds, strict=True)
-        shapes = [levels[0] for levels, kind in used if kind == "tensor"]
+        used = zip(self.definition.tilings, self.roles, strict=True)
+        shapes = [levels[0] for levels, role in used if role == "tensor"]
         for own, others in itertools.combinations(shapes, 2):
             if len(own) == len(others):
                 alike = (pair for pair in zip(own, others, strict=True) if are_alike(*pair))
@@ -157,8 +157,8 @@ class Plan:
 
     def _places(self) -> Iterator[tuple[tuple[int, ...], Size]]:
         """Where each size of each arrangement stands: how many levels, which, its rank, which dimension."""
-        for parameter, kind in zip(self.definition.parameters, self.kinds, strict=True):
-            if kind == "tensor":
+        for parameter, role in zip(self.definition.parameters, self.roles, strict=True):
+            if role == "tensor":
                 levels = parameter.arrangement.levels
                 for level, shape in enumerate(levels):
                     for dim, size in enumerate(shape):
@@ -173,18 +173,18 @@ def measure(plan: Plan, call: Call) -> dict[str, int]:
     """
     definition, values = plan.definition, dict(call.constants)
     expressions: list[tuple[KernelParameter, int, Size, int]] = []
-    for parameter, kind, tensor in zip(definition.parameters, plan.kinds, call.arguments, strict=True):
+    for parameter, role, tensor in zip(definition.parameters, plan.roles, call.arguments, strict=True):
         rank = parameter.source.ndim
-        if not isinstance(tensor, torch.Tensor) or tensor.ndim != rank or (kind == "unused" and not rank):
+        if not isinstance(tensor, torch.Tensor) or tensor.ndim != rank or (role == "unused" and not rank):
             continue
         for dim, (size, number) in enumerate(zip(parameter.source.sizes, tensor.shape, strict=True)):
             if isinstance(size, int):
                 continue
             if size.name is None:
                 expressions.append((parameter, dim, size, number))
-            elif (kind == "tensor" or size.name in plan.needed) and values.setdefault(size.name, number) != number:
+            elif (role == "tensor" or size.name in plan.needed) and values.setdefault(size.name, number) != number:
                 raise _disagreement(definition, parameter, dim, size, number, values[size.name])
-        if kind == "tensor":
+        if role == "tensor":
             for stride, number in zip(parameter.source.strides, tensor.stride(), strict=True):
                 if values.setdefault(stride.name, number) != number:
                     what = f"has stride {number} where another tensor gives {stride} = {values[stride.name]}"
@@ -213,8 +213,8 @@ def specialise(plan: Plan, call: Call, values: Mapping[str, int], device: torch.
     """The class of a call on a device; block sizes and the grid are added by `with_blocks` once they are chosen."""
     constants = {name: value for name, value in values.items() if name in plan.exact or name in dict(call.constants)}
     strides: dict[str, int] = {}
-    for parameter, kind, tensor in zip(plan.definition.parameters, plan.kinds, call.arguments, strict=True):
-        if kind == "tensor":
+    for parameter, role, tensor in zip(plan.definition.parameters, plan.roles, call.arguments, strict=True):
+        if role == "tensor":
             for size, stride, length in zip(tensor.shape, parameter.source.strides, tensor.stride(), strict=True):
                 # Along a dimension of one element the only index is 0: its stride, which may be anything, says nothing.
                 strides[stride.name] = length if size != 1 else 0
@@ -272,8 +272,8 @@ def _dense(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) 
     Where they are so, a flattened index is an offset and need not be taken apart. Only strides of flattened parameters
     are of interest, and those that follow from sizes that are known exactly.
     """
-    for parameter, kind in zip(plan.definition.parameters, plan.kinds, strict=True):
-        if kind == "tensor":
+    for parameter, role in zip(plan.definition.parameters, plan.roles, strict=True):
+        if role == "tensor":
             is_flattened = any(step.operation in ("flatten", "ravel") for step in parameter.arrangement.steps)
             coefficient, names = 1, []
             dimensions = zip(parameter.source.sizes, parameter.source.strides, strict=True)
@@ -287,15 +287,15 @@ def _dense(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) 
 
 
 def _arguments(plan: Plan, call: Call, device: torch.device) -> tuple[ArgumentClass, ...]:
-    tensors = [value for kind, value in zip(plan.kinds, call.arguments, strict=True) if kind == "tensor"]
+    tensors = [value for role, value in zip(plan.roles, call.arguments, strict=True) if role == "tensor"]
     double = any(tensor.dtype == torch.float64 for tensor in tensors)
-    return tuple(_argument(kind, value, double, device) for kind, value in zip(plan.kinds, call.arguments, strict=True))
+    return tuple(_argument(role, value, double, device) for role, value in zip(plan.roles, call.arguments, strict=True))
 
 
-def _argument(kind: str, value: Any, double: bool, device: torch.device) -> ArgumentClass:
-    if kind == "unused":
+def _argument(role: str, value: Any, double: bool, device: torch.device) -> ArgumentClass:
+    if role == "unused":
         return ArgumentClass("absent")
-    if kind == "constant":
+    if role == "constant":
         return ArgumentClass(
             "constant", _number_type(value, double) if isinstance(value, int | float) else None, value=value
         )
@@ -336,8 +336,8 @@ def outermost_shapes(plan: Plan, values: Mapping[str, int]) -> dict[str, tuple[i
     """
     return {
         parameter.name: tuple(evaluate(as_expr(size), values) for size in parameter.outermost)
-        for parameter, kind in zip(plan.definition.parameters, plan.kinds, strict=True)
-        if kind == "tensor" or (kind == "scalar" and parameter.outermost)
+        for parameter, role in zip(plan.definition.parameters, plan.roles, strict=True)
+        if role == "tensor" or (role == "scalar" and parameter.outermost)
     }
 
 

@@ -212,7 +212,7 @@ def _key(selection: Selection) -> tuple:
     constants = tuple(
         (type(argument.value), repr(argument.value))
         for argument in selection.specialisation.arguments
-        if argument.kind == "constant"
+        if argument.role == "constant"
     )
     return selection.specialisation, selection.configuration, selection.gpu, constants
 

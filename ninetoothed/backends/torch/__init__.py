@@ -35,7 +35,7 @@ class Prepared:
         bound = bind(self.plan, integers, device)
         if 0 in bound.grid:
             return
-        scalars = {p.name: arguments[p.name] for p in program.parameters if p.kind == "scalar"}
+        scalars = {p.name: arguments[p.name] for p in program.parameters if p.role == "scalar"}
         call = Call(bound, memory, scalars)
         with torch.no_grad():
             common = execute_common(call).values

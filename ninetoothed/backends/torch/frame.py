@@ -45,11 +45,11 @@ class Call:
 
 def open_memory(arguments: Mapping[str, object], program: ir.Program, stored: frozenset[str]) -> dict[str, Memory]:
     """The memory of the tensor arguments, and which of it may change while the program runs."""
-    tensors = {p.name: arguments[p.name].detach() for p in program.parameters if p.kind == "tensor"}
+    tensors = {p.name: arguments[p.name].detach() for p in program.parameters if p.role == "tensor"}
     written = [_extent(tensors[name]) for name in stored]
     memory = {}
     for parameter in program.parameters:
-        if parameter.kind == "tensor":
+        if parameter.role == "tensor":
             tensor = tensors[parameter.name]
             first, last = _extent(tensor)
             aliased = any(first < end and begin < last for begin, end in written)

@@ -105,7 +105,7 @@ def _unshared(program: ir.Program) -> frozenset[str]:
             case ir.Apply(operands=operands):
                 types = (value.type.dtype for value in operands)
                 taken |= {dtype.parameter for dtype in types if isinstance(dtype, PointerType)}
-    tensors = {parameter.name for parameter in program.parameters if parameter.kind == "tensor"}
+    tensors = {parameter.name for parameter in program.parameters if parameter.role == "tensor"}
     return frozenset(
         name for name in tensors - taken if name not in stores or (name not in loads and _are_stored_once(stores[name]))
     )

@@ -34,7 +34,7 @@ from ninetoothed.expr import Expr, divisor, var
 class KernelArgument:
     """One argument of the emitted kernel.
 
-    kind: "pointer", "descriptor" or "scalar", of the kernel parameter `source`, or "integer", the run-time size or
+    role: "pointer", "descriptor" or "scalar", of the kernel parameter `source`, or "integer", the run-time size or
         stride `source`.
     dtype: of the elements behind a pointer or a descriptor, or of the number itself.
     multiple_of: a number known to divide an integer.
@@ -42,7 +42,7 @@ class KernelArgument:
     """
 
     name: str
-    kind: str
+    role: str
     source: str
     dtype: DType
     multiple_of: int = 1
@@ -72,7 +72,7 @@ class Emitted:
 
     @property
     def descriptors(self) -> tuple[KernelArgument, ...]:
-        return tuple(argument for argument in self.arguments if argument.kind == "descriptor")
+        return tuple(argument for argument in self.arguments if argument.role == "descriptor")
 
     def programs(self, integers: dict[str, int], at_once: int | None = None) -> tuple[int, int, int]:
         """How many to launch along each axis for these values of the run-time sizes, `at_once` where fewer will do."""
@@ -142,7 +142,7 @@ def _argument_names(program: ir.Program, given: tuple[ir.Parameter, ...]) -> dic
     """
     names: dict[str, str] = {}
     for parameter in program.parameters:
-        names[parameter.name] = f"{parameter.name}_ptr" if parameter.kind == "tensor" else parameter.name
+        names[parameter.name] = f"{parameter.name}_ptr" if parameter.role == "tensor" else parameter.name
     for what in ("size", "stride"):
         for parameter in given:
             for d, e in enumerate(parameter.sizes if what == "size" else parameter.strides):
@@ -179,9 +179,9 @@ def _integers_of(operation: ir.Operation) -> frozenset[str]:
 def _argument(program: ir.Program, name: str, text: str) -> KernelArgument:
     for parameter in program.parameters:
         if parameter.name == name:
-            kind = "pointer" if parameter.kind == "tensor" else "scalar"
-            is_flag = kind == "scalar" and parameter.dtype == dtypes.int1
-            return KernelArgument(text, kind, name, dtypes.int32 if is_flag else parameter.dtype)
+            role = "pointer" if parameter.role == "tensor" else "scalar"
+            is_flag = role == "scalar" and parameter.dtype == dtypes.int1
+            return KernelArgument(text, role, name, dtypes.int32 if is_flag else parameter.dtype)
     wide = any(p.wide and any(name in e.variables for e in (*p.sizes, *p.strides)) for p in program.parameters)
     dtype = dtypes.int64 if wide else dtypes.int32
     return KernelArgument(text, "integer", name, dtype, divisor(var(name), program.facts))

@@ -57,7 +57,7 @@ def run(emitted, function, arguments, integers):
         make = torch.zeros if each.is_zeroed else torch.empty
         values[each.name] = make(each.count.evaluate(integers), dtype=getattr(torch, each.dtype.name))
     passed = (
-        described(a, values[a.source], integers) if a.kind == "descriptor" else plain(a.kind, values[a.source], a.dtype)
+        described(a, values[a.source], integers) if a.role == "descriptor" else plain(a.role, values[a.source], a.dtype)
         for a in emitted.arguments
     )
     # Where programs take several tiles, two of them do, one after another.
@@ -72,9 +72,9 @@ def described(argument, tensor, integers):
     return TensorDescriptor(tensor.detach(), sizes, strides, list(argument.block))
 
 
-def plain(kind, value, dtype):
+def plain(role, value, dtype):
     """What the interpreter takes: tensors that no graph holds, integers, and floats that know their type."""
-    if kind == "pointer":
+    if role == "pointer":
         return value.detach()
     value = value.item() if isinstance(value, torch.Tensor) else value
     if not dtype.is_floating:

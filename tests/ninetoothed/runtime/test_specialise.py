@@ -186,7 +186,7 @@ class TestClasses:
         definition = elementwise(touched="xz")
         a, c = torch.zeros(5), torch.zeros(5)
         specs = {classify(definition, a, other, c, BLOCK=4) for other in (None, torch.zeros(7), torch.zeros(3, 16))}
-        assert len(specs) == 1 and next(iter(specs)).arguments[1].kind == "absent"
+        assert len(specs) == 1 and next(iter(specs)).arguments[1].role == "absent"
 
 
 class TestScalars:
@@ -205,7 +205,7 @@ class TestScalars:
     )
     def test_numbers(self, value, dtype):
         argument = classify(self.definition, torch.zeros(5), value).arguments[1]
-        assert (argument.kind, argument.dtype, argument.value) == ("scalar", dtype, None)
+        assert (argument.role, argument.dtype, argument.value) == ("scalar", dtype, None)
 
     def test_floats_are_doubles_beside_doubles(self):
         assert classify(self.definition, torch.zeros(5).double(), 0.5).arguments[1].dtype == dtypes.float64
@@ -213,11 +213,11 @@ class TestScalars:
     def test_tensors_are_read_in_the_kernel(self):
         half = torch.tensor(0.5, dtype=torch.float16)
         argument = classify(self.definition, torch.zeros(5), half, device="cpu").arguments[1]
-        assert (argument.kind, argument.dtype) == ("tensor", dtypes.float16)
+        assert (argument.role, argument.dtype) == ("tensor", dtypes.float16)
 
     def test_a_tensor_on_the_cpu_is_read_by_the_host(self):
         argument = classify(self.definition, torch.zeros(5), torch.tensor(0.5, dtype=torch.float16)).arguments[1]
-        assert (argument.kind, argument.dtype) == ("scalar", dtypes.float16)
+        assert (argument.role, argument.dtype) == ("scalar", dtypes.float16)
 
     def test_compile_time_values_of_different_types_differ(self):
         definition = define(Tensor(1, name="a").tile((4,)), Tensor(0, name="s", constexpr=True))

@@ -194,7 +194,7 @@ _MULTIPLES = frozenset({"m", "n", "k", "length", "stride_h", "stride_w"})
 def compiled(kernel, own, **constants):
     """A kernel of this file, with the descriptors, warps and stages of `own`, a compiled one of ours."""
     blocks = {each.source: list(each.block) for each in own.emitted.descriptors}
-    pointers = {each.source: "*fp16" for each in own.emitted.arguments if each.kind == "pointer"}
+    pointers = {each.source: "*fp16" for each in own.emitted.arguments if each.role == "pointer"}
     types = {**_TYPES, **pointers, **dict.fromkeys(constants, "constexpr")}
     types |= {name: f"tensordesc<fp16{block}>" for name, block in blocks.items()}
     signature = {name: types.get(name, "i32") for name in kernel.arg_names}
