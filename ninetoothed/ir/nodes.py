@@ -1,22 +1,8 @@
-"""The program: one application, specialised and typed, before any backend.
-
-A program is what one *program instance* (one element of the outermost level) does, as a list of operations on immutable
-values, with structured control flow. All that is implicit in the language is explicit here: every conversion is a
-`cast`, every broadcast a `broadcast`, every access carries source indices and the guards that could not be proved away.
-
-Integer expressions (`expr.Expr`) appear in `Index`, `Access` and `For`. Their variables are
-  * sizes and strides: names of run-time integer arguments (`Parameter.sizes`, `.strides`);
-  * program indices: the names in `Program.axes`;
-  * loop counters: `For.variable` of an enclosing loop;
-  * lanes: names in the `lanes` of the `Index` or `Access` itself, one an axis of its tile;
-  * bound values: names in its `bindings`, standing for an integer value computed by the program (a scalar, or a tile
-    that broadcasts against the result).
-"""
+"""The nodes of a program: frozen dataclasses. `ninetoothed.ir` tells what their expressions may mention."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ninetoothed.dtypes import DType, PointerType
@@ -292,81 +278,3 @@ class Program:
 
     def parameter(self, name: str) -> Parameter:
         return next(parameter for parameter in self.parameters if parameter.name == name)
-
-
-def blocks(operation: Operation) -> tuple[Block, ...]:
-    """The blocks nested directly in an operation."""
-    match operation:
-        case For(body=body):
-            return (body,)
-        case While(before=before, body=body):
-            return (before, body)
-        case If(then_body=then_body, else_body=else_body):
-            return (then_body, else_body)
-    return ()
-
-
-def with_blocks(operation: Operation, change: Callable[[Block], Block]) -> Operation:
-    """The operation with each of its blocks changed; itself where it has none."""
-    match operation:
-        case For(body=body):
-            return replace(operation, body=change(body))
-        case While(before=before, body=body):
-            return replace(operation, before=change(before), body=change(body))
-        case If(then_body=then_body, else_body=else_body):
-            return replace(operation, then_body=change(then_body), else_body=change(else_body))
-    return operation
-
-
-def walk(block: Block):
-    """Yield every operation of a block in program order, nested ones after their parent."""
-    for operation in block:
-        yield operation
-        for nested in blocks(operation):
-            yield from walk(nested)
-
-
-def operands(operation: Operation) -> tuple[Value, ...]:
-    """The values that an operation itself reads (those of nested blocks aside, their yields included)."""
-    match operation:
-        case Index(bindings=bindings):
-            return tuple(value for _, value in bindings)
-        case Apply(operands=values):
-            return values
-        case Load(access=access):
-            return tuple(value for _, value in access.bindings)
-        case Store(access=access, value=value):
-            return (*(bound for _, bound in access.bindings), value)
-        case For():
-            return (*(value for _, value in operation.bindings), *operation.initial, *operation.yields)
-        case While():
-            return (*operation.initial, operation.condition, *operation.yields)
-        case If():
-            return (operation.condition, *operation.then_yields, *operation.else_yields)
-        case Print(pieces=pieces):
-            return tuple(piece for piece in pieces if isinstance(piece, Value))
-        case Breakpoint(variables=variables):
-            return tuple(value for _, value in variables if isinstance(value, Value))
-    return ()
-
-
-def reads(operation: Operation) -> tuple[Value, ...]:
-    """The values that an operation reads in its own block: yields are read in the blocks that they end."""
-    match operation:
-        case For():
-            return (*(value for _, value in operation.bindings), *operation.initial)
-        case While():
-            return operation.initial
-        case If():
-            return (operation.condition,)
-    return operands(operation)
-
-
-def results(operation: Operation) -> tuple[Value, ...]:
-    """The values that an operation defines for what follows it."""
-    match operation:
-        case Constant(result=result) | ScalarArgument(result=result) | Index(result=result) | Load(result=result):
-            return (result,)
-        case Apply(results=values) | For(results=values) | While(results=values) | If(results=values):
-            return values
-    return ()

@@ -1,0 +1,73 @@
+"""The program: one application, specialised and typed, before any backend.
+
+A program is what one *program instance* (one element of the outermost level) does, as a list of operations on immutable
+values, with structured control flow. All that is implicit in the language is explicit here: every conversion is a
+`cast`, every broadcast a `broadcast`, every access carries source indices and the guards that could not be proved away.
+
+Integer expressions (`expr.Expr`) appear in `Index`, `Access` and `For`. Their variables are
+  * sizes and strides: names of run-time integer arguments (`Parameter.sizes`, `.strides`);
+  * program indices: the names in `Program.axes`;
+  * loop counters: `For.variable` of an enclosing loop;
+  * lanes: names in the `lanes` of the `Index` or `Access` itself, one an axis of its tile;
+  * bound values: names in its `bindings`, standing for an integer value computed by the program (a scalar, or a tile
+    that broadcasts against the result).
+"""
+
+from ninetoothed.ir.nodes import (
+    Access,
+    Apply,
+    Bindings,
+    Block,
+    Breakpoint,
+    Constant,
+    For,
+    If,
+    Index,
+    Lambda,
+    Lane,
+    Load,
+    Operation,
+    Parameter,
+    Print,
+    Program,
+    Requirement,
+    ScalarArgument,
+    SourceLocation,
+    Store,
+    TileType,
+    Value,
+    While,
+)
+from ninetoothed.ir.traversal import blocks, operands, reads, results, walk, with_blocks
+
+__all__ = [
+    "Access",
+    "Apply",
+    "Bindings",
+    "Block",
+    "Breakpoint",
+    "Constant",
+    "For",
+    "If",
+    "Index",
+    "Lambda",
+    "Lane",
+    "Load",
+    "Operation",
+    "Parameter",
+    "Print",
+    "Program",
+    "Requirement",
+    "ScalarArgument",
+    "SourceLocation",
+    "Store",
+    "TileType",
+    "Value",
+    "While",
+    "blocks",
+    "operands",
+    "reads",
+    "results",
+    "walk",
+    "with_blocks",
+]

@@ -1,0 +1,101 @@
+"""Walks over operations: their blocks, what they read and what they define."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from ninetoothed.ir.nodes import (
+    Apply,
+    Block,
+    Breakpoint,
+    Constant,
+    For,
+    If,
+    Index,
+    Load,
+    Operation,
+    Print,
+    ScalarArgument,
+    Store,
+    Value,
+    While,
+)
+
+
+def blocks(operation: Operation) -> tuple[Block, ...]:
+    """Return the blocks nested directly in an operation."""
+    match operation:
+        case For(body=body):
+            return (body,)
+        case While(before=before, body=body):
+            return (before, body)
+        case If(then_body=then_body, else_body=else_body):
+            return (then_body, else_body)
+    return ()
+
+
+def with_blocks(operation: Operation, change: Callable[[Block], Block]) -> Operation:
+    """Return the operation with each of its blocks changed; itself where it has none."""
+    match operation:
+        case For(body=body):
+            return replace(operation, body=change(body))
+        case While(before=before, body=body):
+            return replace(operation, before=change(before), body=change(body))
+        case If(then_body=then_body, else_body=else_body):
+            return replace(operation, then_body=change(then_body), else_body=change(else_body))
+    return operation
+
+
+def walk(block: Block) -> Iterator[Operation]:
+    """Yield every operation of a block in program order, nested ones after their parent."""
+    for operation in block:
+        yield operation
+        for nested in blocks(operation):
+            yield from walk(nested)
+
+
+def operands(operation: Operation) -> tuple[Value, ...]:
+    """Return the values that an operation reads, with the yields of its blocks but without what these read inside."""
+    match operation:
+        case Index(bindings=bindings):
+            return tuple(value for _, value in bindings)
+        case Apply(operands=values):
+            return values
+        case Load(access=access):
+            return tuple(value for _, value in access.bindings)
+        case Store(access=access, value=value):
+            return (*(bound for _, bound in access.bindings), value)
+        case For():
+            return (*(value for _, value in operation.bindings), *operation.initial, *operation.yields)
+        case While():
+            return (*operation.initial, operation.condition, *operation.yields)
+        case If():
+            return (operation.condition, *operation.then_yields, *operation.else_yields)
+        case Print(pieces=pieces):
+            return tuple(piece for piece in pieces if isinstance(piece, Value))
+        case Breakpoint(variables=variables):
+            return tuple(value for _, value in variables if isinstance(value, Value))
+    return ()
+
+
+def reads(operation: Operation) -> tuple[Value, ...]:
+    """Return the values that an operation reads in its own block: without yields, which nested blocks read."""
+    match operation:
+        case For():
+            return (*(value for _, value in operation.bindings), *operation.initial)
+        case While():
+            return operation.initial
+        case If():
+            return (operation.condition,)
+    return operands(operation)
+
+
+def results(operation: Operation) -> tuple[Value, ...]:
+    """Return the values that an operation defines for the operations after it."""
+    match operation:
+        case Constant(result=result) | ScalarArgument(result=result) | Index(result=result) | Load(result=result):
+            return (result,)
+        case Apply(results=values) | For(results=values) | While(results=values) | If(results=values):
+            return values
+    return ()
