@@ -41,7 +41,7 @@ class Kernel:
         try:
             launcher = self._launcher
         except AttributeError:  # the first call; later ones do without the import, which costs more than a launch
-            from ninetoothed.runtime.launch import launcher_of
+            from ninetoothed.runtime.dispatch import launcher_of
 
             launcher = launcher_of(self)
         launcher(args, kwargs)
@@ -58,7 +58,7 @@ class Kernel:
         It is the present one, else an H200, unless `gpu=` gives another: a name ("a100", "h100", "h200" or "b200"), or
         a `ninetoothed.runtime.device.GPU`. None of them need be there.
         """
-        from ninetoothed.runtime.launch import source
+        from ninetoothed.runtime.dispatch import source
 
         return source(self, args, kwargs)
 
@@ -82,7 +82,7 @@ def tune(kernel: Kernel, /, *args, **kwargs):
             f"`tune` takes a kernel that `make` or `jit` has made, and got {kernel!r}; operators are tuned at their"
             " first calls where the environment variable NINETOOTHED_TUNE is 1"
         )
-    from ninetoothed.runtime.launch import launcher_of
+    from ninetoothed.runtime.dispatch import launcher_of
 
     return launcher_of(kernel).tune(args, kwargs)
 

@@ -7,7 +7,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ninetoothed.errors import ArgumentError, UnsupportedError
-from ninetoothed.runtime.replay import Replayed
+from ninetoothed.runtime.launch_plan import Replayed
 
 from .autocast import cast_first
 

@@ -16,7 +16,7 @@ import triton
 from ninetoothed import ir
 from ninetoothed.backends.triton.opaque import is_in_memory
 from ninetoothed.errors import UnsupportedError
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 from ninetoothed.runtime.build import encoding, sass, wgmma
 
 BUNDLED = str(Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas")
@@ -24,8 +24,8 @@ BUNDLED = str(Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "pt
 
 def pytest_configure():
     at_risk = set()
-    launch.Launcher._select = _then_verified(launch.Launcher._select, at_risk)
-    prepared.Evaluation.compile = staticmethod(_noted(prepared.Evaluation.compile, at_risk))
+    dispatch.Launcher._select = _then_verified(dispatch.Launcher._select, at_risk)
+    executable.Evaluation.compile = staticmethod(_noted(executable.Evaluation.compile, at_risk))
 
 
 def _noted(compile, at_risk):
@@ -48,7 +48,7 @@ def _then_verified(select, at_risk):
     def selected(self, call, place):
         found = select(self, call, place)
         if place.type == "cpu" and self.definition in at_risk:
-            variant = launch.Launcher(self.definition).trace(call.arguments, dict(call.constants), device.H200)
+            variant = dispatch.Launcher(self.definition).trace(call.arguments, dict(call.constants), device.H200)
             key = (self.definition, variant.selection.specialisation, variant.selection.configuration)
             if key not in verified:
                 verified.add(key)
@@ -70,7 +70,7 @@ def verify(definition, variant):
     for named in ({"TRITON_PTXAS_PATH": BUNDLED}, {}):
         with mock.patch.dict(os.environ, named):
             try:
-                compiled = prepared.Launch.compile(definition, variant)
+                compiled = executable.Launch.compile(definition, variant)
             except UnsupportedError:
                 return  # it runs on the CPU alone
         if wgmma.is_needed(compiled.asm["ptx"]):

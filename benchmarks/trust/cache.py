@@ -28,8 +28,9 @@ from unittest import mock
 import torch
 
 from ninetoothed.backends.triton import emit
-from ninetoothed.runtime import binaries, cache, launch
-from ninetoothed.runtime.compile import compile_kernel
+from ninetoothed.runtime import dispatch
+from ninetoothed.runtime.build import disk_cache, triton_cache
+from ninetoothed.runtime.build.compile import compile_kernel
 from ninetoothed.runtime.device import H200
 from ninetoothed_ops.kernels import add, silu
 
@@ -57,7 +58,7 @@ class Job:
 
     def compile(self):
         kernel = _make(self.name)
-        return compile_kernel(emit(launch.program(kernel, self.arguments, {})), H200, 4, 3)
+        return compile_kernel(emit(dispatch.program(kernel, self.arguments, {})), H200, 4, 3)
 
     def digest(self) -> str:
         """Of the machine code of the job, as the cache at hand gives it."""
@@ -212,7 +213,7 @@ def truncations(job: Job, first: int, stride: int = STRIDE) -> Iterator[Case]:
         for at in range(first, len(whole), stride):
             path.write_bytes(whole[:at])
             # The text of a kernel is compared and written anew; the rest is found to be broken.
-            with mock.patch.object(binaries, "_under_own_key", side_effect=Recompiled):
+            with mock.patch.object(triton_cache, "_under_own_key", side_effect=Recompiled):
                 try:
                     found = job.digest()
                     what = "" if found == expected[job] else "other machine code was loaded"
@@ -296,5 +297,5 @@ _STATES = {
     "full": lambda: _refusing(errno.ENOSPC),
     "foreign": lambda: mock.patch.object(os, "geteuid", return_value=os.geteuid() + 1),
     "open to others": _open,
-    "another version": lambda: mock.patch.object(cache, "version", return_value="another"),
+    "another version": lambda: mock.patch.object(disk_cache, "version", return_value="another"),
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ninetoothed.runtime.written import Text
+from ninetoothed.runtime.guard_source import Text
 
 try:  # Inductor's, for the current GPU: in half the time, and no public part of PyTorch.
     from torch._C._dynamo.guards import _empty_strided_cuda

@@ -25,10 +25,11 @@ import torch
 from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import CompilationError, NineToothedError
-from ninetoothed.runtime import arguments, cache, prepared, variants
+from ninetoothed.runtime import arguments, executable, variants
 from ninetoothed.runtime.arguments import Call
+from ninetoothed.runtime.build import disk_cache
+from ninetoothed.runtime.call_cache import signature
 from ninetoothed.runtime.device import GPU
-from ninetoothed.runtime.recent import signature
 from ninetoothed.runtime.task import Configuration, within
 
 # The formula's pick and its neighbours.
@@ -78,7 +79,7 @@ def tune(definition: KernelDefinition, known: variants.Cache, call: Call, place:
     candidates = shortlist(definition, known.candidates(selection))
     pick = variants.trace(definition, known.select(call, place, gpu, candidates[0]))
     arguments.check_stored(definition, call, pick.stored)
-    text = triton.emit(pick.program, prepared.options_of(definition, pick)).source
+    text = triton.emit(pick.program, executable.options_of(definition, pick)).source
     kept = record(definition, text, selection.family, gpu, candidates)
     described = {_describe(definition, each): each for each in candidates}
     best = kept.read(lambda result: described.get(result["configuration"]))
@@ -100,14 +101,14 @@ def _measure(definition, known, call, place, gpu, candidates) -> dict[Configurat
     """Seconds by configuration, the best first; the best one's variant is remembered."""
 
     def compile(variant: variants.Variant) -> variants.Variant:
-        return dataclasses.replace(variant, compiled=prepared.Launch.compile(definition, variant))
+        return dataclasses.replace(variant, compiled=executable.Launch.compile(definition, variant))
 
     traced = list(_traced(definition, known, call, place, gpu, candidates))
     compiled = {variant.selection.configuration: variant for variant in compile_all(traced, compile)}
     addresses, runs = signature(call.arguments, (), ())[1], {}
     for configuration, variant in compiled.items():
         with suppress(CompilationError):
-            launch = prepared.Launch.of(definition, variant, call, variant.selection.values, place)
+            launch = executable.Launch.of(definition, variant, call, variant.selection.values, place)
             runs[configuration] = functools.partial(launch.run, call.arguments, addresses)
     stored = frozenset().union(*(variant.stored for variant in compiled.values()))
     written = [
@@ -134,7 +135,7 @@ def _traced(definition, known, call, place, gpu, candidates) -> Iterator[variant
 
 def record(
     definition: KernelDefinition, text: str, family: tuple, gpu: GPU, candidates: Sequence[Configuration]
-) -> cache.Record:
+) -> disk_cache.Record:
     """Where the result of tuning is kept.
 
     text: what the pick compiles to, which has all that the source, its helpers and this package say.
@@ -149,7 +150,7 @@ def record(
         "tools": _tools(),
         "candidates": [_describe(definition, each) for each in candidates],
     }
-    return cache.Record("tuned", definition.name, key)
+    return disk_cache.Record("tuned", definition.name, key)
 
 
 def _plain(value: Any) -> Any:

@@ -23,9 +23,9 @@ from typing import Any
 import torch
 
 from ninetoothed.backends.triton import Emitted
-from ninetoothed.runtime.compile import Loaded
+from ninetoothed.runtime.build.compile import Loaded
+from ninetoothed.runtime.guard_source import Text
 from ninetoothed.runtime.memory import Allocation, outliving
-from ninetoothed.runtime.written import Text
 
 # Bytes of which addresses in a workspace are multiples.
 ALIGNMENT = 256

@@ -8,11 +8,11 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
-from ninetoothed.runtime import launch
+from ninetoothed.runtime import dispatch
 
 
 def variants(kernel):
-    return len(launch.launcher_of(kernel).variants)
+    return len(dispatch.launcher_of(kernel).variants)
 
 
 def make_elementwise(ndim):

@@ -12,7 +12,7 @@ import ninetoothed
 import ninetoothed_ops
 from ninetoothed import Symbol, Tensor
 from ninetoothed.backends.torch import plan
-from ninetoothed.runtime import launch, variants
+from ninetoothed.runtime import dispatch, variants
 from ninetoothed_ops.kernels import conv2d
 
 BLOCK = Symbol("BLOCK", constexpr=True)
@@ -47,9 +47,9 @@ def test_variants_are_forgotten_and_made_again(monkeypatch):
         for _ in range(2):
             kernel(x, factor, y.fill_(torch.nan), BLOCK=4)
             assert torch.equal(y, x * factor)
-        assert len(launch.launcher_of(kernel).variants) <= 4
-        assert len(launch.launcher_of(kernel)._variants._choices) <= 5
-    assert all(variant.program is None for variant in launch.launcher_of(kernel).variants)
+        assert len(dispatch.launcher_of(kernel).variants) <= 4
+        assert len(dispatch.launcher_of(kernel)._variants._choices) <= 5
+    assert all(variant.program is None for variant in dispatch.launcher_of(kernel).variants)
 
 
 def test_sizes_of_plans_are_forgotten_and_go_with_the_plan(monkeypatch):
@@ -59,9 +59,9 @@ def test_sizes_of_plans_are_forgotten_and_go_with_the_plan(monkeypatch):
         x, y = torch.arange(float(size)), torch.empty(size)
         kernel(x, 3, y, BLOCK=4)
         assert torch.equal(y, x * 3)
-        kept = [len(variant.compiled.plan.bounds) for variant in launch.launcher_of(kernel).variants]
+        kept = [len(variant.compiled.plan.bounds) for variant in dispatch.launcher_of(kernel).variants]
         assert sum(kept) <= 4
-    plans = [weakref.ref(variant.compiled.plan) for variant in launch.launcher_of(kernel).variants]
+    plans = [weakref.ref(variant.compiled.plan) for variant in dispatch.launcher_of(kernel).variants]
     del kernel
     gc.collect()
     assert not any(reference() for reference in plans)

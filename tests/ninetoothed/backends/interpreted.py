@@ -13,8 +13,8 @@ import numpy
 import torch
 
 from ninetoothed.backends import triton
-from ninetoothed.runtime import config, device, launch, prepared, specialise
-from ninetoothed.runtime.compile import write_module
+from ninetoothed.runtime import config, device, dispatch, executable, specialise
+from ninetoothed.runtime.build.compile import write_module
 from ninetoothed.runtime.structure import structure
 from ninetoothed.runtime.task import Configuration
 
@@ -110,10 +110,10 @@ def interpret(kernel, arguments, gpu=device.H200, blocks=None, **changes):
 
     blocks: of a product, (rows, columns, depth). changes: options of the text that are not left to the configuration.
     """
-    launcher = launch.Launcher(kernel.definition)
+    launcher = dispatch.Launcher(kernel.definition)
     with mock.patch.object(config, "candidates", _candidates(blocks) if blocks else config.candidates):
         variant = launcher.trace(arguments, {}, gpu)
-    options = dataclasses.replace(prepared.options_of(kernel.definition, variant), **changes)
+    options = dataclasses.replace(executable.options_of(kernel.definition, variant), **changes)
     emitted = triton.emit(variant.program, options)
     call, _ = launcher._checked(arguments, {})
     names = [parameter.name for parameter in kernel.definition.parameters]
@@ -147,4 +147,4 @@ def _run_either(plain, rich, arguments, integers):
 
 
 def pytest_configure(config):
-    prepared.Evaluation.compile = staticmethod(_compile)
+    executable.Evaluation.compile = staticmethod(_compile)

@@ -7,7 +7,7 @@ import torch
 import ninetoothed
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import emit, grid
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 from ninetoothed_ops.kernels import mm
 
 
@@ -32,9 +32,9 @@ def both(*shape):
 
 
 def emitted(kernel, *arguments):
-    variant = launch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
     values = dict(variant.selection.values)
-    return emit(variant.program, prepared.options_of(launch.launcher_of(kernel).definition, variant)), values
+    return emit(variant.program, executable.options_of(dispatch.launcher_of(kernel).definition, variant)), values
 
 
 def indices(text):

@@ -8,7 +8,7 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 
 
 def add_one(input, output):
@@ -108,8 +108,8 @@ class TestCompiled:
     def guarded(self, size, **options):
         """Accesses to global memory that ask first."""
         own, arguments = kernel(blocks(64), **options), (torch.empty(size), torch.empty(size))
-        variant = launch.Launcher(own.definition).trace(arguments, {}, device.H200)
-        return re.findall(r"@!?%p\d+ (?:ld|st)\.global", prepared.Launch.compile(own.definition, variant).asm["ptx"])
+        variant = dispatch.Launcher(own.definition).trace(arguments, {}, device.H200)
+        return re.findall(r"@!?%p\d+ (?:ld|st)\.global", executable.Launch.compile(own.definition, variant).asm["ptx"])
 
     def test_no_access_asks(self):
         assert len(self.guarded(1000)) == 2

@@ -7,7 +7,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 from tests.conftest import DEVICE
 from tests.ninetoothed.backends import interpreting
 
@@ -136,8 +136,8 @@ def test_machine_code_of_a_layer_on_sequences(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel = make_layer()
     arguments = half(2, 1024, 4096), half(4096, 4096), half(2, 1024, 4096)
-    variant = launch.launcher_of(kernel).trace(arguments, {}, device.H200)
-    compiled = prepared.Launch.compile(kernel.definition, variant)
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    compiled = executable.Launch.compile(kernel.definition, variant)
     ptx = compiled.asm["ptx"]
     assert "cp.async.bulk.tensor" in ptx and "wgmma.mma_async" in ptx and "ld.global" not in ptx
 

@@ -6,7 +6,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 from tests.ninetoothed.backends import interpreting
 
 
@@ -105,8 +105,8 @@ def multiplied(x, y):
 def compiled(application, dtype):
     kernel = make(application)
     arguments = torch.zeros(8, dtype=dtype), torch.zeros(8)
-    variant = launch.launcher_of(kernel).trace(arguments, {}, device.H200)
-    return prepared.Launch.compile(kernel.definition, variant)
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    return executable.Launch.compile(kernel.definition, variant)
 
 
 @pytest.fixture

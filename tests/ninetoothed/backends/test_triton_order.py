@@ -8,13 +8,13 @@ import torch
 
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.backends.triton.order import grows_with
-from ninetoothed.runtime import device, launch
+from ninetoothed.runtime import device, dispatch
 from ninetoothed_ops.kernels import mm, sdpa
 
 
 def product(m, n):
     matrices = (torch.empty(shape, dtype=torch.float16) for shape in ((m, 512), (512, n), (m, n)))
-    return launch.launcher_of(mm.make()).trace(tuple(matrices), {}, device.H200)
+    return dispatch.launcher_of(mm.make()).trace(tuple(matrices), {}, device.H200)
 
 
 def order(m, n):
@@ -79,6 +79,6 @@ def test_programs_that_run_together_read_less():
 def test_the_longest_first(is_causal):
     x = torch.empty(2, 4, 1024, 64, dtype=torch.float16)
     arguments = (x, x, x, torch.empty(1).expand(2, 4, 1024, 1024), 0.1, x, sdpa.NO_MASK, is_causal)
-    program = launch.launcher_of(sdpa.make()).trace(arguments, {}, device.H200).program
+    program = dispatch.launcher_of(sdpa.make()).trace(arguments, {}, device.H200).program
     assert [grows_with(program, axis) for axis in program.axes] == [False, False, is_causal, False]
     assert ("- 1 - " in emit(program, Options()).source) == is_causal

@@ -8,7 +8,7 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 from ninetoothed_ops.kernels import rms_norm, softmax
 from tests.ninetoothed.backends import interpreting
 
@@ -48,7 +48,7 @@ def softmax(input_ptr, output_ptr, input_size_1):
 
 
 def chosen(kernel, *arguments):
-    return launch.launcher_of(kernel).trace(arguments, {}, device.H200).selection.configuration
+    return dispatch.launcher_of(kernel).trace(arguments, {}, device.H200).selection.configuration
 
 
 class TestWhenRowsArePacked:
@@ -75,8 +75,8 @@ class TestWhenRowsArePacked:
 
 def test_how_many_programs():
     kernel, arguments = softmax.make(2), matrices(100_001, 128)
-    variant = launch.launcher_of(kernel).trace(arguments, {}, device.H200)
-    emitted = ninetoothed.backends.triton.emit(variant.program, prepared.options_of(kernel.definition, variant))
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    emitted = ninetoothed.backends.triton.emit(variant.program, executable.options_of(kernel.definition, variant))
     assert emitted.programs(dict(variant.selection.values)) == (6251, 1, 1)
 
 
@@ -85,8 +85,8 @@ def test_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     x, y = matrices(2**17, 128)
     kernel, arguments = rms_norm.make(2), (x, torch.empty(128, dtype=torch.float16), 1e-6, y, True)
-    variant = launch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
-    compiled = prepared.Launch.compile(kernel.definition, variant)
+    variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
+    compiled = executable.Launch.compile(kernel.definition, variant)
     assert compiled.emitted.packed and compiled.kernel.metadata.num_warps == 4 and not compiled.spills
     assert "LDG.E.128" in compiled.sass() and "STG.E.128" in compiled.sass()
 

@@ -14,7 +14,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.backends.triton.quarters import quartered
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 from ninetoothed_ops.kernels import addmm, mm
 
 
@@ -23,7 +23,7 @@ def halves(*shape):
 
 
 def traced(kernel, *arguments):
-    return launch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    return dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
 
 
 def square(n):
@@ -171,7 +171,7 @@ def test_compiled(kernel, tmp_path, monkeypatch):
     variant = traced(made, *arguments)
     chosen = dataclasses.replace(variant.selection.configuration, programs=0, split=8, at_once=132, quarters=6)
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, configuration=chosen))
-    compiled = prepared.Launch.compile(made.definition, variant)
+    compiled = executable.Launch.compile(made.definition, variant)
 
     sass = compiled.sass()
     assert not compiled.spills and all(name in sass for name in ("HGMMA", "UTMALDG", "ATOM"))

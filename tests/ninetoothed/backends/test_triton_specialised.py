@@ -6,7 +6,7 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 
 
 def tiled(input, output):
@@ -138,8 +138,8 @@ class TestCompiled:
 
     def sass(self, *arguments):
         kernel = copies()
-        variant = launch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
-        return prepared.Launch.compile(kernel.definition, variant).sass()
+        variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
+        return executable.Launch.compile(kernel.definition, variant).sass()
 
     def test_vectors_where_strides_are_known(self):
         whole = self.sass(rows(30, 128), rows(30, 128))

@@ -13,7 +13,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.backends.triton.sums import sum_of
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 from ninetoothed.runtime.structure import structure
 from ninetoothed_ops.kernels import addmm, mm, sdpa
 from tests.ninetoothed.backends import interpreting
@@ -24,7 +24,7 @@ def halves(*shape):
 
 
 def traced(kernel, *arguments):
-    return launch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    return dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
 
 
 class GoldenTest(expecttest.TestCase):
@@ -164,7 +164,7 @@ def test_compiled(tmp_path, monkeypatch):
     variant = dataclasses.replace(
         variant, selection=dataclasses.replace(variant.selection, configuration=configuration)
     )
-    compiled = prepared.Launch.compile(kernel.definition, variant)
+    compiled = executable.Launch.compile(kernel.definition, variant)
     assert compiled.emitted.buffers and not compiled.spills
     assert "HGMMA" in compiled.sass() and "ATOM" in compiled.sass() and "UTMALDG" in compiled.sass()
 
@@ -179,7 +179,7 @@ def test_parts_of_small_tiles_are_read_at_once(tmp_path, monkeypatch):
     area = chosen.blocks[kind.rows] * chosen.blocks[kind.columns]
     assert chosen.split > 1 and not chosen.at_once and area <= 64 * 128
     vectors = area // (32 * chosen.num_warps) // 4
-    assert prepared.Launch.compile(kernel.definition, variant).sass().count("LDG.E.128") == chosen.split * vectors
+    assert executable.Launch.compile(kernel.definition, variant).sass().count("LDG.E.128") == chosen.split * vectors
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")

@@ -12,13 +12,13 @@ import torch
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.backends.triton.tail import Tail
 from ninetoothed.expr import const
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 from ninetoothed_ops.kernels import mm
 
 
 def traced(n):
     square = torch.empty(n, n, dtype=torch.float16)
-    return launch.launcher_of(mm.make()).trace((square, square, square), {}, device.H200)
+    return dispatch.launcher_of(mm.make()).trace((square, square, square), {}, device.H200)
 
 
 class GoldenTest(expecttest.TestCase):
@@ -140,7 +140,7 @@ def test_compiled(tmp_path, monkeypatch):
     variant = traced(5120)
     chosen = dataclasses.replace(variant.selection.configuration, programs=0, split=4, at_once=132, quarters=0)
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, configuration=chosen))
-    compiled = prepared.Launch.compile(mm.make().definition, variant)
+    compiled = executable.Launch.compile(mm.make().definition, variant)
 
     sass = compiled.sass()
     assert not compiled.spills and all(name in sass for name in ("HGMMA", "UTMALDG", "UTMASTG", "ATOM"))

@@ -9,7 +9,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 
 # 2 GB that nobody touches, so that no memory is taken.
 LONG, SHORT = (2**15, 2**16), (2**5, 2**16)
@@ -104,8 +104,8 @@ def sums(input_ptr, output_ptr):
 
 def compiled(*which):
     kernel, arguments = sums(*which)
-    variant = launch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
-    return prepared.Launch.compile(kernel.definition, variant)
+    variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
+    return executable.Launch.compile(kernel.definition, variant)
 
 
 def test_compiled(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@ import torch
 
 import ninetoothed
 from ninetoothed import ir
-from ninetoothed.runtime.launch import program
+from ninetoothed.runtime.dispatch import program
 from ninetoothed.tensor import Tensor
 
 

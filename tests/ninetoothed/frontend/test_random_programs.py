@@ -8,8 +8,8 @@ import torch
 
 from benchmarks.trust import programs
 from ninetoothed.backends.triton import emit
-from ninetoothed.runtime import device as devices, launch
-from ninetoothed.runtime.compile import compile_kernel
+from ninetoothed.runtime import device as devices, dispatch
+from ninetoothed.runtime.build.compile import compile_kernel
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -29,5 +29,5 @@ def test_triton_compiles_random_programs(seed, tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     _, application = programs.write(seed)
     x = programs.inputs()
-    variant = launch.launcher_of(programs.make(application)).trace((x, 5, x), {}, devices.H200)
+    variant = dispatch.launcher_of(programs.make(application)).trace((x, 5, x), {}, devices.H200)
     compile_kernel(emit(variant.program), devices.H200, 1, 3)

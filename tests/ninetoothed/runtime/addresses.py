@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ninetoothed.runtime import prepared
+from ninetoothed.runtime import executable
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _tensor(address, shape, stride, dtype):
 
 def use(monkeypatch):
     """Let kernels on the CPU run from addresses."""
-    of = prepared.Evaluation.of.__func__
+    of = executable.Evaluation.of.__func__
 
     def from_addresses(cls, definition, variant, call, integers, place):
         layouts = tuple(
@@ -59,4 +59,4 @@ def use(monkeypatch):
         )
         return FromAddresses(of(cls, definition, variant, call, integers, place), layouts)
 
-    monkeypatch.setattr(prepared.Evaluation, "of", classmethod(from_addresses))
+    monkeypatch.setattr(executable.Evaluation, "of", classmethod(from_addresses))

@@ -9,7 +9,7 @@ import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import ArgumentError, SizeError
 from ninetoothed.runtime import device
-from ninetoothed.runtime.launch import launcher_of
+from ninetoothed.runtime.dispatch import launcher_of
 
 
 def nans(*shape):

@@ -9,7 +9,7 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import ArrangementError
-from ninetoothed.runtime import config, device, launch, specialise
+from ninetoothed.runtime import config, device, dispatch, specialise
 from ninetoothed.runtime.structure import Attention, Product, structure
 from ninetoothed_ops.kernels import add, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, softmax
 
@@ -18,7 +18,7 @@ GPUS = (device.A100, device.H100, device.H200, device.B200)
 
 def chosen(kernel, *arguments, gpu=device.H200):
     """All candidates for a call, the best first."""
-    launcher = launch.launcher_of(kernel)
+    launcher = dispatch.launcher_of(kernel)
     call, place = launcher._checked(arguments, {})
     values = specialise.measure(launcher.plan, call)
     specialisation = specialise.specialise(launcher.plan, call, values, place)
@@ -158,7 +158,7 @@ class TestProductsOfHalvesOnHopper:
 
         kernel = ninetoothed.make(arrangement, mm.application, (Tensor(2), Tensor(2), Tensor(2)), **sizes)
         arguments = tensor(4096, 4096), tensor(4096, 4096), tensor(4096, 4096)
-        launcher = launch.launcher_of(kernel)
+        launcher = dispatch.launcher_of(kernel)
         variant = launcher.trace(arguments, {"M": 64, "N": 32}, device.H200)
         best = variant.selection.configuration
         assert (best.num_warps, best.num_stages) == (8, 5) and set(best.blocks.values()) == {32}
@@ -180,7 +180,7 @@ def test_there_is_a_candidate_whatever_the_user_fixes(m, n, k, sizes, options):
 
     kernel = ninetoothed.make(arrangement, mm.application, (Tensor(2), Tensor(2), Tensor(2)), **options)
     arguments = tensor(m, k), tensor(k, n), tensor(m, n)
-    variant = launch.launcher_of(kernel).trace(arguments, dict(zip("MNK", sizes, strict=True)), device.H200)
+    variant = dispatch.launcher_of(kernel).trace(arguments, dict(zip("MNK", sizes, strict=True)), device.H200)
     best = variant.selection.configuration
     assert best.num_warps == options.get("num_warps", best.num_warps)
     assert best.num_stages == options.get("num_stages", best.num_stages)

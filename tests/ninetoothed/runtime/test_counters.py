@@ -8,7 +8,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import SizeError
 from ninetoothed.runtime import device
-from ninetoothed.runtime.launch import launcher_of, program
+from ninetoothed.runtime.dispatch import launcher_of, program
 
 
 def nans(*shape):

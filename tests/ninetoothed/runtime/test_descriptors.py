@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ninetoothed.errors import ResourceError
-from ninetoothed.runtime import config, descriptors, device, launch, prepared
+from ninetoothed.runtime import config, descriptors, device, dispatch, executable
 from ninetoothed_ops.kernels import addmm, mm
 
 
@@ -16,9 +16,13 @@ def halves(*shape):
 
 
 def traced(kernel, *arguments):
-    launcher = launch.launcher_of(kernel)
+    launcher = dispatch.launcher_of(kernel)
     variant = launcher.trace(arguments, {}, device.H200)
-    return launcher, variant, prepared.triton.emit(variant.program, prepared.options_of(launcher.definition, variant))
+    return (
+        launcher,
+        variant,
+        executable.triton.emit(variant.program, executable.options_of(launcher.definition, variant)),
+    )
 
 
 class Loaded:
@@ -52,8 +56,8 @@ class TestLaunching:
         loaded = Loaded()
         loaded.emitted = emitted
         monkeypatch.setattr(torch.cuda, "device", lambda place: torch.inference_mode(False))
-        call = launch.Call(arguments, ())
-        found = prepared.Launch.of(
+        call = dispatch.Call(arguments, ())
+        found = executable.Launch.of(
             launcher.definition,
             dataclasses.replace(variant, compiled=loaded),
             call,
@@ -143,12 +147,12 @@ class TestWhatDoesNotFit:
                 raise ResourceError("too large")
             return types.SimpleNamespace(spills=spills(variant.selection.configuration))
 
-        monkeypatch.setattr(prepared.Launch, "compile", staticmethod(compile))
-        monkeypatch.setattr(prepared.Launch, "of", staticmethod(lambda definition, variant, *rest: variant))
-        launcher = launch.Launcher(kernel.definition)
+        monkeypatch.setattr(executable.Launch, "compile", staticmethod(compile))
+        monkeypatch.setattr(executable.Launch, "of", staticmethod(lambda definition, variant, *rest: variant))
+        launcher = dispatch.Launcher(kernel.definition)
         place = torch.device("cuda:0")
         try:
-            return launcher._select(launch.Call(arguments, ()), place).selection.configuration, tried
+            return launcher._select(dispatch.Call(arguments, ()), place).selection.configuration, tried
         except ResourceError:
             return None, tried
 
@@ -178,18 +182,18 @@ class TestWhatDoesNotFit:
             return seen.setdefault(chosen, next(amounts))
 
         found, tried = self.select(mm.make(), arguments, monkeypatch, lambda chosen: True, spills)
-        assert len(tried) == launch.MOST_SPILLING and found == tried[1]
+        assert len(tried) == dispatch.MOST_SPILLING and found == tried[1]
 
     def test_a_real_one(self, gpu, monkeypatch, tmp_path):
         pytest.importorskip("triton")
         monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
-        monkeypatch.setattr(prepared.Launch, "of", staticmethod(lambda definition, variant, *rest: variant))
-        launcher = launch.Launcher(addmm.make().definition)
+        monkeypatch.setattr(executable.Launch, "of", staticmethod(lambda definition, variant, *rest: variant))
+        launcher = dispatch.Launcher(addmm.make().definition)
         # A float32 addend takes twice the room beside the stages of the loop.
         addend = torch.empty(4096, 4096)
         arguments = addend, halves(4096, 4096), halves(4096, 4096), 1.0, 1.0, halves(4096, 4096)
         first = launcher.trace(arguments, {}, device.H200).selection.configuration
-        found = launcher._select(launch.Call(arguments, ()), torch.device("cuda:0"))
+        found = launcher._select(dispatch.Call(arguments, ()), torch.device("cuda:0"))
         assert first.programs and found.selection.configuration != first
         assert found.compiled.shared <= device.H200.shared_memory
 

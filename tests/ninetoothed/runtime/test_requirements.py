@@ -9,7 +9,7 @@ from ninetoothed import Tensor, block_size
 from ninetoothed.errors import SizeError
 from ninetoothed.expr import as_expr
 from ninetoothed.runtime.device import H200
-from ninetoothed.runtime.launch import launcher_of, program
+from ninetoothed.runtime.dispatch import launcher_of, program
 
 
 def make_weighted():

@@ -11,7 +11,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.errors import ArgumentError, ResourceError
-from ninetoothed.runtime import arguments, device, launch, prepared, tune
+from ninetoothed.runtime import arguments, device, dispatch, executable, tune
 from ninetoothed.runtime.config import Configuration
 
 
@@ -42,12 +42,12 @@ class GPU:
         self.compiled.append(configuration)
         if configuration in self.too_large:
             raise ResourceError("too large")
-        evaluation = prepared.Evaluation.compile(definition, variant)
+        evaluation = executable.Evaluation.compile(definition, variant)
         return Compiled(evaluation, self.spills.get(configuration, 0))
 
     def launch(self, definition, variant, call, integers, place):
         run = dataclasses.replace(variant, compiled=variant.compiled.evaluation)
-        ready = prepared.Evaluation.of(definition, run, call, integers, place)
+        ready = executable.Evaluation.of(definition, run, call, integers, place)
         object.__setattr__(ready, "configuration", variant.selection.configuration)
         return ready
 
@@ -76,8 +76,8 @@ def gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(device, "current", lambda place=None: device.H200)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.capturing)
-    monkeypatch.setattr(prepared.Launch, "compile", staticmethod(gpu.compile))
-    monkeypatch.setattr(prepared.Launch, "of", gpu.launch)
+    monkeypatch.setattr(executable.Launch, "compile", staticmethod(gpu.compile))
+    monkeypatch.setattr(executable.Launch, "of", gpu.launch)
     monkeypatch.setattr(tune, "Clock", gpu.clock)
     monkeypatch.setattr(tune, "_tools", lambda: {"triton": "1", "ptxas": "2"})
     return gpu
@@ -117,7 +117,7 @@ def make_product(**options):
 
 
 def candidates_of(kernel, *args):
-    launcher = launch.launcher_of(kernel)
+    launcher = dispatch.launcher_of(kernel)
     call = launcher._checked(args, {})[0]
     known = launcher._variants
     return tune.shortlist(kernel.definition, known.candidates(known.select(call, torch.device("cuda:0"), device.H200)))
@@ -144,7 +144,7 @@ def test_the_fastest_is_chosen_when_asked_for(way, gpu, monkeypatch):
         assert ninetoothed.tune(kernel, x, y, z) == expected and torch.isnan(z).all()
     kernel(x, y, z)
     assert torch.equal(z, x + y)
-    (variant,) = launch.launcher_of(kernel).variants
+    (variant,) = dispatch.launcher_of(kernel).variants
     assert variant.selection.configuration == expected
     assert gpu.measured
 
@@ -174,7 +174,7 @@ def test_a_class_is_tuned_once(gpu):
         kernel(*tensors(size))
     assert len({id(c) for c, _ in gpu.measured}) == len(gpu.measured) - 6  # divisible by 16, by 8, or neither
     kernel(*tensors(5000))
-    assert len(launch.launcher_of(kernel).variants) <= 4
+    assert len(dispatch.launcher_of(kernel).variants) <= 4
 
 
 def test_another_kernel_of_the_same_source_takes_the_result_from_disk(gpu):
@@ -311,10 +311,10 @@ def test_calls_that_were_prepared_before_get_the_result(gpu):
     for _ in range(3):
         kernel(x, y, z)
     ninetoothed.tune(kernel, x, y, z)
-    found, _ = launch.launcher_of(kernel)._calls.find((x, y, z), ())
+    found, _ = dispatch.launcher_of(kernel)._calls.find((x, y, z), ())
     assert found is None
     kernel(x, y, z)
-    found, _ = launch.launcher_of(kernel)._calls.find((x, y, z), ())
+    found, _ = dispatch.launcher_of(kernel)._calls.find((x, y, z), ())
     assert found.configuration == best
 
 
@@ -323,7 +323,7 @@ def test_on_the_cpu_there_is_nothing_to_measure(gpu, monkeypatch):
     kernel, (x, y, z) = make_add(tune=True), tensors()
     chosen = ninetoothed.tune(kernel, x, y, z)
     kernel(x, y, z)
-    (variant,) = launch.launcher_of(kernel).variants
+    (variant,) = dispatch.launcher_of(kernel).variants
     assert variant.selection.configuration == chosen and not gpu.measured and not gpu.compiled
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import ninetoothed
-from ninetoothed.runtime import device, launch, tune
+from ninetoothed.runtime import device, dispatch, tune
 from ninetoothed_ops.kernels import add, mm
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -25,7 +25,7 @@ def test_a_product(size, directory):
     assert torch.isnan(c).all() and len(list((directory / "tuned").iterdir())) == 1
     kernel(a, b, c)
     torch.testing.assert_close(c, a @ b, rtol=1e-2, atol=1e-1)
-    assert [variant.selection.configuration for variant in launch.launcher_of(kernel).variants] == [chosen]
+    assert [variant.selection.configuration for variant in dispatch.launcher_of(kernel).variants] == [chosen]
     other = mm.make.__wrapped__()
     assert ninetoothed.tune(other, a, b, c) == chosen
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.runtime import launch, memory, workspace
-from ninetoothed.runtime.compile import Loaded
+from ninetoothed.runtime import dispatch, memory, workspace
+from ninetoothed.runtime.build.compile import Loaded
 from ninetoothed.runtime.device import H200
+from ninetoothed.runtime.guard_source import Text
 from ninetoothed.runtime.workspace import Semaphores
-from ninetoothed.runtime.written import Text
 from ninetoothed_ops.kernels import mm
-from tests.ninetoothed.runtime.test_loaded import Packed
+from tests.ninetoothed.runtime.test_executable import Packed
 
 
 class GPU:
@@ -66,7 +66,7 @@ class Launched:
 
     def __init__(self, gpu):
         operands = [torch.empty(shape, dtype=torch.float16) for shape in ((64, 4096), (4096, 64), (64, 64))]
-        variant = launch.launcher_of(mm.make()).trace(tuple(operands), {}, H200)
+        variant = dispatch.launcher_of(mm.make()).trace(tuple(operands), {}, H200)
         self.emitted = emit(variant.program, Options(split=4))
         self.gpu, self.seen = gpu, []
         kernel = types.SimpleNamespace(run=Packed(self._reached), function="f", packed_metadata="m")

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from ninetoothed.backends.triton import emit
-from ninetoothed.runtime import device, launch, prepared
-from ninetoothed.runtime.compile import compile_kernel
+from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime.build.compile import compile_kernel
 from ninetoothed_ops.kernels import sdpa
 from tests.ninetoothed_ops.kernels import calls
 
@@ -22,7 +22,7 @@ def test_compiled_without_spills(name, gpu, dtype, tmp_path, monkeypatch):
         pytest.skip("bfloat16 differs from float16 in conversions alone")
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel, arguments = calls.large(name, dtype)
-    variant = launch.launcher_of(kernel).trace(arguments, {}, gpu)
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, gpu)
     configuration = variant.selection.configuration
     aligned = frozenset(parameter.name for parameter in variant.program.parameters)
     compiled = compile_kernel(emit(variant.program), gpu, configuration.num_warps, configuration.num_stages, aligned)
@@ -42,10 +42,10 @@ def test_attention_of_other_types_and_depths_spills_nothing(gpu, dtype, depth, i
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     tensor, mask = torch.empty(2, 8, 1024, depth, dtype=dtype), torch.empty(2, 8, 1024, 1024, dtype=dtype)
     arguments = (tensor, tensor, tensor, mask, 0.1, tensor, sdpa.NO_MASK, is_causal)
-    launcher = launch.Launcher(sdpa.make().definition)
-    for _ in range(launch.MOST_SPILLING):  # as a launch does
+    launcher = dispatch.Launcher(sdpa.make().definition)
+    for _ in range(dispatch.MOST_SPILLING):  # as a launch does
         variant = launcher.trace(arguments, {}, gpu)
-        compiled = prepared.Launch.compile(launcher.definition, variant)
+        compiled = executable.Launch.compile(launcher.definition, variant)
         if not compiled.spills or not launcher._variants.reject(variant.selection):
             break
     assert compiled.spills == 0, f"{compiled.registers} registers: {variant.selection.configuration}"

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from ninetoothed.runtime import config, device, launch, prepared
+from ninetoothed.runtime import config, device, dispatch, executable
 from ninetoothed_ops.kernels import addmm, bmm, mm
 from tests.ninetoothed_ops.kernels import calls
 
@@ -31,8 +31,8 @@ def compiled(kernel, arguments, monkeypatch=None, blocks=(), **changes):
     candidates = config.candidates
     if monkeypatch is not None:
         monkeypatch.setattr(config, "candidates", changed)
-    launcher = launch.Launcher(kernel.definition)
-    return prepared.Launch.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
+    launcher = dispatch.Launcher(kernel.definition)
+    return executable.Launch.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
 
 
 def bodies(sass):

@@ -5,7 +5,7 @@ import importlib
 import pytest
 import torch
 
-from ninetoothed.runtime.replay import Recording, Replayed
+from ninetoothed.runtime.launch_plan import Recording, Replayed
 from ninetoothed_ops import kernels
 from ninetoothed_ops.kernels import long_rows
 from tests.ninetoothed.runtime import addresses

@@ -7,7 +7,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
-from ninetoothed.runtime import arguments, device, launch, variants
+from ninetoothed.runtime import arguments, device, dispatch, variants
 
 
 def arrangement(query, key, value, output, M=block_size(), N=block_size()):
@@ -52,7 +52,7 @@ def make():
 
 def variant(rows, warps, gpu=device.H200, columns=64):
     """The kernel's definition, and a variant of it for (2, 4, 1024, 64) with blocks of so many rows."""
-    launcher = launch.Launcher(make().definition)
+    launcher = dispatch.Launcher(make().definition)
     given = tuple(torch.empty(2, 4, 1024, 64, dtype=torch.float16) for _ in range(4))
     configuration = launcher.trace(given, {}, gpu).selection.configuration
     names = (name for name, _ in configuration.meta)

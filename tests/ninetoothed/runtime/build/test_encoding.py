@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from ninetoothed.runtime import device, launch, prepared
+from ninetoothed.runtime import device, dispatch, executable
 from ninetoothed.runtime.build import encoding, wgmma
 from tests.hopper import check_bits
 from tests.ninetoothed.runtime.build import attention
@@ -20,7 +20,7 @@ CALL, BRANCH, GUARD = 0x944, 0x947, 0xF << 12
 @pytest.fixture
 def kept(bundled):
     """An attention whose machine code keeps its query: PTX, and a cubin."""
-    asm = prepared.Launch.compile(*attention.variant(128, 4)).asm
+    asm = executable.Launch.compile(*attention.variant(128, 4)).asm
     assert wgmma.faults(asm["ptx"], asm["cubin"]) == ()
     return asm["ptx"], asm["cubin"]
 
@@ -28,17 +28,19 @@ def kept(bundled):
 @pytest.mark.parametrize("name", ("mm", "sdpa", "conv2d", "rms_norm"))
 def test_bits_touch_what_the_text_says(name):
     kernel, arguments = calls.large(name)
-    launcher = launch.launcher_of(kernel)
-    compiled = prepared.Launch.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
+    launcher = dispatch.launcher_of(kernel)
+    compiled = executable.Launch.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
     check_bits(compiled)
     assert wgmma.faults(compiled.asm["ptx"], compiled.asm["cubin"]) == ()
 
 
 @pytest.mark.parametrize("rows, warps", ((64, 4), (128, 8)))
 def test_bits_show_that_the_query_is_lost(rows, warps, bundled, monkeypatch):
-    monkeypatch.setattr("ninetoothed.runtime.binaries.sound", lambda kernel, chosen: (kernel, ()))
+    monkeypatch.setattr("ninetoothed.runtime.build.triton_cache.sound", lambda kernel, chosen: (kernel, ()))
     definition, variant = attention.variant(rows, warps)
-    compiled = prepared._compiled(definition, variant, replace(prepared.options_of(definition, variant), opaque=False))
+    compiled = executable._compiled(
+        definition, variant, replace(executable.options_of(definition, variant), opaque=False)
+    )
     check_bits(compiled)
     found = wgmma.faults(compiled.asm["ptx"], compiled.asm["cubin"])
     assert len(found) >= len(wgmma.faults(compiled.asm["ptx"], compiled.sass())) > 0

@@ -10,8 +10,8 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
-from ninetoothed.runtime import launch
-from ninetoothed.runtime.replay import Recording, Replayed
+from ninetoothed.runtime import dispatch
+from ninetoothed.runtime.launch_plan import Recording, Replayed
 from tests.ninetoothed.runtime import addresses
 
 
@@ -300,7 +300,7 @@ def test_a_kernel_knows_the_recordings_of_its_launches():
     add = make_add()
     function = Replayed(like, lambda z, x: add(x, x, 1.0, z))
     check(function, lambda x: x + x, *((torch.randn(8),) for _ in range(3)))
-    (calls,) = launch.launcher_of(add).dependants
+    (calls,) = dispatch.launcher_of(add).dependants
     calls.forget()
     assert not recorded(function)
     check(function, lambda x: x + x, *((torch.randn(8),) for _ in range(3)))

@@ -8,8 +8,8 @@ import torch
 
 from ninetoothed.backends.triton import emit
 from ninetoothed.errors import CompilationError
-from ninetoothed.runtime import device, launch
-from ninetoothed.runtime.compile import compile_kernel, write_module
+from ninetoothed.runtime import device, dispatch
+from ninetoothed.runtime.build.compile import compile_kernel, write_module
 from ninetoothed_ops.kernels import add, mm
 
 pytest.importorskip("triton")
@@ -25,7 +25,7 @@ def cache(tmp_path, monkeypatch):
 
 def emitted(kernel, *arguments, gpu=device.H200):
     """What a call emits, its configuration, and the parameters whose memory is aligned."""
-    variant = launch.launcher_of(kernel).trace(arguments, {}, gpu)
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, gpu)
     aligned = frozenset(parameter.name for parameter in variant.program.parameters)
     return emit(variant.program), variant.selection.configuration, aligned
 

@@ -22,11 +22,11 @@ from ninetoothed import ir
 from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, ResourceError, SizeError
-from ninetoothed.runtime import arguments, config, device, prepared, tune, variants
+from ninetoothed.runtime import arguments, config, device, executable, tune, variants
 from ninetoothed.runtime.arguments import Call
+from ninetoothed.runtime.call_cache import Calls
 from ninetoothed.runtime.exemption import Exemptions
-from ninetoothed.runtime.recent import Calls
-from ninetoothed.runtime.replay import RECORDER
+from ninetoothed.runtime.launch_plan import RECORDER
 from ninetoothed.runtime.specialise import Plan
 from ninetoothed.runtime.variants import Variant
 
@@ -79,7 +79,7 @@ def source(kernel, args: tuple, kwargs: dict[str, Any], gpu: device.GPU | str | 
             f'`gpu` is given {gpu!r}; pass a name, such as "H200", or a `ninetoothed.runtime.device.GPU`'
         )
     variant = launcher_of(kernel).trace(args, kwargs, gpu)
-    text = triton.emit(variant.program, prepared.options_of(kernel.definition, variant)).source
+    text = triton.emit(variant.program, executable.options_of(kernel.definition, variant)).source
     return KernelSource(text, variant.selection.configuration, variant.selection.gpu)
 
 
@@ -235,12 +235,12 @@ class Launcher:
         gpu = device.current(place) if place.type == "cuda" else None
         if gpu is not None and tune.is_asked_for(self.definition):
             tune.tune(self.definition, self._variants, call, place, gpu)
-        kind = prepared.Evaluation if gpu is None else prepared.Launch
+        kind = executable.Evaluation if gpu is None else executable.Launch
         selection = self._variants.select(call, place, gpu)
         if math.prod(selection.grid) == 0:
             if self._is_partial:
                 variants.trace(self.definition, selection)
-            return prepared.Nothing()
+            return executable.Nothing()
         selection, variant = self._fitting(call, place, gpu, kind)
         arguments.check_stored(self.definition, call, variant.stored)
         return kind.of(self.definition, variant, call, selection.values, place)

@@ -10,8 +10,8 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.runtime import launch, prepared, recent, workspace
-from ninetoothed.runtime.compile import Loaded
+from ninetoothed.runtime import call_cache, dispatch, executable, workspace
+from ninetoothed.runtime.build.compile import Loaded
 from ninetoothed.runtime.device import H200
 from ninetoothed_ops.kernels import addmm, mm
 
@@ -165,22 +165,22 @@ def test_what_is_written_out_launches_the_same(name, launcher, monkeypatch):
     monkeypatch.setattr(torch, "empty_strided", lambda *args, **options: block)
     semaphores = workspace.Semaphores(torch.device("cpu"))
     monkeypatch.setattr(workspace, "_semaphores", lambda device: semaphores)
-    definition = launch.launcher_of(kernel).definition
-    variant = launch.launcher_of(kernel).trace(arguments, constants, H200)
+    definition = dispatch.launcher_of(kernel).definition
+    variant = dispatch.launcher_of(kernel).trace(arguments, constants, H200)
     loaded, reached, settings = load(launcher)
     loaded.ready = lambda position, described: (f"map {position} of {int(described.base)}", *described.shape)
-    emitted = emit(variant.program, options or prepared.options_of(definition, variant))
+    emitted = emit(variant.program, options or executable.options_of(definition, variant))
     assert bool(emitted.buffers) == (name == "workspace") and bool(emitted.descriptors) == ("descriptors" in name)
     compiled = types.SimpleNamespace(emitted=emitted, on=lambda index: loaded)
-    call = launch.Call(arguments, tuple(constants.items()))
+    call = dispatch.Call(arguments, tuple(constants.items()))
     place, variant = torch.device("cuda:0"), dataclasses.replace(variant, compiled=compiled)
-    found = prepared.Launch.of(definition, variant, call, variant.selection.values, place)
+    found = executable.Launch.of(definition, variant, call, variant.selection.values, place)
 
     tensors = [isinstance(value, torch.Tensor) for value in arguments]
     for _ in range(2):
         found.run(arguments, [value.data_ptr() for value in arguments if isinstance(value, torch.Tensor)])
-        assert recent.unguarded(tensors, found)(arguments, ())
-        repeat = recent.guarded(arguments, call.constants, (), found)
+        assert call_cache.unguarded(tensors, found)(arguments, ())
+        repeat = call_cache.guarded(arguments, call.constants, (), found)
         assert repeat(arguments, call.constants) and not repeat(arguments, ("other",))
         settings.launch_exit_hook = print  # Then through the launcher.
         assert repeat(arguments, call.constants)

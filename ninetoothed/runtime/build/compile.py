@@ -16,10 +16,10 @@ from typing import Any
 
 from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
-from ninetoothed.runtime import binaries, cache, descriptors
-from ninetoothed.runtime.build import assembler
+from ninetoothed.runtime import descriptors
+from ninetoothed.runtime.build import assembler, disk_cache, triton_cache
 from ninetoothed.runtime.device import GPU
-from ninetoothed.runtime.written import Text
+from ninetoothed.runtime.guard_source import Text
 
 # Bytes that pointers are multiples of where they are known to be aligned.
 ALIGNMENT = 16
@@ -55,7 +55,7 @@ def compile_kernel(
     if not uses_wgmma:
         options["arch"] = "sm89"
     try:
-        kernel, lost = binaries.compile(source, GPUTarget("cuda", gpu.capability, 32), options)
+        kernel, lost = triton_cache.compile(source, GPUTarget("cuda", gpu.capability, 32), options)
     except Exception as error:
         raise CompilationError(
             f"Triton could not compile kernel `{emitted.name}` for {gpu} with {_show(options)}; its text is in "
@@ -83,9 +83,9 @@ def write_module(name: str, source: str) -> Path:
     """Put the text into the cache, under a name made of its content; a damaged file of that name is replaced."""
     file = f"{name}_{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
     try:
-        return _module(cache.directory() / "triton" / file, source)
+        return _module(disk_cache.directory() / "triton" / file, source)
     except OSError:  # it is read-only, or the disk is full: any other place will do
-        return _module(cache.temporary() / file, source)
+        return _module(disk_cache.temporary() / file, source)
 
 
 def _module(path: Path, source: str) -> Path:
@@ -95,7 +95,7 @@ def _module(path: Path, source: str) -> Path:
         warnings.warn(f"{path} is not what was written there; it is written anew", stacklevel=2)
     except OSError:
         pass
-    return cache.write(path, source)
+    return disk_cache.write(path, source)
 
 
 def _function(emitted: Emitted, path: Path):
@@ -224,7 +224,7 @@ class Loaded:
             try:
                 fresh.run  # noqa: B018 - loads it
             except OSError:  # of Triton's launcher, which is compiled once and kept
-                with binaries.elsewhere():
+                with triton_cache.elsewhere():
                     fresh.run  # noqa: B018
         except Exception as error:
             raise CompilationError(f"kernel `{compiled.emitted.name}` could not be loaded: {error}") from error

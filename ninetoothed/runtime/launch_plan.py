@@ -25,10 +25,10 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ninetoothed.runtime.call_cache import SEEN, Calls, Mark, unguarded
+from ninetoothed.runtime.guard_source import Repeat, Text
 from ninetoothed.runtime.memory import Allocation
-from ninetoothed.runtime.recent import SEEN, Calls, Mark, unguarded
 from ninetoothed.runtime.specialise import ALIGNMENT
-from ninetoothed.runtime.written import Repeat, Text
 
 # The recorder of the call that this thread is in. It is asked once a launch, which a mode of PyTorch's would be too.
 RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)

@@ -16,9 +16,9 @@ import warnings
 
 import pytest
 
-from ninetoothed.runtime import cache
-from ninetoothed.runtime.cache import Record
-from ninetoothed.runtime.compile import write_module
+from ninetoothed.runtime.build import disk_cache
+from ninetoothed.runtime.build.compile import write_module
+from ninetoothed.runtime.build.disk_cache import Record
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +90,7 @@ def test_files_of_another_version_are_not_read(monkeypatch):
     record(a=1).write(3)
     text = record(a=1).path.read_text()
     with monkeypatch.context() as patch:
-        patch.setattr(cache, "version", lambda: "another")
+        patch.setattr(disk_cache, "version", lambda: "another")
         assert record(a=1).read(same) is None
         record(a=1).path.write_text(text)
         with pytest.warns(UserWarning, match="ignored"):
@@ -122,7 +122,7 @@ def in_a_temporary_directory(directory, match):
         warnings.simplefilter("error")
         assert record(a=1).read(same) == 3
         path = write_module("kernel", "text = 1\n")
-    elsewhere = cache.directory()
+    elsewhere = disk_cache.directory()
     assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o700
     return elsewhere != directory and elsewhere in path.parents and not list(directory.iterdir())
 
@@ -142,7 +142,7 @@ def test_a_directory_of_somebody_else_is_not_used(directory, monkeypatch):
 def test_a_temporary_directory_that_is_cleaned_away_is_made_again(directory):
     directory.chmod(0o777)
     with pytest.warns(UserWarning, match="not used"):
-        shutil.rmtree(cache.directory())
+        shutil.rmtree(disk_cache.directory())
     assert write_module("kernel", "text = 1\n").exists()
 
 
@@ -193,7 +193,7 @@ def test_what_killed_writers_left_is_swept():
 
 
 def test_nothing_is_kept_that_runs_code_when_it_is_read():
-    root = pathlib.Path(cache.__file__).parents[2]
+    root = pathlib.Path(disk_cache.__file__).parents[2]
     for path in (path for package in ("ninetoothed", "ninetoothed_ops") for path in (root / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -239,4 +239,4 @@ def test_many_processes_write_and_read_one_file(directory):
 def test_a_home_directory_is_found(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", "~/kept")
-    assert cache.directory() == tmp_path / "kept"
+    assert disk_cache.directory() == tmp_path / "kept"

@@ -23,11 +23,11 @@ from ninetoothed.errors import AssemblerError
 from ninetoothed.runtime import descriptors
 from ninetoothed.runtime.arguments import Call, is_read_by_host
 from ninetoothed.runtime.build import assembler
-from ninetoothed.runtime.compile import Compiled, Loaded, compile_kernel
+from ninetoothed.runtime.build.compile import Compiled, Loaded, compile_kernel
+from ninetoothed.runtime.guard_source import Text
 from ninetoothed.runtime.task import PACKED_WARPS
 from ninetoothed.runtime.variants import Variant
 from ninetoothed.runtime.workspace import WithWorkspace, with_workspace
-from ninetoothed.runtime.written import Text
 
 
 @dataclass(frozen=True)

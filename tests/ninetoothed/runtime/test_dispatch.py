@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
-from ninetoothed.runtime import launch, prepared, recent, variants
+from ninetoothed.runtime import call_cache, dispatch, executable, variants
 from ninetoothed.runtime.device import A100, B200, H100, H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
@@ -300,7 +300,7 @@ class TestCaches:
             x, y, z = torch.randn(9), torch.randn(9), nans(9)
             add(x, y, z, BLOCK=4)
             assert torch.equal(z, x + y)
-        assert len(launch.launcher_of(add).variants) == 1
+        assert len(dispatch.launcher_of(add).variants) == 1
 
     def test_types_devices_and_strides_tell_calls_apart(self):
         add = make_add()
@@ -311,13 +311,13 @@ class TestCaches:
             assert torch.equal(z, x + y.double())
 
     def test_signatures_are_bounded(self, monkeypatch):
-        monkeypatch.setattr(recent, "CAPACITY", 8)
+        monkeypatch.setattr(call_cache, "CAPACITY", 8)
         add = make_add()
         for size in [*range(100, 130), *range(100, 110)]:
             x, z = torch.randn(size), nans(size)
             add(x, x, z, BLOCK=64)
             assert torch.equal(z, x + x)
-            assert len(launch.launcher_of(add)._calls) <= 8
+            assert len(dispatch.launcher_of(add)._calls) <= 8
 
     def test_precision_counts_where_there_is_a_product_of_float32(self, traces):
         def arrangement(x, y, z):
@@ -349,7 +349,7 @@ class TestCaches:
         for other in (copy.copy(add), copy.deepcopy(add)):
             other(x, x, z := nans(9), BLOCK=4)
             assert torch.equal(z, x + x)
-        assert launch.launcher_of(copy.deepcopy(add)).variants == ()
+        assert dispatch.launcher_of(copy.deepcopy(add)).variants == ()
 
     def test_threads(self, traces):
         add, failures = make_add(), []
@@ -369,12 +369,12 @@ class TestCaches:
         for thread in threads:
             thread.join()
         assert not failures
-        assert len(traces) == len(launch.launcher_of(add).variants)
+        assert len(traces) == len(dispatch.launcher_of(add).variants)
 
 
 class TestSource:
     def test_the_program_of_a_call(self):
-        program = launch.program(make_add(), (torch.zeros(9),) * 3, {"BLOCK": 4})
+        program = dispatch.program(make_add(), (torch.zeros(9),) * 3, {"BLOCK": 4})
         assert [parameter.name for parameter in program.parameters] == ["x", "y", "z"]
 
     def test_the_text_and_the_configuration(self):
@@ -385,10 +385,10 @@ class TestSource:
             tuple(Tensor(1) for _ in range(3)),
             num_warps=2,
         )
-        source = launch.source(kernel, (torch.zeros(1000),) * 3, {}, gpu=H200)
+        source = dispatch.source(kernel, (torch.zeros(1000),) * 3, {}, gpu=H200)
         assert source.configuration.num_warps == 2 and source.gpu == H200
         assert "def " in source.text and source.text in str(source) and "num_warps=2" in repr(source)
-        assert launch.launcher_of(kernel).variants == ()
+        assert dispatch.launcher_of(kernel).variants == ()
         assert kernel.source(*(torch.zeros(1000),) * 3, gpu=A100).gpu == A100
 
     @pytest.mark.parametrize("gpu", (A100, H100, H200, B200), ids=lambda gpu: gpu.name)
@@ -411,12 +411,12 @@ class TestSource:
 def test_aligned_tensors_are_compiled_as_such(offset, vectors):
     pytest.importorskip("triton")
     add = make_add()
-    definition = launch.launcher_of(add).definition
+    definition = dispatch.launcher_of(add).definition
     x, y, z = (torch.zeros(1024 + offset)[offset:] for _ in range(3))
-    call = launch.Call((x, y, z), (("BLOCK", 512),))
-    cache = variants.Cache(launch.launcher_of(add).plan)
+    call = dispatch.Call((x, y, z), (("BLOCK", 512),))
+    cache = variants.Cache(dispatch.launcher_of(add).plan)
     variant = variants.trace(definition, cache.select(call, torch.device("cuda:0"), H200))
-    compiled = prepared.Launch.compile(definition, variant)
+    compiled = executable.Launch.compile(definition, variant)
     assert (re.search(r"ld\.global(\.\w+)*\.v[24]\.", compiled.asm["ptx"]) is not None) == vectors
 
 
@@ -439,11 +439,11 @@ def test_a_launch_passes_pointers_scalars_and_integers_in_the_order_of_the_text(
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7 + device, raising=False)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     kernel, x, half, z = scaled(Tensor(0)), torch.zeros(1001), torch.tensor(0.5, dtype=torch.float16), torch.zeros(1001)
-    launcher = launch.launcher_of(kernel)
+    launcher = dispatch.launcher_of(kernel)
     variant = launcher.trace((x, 2.0, z), {"BLOCK": 64}, gpu=H200)
-    recorder = Recorder(prepared.triton.emit(variant.program))
-    call = launch.Call((x, half, z), (("BLOCK", 64),))
-    ready = prepared.Launch.of(
+    recorder = Recorder(executable.triton.emit(variant.program))
+    call = dispatch.Call((x, half, z), (("BLOCK", 64),))
+    ready = executable.Launch.of(
         launcher.definition,
         dataclasses.replace(variant, compiled=recorder),
         call,

@@ -5,7 +5,7 @@ import torch
 
 import ninetoothed
 from ninetoothed import Symbol, Tensor
-from ninetoothed.runtime import launch, recent
+from ninetoothed.runtime import call_cache, dispatch
 
 X, Y = torch.zeros(4, 6), torch.zeros(6)
 
@@ -20,7 +20,7 @@ class Given:
 
 
 def known(args, constants=(), exact=()):
-    return recent.guarded(args, constants, exact, Given())
+    return call_cache.guarded(args, constants, exact, Given())
 
 
 def test_a_call_with_other_memory_is_recognised():
@@ -95,7 +95,7 @@ def test_zeros_of_either_sign_are_not_the_same(zero):
 def test_precision_counts_where_it_matters():
     found, before = Given(), torch.get_float32_matmul_precision()
     found.precision = "high"
-    repeat = recent.guarded((X, Y), (), (), found)
+    repeat = call_cache.guarded((X, Y), (), (), found)
     try:
         for precision in ("high", "highest", "high"):
             torch.set_float32_matmul_precision(precision)
@@ -118,7 +118,7 @@ def test_the_gpu_of_a_launch_is_made_the_current_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device", device)
     found = Given()
     found.device = 1
-    for repeat in (recent.guarded((X, 2), (), (), found), recent.unguarded((True, False), found)):
+    for repeat in (call_cache.guarded((X, 2), (), (), found), call_cache.unguarded((True, False), found)):
         assert repeat((X, 2), ()) == [X.data_ptr(), 2]
         current[0] = 1
         assert repeat((X, 2), ()) == [X.data_ptr(), 2]
@@ -126,12 +126,12 @@ def test_the_gpu_of_a_launch_is_made_the_current_one(monkeypatch):
     assert entered == [1, 1]
 
 
-GUARDS = recent.TensorGuards
+GUARDS = call_cache.TensorGuards
 
 
 @pytest.mark.parametrize("guards", (GUARDS, None, lambda *args: None), ids=("there", "missing", "changed"))
 def test_kernels_run_with_and_without(guards, monkeypatch):
-    monkeypatch.setattr(recent, "TensorGuards", guards)
+    monkeypatch.setattr(call_cache, "TensorGuards", guards)
     block = Symbol("BLOCK", constexpr=True)
 
     def application(x, factor, z):
@@ -147,16 +147,16 @@ def test_kernels_run_with_and_without(guards, monkeypatch):
         x, z = torch.randn(size + 1)[number % 2 :][:size], torch.full((size,), float("nan"))
         kernel(x, number / 2, z, BLOCK=4)
         assert torch.equal(z, x * (number / 2))
-    remembered = launch.launcher_of(kernel)._calls.recent
-    assert len(remembered) <= recent.RECENT and bool(remembered) == (guards is GUARDS is not None)
+    remembered = dispatch.launcher_of(kernel)._calls.recent
+    assert len(remembered) <= call_cache.RECENT and bool(remembered) == (guards is GUARDS is not None)
 
 
 class TestManyCalls:
     @pytest.fixture
     def written(self, monkeypatch):
         """The calls that were written out."""
-        seen, guarded = [], recent.guarded
-        monkeypatch.setattr(recent, "guarded", lambda args, *others: seen.append(args) or guarded(args, *others))
+        seen, guarded = [], call_cache.guarded
+        monkeypatch.setattr(call_cache, "guarded", lambda args, *others: seen.append(args) or guarded(args, *others))
         return seen
 
     def run(self, calls, args):
@@ -173,13 +173,13 @@ class TestManyCalls:
         assert output[0] == args[0].data_ptr()
 
     def test_each_is_written_out_once(self, written):
-        calls = recent.Calls()
+        calls = call_cache.Calls()
         for number in range(40 * 20):
             self.run(calls, (torch.zeros(1 + number % 20), number % 3))
-        assert len(written) == 60 and len(calls.recent) == recent.RECENT
+        assert len(written) == 60 and len(calls.recent) == call_cache.RECENT
 
     def test_kinds_of_tensors_are_written_out_each(self, written):
-        calls = recent.Calls()
+        calls = call_cache.Calls()
         with torch.inference_mode():
             inference = torch.zeros(4, 6)
         kinds = [(X, X), (X, X.clone()), (X, inference), (torch.nn.Parameter(X), X)]
@@ -188,30 +188,30 @@ class TestManyCalls:
         assert len(written) == 4 and len(calls) == 1
 
     def test_what_its_own_guard_does_not_recognise_is_written_out_a_few_times(self, written):
-        calls = recent.Calls()
+        calls = call_cache.Calls()
         for _ in range(50):
             self.run(calls, (X, float("nan")))
-        assert len(written) == recent.KINDS
+        assert len(written) == call_cache.KINDS
 
     def test_those_of_the_same_shapes_are_few(self, written):
-        calls = recent.Calls()
+        calls = call_cache.Calls()
         for number in range(5 * 20):
             self.run(calls, (X, number % 20))
-        assert len(written) <= 20 * recent.KINDS
-        assert [len(alike) for alike in calls._by_shapes.values()] == [recent.ALIKE]
+        assert len(written) <= 20 * call_cache.KINDS
+        assert [len(alike) for alike in calls._by_shapes.values()] == [call_cache.ALIKE]
 
     def test_the_last_ones_come_first_in_the_end(self):
-        calls = recent.Calls()
+        calls = call_cache.Calls()
         for size in (*range(1, 9), *range(1, 9)):
             self.run(calls, (torch.zeros(size),))
         x = torch.zeros(8)
         assert not any(repeat((x,), ()) for repeat in calls.recent)
-        for _ in range(recent.PATIENCE):
+        for _ in range(call_cache.PATIENCE):
             self.run(calls, (x,))
-        assert calls.recent[-1]((x,), ()) and len(calls.recent) == recent.RECENT
+        assert calls.recent[-1]((x,), ()) and len(calls.recent) == call_cache.RECENT
 
     def test_forgotten_and_replaced_ones_are_written_out_again(self, written):
-        calls = recent.Calls()
+        calls = call_cache.Calls()
         for _ in range(3):
             self.run(calls, (X,))
         calls.forget()
@@ -224,5 +224,5 @@ class TestManyCalls:
     @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
     def test_tensors_without_shapes_are_not_known(self):
         nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
-        calls = recent.Calls()
+        calls = call_cache.Calls()
         assert calls.again((nested,), ()) is None and calls.find((nested,), ()) == (None, None)

@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ninetoothed.runtime import cache
-from ninetoothed.runtime.build import assembler
+from ninetoothed.runtime.build import assembler, disk_cache
+from ninetoothed.runtime.build.disk_cache import Record
 from ninetoothed.runtime.build.sound import sound
-from ninetoothed.runtime.cache import Record
 
 # What else Triton's compiler looks at may change what it does: then it is left to itself.
 _HOOKS = (
@@ -84,7 +83,7 @@ def elsewhere() -> Iterator[None]:
     from triton import knobs
 
     with _REDIRECTING, knobs.cache.scope():
-        knobs.cache.dir = str(cache.temporary())
+        knobs.cache.dir = str(disk_cache.temporary())
         yield
 
 
@@ -159,4 +158,4 @@ def _load(source: Any, kept: _Kept, path: Path) -> Any:
             return kernel
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         pass
-    return cache.ignored(path, "the kernel that it names is not what was compiled")
+    return disk_cache.ignored(path, "the kernel that it names is not what was compiled")

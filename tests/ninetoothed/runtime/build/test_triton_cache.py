@@ -14,8 +14,9 @@ triton = pytest.importorskip("triton")
 from triton import knobs  # noqa: E402
 
 from ninetoothed.backends.triton import emit  # noqa: E402
-from ninetoothed.runtime import binaries, launch  # noqa: E402
-from ninetoothed.runtime.compile import compile_kernel  # noqa: E402
+from ninetoothed.runtime import dispatch  # noqa: E402
+from ninetoothed.runtime.build import triton_cache  # noqa: E402
+from ninetoothed.runtime.build.compile import compile_kernel  # noqa: E402
 from ninetoothed.runtime.device import A100, H200  # noqa: E402
 from ninetoothed_ops.kernels import silu  # noqa: E402
 
@@ -39,7 +40,7 @@ def build(gpu=H200, num_warps=4, aligned=frozenset({"input", "output"}), size=10
     import torch
 
     x = torch.empty(size, dtype=torch.float16)
-    program = launch.program(silu.make(1), (x, x), {})
+    program = dispatch.program(silu.make(1), (x, x), {})
     return compile_kernel(emit(program), gpu, num_warps, 3, aligned)
 
 
@@ -60,7 +61,7 @@ def test_nothing_else_is_taken_for_it(compiled):
 
 def test_another_triton_compiles_anew(compiled, monkeypatch):
     build()
-    monkeypatch.setattr(binaries, "_fingerprint", lambda: "another")
+    monkeypatch.setattr(triton_cache, "_fingerprint", lambda: "another")
     build()
     assert len(compiled) == 2
 
@@ -94,7 +95,9 @@ def test_a_broken_file_is_ignored_with_a_warning(content, compiled, directories)
 def test_a_key_of_nothing_is_compiled_anew(compiled, monkeypatch):
     build()
     with monkeypatch.context() as patch:
-        patch.setattr(binaries._Kept, "understood", lambda result: binaries._Kept("0" * 64, result["digest"], ()))
+        patch.setattr(
+            triton_cache._Kept, "understood", lambda result: triton_cache._Kept("0" * 64, result["digest"], ())
+        )
         build()
     assert len(compiled) == 2
 
@@ -103,8 +106,8 @@ def test_a_key_of_nothing_is_compiled_anew(compiled, monkeypatch):
 def test_files_of_triton_that_were_cut_off_or_changed_are_not_loaded(suffix, directories, monkeypatch):
     first = build()
     (path,) = (path for path in (directories / "triton").glob(f"*/*.{suffix}") if "__grp__" not in path.name)
-    whole, found, load = path.read_bytes(), [], binaries._load
-    monkeypatch.setattr(binaries, "_load", lambda *args: found.append(load(*args)))
+    whole, found, load = path.read_bytes(), [], triton_cache._load
+    monkeypatch.setattr(triton_cache, "_load", lambda *args: found.append(load(*args)))
     monkeypatch.setattr(triton, "compile", lambda *args, **kwargs: first.kernel)
     build()
     assert found.pop() is not None
@@ -160,7 +163,8 @@ def test_hooks_see_every_compilation(compiled):
 
 def test_a_new_process_hashes_nothing(directories):
     program = (
-        "import sys; from tests.ninetoothed.runtime.test_binaries import build; from triton.runtime import cache;"
+        "import sys; from tests.ninetoothed.runtime.build.test_triton_cache import build;"
+        "from triton.runtime import cache;"
         "build(); print(cache.triton_key.cache_info().misses)"
     )
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}

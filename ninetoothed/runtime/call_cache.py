@@ -36,8 +36,8 @@ from typing import Any
 
 import torch
 
+from ninetoothed.runtime.guard_source import Repeat, Text, Written
 from ninetoothed.runtime.specialise import ALIGNMENT
-from ninetoothed.runtime.written import Repeat, Text, Written
 
 try:
     from torch._C._dynamo.guards import TensorGuards
