@@ -15,8 +15,8 @@ import torch
 
 from ninetoothed import ir
 from ninetoothed.backends.torch.evaluator import execute, execute_common
-from ninetoothed.backends.torch.frame import Call, Frame, open_memory
-from ninetoothed.backends.torch.plan import Plan, bind, make_plan
+from ninetoothed.backends.torch.plan import ExecutionPlan, bind, make_plan
+from ninetoothed.backends.torch.program_slice import Execution, ProgramSlice, open_memory
 
 __all__ = ["Prepared", "prepare", "run"]
 
@@ -25,7 +25,7 @@ __all__ = ["Prepared", "prepare", "run"]
 class Prepared:
     """A program that is ready to run many times."""
 
-    plan: Plan
+    plan: ExecutionPlan
 
     def __call__(self, arguments: Mapping[str, object], integers: Mapping[str, int]) -> None:
         """Run the whole grid. See `run`."""
@@ -36,11 +36,11 @@ class Prepared:
         if 0 in bound.grid:
             return
         scalars = {p.name: arguments[p.name] for p in program.parameters if p.role == "scalar"}
-        call = Call(bound, memory, scalars)
+        execution = Execution(bound, memory, scalars)
         with torch.no_grad():
-            common = execute_common(call).values
+            common = execute_common(execution).values
             for starts, counts in bound.slices():
-                execute(Frame(call, starts, counts, {}, dict(common)), program.body)
+                execute(ProgramSlice(execution, starts, counts, {}, dict(common)), program.body)
 
 
 def prepare(program: ir.Program) -> Prepared:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import torch
 
 from ninetoothed import ir
-from ninetoothed.backends.torch.frame import Frame, Memory, narrow
-from ninetoothed.backends.torch.location import Part, locate, narrowed, spelled_out
+from ninetoothed.backends.torch.location import AccessPart, locate, narrowed, spelled_out
+from ninetoothed.backends.torch.program_slice import Memory, ProgramSlice, narrow
 from ninetoothed.backends.torch.representation import from_memory, memory_dtype, number, to_memory
 
 
-def load(frame: Frame, operation: ir.Load) -> None:
+def load(programs: ProgramSlice, operation: ir.Load) -> None:
     access = operation.access
-    memory = frame.call.memory[access.parameter]
-    located = locate(frame, operation)
+    memory = programs.execution.memory[access.parameter]
+    located = locate(programs, operation)
     dtype = access.type.dtype
     if not located.parts or memory.tensor.numel() == 0:
-        frame.values[operation.result] = number(access.other, dtype)
+        programs.values[operation.result] = number(access.other, dtype)
         return
     first = located.parts[0]
     if not first.box:
@@ -25,7 +25,7 @@ def load(frame: Frame, operation: ir.Load) -> None:
             result = result.clone()
     else:
         result = torch.full(
-            located.sizes, number(access.other, dtype), dtype=memory_dtype(dtype), device=frame.call.device
+            located.sizes, number(access.other, dtype), dtype=memory_dtype(dtype), device=programs.execution.device
         )
         for part in located.parts:
             narrowed(result, part.box).copy_(_fetch(memory, part))
@@ -34,24 +34,24 @@ def load(frame: Frame, operation: ir.Load) -> None:
     result = from_memory(result, dtype)
     if located.mask is not None:
         result = torch.where(located.mask, result, number(access.other, dtype))
-    frame.values[operation.result] = result
+    programs.values[operation.result] = result
 
 
-def store(frame: Frame, operation: ir.Store) -> None:
+def store(programs: ProgramSlice, operation: ir.Store) -> None:
     access = operation.access
-    memory = frame.call.memory[access.parameter]
-    located = locate(frame, operation)
+    memory = programs.execution.memory[access.parameter]
+    located = locate(programs, operation)
     if memory.tensor.numel() == 0:
         return
-    value = frame.tensor(operation.value)
+    value = programs.tensor(operation.value)
     for part in located.parts:
         _put(memory, part, to_memory(narrowed(value, part.box), access.type.dtype), located.mask)
 
 
-def destination(frame: Frame, operation: ir.Store) -> torch.Tensor | None:
+def destination(programs: ProgramSlice, operation: ir.Store) -> torch.Tensor | None:
     """The memory that a store fills, where it is one view."""
-    memory = frame.call.memory[operation.access.parameter]
-    located = locate(frame, operation)
+    memory = programs.execution.memory[operation.access.parameter]
+    located = locate(programs, operation)
     if len(located.parts) != 1 or located.mask is not None or memory.tensor.numel() == 0:
         return None
     (part,) = located.parts
@@ -60,14 +60,14 @@ def destination(frame: Frame, operation: ir.Store) -> torch.Tensor | None:
     return _view(memory.tensor, part.sizes, part.strides, part.offset)[0]
 
 
-def _fetch(memory: Memory, part: Part) -> torch.Tensor:
+def _fetch(memory: Memory, part: AccessPart) -> torch.Tensor:
     if isinstance(part.offset, torch.Tensor):
         return _gather(memory, part, part.offset)
     view, flipped = _view(memory.tensor, part.sizes, part.strides, part.offset)
     return view.flip(flipped) if flipped else view
 
 
-def _gather(memory: Memory, part: Part, offset: torch.Tensor) -> torch.Tensor:
+def _gather(memory: Memory, part: AccessPart, offset: torch.Tensor) -> torch.Tensor:
     """Copies of what lies at each offset: single elements, or whole strided blocks."""
     block = [dim for dim, stride in enumerate(part.strides) if stride]
     if not block or min(part.strides) < 0:
@@ -91,7 +91,7 @@ def _positions(order: list[int]) -> list[int]:
     return [order.index(dim) for dim in range(len(order))]
 
 
-def _put(memory: Memory, part: Part, value: torch.Tensor, mask: torch.Tensor | None) -> None:
+def _put(memory: Memory, part: AccessPart, value: torch.Tensor, mask: torch.Tensor | None) -> None:
     # Where several elements go to one place, any of them may win, but PyTorch wants it settled: the last one does.
     for dim, extent in enumerate(value.shape):
         if extent > 1 and part.sizes[dim] == 1:

@@ -8,7 +8,7 @@ import numpy
 import torch
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.torch.frame import Frame
+from ninetoothed.backends.torch.program_slice import ProgramSlice
 from ninetoothed.backends.torch.representation import (
     SIGN,
     Held,
@@ -20,17 +20,17 @@ from ninetoothed.backends.torch.representation import (
 )
 from ninetoothed.errors import UnsupportedError
 
-Function = Callable[[Frame, ir.Apply], Held]
+Function = Callable[[ProgramSlice, ir.Apply], Held]
 
 
-def operands(frame: Frame, operation: ir.Apply) -> list[Held]:
+def operands(programs: ProgramSlice, operation: ir.Apply) -> list[Held]:
     """The operands, at least one of them a tensor; eight-bit floats as float32, in which alone PyTorch computes."""
-    held = [frame.values[value] for value in operation.operands]
+    held = [programs.values[value] for value in operation.operands]
     for item in held:
         if isinstance(item, torch.Tensor):
             break
     else:
-        held[0] = frame.tensor(operation.operands[0])
+        held[0] = programs.tensor(operation.operands[0])
     first = operation.operands[0].type.dtype
     if first.bits == 8 and first.is_floating:
         held = [item.float() if _is_float8(item) else item for item in held]
@@ -43,15 +43,15 @@ def _is_float8(item: Held) -> bool:
 
 def _plain(function) -> Function:
     """A function of PyTorch whose result has the right type already."""
-    return lambda frame, operation: function(*operands(frame, operation))
+    return lambda programs, operation: function(*operands(programs, operation))
 
 
 def _arithmetic(function) -> Function:
     """A function whose result is brought back to the range and the width of its type."""
 
-    def apply(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    def apply(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
         dtype = operation.results[0].type.dtype
-        held = operands(frame, operation)
+        held = operands(programs, operation)
         if dtype.kind == "pointer":
             return function(*(x.to(torch.int64) if isinstance(x, torch.Tensor) else x for x in held))
         result = function(*held)
@@ -65,11 +65,11 @@ def _arithmetic(function) -> Function:
 def _by_sign(signed, unsigned, wide) -> Function:
     """A function that reads integers: as signed ones, as those of up to 32 bits without a sign, or as uint64."""
 
-    def apply(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    def apply(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
         dtype = operation.operands[0].type.dtype
-        held = operands(frame, operation)
+        held = operands(programs, operation)
         if dtype == dtypes.uint64:
-            return wide(*(frame.make_tensor(x, v.type) for x, v in zip(held, operation.operands)))
+            return wide(*(programs.make_tensor(x, v.type) for x, v in zip(held, operation.operands)))
         return (unsigned if dtype.kind == "uint" else signed)(*held)
 
     return apply
@@ -126,11 +126,11 @@ def _pick(x: Held, y: Held, better) -> torch.Tensor:
 def _extremum(ignoring, propagating) -> Function:
     signed = _by_sign(ignoring, ignoring, lambda x, y: ignoring(x ^ SIGN, y ^ SIGN) ^ SIGN)
 
-    def apply(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+    def apply(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
         if not propagates_nan(operation):
-            result = signed(frame, operation)
+            result = signed(programs, operation)
         else:
-            x, y = operands(frame, operation)
+            x, y = operands(programs, operation)
             like = x if isinstance(x, torch.Tensor) else y
             result = propagating(*(torch.as_tensor(z, dtype=like.dtype, device=like.device) for z in (x, y)))
         return result.to(held_dtype(operation.result.type.dtype))
@@ -143,34 +143,34 @@ def propagates_nan(operation: ir.Apply) -> bool:
     return chosen is True or str(getattr(chosen, "name", chosen)).upper() == "ALL"
 
 
-def _where(frame: Frame, operation: ir.Apply) -> Held:
-    condition, then, otherwise = (frame.values[value] for value in operation.operands)
+def _where(programs: ProgramSlice, operation: ir.Apply) -> Held:
+    condition, then, otherwise = (programs.values[value] for value in operation.operands)
     if not isinstance(condition, torch.Tensor):
         return then if condition else otherwise
     if not isinstance(then, torch.Tensor) and not isinstance(otherwise, torch.Tensor):
-        then = frame.make_tensor(then, operation.result.type)
+        then = programs.make_tensor(then, operation.result.type)
     return torch.where(condition, then, otherwise)
 
 
-def _cast(frame: Frame, operation: ir.Apply) -> Held:
+def _cast(programs: ProgramSlice, operation: ir.Apply) -> Held:
     (operand,) = operation.operands
-    return cast(frame.values[operand], operand.type.dtype, operation.result.type.dtype)
+    return cast(programs.values[operand], operand.type.dtype, operation.result.type.dtype)
 
 
-def _bitcast(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+def _bitcast(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     (operand,) = operation.operands
-    return bitcast(frame.tensor(operand), operand.type.dtype, operation.result.type.dtype)
+    return bitcast(programs.tensor(operand), operand.type.dtype, operation.result.type.dtype)
 
 
-def _abs(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    (x,) = operands(frame, operation)
+def _abs(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    (x,) = operands(programs, operation)
     return x if operation.result.type.dtype.kind == "uint" else x.abs().to(held_dtype(operation.result.type.dtype))
 
 
-def _umulhi(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+def _umulhi(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     """The upper half of the product of two unsigned integers."""
     dtype = operation.result.type.dtype
-    x, y = (frame.tensor(value) for value in operation.operands)
+    x, y = (programs.tensor(value) for value in operation.operands)
     if dtype.bits == 64:
         return unsigned64(_umulhi64)(*torch.broadcast_tensors(x.contiguous(), y.contiguous()))
     mask = 2**dtype.bits - 1
@@ -210,11 +210,11 @@ _INTO = {
 }
 
 
-def compute_into(frame: Frame, operation: ir.Apply, place: torch.Tensor) -> bool:
+def compute_into(programs: ProgramSlice, operation: ir.Apply, place: torch.Tensor) -> bool:
     """Write the result of some operations on floats straight to memory; False, and nothing done, for others."""
     if operation.function != "cast" and operation.function not in _INTO:
         return False
-    held = [frame.values[value] for value in operation.operands]
+    held = [programs.values[value] for value in operation.operands]
     first = held[0]
     dtype = operation.result.type.dtype
     if not isinstance(first, torch.Tensor) or not dtype.is_floating or dtype.bits == 8:
@@ -249,14 +249,14 @@ LIBDEVICE: dict[str, Callable] = {name: getattr(torch, name) for name in _UNARY}
 }
 
 
-def _libdevice(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+def _libdevice(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     name = operation.attribute("name")
     if name not in LIBDEVICE:
         raise UnsupportedError(
             f"`libdevice.{name}` works on GPUs only, not on the CPU; call the kernel with CUDA tensors, or express it "
             f"with one of: {', '.join(sorted(LIBDEVICE))}"
         )
-    tensors = [frame.tensor(value) for value in operation.operands]
+    tensors = [programs.tensor(value) for value in operation.operands]
     return LIBDEVICE[name](*tensors).to(held_dtype(operation.result.type.dtype))
 
 

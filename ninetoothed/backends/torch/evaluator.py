@@ -12,81 +12,81 @@ from ninetoothed.backends.torch import control, debugging
 from ninetoothed.backends.torch.access import destination, load, store
 from ninetoothed.backends.torch.algebra import evaluate
 from ninetoothed.backends.torch.elementwise import compute_into
-from ninetoothed.backends.torch.frame import Call, Frame
+from ninetoothed.backends.torch.evaluation_order import Assignment
 from ninetoothed.backends.torch.functions import FUNCTIONS
 from ninetoothed.backends.torch.location import bound_value, dimension
+from ninetoothed.backends.torch.program_slice import Execution, ProgramSlice
 from ninetoothed.backends.torch.representation import held_dtype, number
-from ninetoothed.backends.torch.schedule import Assignment
 from ninetoothed.errors import ExecutionError, NineToothedError, UnsupportedError
 
 
-def execute(frame: Frame, block: ir.Block) -> None:
-    """Run the operations of a block; their results are in `frame.values` afterwards."""
-    values = frame.values
-    for operation, dead in frame.call.bound.plan.schedule.steps[id(block)]:
+def execute(programs: ProgramSlice, block: ir.Block) -> None:
+    """Run the operations of a block; their results are in `programs.values` afterwards."""
+    values = programs.values
+    for operation, dead in programs.execution.bound.plan.order.steps[id(block)]:
         try:
-            _EXECUTE[type(operation)](frame, operation)
+            _EXECUTE[type(operation)](programs, operation)
         except (NineToothedError, BdbQuit):
             raise
         except Exception as error:
-            raise _error(frame, operation, error) from error
+            raise _error(programs, operation, error) from error
         for value in dead:
             values.pop(value, None)
 
 
-def execute_common(call: Call) -> Frame:
-    """The frame of all programs, with the values that they have in common."""
-    grid = call.bound.grid
-    frame = Frame(call, (0,) * len(grid), grid)
-    for operation in call.bound.plan.schedule.common:
-        _EXECUTE[type(operation)](frame, operation)
-    return frame
+def execute_common(execution: Execution) -> ProgramSlice:
+    """The programs of all programs, with the values that they have in common."""
+    grid = execution.bound.grid
+    programs = ProgramSlice(execution, (0,) * len(grid), grid)
+    for operation in execution.bound.plan.order.common:
+        _EXECUTE[type(operation)](programs, operation)
+    return programs
 
 
-def _error(frame: Frame, operation: ir.Operation, error: Exception) -> ExecutionError:
-    plan = frame.call.bound.plan
+def _error(programs: ProgramSlice, operation: ir.Operation, error: Exception) -> ExecutionError:
+    plan = programs.execution.bound.plan
     operation = operation.apply if isinstance(operation, Assignment) else operation
     what = operation.function if isinstance(operation, ir.Apply) else type(operation).__name__.lower()
     place = operation.location
     line = f"\n  {place}: {place.text.strip()}" if place else ""
     return ExecutionError(
-        f"`{plan.program.name}` failed in {frame.programs()} of grid {frame.call.bound.grid}, at `{what}`: "
+        f"`{plan.program.name}` failed in {programs.describe()} of grid {programs.execution.bound.grid}, at `{what}`: "
         f"{type(error).__name__}: {error}{line}"
     )
 
 
-def _constant(frame: Frame, operation: ir.Constant) -> None:
-    frame.values[operation.result] = number(operation.value, operation.result.type.dtype)
+def _constant(programs: ProgramSlice, operation: ir.Constant) -> None:
+    programs.values[operation.result] = number(operation.value, operation.result.type.dtype)
 
 
-def _argument(frame: Frame, operation: ir.ScalarArgument) -> None:
-    given = frame.call.scalars[operation.parameter]
+def _argument(programs: ProgramSlice, operation: ir.ScalarArgument) -> None:
+    given = programs.execution.scalars[operation.parameter]
     dtype = operation.result.type.dtype
     if isinstance(given, torch.Tensor):
-        frame.values[operation.result] = given.to(held_dtype(dtype)).reshape((1,) * frame.rank)
+        programs.values[operation.result] = given.to(held_dtype(dtype)).reshape((1,) * programs.rank)
     else:
-        frame.values[operation.result] = number(given, dtype)
+        programs.values[operation.result] = number(given, dtype)
 
 
-def _index(frame: Frame, operation: ir.Index) -> None:
+def _index(programs: ProgramSlice, operation: ir.Index) -> None:
     type, expr = operation.result.type, operation.expr
-    rank, axes = len(type.lanes), frame.call.bound.plan.program.axes
-    values = {**frame.call.bound.integers, **frame.counters}
-    values |= {name: bound_value(frame, value, rank) for name, value in operation.bindings}
+    rank, axes = len(type.lanes), programs.execution.bound.plan.program.axes
+    values = {**programs.execution.bound.integers, **programs.counters}
+    values |= {name: bound_value(programs, value, rank) for name, value in operation.bindings}
     used = expr.variables
-    values |= {name: dimension(frame, d, frame.counts[d], rank) for d, name in enumerate(axes) if name in used}
+    values |= {name: dimension(programs, d, programs.counts[d], rank) for d, name in enumerate(axes) if name in used}
     values |= {
-        lane.name: dimension(frame, frame.rank + lane.axis, lane.count, rank)
+        lane.name: dimension(programs, programs.rank + lane.axis, lane.count, rank)
         for lane in operation.lanes
         if lane.name in used
     }
     result = evaluate(expr, values)
     if isinstance(result, torch.Tensor):
         result = result.to(held_dtype(type.dtype))
-    frame.values[operation.result] = result
+    programs.values[operation.result] = result
 
 
-def _apply(frame: Frame, operation: ir.Apply) -> None:
+def _apply(programs: ProgramSlice, operation: ir.Apply) -> None:
     function = FUNCTIONS.get(operation.function)
     if function is None:
         raise UnsupportedError(
@@ -94,19 +94,19 @@ def _apply(frame: Frame, operation: ir.Apply) -> None:
             + _at(operation)
             + "; call the kernel with CUDA tensors"
         )
-    result = function(frame, operation)
+    result = function(programs, operation)
     if len(operation.results) == 1:
-        frame.values[operation.results[0]] = result
+        programs.values[operation.results[0]] = result
     elif operation.results:
-        frame.values.update(zip(operation.results, result, strict=True))
+        programs.values.update(zip(operation.results, result, strict=True))
 
 
-def _assign(frame: Frame, operation: Assignment) -> None:
+def _assign(programs: ProgramSlice, operation: Assignment) -> None:
     """Compute a result where it is to be stored, if that is a plain view; else compute it, then store it."""
-    place = destination(frame, operation.store)
-    if place is None or not compute_into(frame, operation.apply, place):
-        _apply(frame, operation.apply)
-        store(frame, operation.store)
+    place = destination(programs, operation.store)
+    if place is None or not compute_into(programs, operation.apply, place):
+        _apply(programs, operation.apply)
+        store(programs, operation.store)
 
 
 def _at(operation: ir.Operation) -> str:
@@ -121,9 +121,9 @@ _EXECUTE: dict[type, Callable] = {
     Assignment: _assign,
     ir.Load: load,
     ir.Store: store,
-    ir.For: lambda frame, operation: control.run_for(frame, operation, execute),
-    ir.While: lambda frame, operation: control.run_while(frame, operation, execute),
-    ir.If: lambda frame, operation: control.run_if(frame, operation, execute),
+    ir.For: lambda programs, operation: control.run_for(programs, operation, execute),
+    ir.While: lambda programs, operation: control.run_while(programs, operation, execute),
+    ir.If: lambda programs, operation: control.run_if(programs, operation, execute),
     ir.Print: debugging.run_print,
     ir.Breakpoint: debugging.run_breakpoint,
 }

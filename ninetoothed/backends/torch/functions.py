@@ -1,4 +1,4 @@
-"""The functions of `ir.Apply` by name: (frame, operation) -> the result, or the results where there are several."""
+"""The functions of `ir.Apply` by name: (programs, operation) -> the result, or the results where there are several."""
 
 from __future__ import annotations
 

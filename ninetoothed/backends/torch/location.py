@@ -14,13 +14,13 @@ import torch
 from ninetoothed import ir
 from ninetoothed.backends.torch import forms
 from ninetoothed.backends.torch.algebra import Integers, evaluate
-from ninetoothed.backends.torch.frame import Frame, narrow
 from ninetoothed.backends.torch.plan import BoundAccess
+from ninetoothed.backends.torch.program_slice import ProgramSlice, narrow
 from ninetoothed.expr import Expr
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class AccessPart:
     """A box of a tile in memory: element (x, y, ...) at `offset + strides[0] * x + strides[1] * y ...`.
 
     The offset is a tensor where the place is not affine in some dimensions, along which it extends.
@@ -40,7 +40,7 @@ class Located:
     """
 
     sizes: tuple[int, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[AccessPart, ...]
     mask: torch.Tensor | None = None
     holes: tuple[forms.Box, ...] = ()
 
@@ -50,58 +50,60 @@ class Located:
         return sum(tensor.numel() for tensor in tensors if isinstance(tensor, torch.Tensor))
 
 
-def locate(frame: Frame, operation: ir.Load | ir.Store) -> Located:
-    """Where the tile of an access lies for the programs of a frame; remembered where only loop counters decide it."""
-    bound = frame.call.bound
+def locate(programs: ProgramSlice, operation: ir.Load | ir.Store) -> Located:
+    """Locate the tile of an access for a slice of programs; remembered where only loop counters decide it."""
+    bound = programs.execution.bound
     access = bound.accesses[operation]
     if access.plan.access.bindings:
-        return _Locator(frame, access, _bindings(frame, access.plan.access.bindings, len(access.plan.lanes))).locate()
-    counters = tuple(map(frame.counters.__getitem__, access.plan.counters))
-    key = operation, frame.starts, frame.counts, counters
+        return _Locator(
+            programs, access, _bindings(programs, access.plan.access.bindings, len(access.plan.lanes))
+        ).locate()
+    counters = tuple(map(programs.counters.__getitem__, access.plan.counters))
+    key = operation, programs.starts, programs.counts, counters
     located = bound.memo.get(key)
     if located is None:
-        located = _Locator(frame, access, {}, search=isinstance(operation, ir.Load)).locate()
+        located = _Locator(programs, access, {}, search=isinstance(operation, ir.Load)).locate()
         bound.memo.put(key, located, located.elements())
     return located
 
 
-def _bindings(frame: Frame, bindings: ir.Bindings, rank: int) -> dict[str, Integers]:
-    return {name: bound_value(frame, value, rank) for name, value in bindings}
+def _bindings(programs: ProgramSlice, bindings: ir.Bindings, rank: int) -> dict[str, Integers]:
+    return {name: bound_value(programs, value, rank) for name, value in bindings}
 
 
-def bound_value(frame: Frame, value: ir.Value, rank: int) -> Integers:
+def bound_value(programs: ProgramSlice, value: ir.Value, rank: int) -> Integers:
     """An integer value as it enters expressions over a tile of `rank` axes: a number where it does not vary."""
-    held = frame.values[value]
+    held = programs.values[value]
     if not isinstance(held, torch.Tensor):
         return int(held)
     if held.numel() == 1:
         return int(held.item())
-    grid, lanes = held.shape[: frame.rank], held.shape[frame.rank :]
+    grid, lanes = held.shape[: programs.rank], held.shape[programs.rank :]
     return held.to(torch.int64).reshape(*grid, *(1,) * (rank - len(lanes)), *lanes)
 
 
-def dimension(frame: Frame, dim: int, count: int, rank: int) -> Integers:
+def dimension(programs: ProgramSlice, dim: int, count: int, rank: int) -> Integers:
     """The index along a dimension of the grid or the tile, as it enters expressions."""
-    start = frame.starts[dim] if dim < frame.rank else 0
+    start = programs.starts[dim] if dim < programs.rank else 0
     if count == 1:
         return start
-    shape = [1] * (frame.rank + rank)
+    shape = [1] * (programs.rank + rank)
     shape[dim] = count
-    return torch.arange(start, start + count, device=frame.call.device).view(shape)
+    return torch.arange(start, start + count, device=programs.execution.device).view(shape)
 
 
 @dataclass(frozen=True, eq=False)
 class _Locator:
     """One search for the place of a tile. `search`: it pays to look whether offsets are affine after all."""
 
-    frame: Frame
+    programs: ProgramSlice
     access: BoundAccess
     bindings: Mapping[str, Integers]
     search: bool = False
 
     def locate(self) -> Located:
-        counts = (*self.frame.counts, *self.access.plan.lanes)
-        scalars = {**self.frame.call.bound.integers, **self.frame.counters, **self.bindings}
+        counts = (*self.programs.counts, *self.access.plan.lanes)
+        scalars = {**self.programs.execution.bound.integers, **self.programs.counters, **self.bindings}
         boxes, masks = self.bounds(counts, scalars)
         joint = forms.intersect(boxes)
         if joint is None or masks:
@@ -119,9 +121,9 @@ class _Locator:
                     return self.with_holes(joint, holes, sizes, start)
             return Located(sizes, tuple(_part(box, sizes, strides, start) for box in joint))
         mask = _all_of(masks)
-        offset = torch.where(mask, spelled_out(start, sizes, strides, self.frame.call.device), 0)
+        offset = torch.where(mask, spelled_out(start, sizes, strides, self.programs.execution.device), 0)
         sizes = tuple(offset.shape)
-        return Located(sizes, (Part((), sizes, (0,) * len(sizes), offset),), mask)
+        return Located(sizes, (AccessPart((), sizes, (0,) * len(sizes), offset),), mask)
 
     def place(self, counts, scalars) -> tuple[Integers, tuple[int, ...]]:
         """The first offset, or a tensor of them, and the strides of the other dimensions."""
@@ -139,7 +141,7 @@ class _Locator:
     def with_holes(self, boxes, holes, sizes, offset: torch.Tensor) -> Located:
         """One gather of everything, then the holes filled, is faster than a gather for each box."""
         safe = torch.where(self.box_mask(boxes, sizes), offset, 0)
-        return Located(sizes, (Part((), sizes, (0,) * len(sizes), safe),), None, tuple(holes))
+        return Located(sizes, (AccessPart((), sizes, (0,) * len(sizes), safe),), None, tuple(holes))
 
     def bounds(self, counts, scalars) -> tuple[list[list[forms.Box]], list[torch.Tensor]]:
         """The constraints that may fail: as boxes where they are affine, else as masks."""
@@ -165,34 +167,36 @@ class _Locator:
     def start(self, form: forms.Form, counts, scalars) -> Integers:
         """A form at the first element: a number, or a tensor over the dimensions in which it is not affine."""
         rest = self.evaluate(form.rest, counts) if form.irregular else form.rest_at(scalars)
-        return rest + sum(c * s for c, s in zip(form.coefficients, self.frame.starts))
+        return rest + sum(c * s for c, s in zip(form.coefficients, self.programs.starts))
 
     def evaluate(self, expr: Expr, counts) -> Integers:
         names = self.access.plan.names
         used = {
-            name: dimension(self.frame, d, counts[d], len(self.access.plan.lanes))
+            name: dimension(self.programs, d, counts[d], len(self.access.plan.lanes))
             for d, name in enumerate(names)
             if name in expr.variables
         }
-        return evaluate(expr, {**self.frame.call.bound.integers, **self.frame.counters, **self.bindings, **used})
+        return evaluate(
+            expr, {**self.programs.execution.bound.integers, **self.programs.counters, **self.bindings, **used}
+        )
 
     def box_mask(self, boxes: list[forms.Box], counts) -> torch.Tensor:
         dims = {dim for box in boxes for dim, _, _ in box}
         shape = [n if d in dims else 1 for d, n in enumerate(counts)]
-        mask = torch.zeros(shape, dtype=torch.bool, device=self.frame.call.device)
+        mask = torch.zeros(shape, dtype=torch.bool, device=self.programs.execution.device)
         for box in boxes:
             narrowed(mask, box).fill_(True)
         return mask
 
 
-def _part(box: forms.Box, sizes: tuple[int, ...], strides: tuple[int, ...], offset: Integers) -> Part:
+def _part(box: forms.Box, sizes: tuple[int, ...], strides: tuple[int, ...], offset: Integers) -> AccessPart:
     extents = list(sizes)
     for dim, first, count in box:
         extents[dim] = count
         offset = offset + strides[dim] * first
     if isinstance(offset, torch.Tensor):
         offset = narrowed(offset, box)
-    return Part(box, tuple(extents), tuple(c if n > 1 else 0 for c, n in zip(strides, extents)), offset)
+    return AccessPart(box, tuple(extents), tuple(c if n > 1 else 0 for c, n in zip(strides, extents)), offset)
 
 
 def spelled_out(offset: Integers, sizes: tuple[int, ...], strides: tuple[int, ...], device) -> torch.Tensor:

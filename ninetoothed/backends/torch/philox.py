@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.torch.frame import Frame
+from ninetoothed.backends.torch.program_slice import ProgramSlice
 from ninetoothed.backends.torch.representation import bitcast
 
 _MASK = 0xFFFFFFFF
@@ -14,10 +14,10 @@ _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _ROUNDS = 10
 
 
-def _philox(frame: Frame, operation: ir.Apply) -> list[torch.Tensor]:
+def _philox(programs: ProgramSlice, operation: ir.Apply) -> list[torch.Tensor]:
     """Four uint32 (in int64) for each offset."""
-    seed, offset = (frame.tensor(value) for value in operation.operands)
-    seed = seed.to(torch.int64).reshape(*seed.shape[: frame.rank], *(1,) * (offset.dim() - frame.rank))
+    seed, offset = (programs.tensor(value) for value in operation.operands)
+    seed = seed.to(torch.int64).reshape(*seed.shape[: programs.rank], *(1,) * (offset.dim() - programs.rank))
     wide = operation.operands[1].type.dtype.bits > 32
     offset = offset.to(torch.int64)
     zero = torch.zeros_like(offset)
@@ -38,26 +38,26 @@ def _uniform(bits: torch.Tensor) -> torch.Tensor:
     return torch.where(signed < 0, -signed - 1, signed).to(torch.float32) * torch.tensor(4.6566127342e-10, device="cpu")
 
 
-def _rand(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    return _uniform(_philox(frame, operation)[0])
+def _rand(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    return _uniform(_philox(programs, operation)[0])
 
 
-def _randn(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+def _randn(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     """Box-Muller: sqrt(-2 log u) cos(2 pi v)."""
-    u, v = (_uniform(bits) for bits in _philox(frame, operation)[:2])
+    u, v = (_uniform(bits) for bits in _philox(programs, operation)[:2])
     return torch.sqrt(-2.0 * torch.log(u.clamp_min(1.0e-7))) * torch.cos(6.283185307179586 * v)
 
 
-def _integers(frame: Frame, operation: ir.Apply) -> list[torch.Tensor]:
+def _integers(programs: ProgramSlice, operation: ir.Apply) -> list[torch.Tensor]:
     return [
         bitcast(bits, dtypes.uint32, result.type.dtype)
-        for bits, result in zip(_philox(frame, operation), operation.results)
+        for bits, result in zip(_philox(programs, operation), operation.results)
     ]
 
 
 RANDOM = {
     "rand": _rand,
     "randn": _randn,
-    "randint": lambda frame, operation: _integers(frame, operation)[0],
+    "randint": lambda programs, operation: _integers(programs, operation)[0],
     "randint4x": _integers,
 }

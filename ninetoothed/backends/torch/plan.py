@@ -1,4 +1,4 @@
-"""What is known of a program before it runs: once for all (`Plan`), and once for each set of sizes (`Bound`)."""
+"""Plan an execution: once for a program (`ExecutionPlan`), and once for each set of sizes (`BoundPlan`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from ninetoothed import ir
 from ninetoothed.backends.torch import forms
 from ninetoothed.backends.torch.algebra import evaluate
-from ninetoothed.backends.torch.schedule import Schedule, make_schedule
+from ninetoothed.backends.torch.evaluation_order import EvaluationOrder, make_order
 from ninetoothed.effects import stored
 from ninetoothed.expr import Expr
 
@@ -52,22 +52,22 @@ class AccessPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """A program and what its text tells.
+class ExecutionPlan:
+    """A program with all that can be told before its sizes are known.
 
-    accesses: by load or store. stored: the parameters that are written. alone: whether programs must run one after the
+    accesses: by load or store. stored: the parameters that are written. serial: whether programs must run one after the
     other. elements: those of the largest tile. budget: how many elements of such tiles a slice may have.
     bounds: what `bind` gave last.
     """
 
     program: ir.Program
-    schedule: Schedule
+    order: EvaluationOrder
     accesses: Mapping[ir.Operation, AccessPlan]
     stored: frozenset[str]
-    alone: bool
+    serial: bool
     elements: int
     budget: int
-    bounds: dict[tuple, Bound] = field(default_factory=dict)
+    bounds: dict[tuple, BoundPlan] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class BoundAccess:
 
 @dataclass(eq=False)
 class Memo:
-    """What calls of equal sizes need not compute again; it stops growing at a number of entries, and of elements."""
+    """A cache of what calls of equal sizes share; it stops growing at a number of entries, and of elements."""
 
     entries: dict = field(default_factory=dict)
     elements: int = 0
@@ -96,10 +96,10 @@ class Memo:
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
+class BoundPlan:
     """A plan with the sizes and strides of one call."""
 
-    plan: Plan
+    plan: ExecutionPlan
     integers: Mapping[str, int]
     device: torch.device
     grid: tuple[int, ...]
@@ -114,7 +114,7 @@ class Bound:
             yield starts, tuple(min(c, g - s) for c, g, s in zip(counts, self.grid, starts))
 
     def _counts(self) -> tuple[int, ...]:
-        if self.plan.alone:
+        if self.plan.serial:
             return (1,) * len(self.grid)
         left = max(1, self.plan.budget // self.plan.elements)
         counts = []
@@ -126,7 +126,7 @@ class Bound:
         return tuple(reversed(counts))
 
 
-def make_plan(program: ir.Program) -> Plan:
+def make_plan(program: ir.Program) -> ExecutionPlan:
     operations = tuple(ir.walk(program.body))
     integers = {
         name
@@ -141,12 +141,12 @@ def make_plan(program: ir.Program) -> Plan:
     }
     applied = {operation.function for operation in operations if isinstance(operation, ir.Apply)}
     values = [value for operation in operations for value in ir.results(operation)]
-    return Plan(
+    return ExecutionPlan(
         program,
-        make_schedule(program.body, frozenset(integers)),
+        make_order(program.body, frozenset(integers)),
         accesses,
         stored(operations),
-        _must_run_alone(operations, applied),
+        _must_run_serially(operations, applied),
         max((math.prod(value.type.lanes) for value in values), default=1),
         PRODUCT_SLICE if "dot" in applied else SLICE,
     )
@@ -180,7 +180,7 @@ def _plan_access(program: ir.Program, access: ir.Access, integers: set[str]) -> 
     )
 
 
-def _must_run_alone(operations, applied: set[str]) -> bool:
+def _must_run_serially(operations, applied: set[str]) -> bool:
     """What is printed or debugged shows one program's tiles; a program that waits for another must find it finished."""
     if any(isinstance(operation, ir.Print | ir.Breakpoint) for operation in operations) or "atomic_cas" in applied:
         return True
@@ -195,13 +195,13 @@ def _must_run_alone(operations, applied: set[str]) -> bool:
     )
 
 
-def _bind(plan: Plan, numbers: Mapping[str, int], device: torch.device) -> Bound:
+def _bind(plan: ExecutionPlan, numbers: Mapping[str, int], device: torch.device) -> BoundPlan:
     accesses = {operation: _bind_access(access, numbers) for operation, access in plan.accesses.items()}
     grid = tuple(int(evaluate(extent, numbers)) for extent in plan.program.grid)
-    return Bound(plan, numbers, device, grid, accesses)
+    return BoundPlan(plan, numbers, device, grid, accesses)
 
 
-def bind(plan: Plan, integers: Mapping[str, int], device: torch.device) -> Bound:
+def bind(plan: ExecutionPlan, integers: Mapping[str, int], device: torch.device) -> BoundPlan:
     """The plan for one set of sizes and strides; calls of equal sizes share it.
 
     The last `MOST_BOUNDS` of all plans are remembered, each by its plan, and gone with it.

@@ -8,13 +8,13 @@ import torch
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.torch.elementwise import maximum, minimum
-from ninetoothed.backends.torch.frame import Frame, Memory
+from ninetoothed.backends.torch.program_slice import Memory, ProgramSlice
 from ninetoothed.backends.torch.reductions import scan
 from ninetoothed.backends.torch.representation import SIGN, Held, from_memory, number, to_memory, wrap
 from ninetoothed.errors import ExecutionError
 
 
-def _data_ptr(frame: Frame, operation: ir.Apply) -> int:
+def _data_ptr(programs: ProgramSlice, operation: ir.Apply) -> int:
     return 0
 
 
@@ -27,21 +27,23 @@ class _Target:
     mask: torch.Tensor | None
 
 
-def _target(frame: Frame, operation: ir.Apply, mask: int) -> _Target:
+def _target(programs: ProgramSlice, operation: ir.Apply, mask: int) -> _Target:
     """The target of an operation of which operand number `mask`, if it is there, is the mask."""
     pointer = operation.operands[0]
-    memory = frame.call.memory[pointer.type.dtype.parameter]
-    offset = frame.tensor(pointer)
-    held = frame.values[operation.operands[mask]] if len(operation.operands) > mask else True
+    memory = programs.execution.memory[pointer.type.dtype.parameter]
+    offset = programs.tensor(pointer)
+    held = programs.values[operation.operands[mask]] if len(operation.operands) > mask else True
     if held is True:
         held = None
     elif not isinstance(held, torch.Tensor):
         held = torch.zeros_like(offset, dtype=torch.bool)
-    _check(frame, operation, memory, offset, held)
+    _check(programs, operation, memory, offset, held)
     return _Target(memory, offset, held)
 
 
-def _check(frame: Frame, operation: ir.Apply, memory: Memory, offset: torch.Tensor, mask: torch.Tensor | None) -> None:
+def _check(
+    programs: ProgramSlice, operation: ir.Apply, memory: Memory, offset: torch.Tensor, mask: torch.Tensor | None
+) -> None:
     outside = (offset < 0) | (offset >= memory.flat.numel())
     if mask is not None:
         outside = outside & mask
@@ -50,21 +52,21 @@ def _check(frame: Frame, operation: ir.Apply, memory: Memory, offset: torch.Tens
         offsets = offset.expand_as(outside)
         name = operation.operands[0].type.dtype.parameter
         raise IndexError(
-            f"{_program(frame, where)}: element {int(offsets[where])} of `{name}`, whose memory has "
+            f"{_program(programs, where)}: element {int(offsets[where])} of `{name}`, whose memory has "
             f"{memory.flat.numel()} elements from its first; mask what is out of bounds"
         )
 
 
-def _program(frame: Frame, where: tuple[int, ...]) -> str:
+def _program(programs: ProgramSlice, where: tuple[int, ...]) -> str:
     """The program of an element of a value."""
-    indices = [start + (i if count > 1 else 0) for start, count, i in zip(frame.starts, frame.counts, where)]
+    indices = [start + (i if count > 1 else 0) for start, count, i in zip(programs.starts, programs.counts, where)]
     return f"program ({', '.join(map(str, indices))})"
 
 
-def _load(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    target = _target(frame, operation, 1)
+def _load(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    target = _target(programs, operation, 1)
     dtype = operation.result.type.dtype
-    other: Held = frame.values[operation.operands[2]] if len(operation.operands) > 2 else number(0, dtype)
+    other: Held = programs.values[operation.operands[2]] if len(operation.operands) > 2 else number(0, dtype)
     if target.mask is None:
         return from_memory(target.memory.flat[target.offset], dtype)
     if target.memory.flat.numel() == 0:
@@ -74,13 +76,13 @@ def _load(frame: Frame, operation: ir.Apply) -> torch.Tensor:
     return torch.where(target.mask, value, other)
 
 
-def _store(frame: Frame, operation: ir.Apply) -> None:
-    target = _target(frame, operation, 2)
-    offset, (value,) = _selected(frame, target, (frame.tensor(operation.operands[1]),))
+def _store(programs: ProgramSlice, operation: ir.Apply) -> None:
+    target = _target(programs, operation, 2)
+    offset, (value,) = _selected(programs, target, (programs.tensor(operation.operands[1]),))
     target.memory.flat[offset] = to_memory(value, operation.operands[1].type.dtype)
 
 
-def _selected(frame: Frame, target: _Target, values: tuple[torch.Tensor, ...]):
+def _selected(programs: ProgramSlice, target: _Target, values: tuple[torch.Tensor, ...]):
     """The offsets that count and the values for them, in the order of programs, then lanes."""
     offset, mask, *values = torch.broadcast_tensors(
         target.offset, torch.ones((), dtype=torch.bool, device="cpu") if target.mask is None else target.mask, *values
@@ -101,15 +103,15 @@ _COMBINE = {
 }
 
 
-def _atomic(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+def _atomic(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     """Apply one atomic of all programs at once, as if program after program and lane after lane; the old values.
 
     Updates of one place are brought together, and a scan over them gives what each of them finds.
     """
-    target = _everywhere(frame, operation, _target(frame, operation, 2))
+    target = _everywhere(programs, operation, _target(programs, operation, 2))
     dtype = operation.operands[1].type.dtype
-    value = frame.whole(operation.operands[1])
-    offset, (value,) = _selected(frame, target, (value,))
+    value = programs.whole(operation.operands[1])
+    offset, (value,) = _selected(programs, target, (value,))
     order = offset.argsort(stable=True)
     places, value = offset[order], value[order]
     flat = target.memory.flat
@@ -129,9 +131,9 @@ def _atomic(frame: Frame, operation: ir.Apply) -> torch.Tensor:
     return result
 
 
-def _everywhere(frame: Frame, operation: ir.Apply, target: _Target) -> _Target:
+def _everywhere(programs: ProgramSlice, operation: ir.Apply, target: _Target) -> _Target:
     """The target with every program and lane spelled out: each of them performs the operation."""
-    shape = (*frame.counts, *operation.operands[0].type.lanes)
+    shape = (*programs.counts, *operation.operands[0].type.lanes)
     mask = None if target.mask is None else target.mask.expand(shape)
     return _Target(target.memory, target.offset.expand(shape), mask)
 
@@ -153,11 +155,11 @@ def _combined(function: str, before: torch.Tensor, value: torch.Tensor, first: t
     return combined ^ SIGN if flipped else combined
 
 
-def _atomic_cas(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+def _atomic_cas(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     """Compare and swap, element by element: what one writes decides what the next finds."""
-    target = _everywhere(frame, operation, _target(frame, operation, 3))
+    target = _everywhere(programs, operation, _target(programs, operation, 3))
     dtype = operation.result.type.dtype
-    expected, value = (frame.whole(operand).flatten() for operand in operation.operands[1:3])
+    expected, value = (programs.whole(operand).flatten() for operand in operation.operands[1:3])
     offsets, flat = target.offset.flatten(), target.memory.flat
     old = torch.empty_like(value)
     for i, offset in enumerate(offsets.tolist()):
@@ -167,10 +169,10 @@ def _atomic_cas(frame: Frame, operation: ir.Apply) -> torch.Tensor:
     return old.reshape(target.offset.shape)
 
 
-def _device_assert(frame: Frame, operation: ir.Apply) -> None:
-    condition = frame.tensor(operation.operands[0])
+def _device_assert(programs: ProgramSlice, operation: ir.Apply) -> None:
+    condition = programs.tensor(operation.operands[0])
     if not bool(condition.all()):
-        where = _program(frame, tuple((~condition).nonzero()[0].tolist()))
+        where = _program(programs, tuple((~condition).nonzero()[0].tolist()))
         place = f" ({operation.location})" if operation.location else ""
         raise ExecutionError(f"assertion failed in {where}{place}: {operation.attribute('message') or ''}")
 
@@ -182,5 +184,5 @@ POINTERS = {
     **dict.fromkeys(_COMBINE, _atomic),
     "atomic_cas": _atomic_cas,
     "device_assert": _device_assert,
-    "debug_barrier": lambda frame, operation: None,
+    "debug_barrier": lambda programs, operation: None,
 }

@@ -9,22 +9,22 @@ from functools import lru_cache
 import torch
 
 from ninetoothed import ir
-from ninetoothed.backends.torch.frame import Frame
+from ninetoothed.backends.torch.program_slice import ProgramSlice
 from ninetoothed.backends.torch.representation import held_dtype
 
 
-def dot(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+def dot(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     """lhs (..., M, K) times rhs (..., K, N), plus the accumulator where there is one.
 
     Halves are multiplied in float32, as tensor cores do; small integers in float64, where their sums are exact.
     """
-    lhs, rhs = (frame.tile(value) for value in operation.operands[:2])
+    lhs, rhs = (programs.tile(value) for value in operation.operands[:2])
     target = held_dtype(operation.result.type.dtype)
     compute = _compute_dtype(lhs.dtype, target)
     result = multiply(_as(lhs, compute), _as(rhs, compute))
     result = _as(result, target)
     if len(operation.operands) == 3:
-        result = frame.values[operation.operands[2]] + result
+        result = programs.values[operation.operands[2]] + result
     return result
 
 

@@ -8,7 +8,7 @@ import torch
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.torch.elementwise import propagates_nan
-from ninetoothed.backends.torch.frame import Frame
+from ninetoothed.backends.torch.program_slice import ProgramSlice
 from ninetoothed.backends.torch.representation import SIGN, cast, held_dtype, wrap
 from ninetoothed.backends.torch.shapes import lane_dims
 
@@ -16,28 +16,28 @@ Tensors = tuple[torch.Tensor, ...]
 Combine = Callable[[Tensors, Tensors], Tensors]
 
 
-def _sum(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    tile, dims, keep = _reduced(frame, operation)
+def _sum(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    tile, dims, keep = _reduced(programs, operation)
     dtype = operation.result.type.dtype
     return wrap(tile.sum(dims, keepdim=keep, dtype=held_dtype(dtype)), dtype)
 
 
-def _reduced(frame: Frame, operation: ir.Apply) -> tuple[torch.Tensor, tuple[int, ...], bool]:
-    dims = lane_dims(frame, operation, operation.attribute("axis"))
-    return frame.tile(operation.operands[0]), dims, bool(operation.attribute("keep_dims"))
+def _reduced(programs: ProgramSlice, operation: ir.Apply) -> tuple[torch.Tensor, tuple[int, ...], bool]:
+    dims = lane_dims(programs, operation, operation.attribute("axis"))
+    return programs.tile(operation.operands[0]), dims, bool(operation.attribute("keep_dims"))
 
 
-def _max(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    return _extremum(frame, operation, torch.amax, -torch.inf)
+def _max(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    return _extremum(programs, operation, torch.amax, -torch.inf)
 
 
-def _min(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    return _extremum(frame, operation, torch.amin, torch.inf)
+def _min(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    return _extremum(programs, operation, torch.amin, torch.inf)
 
 
-def _extremum(frame: Frame, operation: ir.Apply, function, worst: float) -> torch.Tensor:
+def _extremum(programs: ProgramSlice, operation: ir.Apply, function, worst: float) -> torch.Tensor:
     """The largest or smallest element that is not NaN."""
-    tile, dims, keep = _reduced(frame, operation)
+    tile, dims, keep = _reduced(programs, operation)
     if operation.operands[0].type.dtype == dtypes.uint64:
         return function(tile ^ SIGN, dims, keep) ^ SIGN
     result = function(tile, dims, keep)
@@ -47,44 +47,44 @@ def _extremum(frame: Frame, operation: ir.Apply, function, worst: float) -> torc
     return result.to(held_dtype(operation.result.type.dtype))
 
 
-def _argmax(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    return _position(frame, operation, torch.argmax)
+def _argmax(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    return _position(programs, operation, torch.argmax)
 
 
-def _argmin(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    return _position(frame, operation, torch.argmin)
+def _argmin(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    return _position(programs, operation, torch.argmin)
 
 
-def _position(frame: Frame, operation: ir.Apply, function) -> torch.Tensor:
+def _position(programs: ProgramSlice, operation: ir.Apply, function) -> torch.Tensor:
     """The first position of the extremum: PyTorch too promises the first."""
-    tile, dims, keep = _reduced(frame, operation)
+    tile, dims, keep = _reduced(programs, operation)
     if operation.operands[0].type.dtype == dtypes.uint64:
         tile = tile ^ SIGN
     if tile.dtype == torch.bool:
         tile = tile.to(torch.uint8)
-    grid = tile.shape[: frame.rank]
+    grid = tile.shape[: programs.rank]
     if len(dims) == 1:
         result = function(tile, dims[0], keep)
     else:
-        result = function(tile.reshape(*grid, -1), frame.rank)
+        result = function(tile.reshape(*grid, -1), programs.rank)
         result = result.reshape(*grid, *(1,) * len(dims)) if keep else result
     return result.to(held_dtype(operation.result.type.dtype))
 
 
-def _xor_sum(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    (result,) = _reduce_with(frame, operation, lambda a, b: (a[0] ^ b[0],))
+def _xor_sum(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    (result,) = _reduce_with(programs, operation, lambda a, b: (a[0] ^ b[0],))
     return result
 
 
-def _reduce(frame: Frame, operation: ir.Apply):
-    results = _reduce_with(frame, operation, _combiner(frame, operation.attribute("combine")))
+def _reduce(programs: ProgramSlice, operation: ir.Apply):
+    results = _reduce_with(programs, operation, _combiner(programs, operation.attribute("combine")))
     return results if len(results) > 1 else results[0]
 
 
-def _reduce_with(frame: Frame, operation: ir.Apply, combine: Combine) -> Tensors:
+def _reduce_with(programs: ProgramSlice, operation: ir.Apply, combine: Combine) -> Tensors:
     """Combine neighbours until one element is left: halves of a power of two, in order."""
-    dims = lane_dims(frame, operation, operation.attribute("axis"))
-    tiles = _common(frame, operation)
+    dims = lane_dims(programs, operation, operation.attribute("axis"))
+    tiles = _common(programs, operation)
     if len(dims) > 1:
         tiles = tuple(tile.flatten(dims[0], dims[-1]) for tile in tiles)
     dim = dims[0]
@@ -105,16 +105,18 @@ def _every_second(tiles: Tensors, dim: int, first: int, count: int) -> Tensors:
     return tuple(tile.index_select(dim, index) for tile in tiles)
 
 
-def _common(frame: Frame, operation: ir.Apply) -> Tensors:
-    return torch.broadcast_tensors(*(frame.tile(value) for value in operation.operands))
+def _common(programs: ProgramSlice, operation: ir.Apply) -> Tensors:
+    return torch.broadcast_tensors(*(programs.tile(value) for value in operation.operands))
 
 
-def _combiner(frame: Frame, function: ir.Lambda) -> Combine:
+def _combiner(programs: ProgramSlice, function: ir.Lambda) -> Combine:
     """A combining function applied to whole tensors: its scalars are elements, so any shape will do."""
     from ninetoothed.backends.torch.evaluator import execute
 
     def combine(left: Tensors, right: Tensors) -> Tensors:
-        inner = Frame(frame.call, frame.starts, frame.counts, dict(frame.counters), dict(frame.values))
+        inner = ProgramSlice(
+            programs.execution, programs.starts, programs.counts, dict(programs.counters), dict(programs.values)
+        )
         inner.values.update(zip(function.arguments, (*left, *right), strict=True))
         execute(inner, function.body)
         results = [inner.make_tensor(inner.values[value], value.type) for value in function.yields]
@@ -123,28 +125,28 @@ def _combiner(frame: Frame, function: ir.Lambda) -> Combine:
     return combine
 
 
-def _cumsum(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    return _cumulative(frame, operation, torch.cumsum)
+def _cumsum(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    return _cumulative(programs, operation, torch.cumsum)
 
 
-def _cumprod(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    return _cumulative(frame, operation, torch.cumprod)
+def _cumprod(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    return _cumulative(programs, operation, torch.cumprod)
 
 
-def _cumulative(frame: Frame, operation: ir.Apply, function) -> torch.Tensor:
-    (dim,) = lane_dims(frame, operation, operation.attribute("axis", 0))
+def _cumulative(programs: ProgramSlice, operation: ir.Apply, function) -> torch.Tensor:
+    (dim,) = lane_dims(programs, operation, operation.attribute("axis", 0))
     dtype = operation.result.type.dtype
-    tile = frame.tile(operation.operands[0])
+    tile = programs.tile(operation.operands[0])
     reverse = operation.attribute("reverse")
     tile = tile.flip(dim) if reverse else tile
     result = wrap(function(cast(tile, operation.operands[0].type.dtype, dtype), dim, dtype=held_dtype(dtype)), dtype)
     return result.flip(dim) if reverse else result
 
 
-def _associative_scan(frame: Frame, operation: ir.Apply):
-    combine = _combiner(frame, operation.attribute("combine"))
-    (dim,) = lane_dims(frame, operation, operation.attribute("axis", 0))
-    tiles = _common(frame, operation)
+def _associative_scan(programs: ProgramSlice, operation: ir.Apply):
+    combine = _combiner(programs, operation.attribute("combine"))
+    (dim,) = lane_dims(programs, operation, operation.attribute("axis", 0))
+    tiles = _common(programs, operation)
     reverse = operation.attribute("reverse")
     tiles = tuple(tile.flip(dim) for tile in tiles) if reverse else tiles
     tiles = scan(tiles, dim, combine)
@@ -165,17 +167,17 @@ def scan(tiles: Tensors, dim: int, combine: Combine) -> Tensors:
     return tiles
 
 
-def _sort(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    tile = frame.tile(operation.operands[0])
+def _sort(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    tile = programs.tile(operation.operands[0])
     unsigned = operation.operands[0].type.dtype == dtypes.uint64
     tile = tile ^ SIGN if unsigned else tile
     result = tile.sort(-1, descending=bool(operation.attribute("descending"))).values
     return result ^ SIGN if unsigned else result
 
 
-def _histogram(frame: Frame, operation: ir.Apply) -> torch.Tensor:
+def _histogram(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     """Counts of 0 .. num_bins - 1; other elements are not counted."""
-    tile = frame.tile(operation.operands[0]).to(torch.int64)
+    tile = programs.tile(operation.operands[0]).to(torch.int64)
     bins = operation.attribute("num_bins")
     counted = (tile >= 0) & (tile < bins)
     counts = torch.zeros(*tile.shape[:-1], bins, dtype=torch.int64, device=tile.device)

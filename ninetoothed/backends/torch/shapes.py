@@ -5,92 +5,94 @@ from __future__ import annotations
 import torch
 
 from ninetoothed import ir
-from ninetoothed.backends.torch.frame import Frame
+from ninetoothed.backends.torch.program_slice import ProgramSlice
 from ninetoothed.backends.torch.representation import Held
 
 
-def _full(frame: Frame, operation: ir.Apply) -> Held:
-    held = frame.values[operation.operands[0]]
+def _full(programs: ProgramSlice, operation: ir.Apply) -> Held:
+    held = programs.values[operation.operands[0]]
     if not isinstance(held, torch.Tensor):
         return held
-    return held.reshape(*held.shape[: frame.rank], *(1,) * len(operation.result.type.lanes))
+    return held.reshape(*held.shape[: programs.rank], *(1,) * len(operation.result.type.lanes))
 
 
-def _broadcast(frame: Frame, operation: ir.Apply) -> Held:
+def _broadcast(programs: ProgramSlice, operation: ir.Apply) -> Held:
     (operand,) = operation.operands
-    held = frame.values[operand]
+    held = programs.values[operand]
     if not isinstance(held, torch.Tensor):
         return held
     missing = len(operation.result.type.lanes) - len(operand.type.lanes)
-    return held.reshape(*held.shape[: frame.rank], *(1,) * missing, *held.shape[frame.rank :]) if missing else held
+    return (
+        held.reshape(*held.shape[: programs.rank], *(1,) * missing, *held.shape[programs.rank :]) if missing else held
+    )
 
 
-def _expand_dims(frame: Frame, operation: ir.Apply) -> Held:
-    held = frame.values[operation.operands[0]]
+def _expand_dims(programs: ProgramSlice, operation: ir.Apply) -> Held:
+    held = programs.values[operation.operands[0]]
     if not isinstance(held, torch.Tensor):
         return held
     axes = operation.attribute("axis")
     rank = len(operation.result.type.lanes)
     for axis in sorted(a % rank for a in (axes if isinstance(axes, tuple | list) else (axes,))):
-        held = held.unsqueeze(frame.rank + axis)
+        held = held.unsqueeze(programs.rank + axis)
     return held
 
 
-def _reshape(frame: Frame, operation: ir.Apply) -> Held:
+def _reshape(programs: ProgramSlice, operation: ir.Apply) -> Held:
     (operand,) = operation.operands
-    held = frame.values[operand]
+    held = programs.values[operand]
     if not isinstance(held, torch.Tensor):
         return held
     lanes = operation.result.type.lanes
-    if held.shape[frame.rank :].numel() == 1:
-        return held.reshape(*held.shape[: frame.rank], *(1,) * len(lanes))
-    return frame.tile(operand).reshape(*held.shape[: frame.rank], *lanes)
+    if held.shape[programs.rank :].numel() == 1:
+        return held.reshape(*held.shape[: programs.rank], *(1,) * len(lanes))
+    return programs.tile(operand).reshape(*held.shape[: programs.rank], *lanes)
 
 
-def _permute(frame: Frame, operation: ir.Apply) -> Held:
-    held = frame.values[operation.operands[0]]
+def _permute(programs: ProgramSlice, operation: ir.Apply) -> Held:
+    held = programs.values[operation.operands[0]]
     if not isinstance(held, torch.Tensor):
         return held
     rank = len(operation.result.type.lanes)
-    return held.permute(*range(frame.rank), *(frame.rank + dim % rank for dim in operation.attribute("dims")))
+    return held.permute(*range(programs.rank), *(programs.rank + dim % rank for dim in operation.attribute("dims")))
 
 
-def _join(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    return torch.stack(torch.broadcast_tensors(*(frame.tensor(value) for value in operation.operands)), -1)
+def _join(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    return torch.stack(torch.broadcast_tensors(*(programs.tensor(value) for value in operation.operands)), -1)
 
 
-def _split(frame: Frame, operation: ir.Apply) -> tuple[torch.Tensor, torch.Tensor]:
-    tile = frame.tile(operation.operands[0])
+def _split(programs: ProgramSlice, operation: ir.Apply) -> tuple[torch.Tensor, torch.Tensor]:
+    tile = programs.tile(operation.operands[0])
     return tile[..., 0], tile[..., 1]
 
 
-def _cat(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    tiles = [frame.tile(value) for value in operation.operands]
-    grid = torch.broadcast_shapes(*(tile.shape[: frame.rank] for tile in tiles))
-    return torch.cat([tile.expand(*grid, *tile.shape[frame.rank :]) for tile in tiles], frame.rank)
+def _cat(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    tiles = [programs.tile(value) for value in operation.operands]
+    grid = torch.broadcast_shapes(*(tile.shape[: programs.rank] for tile in tiles))
+    return torch.cat([tile.expand(*grid, *tile.shape[programs.rank :]) for tile in tiles], programs.rank)
 
 
-def _flip(frame: Frame, operation: ir.Apply) -> Held:
-    held = frame.values[operation.operands[0]]
+def _flip(programs: ProgramSlice, operation: ir.Apply) -> Held:
+    held = programs.values[operation.operands[0]]
     if not isinstance(held, torch.Tensor):
         return held
-    return held.flip(lane_dims(frame, operation, operation.attribute("axis")))
+    return held.flip(lane_dims(programs, operation, operation.attribute("axis")))
 
 
-def _gather(frame: Frame, operation: ir.Apply) -> torch.Tensor:
-    source, index = (frame.tile(value) for value in operation.operands)
-    grid = torch.broadcast_shapes(source.shape[: frame.rank], index.shape[: frame.rank])
-    source, index = (tile.expand(*grid, *tile.shape[frame.rank :]) for tile in (source, index))
-    (dim,) = lane_dims(frame, operation, operation.attribute("axis"))
+def _gather(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    source, index = (programs.tile(value) for value in operation.operands)
+    grid = torch.broadcast_shapes(source.shape[: programs.rank], index.shape[: programs.rank])
+    source, index = (tile.expand(*grid, *tile.shape[programs.rank :]) for tile in (source, index))
+    (dim,) = lane_dims(programs, operation, operation.attribute("axis"))
     # Lanes that do not count may hold any index.
     return source.gather(dim, index.to(torch.int64).clamp(0, source.shape[dim] - 1))
 
 
-def lane_dims(frame: Frame, operation: ir.Apply, axis: int | None) -> tuple[int, ...]:
+def lane_dims(programs: ProgramSlice, operation: ir.Apply, axis: int | None) -> tuple[int, ...]:
     """The dimensions of tensors that stand for an axis of the first operand, or for all of them where it is None."""
     rank = len(operation.operands[0].type.lanes)
     axes = range(rank) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
-    return tuple(frame.rank + a % rank for a in axes)
+    return tuple(programs.rank + a % rank for a in axes)
 
 
 SHAPES = {

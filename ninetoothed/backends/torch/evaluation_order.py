@@ -1,4 +1,4 @@
-"""When the operations of a program run, and how long their values live."""
+"""The order in which the operations of a program run, and how long their values live."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Assignment(ir.Operation):
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class EvaluationOrder:
     """The operations in the order in which they run.
 
     common: those whose results are the same in all programs and iterations; they run once a call.
@@ -34,12 +34,12 @@ class Schedule:
     free: Mapping[ir.Operation, tuple[ir.Value, ...]]
 
 
-def make_schedule(body: ir.Block, integers: frozenset[str]) -> Schedule:
-    """The schedule of a program; `integers` are the names of its sizes and strides."""
+def make_order(body: ir.Block, integers: frozenset[str]) -> EvaluationOrder:
+    """Order the operations of a program; `integers` are the names of its sizes and strides."""
     common = _common(body, integers)
     builder = _Builder(frozenset(common))
     builder.block(body, ())
-    return Schedule(common, builder.steps, builder.free)
+    return EvaluationOrder(common, builder.steps, builder.free)
 
 
 def _common(body: ir.Block, integers: frozenset[str]) -> ir.Block:
@@ -53,7 +53,7 @@ def _common(body: ir.Block, integers: frozenset[str]) -> ir.Block:
 
 
 def _is_common(operation: ir.Operation, integers: frozenset[str]) -> bool:
-    """Whether an operation gives the same everywhere, once its operands do."""
+    """Tell whether an operation gives the same everywhere, once its operands do."""
     match operation:
         case ir.Constant() | ir.ScalarArgument():
             return True
@@ -71,7 +71,7 @@ class _Builder:
     free: dict[ir.Operation, tuple[ir.Value, ...]] = field(default_factory=dict)
 
     def block(self, block: ir.Block, yields: tuple[ir.Value, ...]) -> set[ir.Value]:
-        """Schedule a block and those in it; `yields` outlive it. Returns the values that it reads from outside."""
+        """Order a block and those in it; `yields` outlive it. Returns the values that it reads from outside."""
         operations = [operation for operation in block if operation not in self.common]
         defined = set(_defined(operations))
         read = set(yields)

@@ -1,4 +1,4 @@
-"""The state of an execution: one call (`Call`), and the slice of programs that runs at the moment (`Frame`)."""
+"""The state of one call: its `Execution`, and the `ProgramSlice` that runs at the moment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 
 from ninetoothed import ir
-from ninetoothed.backends.torch.plan import Bound
+from ninetoothed.backends.torch.plan import BoundPlan
 from ninetoothed.backends.torch.representation import Held, held_dtype, memory_dtype
 from ninetoothed.dtypes import DType
 
@@ -31,10 +31,10 @@ class Memory:
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
-    """One call of a kernel."""
+class Execution:
+    """One call of a kernel: its sizes, memory and scalar arguments."""
 
-    bound: Bound
+    bound: BoundPlan
     memory: Mapping[str, Memory]
     scalars: Mapping[str, Held]
 
@@ -44,7 +44,7 @@ class Call:
 
 
 def open_memory(arguments: Mapping[str, object], program: ir.Program, stored: frozenset[str]) -> dict[str, Memory]:
-    """The memory of the tensor arguments, and which of it may change while the program runs."""
+    """Open the memory of the tensor arguments; what may change while the program runs is marked as aliased."""
     tensors = {p.name: arguments[p.name].detach() for p in program.parameters if p.role == "tensor"}
     written = [_extent(tensors[name]) for name in stored]
     memory = {}
@@ -69,13 +69,13 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 @dataclass(eq=False)
-class Frame:
+class ProgramSlice:
     """A slice of programs in execution: programs `starts[d] .. starts[d] + counts[d] - 1` of each grid dimension.
 
     values: what the operations have given so far. counters: the loops' variables, which all programs share.
     """
 
-    call: Call
+    execution: Execution
     starts: tuple[int, ...]
     counts: tuple[int, ...]
     counters: dict[str, int] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Frame:
         return len(self.counts)
 
     def tensor(self, value: ir.Value) -> torch.Tensor:
-        """The value as a tensor, where it varies nowhere of one element."""
+        """The value as a tensor; of one element where it varies nowhere."""
         held = self.values[value]
         return held if isinstance(held, torch.Tensor) else self.make_tensor(held, value.type)
 
@@ -95,7 +95,7 @@ class Frame:
         if isinstance(held, torch.Tensor):
             return held
         shape = (1,) * (len(self.counts) + len(type.lanes))
-        return torch.full(shape, held, dtype=held_dtype(type.dtype), device=self.call.device)
+        return torch.full(shape, held, dtype=held_dtype(type.dtype), device=self.execution.device)
 
     def tile(self, value: ir.Value) -> torch.Tensor:
         """The value as a tensor with the true extents of the tile's axes (the grid's may still be 1)."""
@@ -109,41 +109,41 @@ class Frame:
         """The value with the true extents of the grid and of the tile."""
         return self.tensor(value).expand(*self.counts, *value.type.lanes)
 
-    def narrow(self, dim: int, start: int, count: int, live: Iterable[ir.Value]) -> Frame:
-        """The frame of some of its programs, with those values that are asked for."""
+    def narrow(self, dim: int, start: int, count: int, live: Iterable[ir.Value]) -> ProgramSlice:
+        """Take some of the programs, with the values in `live`."""
         starts = (*self.starts[:dim], self.starts[dim] + start, *self.starts[dim + 1 :])
         counts = (*self.counts[:dim], count, *self.counts[dim + 1 :])
         values = {value: narrow(self.values[value], dim, start, count) for value in live if value in self.values}
-        return Frame(self.call, starts, counts, dict(self.counters), values)
+        return ProgramSlice(self.execution, starts, counts, dict(self.counters), values)
 
-    def programs(self) -> str:
-        """Which programs these are, as messages name them."""
+    def describe(self) -> str:
+        """Name these programs, as messages do."""
         parts = [str(s) if n == 1 else f"{s}..{s + n - 1}" for s, n in zip(self.starts, self.counts)]
         single = all(count == 1 for count in self.counts)
         return f"program{'' if single else 's'} ({', '.join(parts)})"
 
 
 def narrow(held: Held, dim: int, start: int, count: int) -> Held:
-    """Part of a value along a dimension, where it varies there."""
+    """Take a part of a value along a dimension, if it varies there."""
     if not isinstance(held, torch.Tensor) or held.shape[dim] == 1:
         return held
     return held.narrow(dim, start, count)
 
 
-def join(frame: Frame, parts: list[tuple[Frame, Held]], type: ir.TileType) -> Held:
-    """The value of a frame from those of its parts, which cover it."""
+def join(programs: ProgramSlice, parts: list[tuple[ProgramSlice, Held]], type: ir.TileType) -> Held:
+    """Join the values of parts that cover a slice to that of the slice."""
     held = [value for _, value in parts]
     if not any(isinstance(value, torch.Tensor) for value in held) and all(value == held[0] for value in held):
         return held[0]
     tensors = [part.make_tensor(value, type) for part, value in parts]
     shape = [max(extents) for extents in zip(*(tensor.shape for tensor in tensors))]
-    for dim, count in enumerate(frame.counts):
+    for dim, count in enumerate(programs.counts):
         if any(part.counts[dim] < count for part, _ in parts):
             shape[dim] = count
     whole = tensors[0].new_empty(shape)
     for (part, _), tensor in zip(parts, tensors):
         place = whole
         for dim, (start, count) in enumerate(zip(part.starts, part.counts)):
-            place = narrow(place, dim, start - frame.starts[dim], count)
+            place = narrow(place, dim, start - programs.starts[dim], count)
         place.copy_(tensor)
     return whole
