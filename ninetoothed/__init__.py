@@ -1,10 +1,10 @@
 """NineToothed: a language for GPU kernels in which no one writes pointers or masks.
 
-A kernel is an *arrangement* (meta-operations on symbolic tensors that cut and align the arguments into tiles) and an
-*application* (what is done with one group of tiles, as if serial); `make` integrates the two.
+A kernel is an *arrangement*, meta-operations on symbolic tensors that cut and align the arguments into tiles, and an
+*application*, serial code for one group of tiles. `make` integrates the two.
 """
 
-import importlib
+from typing import Any
 
 from ninetoothed import language
 from ninetoothed.dtypes import (
@@ -31,6 +31,7 @@ from ninetoothed.errors import (
     EmptyKernelWarning,
     ExecutionError,
     NineToothedError,
+    NotOfferedError,
     RaceError,
     ResourceError,
     SizeError,
@@ -81,12 +82,16 @@ __all__ = [
 ]
 
 
-class _NotOfferedYet(UnsupportedError, AttributeError):
-    """A name of the language that this version lacks; an AttributeError too, so that `hasattr` tells."""
+# Modules of the language that this version lacks, and what they are for.
+_NOT_OFFERED = {
+    "build": "compiling ahead of time",
+    "debugging": "simulating arrangements",
+    "visualization": "drawing arrangements",
+}
 
 
-def _version():
-    """Return the version that is installed; of a clone that is only on the path, "0+unknown"."""
+def _version() -> str:
+    """Return the installed version; "0+unknown" of a clone that is on the path and not installed."""
     from importlib import metadata
 
     try:
@@ -95,12 +100,9 @@ def _version():
         return "0+unknown"
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
-    if name in ("build", "debugging", "visualization"):
-        try:
-            importlib.import_module(f"ninetoothed.{name}")
-        except UnsupportedError as error:
-            raise _NotOfferedYet(str(error)) from None
+    if name in _NOT_OFFERED:
+        raise NotOfferedError(f"`ninetoothed.{name}` ({_NOT_OFFERED[name]}) is not offered by this version")
     raise AttributeError(f"module 'ninetoothed' has no attribute {name!r}")

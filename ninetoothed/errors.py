@@ -1,33 +1,45 @@
-"""The errors that a user's mistake can raise: one base class, one class for each kind of mistake."""
+"""The errors that a user's mistake can raise: one base class, and one class for each mistake that users tell apart."""
 
+from __future__ import annotations
+
+import linecache
 import os
 import sys
+from collections.abc import Iterable
+from types import FrameType
 from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class NineToothedError(Exception):
-    """Base of every error that NineToothed raises on purpose."""
+    """The base of every error that NineToothed raises on purpose."""
 
 
 class ArrangementError(NineToothedError, ValueError):
-    """A meta-operation that does not fit its tensor, or a tensor or symbol that cannot be made."""
+    """A wrong arrangement: a meta-operation that does not fit its tensor, or a tensor or symbol that cannot be made."""
 
 
 class ApplicationError(NineToothedError, SyntaxError):
     """A construct that an application may not use; the message points at the user's source.
 
-    `filename`, `lineno`, `offset` (1-based column) and `text` are those of `SyntaxError`. `unmet` is what
-    it requires of the sizes of a call, where another call could meet that: a call's numbers say why it does not.
+    `filename`, `lineno`, `offset` (1-based column) and `text` are those of `SyntaxError`. `unmet` is an `ir.Requirement`
+    that other sizes could meet: the runtime then says which numbers of the call do not.
     """
 
     unmet: Any = None
 
-    def __init__(self, message, filename=None, lineno=None, offset=None, text=None):
+    def __init__(
+        self,
+        message: str,
+        filename: str | None = None,
+        lineno: int | None = None,
+        offset: int | None = None,
+        text: str | None = None,
+    ):
         super().__init__(message, (filename, lineno, offset, text))
 
-    def __str__(self):
+    def __str__(self) -> str:
         place = f"{self.filename}:{self.lineno}:{self.offset}: " if self.filename else ""
         if not self.text:
             return f"{place}{self.msg}"
@@ -38,11 +50,11 @@ class ApplicationError(NineToothedError, SyntaxError):
 
 
 class RaceError(ApplicationError):
-    """A store by several programs to the same elements, of values that differ between them."""
+    """Several programs store different values to the same elements."""
 
 
 class AbsentError(ApplicationError):
-    """A parameter that is touched by a variant that is not given it; see `runtime.exemption`."""
+    """A variant touches a parameter that it is not given; caught inside (see `runtime.exemption`)."""
 
     def __init__(self, parameter: str):
         super().__init__(f"parameter {parameter!r} is touched, and is not given")
@@ -50,31 +62,31 @@ class AbsentError(ApplicationError):
 
 
 class ArgumentError(NineToothedError, ValueError):
-    """An argument of a kernel's call whose value or shape does not fit.
+    """An argument of a kernel's call has a value or a shape that does not fit.
 
     `parameters`: the names of the parameters that it is about; () where it may be any of them.
     """
 
-    def __init__(self, message, parameters: tuple[str, ...] = ()):
+    def __init__(self, message: str, parameters: tuple[str, ...] = ()):
         super().__init__(message)
         self.parameters = parameters
 
 
 class SizeError(ArgumentError):
-    """Sizes of a kernel's arguments that do not fit together; the message names the parameters and the sizes.
+    """Sizes of a kernel's arguments do not fit together; the message names the parameters and the sizes.
 
-    `requirement` is what the traced program asks of them, where that is how it was found.
+    `requirement`: the `ir.Requirement` of the traced program that they do not meet, where it is one.
     """
 
     requirement: Any = None
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
-    """An argument of a kernel's call whose type does not fit."""
+    """An argument of a kernel's call has a type, a device or a layout that does not fit, or there are too few or many."""
 
 
 class EmptyKernelWarning(UserWarning):
-    """A kernel that stores nothing, and so does nothing."""
+    """A kernel stores nothing, and so does nothing."""
 
 
 class CompilationError(NineToothedError, RuntimeError):
@@ -88,10 +100,10 @@ class ResourceError(CompilationError):
 class AssemblerError(CompilationError):
     """The assembler at hand makes machine code that gives wrong numbers, so that it is not launched."""
 
-    def __init__(self, kernel, target, assembler, lost):
+    def __init__(self, kernel: str, target: str, assembler: str, lost: Iterable[object]):
         super().__init__(
             f"{assembler} loses registers of kernel `{kernel}` for {target}, or cannot be verified not to:\n"
-            + "".join(f"    {each}\n" for each in lost[:3])
+            + "".join(f"    {each}\n" for each in list(lost)[:3])
             + 'from CUDA 13.3 on it keeps them: `pip install "ninetoothed[cuda]"`, or let the environment variable '
             "TRITON_PTXAS_PATH name such a ptxas; the driver must support CUDA 13, too"
         )
@@ -102,21 +114,16 @@ class ExecutionError(NineToothedError, RuntimeError):
 
 
 class UnsupportedError(NineToothedError, NotImplementedError):
-    """Something that the language has, and this backend or this version does not."""
+    """The language has this, and the backend at hand or this version does not."""
 
 
-class NotOfferedYet(UnsupportedError, ModuleNotFoundError):
-    """A module of the language that this version lacks."""
-
-    def __init__(self, name, what):
-        super().__init__(f"ninetoothed.{name} ({what}) is not offered by this version yet")
+class NotOfferedError(UnsupportedError, AttributeError):
+    """A name of the language that this version lacks; an AttributeError too, so that `hasattr` is False."""
 
 
-def user_line():
-    """`file:line: source` of the innermost frame outside the package, or an empty string."""
-    import linecache
-
-    frame = sys._getframe(1)
+def user_line() -> str:
+    """Return `file:line: source` of the innermost frame outside the package, or an empty string."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
         frame = frame.f_back
     if frame is None:
@@ -127,6 +134,6 @@ def user_line():
 
 
 def arrangement_error(what: str, remedy: str) -> ArrangementError:
-    """An error at the user's line."""
+    """Make an error that says what is wrong, how to mend it, and the user's line."""
     place = user_line()
     return ArrangementError(f"{what}; {remedy}" + (f"\n  at {place}" if place else ""))

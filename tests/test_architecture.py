@@ -15,7 +15,6 @@ ROOMS = tuple(
     line.split()
     for line in """
     ninetoothed.errors
-    ninetoothed.build ninetoothed.debugging ninetoothed.visualization
     ninetoothed.dtypes
     ninetoothed.expr
     ninetoothed.symbol

@@ -4,12 +4,14 @@ import pathlib
 import re
 from importlib import metadata
 
+import pytest
+
 import ninetoothed
 from ninetoothed import errors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Raised and caught inside, or raised under the name of a base that users know.
-INTERNAL = {"AbsentError", "NotOfferedYet"}
+INTERNAL = {"AbsentError", "NotOfferedError"}
 
 
 def test_the_version_is_the_one_that_is_declared():
@@ -34,3 +36,20 @@ def test_errors_are_exported():
 def test_all_names_are_there_and_in_order():
     assert ninetoothed.__all__ == sorted(ninetoothed.__all__)
     assert [name for name in ninetoothed.__all__ if not hasattr(ninetoothed, name)] == []
+
+
+@pytest.mark.parametrize("name", ("build", "debugging", "visualization"))
+def test_names_that_are_not_offered_yet(name):
+    with pytest.raises(
+        ninetoothed.UnsupportedError, match=rf"`ninetoothed.{name}` \(.*\) is not offered by this version"
+    ):
+        getattr(ninetoothed, name)
+    assert not hasattr(ninetoothed, name)
+    for statement in (f"import ninetoothed.{name}", f"from ninetoothed import {name}"):
+        with pytest.raises(ImportError):
+            exec(statement)
+
+
+def test_other_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="has no attribute 'tensor_of_nothing'"):
+        ninetoothed.tensor_of_nothing

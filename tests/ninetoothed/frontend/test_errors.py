@@ -782,16 +782,6 @@ def test_what_comes_later_says_so():
         ninetoothed.make(lambda x: x.tile((1,)), application, (Tensor(1),), output_dir="somewhere")
 
 
-@pytest.mark.parametrize("name", ("build", "debugging", "visualization"))
-def test_names_of_later_versions(name):
-    with pytest.raises(UnsupportedError, match=f"ninetoothed.{name} .* is not offered by this version yet"):
-        getattr(ninetoothed, name)
-    assert not hasattr(ninetoothed, name)
-    for statement in (f"import ninetoothed.{name}", f"from ninetoothed import {name}"):
-        with pytest.raises(ImportError, match=f"ninetoothed.{name} .* is not offered by this version yet"):
-            exec(statement)
-
-
 def test_language_functions_outside_an_application():
     with pytest.raises(ApplicationError, match="`ninetoothed.language.exp` works on tiles"):
         ntl.exp(1.0)

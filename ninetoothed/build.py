@@ -1,5 +1,0 @@
-"""Compiling ahead of time: not offered by this version yet. The module is here so that importing it says so."""
-
-from ninetoothed.errors import NotOfferedYet
-
-raise NotOfferedYet("build", "compiling ahead of time")
