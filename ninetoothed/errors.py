@@ -23,8 +23,8 @@ class ArrangementError(NineToothedError, ValueError):
 class ApplicationError(NineToothedError, SyntaxError):
     """A construct that an application may not use; the message points at the user's source.
 
-    `filename`, `lineno`, `offset` (1-based column) and `text` are those of `SyntaxError`. `unmet` is an `ir.Requirement`
-    that other sizes could meet: the runtime then says which numbers of the call do not.
+    `filename`, `lineno`, `offset` (1-based column) and `text` are those of `SyntaxError`. `unmet` is an
+    `ir.Requirement` that other sizes could meet: the runtime then says which numbers of the call do not.
     """
 
     unmet: Any = None
@@ -82,7 +82,7 @@ class SizeError(ArgumentError):
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
-    """An argument of a kernel's call has a type, a device or a layout that does not fit, or there are too few or many."""
+    """An argument of a kernel's call has a type, a device or a layout that does not fit, or their count does not."""
 
 
 class EmptyKernelWarning(UserWarning):
