@@ -7,7 +7,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ninetoothed.errors import ArgumentError, UnsupportedError
-from ninetoothed.runtime.launch_plan import Replayed
+from ninetoothed.runtime.launch_plan import ReplayedFunction
 
 from .autocast import cast_first
 
@@ -91,7 +91,7 @@ def register(
         _KERNELS.pop(name)._destroy()
     library = _KERNELS[name] = _Library(namespace, operator, backward is not None)
     library.impl(operator, forward, "CPU")
-    library.impl(operator, Replayed(allocate, launch, kept) if replay else forward, "CUDA")
+    library.impl(operator, ReplayedFunction(allocate, launch, kept) if replay else forward, "CUDA")
     if autocast is not None:
         for kind in ("cpu", "cuda"):
             library.impl(operator, cast_first(operator, kind, autocast), f"Autocast{kind.upper()}")

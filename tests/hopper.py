@@ -25,7 +25,7 @@ BUNDLED = str(Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "pt
 def pytest_configure():
     at_risk = set()
     dispatch.Launcher._select = _then_verified(dispatch.Launcher._select, at_risk)
-    executable.Evaluation.compile = staticmethod(_noted(executable.Evaluation.compile, at_risk))
+    executable.CpuExecutable.compile = staticmethod(_noted(executable.CpuExecutable.compile, at_risk))
 
 
 def _noted(compile, at_risk):
@@ -70,7 +70,7 @@ def verify(definition, variant):
     for named in ({"TRITON_PTXAS_PATH": BUNDLED}, {}):
         with mock.patch.dict(os.environ, named):
             try:
-                compiled = executable.Launch.compile(definition, variant)
+                compiled = executable.GpuExecutable.compile(definition, variant)
             except UnsupportedError:
                 return  # it runs on the CPU alone
         if wgmma.is_needed(compiled.asm["ptx"]):

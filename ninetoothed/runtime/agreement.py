@@ -22,7 +22,7 @@ from ninetoothed.symbol import leaves_of
 from ninetoothed.tiling import Tiling
 
 if TYPE_CHECKING:
-    from ninetoothed.runtime.specialise import Plan
+    from ninetoothed.runtime.specialise import SpecialisationPlan
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Cut:
     block: Expr
 
 
-def check(plan: Plan, values: Mapping[str, int]) -> None:
+def check(plan: SpecialisationPlan, values: Mapping[str, int]) -> None:
     """Raise `SizeError` for parameters that one block cuts in different sizes."""
     fixed = {name: value for name, value in values.items() if name not in plan.definition.meta_symbols}
     cuts = [(name, _cuts(tilings, values, fixed)) for name, tilings in plan.outermost]

@@ -27,7 +27,7 @@ REGISTER = (
 
 
 @dataclass(frozen=True)
-class Call:
+class BoundCall:
     """One value for each parameter of a kernel, in order, and the constexpr symbols by name, sorted."""
 
     arguments: tuple[Any, ...]
@@ -43,7 +43,7 @@ def kind_of(parameter: KernelParameter) -> str:
     return "tensor" if parameter.source.ndim else "scalar"
 
 
-def bind(definition: KernelDefinition, args: tuple, kwargs: dict[str, Any]) -> Call:
+def bind(definition: KernelDefinition, args: tuple, kwargs: dict[str, Any]) -> BoundCall:
     """Match a call's arguments with the parameters and constexpr symbols of a kernel.
 
     Positional arguments are all the parameters, or all but those with a `value`; the last ones may be given by keyword.
@@ -54,7 +54,7 @@ def bind(definition: KernelDefinition, args: tuple, kwargs: dict[str, Any]) -> C
     by_keyword = {name: value for name, value in kwargs.items() if name in known}
     constants = _constants(definition, {name: value for name, value in kwargs.items() if name not in known})
     values = _positional(definition, args, by_keyword)
-    return Call(tuple(_valued(definition, parameter, values) for parameter in definition.parameters), constants)
+    return BoundCall(tuple(_valued(definition, parameter, values) for parameter in definition.parameters), constants)
 
 
 def _positional(definition: KernelDefinition, args: tuple, by_keyword: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _constants(definition: KernelDefinition, given: dict[str, Any]) -> tuple[tup
     return tuple(sorted((name, value.__index__()) for name, value in given.items()))
 
 
-def check(definition: KernelDefinition, call: Call) -> tuple[Call, torch.device]:
+def check(definition: KernelDefinition, call: BoundCall) -> tuple[BoundCall, torch.device]:
     """Check types, ranks, numeric sizes and devices; the call with plain values, and the device that it runs on.
 
     NumPy scalars become Python numbers and subclasses of `torch.Tensor` plain tensors. What a kernel never touches is
@@ -133,7 +133,7 @@ def check(definition: KernelDefinition, call: Call) -> tuple[Call, torch.device]
         _CHECKS[kind_of(parameter)](definition, parameter, value)
         for parameter, value in zip(definition.parameters, call.arguments, strict=True)
     )
-    return Call(values, call.constants), _device(definition, values)
+    return BoundCall(values, call.constants), _device(definition, values)
 
 
 def is_read_by_host(value, device: torch.device) -> bool:
@@ -279,7 +279,7 @@ def _plain(value):
     return value
 
 
-def check_stored(definition: KernelDefinition, call: Call, stored: frozenset[str]) -> None:
+def check_stored(definition: KernelDefinition, call: BoundCall, stored: frozenset[str]) -> None:
     """Raise `ArgumentError` for an output of which several elements share one place in memory."""
     for parameter, value in zip(definition.parameters, call.arguments, strict=True):
         if parameter.name in stored and isinstance(value, torch.Tensor) and value.numel():

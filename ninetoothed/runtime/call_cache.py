@@ -36,7 +36,7 @@ from typing import Any
 
 import torch
 
-from ninetoothed.runtime.guard_source import Repeat, Text, Written
+from ninetoothed.runtime.guard_source import FunctionSource, Repeat, Written
 from ninetoothed.runtime.specialise import ALIGNMENT
 
 try:
@@ -69,7 +69,7 @@ class Mark:
 SEEN = Mark("seen")
 
 
-class Calls:
+class CallCache:
     """What calls led to, for several threads at once: a mark, or what can be written out (see `Written`).
 
     exact: the positions of arguments that count by their value, None for all; of other numbers only the type and, for
@@ -196,7 +196,7 @@ def _shapes(args: tuple) -> tuple:
 
 def unguarded(are_tensors: Sequence[bool], found: Written) -> Repeat:
     """What does again what a call led to, for calls of the same signature."""
-    text = Text()
+    text = FunctionSource()
     _unpack(text, are_tensors)
     return _done(text, are_tensors, found)
 
@@ -211,7 +211,7 @@ def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found:
     if check is None:
         return None
 
-    text = Text()
+    text = FunctionSource()
     text.add(f"if len(args) != {len(args)} or constants != {text.name(constants)}: return None")
     _unpack(text, are_tensors)
     text.add(f"if not {text.name(check)}({', '.join(f'x{i}' for i in first.values())}): return None")
@@ -239,7 +239,7 @@ def _check(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
     return check if works else None
 
 
-def _differs(text: Text, name: str, value: Any, is_exact: bool) -> str:
+def _differs(text: FunctionSource, name: str, value: Any, is_exact: bool) -> str:
     """The condition that what has this name is another value; where that may be, one of another type or width."""
     kind = type(value)
     if is_exact and kind in _SINGLE:
@@ -255,11 +255,11 @@ def _differs(text: Text, name: str, value: Any, is_exact: bool) -> str:
     return is_other + (f" or {text.name(copysign)}(1, {name}) != {copysign(1, value)}" if is_zero else "")
 
 
-def _unpack(text: Text, are_tensors: Sequence[bool]) -> None:
+def _unpack(text: FunctionSource, are_tensors: Sequence[bool]) -> None:
     text.add(f"{''.join(f'x{i}, ' for i in range(len(are_tensors)))}= args")
 
 
-def _done(text: Text, are_tensors: Sequence[bool], found: Written) -> Repeat:
+def _done(text: FunctionSource, are_tensors: Sequence[bool], found: Written) -> Repeat:
     """The function of a text, with the end written: what a call led to, on the GPU that has to be the current one."""
     for i in itertools.compress(range(len(are_tensors)), are_tensors):
         text.add(f"if (p{i} := x{i}.data_ptr()) % {ALIGNMENT}: return None")

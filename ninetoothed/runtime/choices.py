@@ -14,7 +14,7 @@ from ninetoothed import ir
 from ninetoothed.errors import ArgumentError, SizeError
 from ninetoothed.runtime import agreement, conditions, requirements, specialise
 from ninetoothed.runtime.config import Configuration, varied
-from ninetoothed.runtime.specialise import Plan
+from ninetoothed.runtime.specialise import SpecialisationPlan
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,16 @@ class Choices:
     learned: tuple[ir.Requirement, ...] = ()
     is_settled: bool = False
 
-    def choose(self, plan: Plan, values: Mapping[str, int]) -> Fit:
+    def choose(self, plan: SpecialisationPlan, values: Mapping[str, int]) -> Fit:
         """The best for a call; `SizeError` where its sizes do not fit together, or for no block that there is."""
         best = next(chain(self.fitting(plan, values), self._legal(plan, values)), None)
         return best or self.fit(plan, self.configurations[0], values)
 
-    def fitting(self, plan: Plan, values: Mapping[str, int]) -> Iterator[Fit]:
+    def fitting(self, plan: SpecialisationPlan, values: Mapping[str, int]) -> Iterator[Fit]:
         """All for a call that were not rejected."""
         return (fit for fit in self._legal(plan, values) if fit.configuration not in self.rejected)
 
-    def _legal(self, plan: Plan, values: Mapping[str, int]) -> Iterator[Fit]:
+    def _legal(self, plan: SpecialisationPlan, values: Mapping[str, int]) -> Iterator[Fit]:
         """Yield the configurations whose blocks fit the sizes of a call; where none does, others with such blocks."""
         is_any = False
         for fit in self._fits(plan, self.configurations, values):
@@ -58,7 +58,7 @@ class Choices:
             names = plan.decisive.union(*map(_names, self.learned))
             yield from self._fits(plan, varied(plan.definition, self.configurations[0], names), values)
 
-    def _fits(self, plan: Plan, configurations, values: Mapping[str, int]) -> Iterator[Fit]:
+    def _fits(self, plan: SpecialisationPlan, configurations, values: Mapping[str, int]) -> Iterator[Fit]:
         for configuration in configurations:
             try:
                 fit = self.fit(plan, configuration, values)
@@ -66,7 +66,7 @@ class Choices:
                 continue
             yield fit
 
-    def fit(self, plan: Plan, configuration: Configuration, values: Mapping[str, int]) -> Fit:
+    def fit(self, plan: SpecialisationPlan, configuration: Configuration, values: Mapping[str, int]) -> Fit:
         """A configuration for a call; `SizeError` where its sizes do not fit together, or not for these blocks."""
         values = {**values, **configuration.blocks}
         conditions.check(plan.definition, plan.conditions, values)
@@ -75,14 +75,14 @@ class Choices:
         shapes = specialise.outermost_shapes(plan, values)
         return Fit(configuration, shapes, specialise.grid_of(plan, shapes))
 
-    def learn(self, plan: Plan, error: SizeError) -> None:
+    def learn(self, plan: SpecialisationPlan, error: SizeError) -> None:
         """Choose other blocks for calls whose sizes tracing found not to fit with these; raise where none can help."""
         found = error.requirement
         if found is None or found in self.learned or not _names(found) & plan.definition.meta_symbols.keys():
             raise error
         self.learned = (*self.learned, found)
 
-    def reject(self, plan: Plan, configuration: Configuration, values: Mapping[str, int]) -> bool:
+    def reject(self, plan: SpecialisationPlan, configuration: Configuration, values: Mapping[str, int]) -> bool:
         """Choose the next best for calls like this one; whether there is one."""
         self.rejected.add(configuration)
         if next(self.fitting(plan, values), None) is None:

@@ -25,14 +25,14 @@ from ninetoothed.tiling import squeezed
 
 
 @dataclass(frozen=True)
-class Condition:
+class SizeCondition:
     """A step of a parameter's arrangement that asks something of a size.
 
     wanted: what a dimension is expanded to, or the tile that it makes whole.
     """
 
     parameter: KernelParameter
-    kind: str
+    rule: str
     size: Size | Expr
     wanted: Size | Expr = 1
 
@@ -40,39 +40,39 @@ class Condition:
         """What is wrong in a call, and the remedy."""
         number, wanted = evaluate(as_expr(self.size), values), evaluate(as_expr(self.wanted), values)
         size = f"{self.size}, which is {number} in this call"
-        if self.kind == "fit" and number != wanted:
+        if self.rule == "fit" and number != wanted:
             return (
                 f"has size {number} ({self.size}) along a dimension that is cut into tiles of {self.wanted}, which"
                 f" is {wanted} in this call, and then squeezed: one tile is the whole of it",
                 "pass tensors whose sizes agree",
             )
-        if self.kind == "squeeze" and number > 1:
+        if self.rule == "squeeze" and number > 1:
             return (
                 f"is squeezed along a dimension of size {size}",
                 "a dimension that is squeezed has one element",
             )
-        if self.kind == "expand" and (number not in (0, 1, wanted) or wanted < 0):
+        if self.rule == "expand" and (number not in (0, 1, wanted) or wanted < 0):
             return (
                 f"is expanded to {self.wanted}, which is {wanted} in this call, along a dimension of size {size}",
                 "a dimension that is expanded has one element, or as many as are wanted",
             )
-        if self.kind == "pad" and number < 0:
+        if self.rule == "pad" and number < 0:
             return f"is padded by {size}", "an amount of padding is 0 or more"
-        if self.kind in ("stride", "dilation") and number < 1:
-            return f"is cut into tiles with a {self.kind} of {size}", "give 1 or more"
+        if self.rule in ("stride", "dilation") and number < 1:
+            return f"is cut into tiles with a {self.rule} of {size}", "give 1 or more"
         return None
 
 
-def conditions_of(parameter: KernelParameter, others: frozenset[str] = frozenset()) -> tuple[Condition, ...]:
+def conditions_of(parameter: KernelParameter, others: frozenset[str] = frozenset()) -> tuple[SizeCondition, ...]:
     """The conditions that making the arrangement could not check, since they are on symbols.
 
     others: the names of sizes of other parameters.
     """
-    conditions = (Condition(parameter, *row) for step in parameter.arrangement.steps for row in _rows(step))
+    conditions = (SizeCondition(parameter, *row) for step in parameter.arrangement.steps for row in _rows(step))
     unknown = (each for each in conditions if not all(isinstance(size, int) for size in (each.size, each.wanted)))
     tilings = squeezed(parameter.arrangement)
     fitting = (tiling for tiling in tilings if tiling.block.variables and tiling.block.variables <= others)
-    return (*(Condition(parameter, "fit", each.size, each.block) for each in fitting), *unknown)
+    return (*(SizeCondition(parameter, "fit", each.size, each.block) for each in fitting), *unknown)
 
 
 def _rows(step: Step) -> Iterator[tuple]:
@@ -85,11 +85,11 @@ def _rows(step: Step) -> Iterator[tuple]:
         case "pad":
             yield from (("pad", amount) for amount in paddings(step))
         case "tile":
-            for kind, sizes in zip(("stride", "dilation"), step.arguments, strict=True):
-                yield from ((kind, size) for size in sizes)
+            for rule, sizes in zip(("stride", "dilation"), step.arguments, strict=True):
+                yield from ((rule, size) for size in sizes)
 
 
-def check(definition: KernelDefinition, conditions: tuple[Condition, ...], values: Mapping[str, int]) -> None:
+def check(definition: KernelDefinition, conditions: tuple[SizeCondition, ...], values: Mapping[str, int]) -> None:
     """Raises `SizeError` for a condition that a call's numbers do not meet."""
     for condition in conditions:
         found = condition.problem(values)

@@ -36,7 +36,7 @@ class Address(int):
 
 
 @dataclass(frozen=True)
-class Described:
+class DescribedMemory:
     """Memory as Triton's `TensorDescriptor` tells of it."""
 
     base: Address
@@ -47,7 +47,7 @@ class Described:
     round_f32_to_tf32: bool = False
 
 
-def unwrap(run: Any) -> Callable[[int, Described], tuple]:
+def unwrap(run: Any) -> Callable[[int, DescribedMemory], tuple]:
     """Let Triton's launcher take descriptors that are ready; what makes them ready: (which, described) -> arguments.
 
     Where the launcher is not built as expected, it goes on encoding them itself.
@@ -63,7 +63,7 @@ def unwrap(run: Any) -> Callable[[int, Described], tuple]:
     return lambda position, described: tuple(make(described, metadata[position] if metadata else None))
 
 
-def _of_triton(described: Described) -> Any:
+def _of_triton(described: DescribedMemory) -> Any:
     """The same as an instance of Triton's class, whose checks ask for a tensor."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -73,18 +73,18 @@ def _of_triton(described: Described) -> Any:
 
 
 @dataclass(frozen=True)
-class Table:
+class DescriptorTable:
     """The arguments of a launch that stand for descriptors, by the addresses of what they describe.
 
     shapes: sizes, strides and block of each.
     """
 
-    ready: Callable[[int, Described], tuple]
+    ready: Callable[[int, DescribedMemory], tuple]
     shapes: tuple[tuple[list[int], list[int], list[int]], ...]
     known: dict[tuple, tuple] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, emitted: Emitted, ready: Callable, integers: Mapping[str, int]) -> Table:
+    def of(cls, emitted: Emitted, ready: Callable, integers: Mapping[str, int]) -> DescriptorTable:
         def numbers(expressions):
             return [e.evaluate(integers) for e in expressions]
 
@@ -98,7 +98,9 @@ class Table:
 
     def make(self, addresses: tuple) -> tuple:
         """What stands for these addresses, which from now on is known."""
-        described = (Described(Address(address), *shape) for address, shape in zip(addresses, self.shapes, strict=True))
+        described = (
+            DescribedMemory(Address(address), *shape) for address, shape in zip(addresses, self.shapes, strict=True)
+        )
         made = tuple(itertools.chain.from_iterable(map(self.ready, itertools.count(), described)))
         if len(self.known) >= CAPACITY:
             for old in list(self.known)[: CAPACITY // 2]:

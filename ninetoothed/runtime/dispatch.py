@@ -23,11 +23,11 @@ from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, ResourceError, SizeError
 from ninetoothed.runtime import arguments, config, device, executable, tune, variants
-from ninetoothed.runtime.arguments import Call
-from ninetoothed.runtime.call_cache import Calls
+from ninetoothed.runtime.arguments import BoundCall
+from ninetoothed.runtime.call_cache import CallCache
 from ninetoothed.runtime.exemption import Exemptions
 from ninetoothed.runtime.launch_plan import RECORDER
-from ninetoothed.runtime.specialise import Plan
+from ninetoothed.runtime.specialise import SpecialisationPlan
 from ninetoothed.runtime.variants import Variant
 
 # How many configurations that spill are compiled before the best of them is taken.
@@ -119,14 +119,14 @@ class Launcher:
 
     def __init__(self, definition: KernelDefinition, is_partial: bool = False):
         self.definition = definition
-        self.plan = Plan(definition)
+        self.plan = SpecialisationPlan(definition)
         self._count = len(definition.parameters)
         self._names = frozenset(definition.constexpr_symbols)
         self._constants = tuple(index for index, role in enumerate(self.plan.roles) if role == "constant")
-        self._calls = Calls(self._constants)
+        self._calls = CallCache(self._constants)
         # What must be forgotten when this kernel's calls lead elsewhere: recordings of its launches.
-        self.dependants: weakref.WeakSet[Calls] = weakref.WeakSet()
-        self._variants = variants.Cache(self.plan)
+        self.dependants: weakref.WeakSet[CallCache] = weakref.WeakSet()
+        self._variants = variants.VariantCache(self.plan)
         self._is_partial = is_partial
         self._exemptions = Exemptions(definition, functools.partial(Launcher, is_partial=True))
         self._lock = threading.RLock()
@@ -158,7 +158,7 @@ class Launcher:
         given = args
         if found is None:
             try:
-                args, addresses, found = self._prepare(Call(args, constants))
+                args, addresses, found = self._prepare(BoundCall(args, constants))
             except ArgumentError as error:
                 if self._is_partial or _is_of_what_is_touched(error):
                     raise
@@ -179,7 +179,7 @@ class Launcher:
         call = arguments.bind(self.definition, args, kwargs)
         return call.arguments, call.constants
 
-    def _checked(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Call, torch.device]:
+    def _checked(self, args: tuple, kwargs: dict[str, Any]) -> tuple[BoundCall, torch.device]:
         return arguments.check(self.definition, arguments.bind(self.definition, args, kwargs))
 
     def trace(self, args: tuple, kwargs: dict[str, Any], gpu=None) -> Variant:
@@ -204,7 +204,7 @@ class Launcher:
                     self._variants.learn(selection, error)
                     selection = self._variants.select(call, place, gpu)
 
-    def _prepare(self, given: Call) -> tuple[tuple, list[int], Any]:
+    def _prepare(self, given: BoundCall) -> tuple[tuple, list[int], Any]:
         """What a hit would have found: checked arguments, the addresses of their tensors, and the launch."""
         call, place = self._checked(given.arguments, dict(given.constants))
         with self._lock:
@@ -231,27 +231,27 @@ class Launcher:
         for calls in (self._calls, *self.dependants):
             calls.forget()
 
-    def _select(self, call: Call, place: torch.device):
+    def _select(self, call: BoundCall, place: torch.device):
         gpu = device.current(place) if place.type == "cuda" else None
         if gpu is not None and tune.is_asked_for(self.definition):
             tune.tune(self.definition, self._variants, call, place, gpu)
-        kind = executable.Evaluation if gpu is None else executable.Launch
+        form = executable.CpuExecutable if gpu is None else executable.GpuExecutable
         selection = self._variants.select(call, place, gpu)
         if math.prod(selection.grid) == 0:
             if self._is_partial:
                 variants.trace(self.definition, selection)
-            return executable.Nothing()
-        selection, variant = self._fitting(call, place, gpu, kind)
+            return executable.EmptyExecutable()
+        selection, variant = self._fitting(call, place, gpu, form)
         arguments.check_stored(self.definition, call, variant.stored)
-        return kind.of(self.definition, variant, call, selection.values, place)
+        return form.of(self.definition, variant, call, selection.values, place)
 
-    def _fitting(self, call: Call, place: torch.device, gpu, kind) -> tuple[variants.Selection, Variant]:
+    def _fitting(self, call: BoundCall, place: torch.device, gpu, form) -> tuple[variants.Selection, Variant]:
         """The variant of the best configuration that fits the GPU; of the first few, one that spills no registers."""
         spilling: list[tuple[int, int, variants.Selection, Variant]] = []
         while True:
             selection = self._variants.select(call, place, gpu)
             try:
-                variant = self._variants.get(selection, kind.compile)
+                variant = self._variants.get(selection, form.compile)
             except SizeError as error:
                 self._variants.learn(selection, error)
                 continue

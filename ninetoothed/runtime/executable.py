@@ -21,17 +21,17 @@ from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import AssemblerError
 from ninetoothed.runtime import descriptors
-from ninetoothed.runtime.arguments import Call, is_read_by_host
+from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.build import assembler
-from ninetoothed.runtime.build.compile import Compiled, Loaded, compile_kernel
-from ninetoothed.runtime.guard_source import Text
+from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
+from ninetoothed.runtime.guard_source import FunctionSource
 from ninetoothed.runtime.task import PACKED_WARPS
 from ninetoothed.runtime.variants import Variant
-from ninetoothed.runtime.workspace import WithWorkspace, with_workspace
+from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
 
 
 @dataclass(frozen=True)
-class Nothing:
+class EmptyExecutable:
     """A launch of no programs."""
 
     precision: None = None
@@ -41,12 +41,12 @@ class Nothing:
     def run(self, args: Sequence, addresses: list[int]) -> None:
         pass
 
-    def write(self, text: Text, values: list[str]) -> str:
+    def write(self, text: FunctionSource, values: list[str]) -> str:
         return "True"
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class CpuExecutable:
     """A run of the PyTorch backend."""
 
     prepared: evaluator.Prepared
@@ -61,7 +61,7 @@ class Evaluation:
         return evaluator.prepare(variant.program)
 
     @classmethod
-    def of(cls, definition: KernelDefinition, variant: Variant, call: Call, integers: Mapping[str, int], place):
+    def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], place):
         names = tuple(parameter.name for parameter in definition.parameters)
         return cls(variant.compiled, names, integers, variant.precision)
 
@@ -71,13 +71,13 @@ class Evaluation:
             values = (value.detach() if isinstance(value, torch.Tensor) else value for value in args)
             self.prepared(dict(zip(self.names, values, strict=True)), self.integers)
 
-    def write(self, text: Text, values: list[str]) -> str:
+    def write(self, text: FunctionSource, values: list[str]) -> str:
         text.add(f"{text.name(self.run)}(args, ())")
         return "True"
 
 
 @dataclass(frozen=True)
-class Launch:
+class GpuExecutable:
     """A launch on a GPU.
 
     `order` says where each of the kernel's arguments is among the call's followed by `integers`, and `pick` takes them.
@@ -85,7 +85,7 @@ class Launch:
     whose values are read here.
     """
 
-    kernel: Loaded | WithWorkspace
+    kernel: LoadedKernel | KernelWithWorkspace
     programs: tuple[int, int, int]
     order: list[int]
     pick: Callable[[list], tuple]
@@ -94,14 +94,14 @@ class Launch:
     on_host: tuple[int, ...]
     device: int
     precision: str | None
-    table: descriptors.Table | None = None
+    table: descriptors.DescriptorTable | None = None
 
     @property
     def is_replayable(self) -> bool:
         return not self.on_host
 
     @staticmethod
-    def compile(definition: KernelDefinition, variant: Variant) -> Compiled:
+    def compile(definition: KernelDefinition, variant: Variant) -> CompiledKernel:
         options = options_of(definition, variant)
         try:
             return _compiled(definition, variant, options)
@@ -111,7 +111,7 @@ class Launch:
             return _compiled(definition, variant, options, uses_wgmma=False)
 
     @classmethod
-    def of(cls, definition: KernelDefinition, variant: Variant, call: Call, integers: Mapping[str, int], place):
+    def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], place):
         emitted = variant.compiled.emitted
         positions = {parameter.name: position for position, parameter in enumerate(definition.parameters)}
         numbers = [argument.source for argument in emitted.arguments if argument.role == "integer"]
@@ -130,7 +130,7 @@ class Launch:
             tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, place)),
             place.index,
             variant.precision,
-            descriptors.Table.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
+            descriptors.DescriptorTable.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
         )
 
     def run(self, args: Sequence, addresses: Sequence[int]) -> None:
@@ -148,7 +148,7 @@ class Launch:
             with torch.cuda.device(self.device):
                 self.kernel(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
 
-    def write(self, text: Text, values: list[str]) -> str:
+    def write(self, text: FunctionSource, values: list[str]) -> str:
         """Write the same on the current GPU, for what is passed for each of the call's arguments."""
         given = [*values, *map(text.name, self.integers)]
         for position in self.on_host:
@@ -166,7 +166,7 @@ class Launch:
 
 def _compiled(
     definition: KernelDefinition, variant: Variant, options: triton.Options, uses_wgmma: bool = True
-) -> Compiled:
+) -> CompiledKernel:
     chosen, gpu = variant.selection.configuration, variant.selection.gpu
     emitted = triton.emit(variant.program, options)
     warps = PACKED_WARPS if emitted.packed else chosen.num_warps

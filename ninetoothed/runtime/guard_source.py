@@ -1,16 +1,16 @@
 """Functions that do a call again, written out as text: `repeat(args, constants)`, which returns None for another call.
 
-Who writes a part of one adds lines to a `Text`, and gets the names of what stands in them from others:
+Who writes a part of one adds lines to a `FunctionSource`, and gets the names of what stands in them from others:
 
     args, constants     what the function is called with
     x0, x1, ...         the arguments, each by itself, and after them what the call allocates
     p0, p1, ...         the addresses of those that are tensors
-    c0, c1, ...         values that are no part of the text: functions, numbers, shapes; `Text.name` makes them
+    c0, c1, ...         values that are no part of the text: functions, numbers, shapes (see `FunctionSource.name`)
     enter, leave        Triton's hooks, within a launch
     stream, workspace, semaphores     those of a launch with memory of its own, held until the next such launch
 
-`recent` writes the beginning, which recognises a call; `prepared.Launch` or `replay.Recording` what follows, for the
-arguments' `values` (`p0` or `x0`, by whether it is a tensor); `WithWorkspace` and `compile.Loaded` the launch.
+`call_cache` writes the beginning, which recognises a call; an executable or a `LaunchPlan` what follows, for the
+arguments' `values` (`p0` or `x0`, by whether it is a tensor); `KernelWithWorkspace` and `LoadedKernel` the launch.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Written(Protocol):
     precision: str | None
     device: int | None
 
-    def write(self, text: Text, values: list[str]) -> str:
+    def write(self, text: FunctionSource, values: list[str]) -> str:
         """Write what is to be done again for these values, tensors by their addresses; what the function returns."""
 
 
 @dataclass
-class Text:
+class FunctionSource:
     """The body of a function as it is written, and the names of the values in it that are no part of its text."""
 
     lines: list[str] = field(default_factory=list)

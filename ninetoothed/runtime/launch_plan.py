@@ -1,11 +1,11 @@
 """Functions that allocate their output and launch kernels, repeated without running them again.
 
-`Replayed` runs such a function on a call that it sees for the first time, records it when it sees the same call (types,
-shapes, strides, devices, alignment, values of all that is no tensor) again, and from then on allocates the same memory
-and launches the same kernels on it. What lies between, checks and views of the arguments, costs nothing any more.
+`ReplayedFunction` runs such a function on a call that it sees for the first time, records it when it sees the same call
+(types, shapes, strides, devices, alignment, values of all that is no tensor) again, and from then on allocates the same
+memory and launches the same kernels on it. Checks and views of the arguments between these cost nothing any more.
 
-    output = allocate(x, dim)                                          Allocation((4, 8), (8, 1), float32, cuda:0)
-    kernel(x.movedim(dim, -1), output.movedim(dim, -1))       ->       Launch(found, (x + 0 bytes, output + 0 bytes))
+    output = allocate(x, dim)                                      Allocation((4, 8), (8, 1), float32, cuda:0)
+    kernel(x.movedim(dim, -1), output.movedim(dim, -1))     ->     LaunchStep(found, (x + 0 bytes, output + 0 bytes))
 
 Copies from tensor to tensor are repeated, too. A recording is made only of a call of which this is all: one that
 computes in PyTorch, reads a value or launches a kernel on memory from elsewhere runs as it is each time.
@@ -25,13 +25,13 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ninetoothed.runtime.call_cache import SEEN, Calls, Mark, unguarded
-from ninetoothed.runtime.guard_source import Repeat, Text
+from ninetoothed.runtime.call_cache import SEEN, CallCache, Mark, unguarded
+from ninetoothed.runtime.guard_source import FunctionSource, Repeat
 from ninetoothed.runtime.memory import Allocation
 from ninetoothed.runtime.specialise import ALIGNMENT
 
 # The recorder of the call that this thread is in. It is asked once a launch, which a mode of PyTorch's would be too.
-RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+RECORDER: ContextVar[LaunchRecorder | None] = ContextVar("recorder", default=None)
 
 _EMPTY = frozenset(
     {f"aten::{name}" for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")}
@@ -41,7 +41,7 @@ _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchStep:
     """A kernel that a call launches.
 
     args: what it is launched on, but for tensors. places: for each of these (position, number, bytes): it lies at the
@@ -52,7 +52,7 @@ class Launch:
     args: tuple
     places: tuple[tuple[int, int, int], ...]
 
-    def write(self, text: Text) -> None:
+    def write(self, text: FunctionSource) -> None:
         values = [text.name(value) for value in self.args]
         for position, number, offset in self.places:
             values[position] = f"p{number} + {text.name(offset)}" if offset else f"p{number}"
@@ -72,7 +72,7 @@ class View:
     start: int
     is_whole: bool
 
-    def write(self, text: Text) -> str:
+    def write(self, text: FunctionSource) -> str:
         base = f"x{self.number}"
         if self.is_whole:
             return base
@@ -81,18 +81,18 @@ class View:
 
 
 @dataclass(frozen=True)
-class Copy:
+class CopyStep:
     """A copy of elements that a call makes, converted where types differ."""
 
     source: View
     target: View
 
-    def write(self, text: Text) -> None:
+    def write(self, text: FunctionSource) -> None:
         text.add(f"{self.target.write(text)}.copy_({self.source.write(text)})")
 
 
 @dataclass(frozen=True)
-class Recording:
+class LaunchPlan:
     """All that a call does. Numbers of allocations follow those of the arguments; the first `outputs` are returned.
 
     are_tensors: for each argument, whether it is one. device: the GPU of what is launched.
@@ -100,7 +100,7 @@ class Recording:
 
     are_tensors: tuple[bool, ...]
     allocations: tuple[Allocation, ...]
-    steps: tuple[Launch | Copy, ...]
+    steps: tuple[LaunchStep | CopyStep, ...]
     outputs: int | None
     precision: str | None
     device: int | None
@@ -110,9 +110,9 @@ class Recording:
         """Does it for a call of the same signature; see `recent`."""
         return unguarded(self.are_tensors, self)
 
-    def write(self, text: Text, values: list[str]) -> str:
+    def write(self, text: FunctionSource, values: list[str]) -> str:
         """Write it, less what is allocated for nothing, for arguments `x0`, ... at `p0`, ...; what it returns."""
-        first, steps = len(self.are_tensors), Text(names=text.names)
+        first, steps = len(self.are_tensors), FunctionSource(names=text.names)
         for step in self.steps:
             step.write(steps)
         mentioned = set(re.findall(r"\b[xp]\d+\b", "".join(steps.lines)))
@@ -131,7 +131,7 @@ class Recording:
 UNRECORDED = Mark("unrecorded")
 
 
-class Recorder(TorchDispatchMode):
+class LaunchRecorder(TorchDispatchMode):
     """Watches one call: where its views lie, what it allocates and launches, and whether it does anything else."""
 
     def __init__(self, tensors: dict[int, torch.Tensor], first: int):
@@ -141,7 +141,7 @@ class Recorder(TorchDispatchMode):
         self._whole = dict(tensors)
         self._next = first
         self.allocations: list[Allocation] = []
-        self.steps: list[Launch | Copy] = []
+        self.steps: list[LaunchStep | CopyStep] = []
         self.launchers: list[Any] = []
         self.precision: str | None = None
         self.devices: set[int] = set()
@@ -186,7 +186,7 @@ class Recorder(TorchDispatchMode):
     def _copied(self, source: torch.Tensor, target: torch.Tensor) -> None:
         views = [self._view(tensor) for tensor in (source, target)]
         self.fits = self.fits and None not in views and source.device == target.device
-        self.steps.append(Copy(*views))
+        self.steps.append(CopyStep(*views))
 
     def _view(self, tensor: Any) -> View | None:
         _, number, offset = self._places.get(id(tensor), (None, None, 0))
@@ -205,7 +205,7 @@ class Recorder(TorchDispatchMode):
                 places.append((position, number, offset))
         self.fits = self.fits and found.is_replayable and all(number is not None for _, number, _ in places)
         others = tuple(None if isinstance(value, torch.Tensor) else value for value in args)
-        self.steps.append(Launch(found, others, tuple(places)))
+        self.steps.append(LaunchStep(found, others, tuple(places)))
         self.launchers.append(launcher)
         self.precision = self.precision or found.precision
         self.devices |= {found.device} - {None}
@@ -219,12 +219,12 @@ class Recorder(TorchDispatchMode):
         finally:
             self._is_paused = False
 
-    def recording(self, are_tensors: tuple[bool, ...], output: Any) -> Recording | None:
+    def recording(self, are_tensors: tuple[bool, ...], output: Any) -> LaunchPlan | None:
         """All of the call, which gave this output; None where more was done, or on more than one GPU."""
         outputs = output if type(output) is tuple else (output,)
         if not (self.fits and len(self.devices) < 2 and all(map(is_recordable, outputs))):
             return None
-        return Recording(
+        return LaunchPlan(
             are_tensors,
             (*map(Allocation.of, outputs), *self.allocations),
             tuple(self.steps),
@@ -245,7 +245,7 @@ def _start(tensor: torch.Tensor) -> int:
     return tensor.storage_offset() * tensor.itemsize
 
 
-class Replayed:
+class ReplayedFunction:
     """A function of tensors and plain values: the output of `allocate(*args)`, on which `launch(output, *args)` worked.
 
     Both may depend on nothing but types, shapes, strides, devices, alignment to 16 bytes, and the values of what is no
@@ -257,7 +257,7 @@ class Replayed:
         self._allocate = allocate if kept is None else lambda *args, kept, **kwargs: allocate(*args, **kwargs)
         self._launch = launch
         self._kept = kept
-        self._calls = Calls()
+        self._calls = CallCache()
         self._lock = threading.Lock()
 
     def __call__(self, *args, **kwargs):
@@ -274,7 +274,7 @@ class Replayed:
             if output is not None:
                 return output
             found, addresses = self._calls.find(flat, names)
-        if type(found) is Recording:
+        if type(found) is LaunchPlan:
             repeat = self._calls.write(flat, names, found)
             output = None if repeat is None else repeat(flat, names)
             return found.run(flat, names) if output is None else output
@@ -296,7 +296,7 @@ class Replayed:
         output = self._allocate(*args, **kwargs)
         outputs = tuple(output) if isinstance(output, tuple | list) else (output,)
         tensors = {number: value for number, value in enumerate((*flat, *outputs)) if isinstance(value, torch.Tensor)}
-        recorder = Recorder(tensors, len(flat) + len(outputs))
+        recorder = LaunchRecorder(tensors, len(flat) + len(outputs))
         token = RECORDER.set(recorder)
         try:
             with recorder:

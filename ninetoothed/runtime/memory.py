@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ninetoothed.runtime.guard_source import Text
+from ninetoothed.runtime.guard_source import FunctionSource
 
 try:  # Inductor's, for the current GPU: in half the time, and no public part of PyTorch.
     from torch._C._dynamo.guards import _empty_strided_cuda
@@ -38,7 +38,7 @@ class Allocation:
         """Allocate it."""
         return torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=self.device)
 
-    def write(self, text: Text, current: int | None) -> str:
+    def write(self, text: FunctionSource, current: int | None) -> str:
         """Write the expression that allocates it, for a function that runs while `current` is the current GPU."""
         size, stride, dtype = map(text.name, (self.size, self.stride, self.dtype))
         if self.device.index is not None and self.device.index == current and _empty_strided_cuda is not None:

@@ -27,10 +27,10 @@ from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.dtypes import DType
 from ninetoothed.errors import ArgumentError, SizeError
 from ninetoothed.expr import as_expr, var
-from ninetoothed.runtime.arguments import Call, is_read_by_host, kind_of, problem
-from ninetoothed.runtime.conditions import Condition, conditions_of
+from ninetoothed.runtime.arguments import BoundCall, is_read_by_host, kind_of, problem
+from ninetoothed.runtime.conditions import SizeCondition, conditions_of
 from ninetoothed.runtime.structure import evaluate
-from ninetoothed.runtime.vectors import Line, half_divisible, lines
+from ninetoothed.runtime.vectors import SourceDimension, half_divisible, lines
 from ninetoothed.specialisation import ArgumentClass, Specialisation
 from ninetoothed.symbol import leaves_of
 from ninetoothed.tiling import Tiling, are_alike
@@ -43,7 +43,7 @@ HIGHEST = 2**16 - 1
 
 
 @dataclass(frozen=True)
-class Plan:
+class SpecialisationPlan:
     """What is known of a kernel's sizes before any call."""
 
     definition: KernelDefinition
@@ -82,13 +82,13 @@ class Plan:
         return frozenset(names) & self.sizes
 
     @cached_property
-    def lines(self) -> tuple[tuple[Line, ...], ...]:
+    def lines(self) -> tuple[tuple[SourceDimension, ...], ...]:
         """The lines of each tensor."""
         pairs = zip(self.definition.parameters, self.roles, strict=True)
         return tuple(lines(parameter.arrangement) for parameter, role in pairs if role == "tensor")
 
     @cached_property
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[SizeCondition, ...]:
         """What the arrangements of touched parameters ask of their sizes."""
         used = (parameter for parameter in self.definition.parameters if kind_of(parameter) == "tensor")
         return tuple(each for parameter in used for each in conditions_of(parameter, self._others(parameter)))
@@ -165,7 +165,7 @@ class Plan:
                         yield (len(levels), level, len(shape), dim), size
 
 
-def measure(plan: Plan, call: Call) -> dict[str, int]:
+def measure(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:
     """The value of every constexpr symbol, size and stride, by name.
 
     Raises `ArgumentError` where one name would have two values, and where an arrangement mentions a size that no
@@ -209,7 +209,9 @@ def _disagreement(definition, parameter, dim, size, number, expected):
     return error
 
 
-def specialise(plan: Plan, call: Call, values: Mapping[str, int], device: torch.device) -> Specialisation:
+def specialise(
+    plan: SpecialisationPlan, call: BoundCall, values: Mapping[str, int], device: torch.device
+) -> Specialisation:
     """The class of a call on a device; block sizes and the grid are added by `with_blocks` once they are chosen."""
     constants = {name: value for name, value in values.items() if name in plan.exact or name in dict(call.constants)}
     strides: dict[str, int] = {}
@@ -237,7 +239,7 @@ def specialise(plan: Plan, call: Call, values: Mapping[str, int], device: torch.
     )
 
 
-def _aliases(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) -> dict[str, str]:
+def _aliases(plan: SpecialisationPlan, values: Mapping[str, int], constants: Mapping[str, int]) -> dict[str, str]:
     aliases: dict[str, str] = {}
     for name, other in plan.twins:
         if name != other and not {name, other} & constants.keys() and values[name] == values[other]:
@@ -249,7 +251,7 @@ def _aliases(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]
 
 
 def _products(
-    plan: Plan, values: Mapping[str, int], constants: Mapping[str, int], aliases: Mapping[str, str]
+    plan: SpecialisationPlan, values: Mapping[str, int], constants: Mapping[str, int], aliases: Mapping[str, str]
 ) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """Strides that are a number times sizes."""
     for stride, coefficient, names in _dense(plan, values, constants):
@@ -258,7 +260,9 @@ def _products(
             yield stride, coefficient, tuple(aliases.get(name, name) for name in names)
 
 
-def _dense_constants(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) -> dict[str, int]:
+def _dense_constants(
+    plan: SpecialisationPlan, values: Mapping[str, int], constants: Mapping[str, int]
+) -> dict[str, int]:
     return {
         stride: coefficient
         for stride, coefficient, names in _dense(plan, values, constants)
@@ -266,7 +270,9 @@ def _dense_constants(plan: Plan, values: Mapping[str, int], constants: Mapping[s
     }
 
 
-def _dense(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) -> Iterator[tuple[str, int, list[str]]]:
+def _dense(
+    plan: SpecialisationPlan, values: Mapping[str, int], constants: Mapping[str, int]
+) -> Iterator[tuple[str, int, list[str]]]:
     """What strides would be without gaps in memory, as a number and the names of sizes that multiply it.
 
     Where they are so, a flattened index is an offset and need not be taken apart. Only strides of flattened parameters
@@ -286,7 +292,7 @@ def _dense(plan: Plan, values: Mapping[str, int], constants: Mapping[str, int]) 
                     yield stride.name, coefficient, names
 
 
-def _arguments(plan: Plan, call: Call, device: torch.device) -> tuple[ArgumentClass, ...]:
+def _arguments(plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> tuple[ArgumentClass, ...]:
     tensors = [value for role, value in zip(plan.roles, call.arguments, strict=True) if role == "tensor"]
     double = any(tensor.dtype == torch.float64 for tensor in tensors)
     return tuple(_argument(role, value, double, device) for role, value in zip(plan.roles, call.arguments, strict=True))
@@ -329,7 +335,7 @@ def next_power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length() if n > 0 else 0
 
 
-def outermost_shapes(plan: Plan, values: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+def outermost_shapes(plan: SpecialisationPlan, values: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """The numeric outermost shape of every parameter that says how many programs there are.
 
     Scalars do not, and neither do parameters that the application never touches.
@@ -341,7 +347,7 @@ def outermost_shapes(plan: Plan, values: Mapping[str, int]) -> dict[str, tuple[i
     }
 
 
-def grid_of(plan: Plan, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+def grid_of(plan: SpecialisationPlan, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
     """The common outermost shape.
 
     Raises `ArgumentError` naming two parameters whose shapes differ beyond dimensions of size 1, and for more than

@@ -26,7 +26,7 @@ from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import CompilationError, NineToothedError
 from ninetoothed.runtime import arguments, executable, variants
-from ninetoothed.runtime.arguments import Call
+from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.build import disk_cache
 from ninetoothed.runtime.call_cache import signature
 from ninetoothed.runtime.device import GPU
@@ -68,7 +68,9 @@ def _neighbours(definition: KernelDefinition, pick: Configuration) -> Iterator[C
             yield dataclasses.replace(pick, num_stages=stages)
 
 
-def tune(definition: KernelDefinition, known: variants.Cache, call: Call, place: torch.device, gpu: GPU) -> None:
+def tune(
+    definition: KernelDefinition, known: variants.VariantCache, call: BoundCall, place: torch.device, gpu: GPU
+) -> None:
     """Settle the configuration of a call's class, by what is on disk or else by measuring on the call's arguments.
 
     Where a graph is being captured, or memory is short, it stays with the formula's.
@@ -101,14 +103,14 @@ def _measure(definition, known, call, place, gpu, candidates) -> dict[Configurat
     """Seconds by configuration, the best first; the best one's variant is remembered."""
 
     def compile(variant: variants.Variant) -> variants.Variant:
-        return dataclasses.replace(variant, compiled=executable.Launch.compile(definition, variant))
+        return dataclasses.replace(variant, compiled=executable.GpuExecutable.compile(definition, variant))
 
     traced = list(_traced(definition, known, call, place, gpu, candidates))
     compiled = {variant.selection.configuration: variant for variant in compile_all(traced, compile)}
     addresses, runs = signature(call.arguments, (), ())[1], {}
     for configuration, variant in compiled.items():
         with suppress(CompilationError):
-            launch = executable.Launch.of(definition, variant, call, variant.selection.values, place)
+            launch = executable.GpuExecutable.of(definition, variant, call, variant.selection.values, place)
             runs[configuration] = functools.partial(launch.run, call.arguments, addresses)
     stored = frozenset().union(*(variant.stored for variant in compiled.values()))
     written = [
@@ -135,7 +137,7 @@ def _traced(definition, known, call, place, gpu, candidates) -> Iterator[variant
 
 def record(
     definition: KernelDefinition, text: str, family: tuple, gpu: GPU, candidates: Sequence[Configuration]
-) -> disk_cache.Record:
+) -> disk_cache.DiskRecord:
     """Where the result of tuning is kept.
 
     text: what the pick compiles to, which has all that the source, its helpers and this package say.
@@ -150,7 +152,7 @@ def record(
         "tools": _tools(),
         "candidates": [_describe(definition, each) for each in candidates],
     }
-    return disk_cache.Record("tuned", definition.name, key)
+    return disk_cache.DiskRecord("tuned", definition.name, key)
 
 
 def _plain(value: Any) -> Any:

@@ -15,9 +15,9 @@ from ninetoothed.effects import stored
 from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import const
 from ninetoothed.runtime import config, requirements, specialise
-from ninetoothed.runtime.arguments import Call
+from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.choices import Choices
-from ninetoothed.runtime.specialise import Plan
+from ninetoothed.runtime.specialise import SpecialisationPlan
 from ninetoothed.specialisation import Specialisation
 
 # How many variants of a kernel are remembered, and how many configurations; the older half goes when there are more.
@@ -106,14 +106,14 @@ def _poisons() -> bool:
     return os.environ.get("NINETOOTHED_POISON", "0") not in ("", "0")
 
 
-class Cache:
+class VariantCache:
     """The variants of one kernel, and the configurations that its classes got: the last of each, as classes are many
     where sizes or options are known when compiling.
 
     Not for several threads at once: its user holds a lock.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: SpecialisationPlan):
         self._plan = plan
         self._choices: dict[tuple, Choices] = {}
         self._variants: dict[tuple, Variant] = {}
@@ -123,7 +123,7 @@ class Cache:
         return tuple(self._variants.values())
 
     def select(
-        self, call: Call, device: torch.device, gpu, configuration: config.Configuration | None = None
+        self, call: BoundCall, device: torch.device, gpu, configuration: config.Configuration | None = None
     ) -> Selection:
         """The class of a checked call, and the configuration that the class gets, unless one is given."""
         values = specialise.measure(self._plan, call)

@@ -18,14 +18,14 @@ WHOLE = 8
 
 
 @dataclass(frozen=True)
-class Line:
+class SourceDimension:
     """One dimension of a source: the name of its stride, and the names in its size and in what indexes it."""
 
     stride: str
     names: frozenset[str]
 
 
-def lines(arrangement: Arrangement) -> tuple[Line, ...]:
+def lines(arrangement: Arrangement) -> tuple[SourceDimension, ...]:
     """One for each dimension of the source."""
     indices = tuple(
         tuple(var(f"index {level} {dim}") for dim in range(len(shape)))
@@ -35,13 +35,16 @@ def lines(arrangement: Arrangement) -> tuple[Line, ...]:
         indices, _ = pull_back(step, indices)
     source = arrangement.source
     return tuple(
-        Line(stride.name, as_expr(size).variables | index.variables)
+        SourceDimension(stride.name, as_expr(size).variables | index.variables)
         for index, size, stride in zip(indices[0], source.sizes, source.strides, strict=True)
     )
 
 
 def half_divisible(
-    sources: Iterable[tuple[Line, ...]], constants: Mapping, aliases: Mapping[str, str], classes: Mapping[str, int]
+    sources: Iterable[tuple[SourceDimension, ...]],
+    constants: Mapping,
+    aliases: Mapping[str, str],
+    classes: Mapping[str, int],
 ) -> frozenset[str]:
     """Of the numbers that are told by class, those that matter here and are multiples of 8, and not of 16.
 

@@ -23,8 +23,8 @@ from typing import Any
 import torch
 
 from ninetoothed.backends.triton import Emitted
-from ninetoothed.runtime.build.compile import Loaded
-from ninetoothed.runtime.guard_source import Text
+from ninetoothed.runtime.build.compile import LoadedKernel
+from ninetoothed.runtime.guard_source import FunctionSource
 from ninetoothed.runtime.memory import Allocation, outliving
 
 # Bytes of which addresses in a workspace are multiples.
@@ -32,8 +32,8 @@ ALIGNMENT = 256
 
 
 def with_workspace(
-    kernel: Loaded, emitted: Emitted, integers: Mapping[str, int], device: torch.device
-) -> Loaded | WithWorkspace:
+    kernel: LoadedKernel, emitted: Emitted, integers: Mapping[str, int], device: torch.device
+) -> LoadedKernel | KernelWithWorkspace:
     """Wrap a loaded kernel so that each launch gets its workspace; a kernel that needs none is returned unchanged.
 
     integers: the values of the run-time sizes.
@@ -49,18 +49,18 @@ def with_workspace(
     after = len(sources) - 1 - max(sources.index(each.name) for each in emitted.buffers)
     semaphores = _semaphores(device)
     workspace = Allocation((sizes[False],), (1,), torch.uint8, semaphores.device)
-    return WithWorkspace(kernel, workspace, sizes[True], tuple(places), after, semaphores)
+    return KernelWithWorkspace(kernel, workspace, sizes[True], tuple(places), after, semaphores)
 
 
 @dataclass(frozen=True)
-class WithWorkspace:
+class KernelWithWorkspace:
     """A kernel that is launched on less than it takes: its workspace and its semaphores are put in here.
 
     count: bytes of semaphores. places: for each argument put in (whether it is a semaphore, bytes from the start of the
     workspace or of the semaphores). after: how many other arguments follow them.
     """
 
-    kernel: Loaded
+    kernel: LoadedKernel
     workspace: Allocation
     count: int
     places: tuple[tuple[bool, int], ...]
@@ -74,8 +74,8 @@ class WithWorkspace:
         own = [(semaphores if is_zeroed else workspace).data_ptr() + start for is_zeroed, start in self.places]
         self.kernel(programs, (*arguments[:cut], *own, *arguments[cut:]), stream)
 
-    def write(self, text: Text, programs: tuple[int, int, int], arguments: list[str], stream: str) -> None:
-        """Write the same out; see `Loaded.write`."""
+    def write(self, text: FunctionSource, programs: tuple[int, int, int], arguments: list[str], stream: str) -> None:
+        """Write the same out; see `LoadedKernel.write`."""
         cut = len(arguments) - self.after
         text.add(f"stream = {stream}")
         text.add(f"workspace = {self.workspace.write(text, self.workspace.device.index)}")

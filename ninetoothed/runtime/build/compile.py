@@ -19,7 +19,7 @@ from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
 from ninetoothed.runtime import descriptors
 from ninetoothed.runtime.build import assembler, disk_cache, triton_cache
 from ninetoothed.runtime.device import GPU
-from ninetoothed.runtime.guard_source import Text
+from ninetoothed.runtime.guard_source import FunctionSource
 
 # Bytes that pointers are multiples of where they are known to be aligned.
 ALIGNMENT = 16
@@ -32,7 +32,7 @@ def compile_kernel(
     num_stages: int,
     aligned: frozenset[str] = frozenset(),
     uses_wgmma: bool = True,
-) -> Compiled:
+) -> CompiledKernel:
     """Compile a kernel for a GPU, which need not be there.
 
     aligned: the parameters whose addresses are multiples of 16 bytes. uses_wgmma: whether a Hopper multiplies with its
@@ -63,7 +63,7 @@ def compile_kernel(
         ) from error
     if lost:
         raise AssemblerError(emitted.name, f"{gpu} with {_show(options)}", assembler.for_hopper(), lost)
-    compiled = Compiled(emitted, gpu, path, kernel)
+    compiled = CompiledKernel(emitted, gpu, path, kernel)
     if compiled.shared > gpu.shared_memory:
         raise ResourceError(
             f"kernel `{emitted.name}` with {_show(options)} needs {compiled.shared} bytes of shared memory, and {gpu} "
@@ -140,14 +140,14 @@ def _attributes(emitted: Emitted, aligned: frozenset[str]) -> dict[tuple[int, ..
 
 
 @dataclass(frozen=True, eq=False)
-class Compiled:
+class CompiledKernel:
     """A compiled kernel. What it takes of a GPU can be read without one; launching loads it on the current device."""
 
     emitted: Emitted
     gpu: GPU
     path: Path
     kernel: Any
-    _loaded: dict[int, Loaded] = field(default_factory=dict)
+    _loaded: dict[int, LoadedKernel] = field(default_factory=dict)
     _lock: Any = field(default_factory=threading.Lock)
 
     @property
@@ -179,14 +179,14 @@ class Compiled:
         """The machine code, disassembled."""
         return assembler.disassemble(self.asm["cubin"])
 
-    def on(self, device: int) -> Loaded:
+    def on(self, device: int) -> LoadedKernel:
         """The kernel loaded on a device, which must be the current one when this is called first."""
         loaded = self._loaded.get(device)
         if loaded is None:
             with self._lock:
                 loaded = self._loaded.get(device)
                 if loaded is None:
-                    loaded = self._loaded[device] = Loaded.of(self)
+                    loaded = self._loaded[device] = LoadedKernel.of(self)
         return loaded
 
     def launch(self, programs: tuple[int, int, int], arguments: tuple, stream: int) -> None:
@@ -199,7 +199,7 @@ class Compiled:
         self.on(torch._C._cuda_getDevice())(programs, arguments, stream)
 
 
-class Loaded:
+class LoadedKernel:
     """A kernel on one device, behind Triton's own launcher, or the C underneath where nobody watches launches."""
 
     __slots__ = ("_fixed", "_function", "_kernel", "_launch", "_metadata", "_run", "_runtime", "_singly", "ready")
@@ -215,7 +215,7 @@ class Loaded:
         self._launch, self._fixed, self._singly = underneath(kernel.run, self._function, self._metadata)
 
     @classmethod
-    def of(cls, compiled: Compiled) -> Loaded:
+    def of(cls, compiled: CompiledKernel) -> LoadedKernel:
         from triton import knobs
 
         # Triton binds a compiled kernel to the device on which it was first loaded: one for each device.
@@ -240,7 +240,9 @@ class Loaded:
         else:
             self._launch(*programs, stream, *self._fixed, arguments)
 
-    def write(self, text: Text, programs: tuple[int, int, int], arguments: Sequence[str], stream: str) -> None:
+    def write(
+        self, text: FunctionSource, programs: tuple[int, int, int], arguments: Sequence[str], stream: str
+    ) -> None:
         """Write the same out, which takes two fifths of the time."""
         passed = "".join(f"{each}, " for each in arguments)
         axes = ", ".join(map(text.name, programs))

@@ -111,19 +111,19 @@ def _sweep(path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Record:
+class DiskRecord:
     """One result in a file of its own, found by all that it depends on.
 
     key: that, as values of JSON; the file repeats it, so that no other result is ever taken for this one.
     """
 
-    kind: str
+    folder: str
     name: str
     key: Mapping[str, Any]
 
     @property
     def path(self) -> Path:
-        return directory() / self.kind / f"{self.name}_{_digest(version(), self.key)[:16]}.json"
+        return directory() / self.folder / f"{self.name}_{_digest(version(), self.key)[:16]}.json"
 
     def read(self, understand: Callable[[Any], Any]) -> Any:
         """What `understand` makes of the kept result; None where there is none.

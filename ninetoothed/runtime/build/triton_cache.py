@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ninetoothed.runtime.build import assembler, disk_cache
-from ninetoothed.runtime.build.disk_cache import Record
+from ninetoothed.runtime.build.disk_cache import DiskRecord
 from ninetoothed.runtime.build.sound import sound
 
 # What else Triton's compiler looks at may change what it does: then it is left to itself.
@@ -104,7 +104,7 @@ def _digest(kernel: Any) -> str:
     return digest.hexdigest()
 
 
-def _record(source: Any, target: Any, options: dict[str, Any], chosen: assembler.Assembler | None) -> Record | None:
+def _record(source: Any, target: Any, options: dict[str, Any], chosen: assembler.Assembler | None) -> DiskRecord | None:
     """Where Triton's key is kept; None where this Triton is not as expected, or is being watched."""
     from triton import knobs
 
@@ -124,7 +124,7 @@ def _record(source: Any, target: Any, options: dict[str, Any], chosen: assembler
         }
     except (ImportError, AttributeError, TypeError):
         return None
-    return Record("compiled", source.name[:100], key)
+    return DiskRecord("compiled", source.name[:100], key)
 
 
 @functools.cache

@@ -147,4 +147,4 @@ def _run_either(plain, rich, arguments, integers):
 
 
 def pytest_configure(config):
-    executable.Evaluation.compile = staticmethod(_compile)
+    executable.CpuExecutable.compile = staticmethod(_compile)

@@ -137,7 +137,7 @@ def test_machine_code_of_a_layer_on_sequences(tmp_path, monkeypatch):
     kernel = make_layer()
     arguments = half(2, 1024, 4096), half(4096, 4096), half(2, 1024, 4096)
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
-    compiled = executable.Launch.compile(kernel.definition, variant)
+    compiled = executable.GpuExecutable.compile(kernel.definition, variant)
     ptx = compiled.asm["ptx"]
     assert "cp.async.bulk.tensor" in ptx and "wgmma.mma_async" in ptx and "ld.global" not in ptx
 

@@ -106,7 +106,7 @@ def compiled(application, dtype):
     kernel = make(application)
     arguments = torch.zeros(8, dtype=dtype), torch.zeros(8)
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
-    return executable.Launch.compile(kernel.definition, variant)
+    return executable.GpuExecutable.compile(kernel.definition, variant)
 
 
 @pytest.fixture

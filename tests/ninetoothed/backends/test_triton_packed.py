@@ -86,7 +86,7 @@ def test_compiled(tmp_path, monkeypatch):
     x, y = matrices(2**17, 128)
     kernel, arguments = rms_norm.make(2), (x, torch.empty(128, dtype=torch.float16), 1e-6, y, True)
     variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
-    compiled = executable.Launch.compile(kernel.definition, variant)
+    compiled = executable.GpuExecutable.compile(kernel.definition, variant)
     assert compiled.emitted.packed and compiled.kernel.metadata.num_warps == 4 and not compiled.spills
     assert "LDG.E.128" in compiled.sass() and "STG.E.128" in compiled.sass()
 

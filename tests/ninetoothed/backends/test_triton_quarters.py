@@ -171,7 +171,7 @@ def test_compiled(kernel, tmp_path, monkeypatch):
     variant = traced(made, *arguments)
     chosen = dataclasses.replace(variant.selection.configuration, programs=0, split=8, at_once=132, quarters=6)
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, configuration=chosen))
-    compiled = executable.Launch.compile(made.definition, variant)
+    compiled = executable.GpuExecutable.compile(made.definition, variant)
 
     sass = compiled.sass()
     assert not compiled.spills and all(name in sass for name in ("HGMMA", "UTMALDG", "ATOM"))

@@ -139,7 +139,7 @@ class TestCompiled:
     def sass(self, *arguments):
         kernel = copies()
         variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
-        return executable.Launch.compile(kernel.definition, variant).sass()
+        return executable.GpuExecutable.compile(kernel.definition, variant).sass()
 
     def test_vectors_where_strides_are_known(self):
         whole = self.sass(rows(30, 128), rows(30, 128))

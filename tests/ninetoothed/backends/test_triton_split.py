@@ -164,7 +164,7 @@ def test_compiled(tmp_path, monkeypatch):
     variant = dataclasses.replace(
         variant, selection=dataclasses.replace(variant.selection, configuration=configuration)
     )
-    compiled = executable.Launch.compile(kernel.definition, variant)
+    compiled = executable.GpuExecutable.compile(kernel.definition, variant)
     assert compiled.emitted.buffers and not compiled.spills
     assert "HGMMA" in compiled.sass() and "ATOM" in compiled.sass() and "UTMALDG" in compiled.sass()
 
@@ -179,7 +179,9 @@ def test_parts_of_small_tiles_are_read_at_once(tmp_path, monkeypatch):
     area = chosen.blocks[kind.rows] * chosen.blocks[kind.columns]
     assert chosen.split > 1 and not chosen.at_once and area <= 64 * 128
     vectors = area // (32 * chosen.num_warps) // 4
-    assert executable.Launch.compile(kernel.definition, variant).sass().count("LDG.E.128") == chosen.split * vectors
+    assert (
+        executable.GpuExecutable.compile(kernel.definition, variant).sass().count("LDG.E.128") == chosen.split * vectors
+    )
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")

@@ -140,7 +140,7 @@ def test_compiled(tmp_path, monkeypatch):
     variant = traced(5120)
     chosen = dataclasses.replace(variant.selection.configuration, programs=0, split=4, at_once=132, quarters=0)
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, configuration=chosen))
-    compiled = executable.Launch.compile(mm.make().definition, variant)
+    compiled = executable.GpuExecutable.compile(mm.make().definition, variant)
 
     sass = compiled.sass()
     assert not compiled.spills and all(name in sass for name in ("HGMMA", "UTMALDG", "UTMASTG", "ATOM"))

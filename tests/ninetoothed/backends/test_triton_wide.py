@@ -105,7 +105,7 @@ def sums(input_ptr, output_ptr):
 def compiled(*which):
     kernel, arguments = sums(*which)
     variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
-    return executable.Launch.compile(kernel.definition, variant)
+    return executable.GpuExecutable.compile(kernel.definition, variant)
 
 
 def test_compiled(tmp_path, monkeypatch):

@@ -50,7 +50,7 @@ def _tensor(address, shape, stride, dtype):
 
 def use(monkeypatch):
     """Let kernels on the CPU run from addresses."""
-    of = executable.Evaluation.of.__func__
+    of = executable.CpuExecutable.of.__func__
 
     def from_addresses(cls, definition, variant, call, integers, place):
         layouts = tuple(
@@ -59,4 +59,4 @@ def use(monkeypatch):
         )
         return FromAddresses(of(cls, definition, variant, call, integers, place), layouts)
 
-    monkeypatch.setattr(executable.Evaluation, "of", classmethod(from_addresses))
+    monkeypatch.setattr(executable.CpuExecutable, "of", classmethod(from_addresses))

@@ -8,7 +8,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
-from ninetoothed.runtime.arguments import Call, bind, check, check_stored
+from ninetoothed.runtime.arguments import BoundCall, bind, check, check_stored
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 from tests.ninetoothed.runtime.definitions import define, elementwise
@@ -82,29 +82,29 @@ class TestBind:
 class TestCheck:
     def test_ranks(self):
         with pytest.raises(ArgumentError, match=r"`y` has 1 dimension, and the call gives one of shape \(2, 3\)"):
-            check(elementwise(), Call((X, torch.zeros(2, 3), Z)))
+            check(elementwise(), BoundCall((X, torch.zeros(2, 3), Z)))
 
     def test_numeric_sizes(self):
         definition = define(Tensor(shape=(4, None)).tile((1, 4)))
-        check(definition, Call((torch.zeros(4, 9),)))
+        check(definition, BoundCall((torch.zeros(4, 9),)))
         with pytest.raises(ArgumentError, match=r"`x` has size 4 in dimension 0, and the call gives shape \(5, 9\)"):
-            check(definition, Call((torch.zeros(5, 9),)))
+            check(definition, BoundCall((torch.zeros(5, 9),)))
 
     @pytest.mark.parametrize("value", (1.0, [1, 2], numpy.zeros(5), None))
     def test_a_tensor_is_a_tensor(self, value):
         with pytest.raises(ArgumentTypeError, match="`x` is a tensor, and the call gives .*; pass a tensor with 1"):
-            check(elementwise(), Call((value, Y, Z)))
+            check(elementwise(), BoundCall((value, Y, Z)))
 
     def test_types_without_an_equivalent(self):
         with pytest.raises(ArgumentTypeError, match="`y` has elements of torch.complex64.*view_as_real"):
-            check(elementwise(), Call((X, Y.to(torch.complex64), Z)))
+            check(elementwise(), BoundCall((X, Y.to(torch.complex64), Z)))
 
     @pytest.mark.gpu
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
     def test_one_device(self):
         with pytest.raises(ArgumentError, match="`y` is on cuda:0, and `x` is on cpu; move them to one device"):
-            check(elementwise(), Call((X, Y.cuda(), Z)))
-        call, device = check(scalar_kernel(), Call((X.cuda(), torch.tensor(2))))
+            check(elementwise(), BoundCall((X, Y.cuda(), Z)))
+        call, device = check(scalar_kernel(), BoundCall((X.cuda(), torch.tensor(2))))
         assert device.type == "cuda" and call.arguments[1].device.type == "cpu"
 
     def test_meta_tensors_are_never_launched(self):
@@ -112,31 +112,31 @@ class TestCheck:
         with pytest.raises(
             ArgumentTypeError, match="`z` is given a tensor on the meta device.*ninetoothed_ops.register"
         ):
-            check(elementwise(), Call((X, Y, meta)))
+            check(elementwise(), BoundCall((X, Y, meta)))
 
     def test_fake_tensors_are_never_launched(self):
         with FakeTensorMode():
             fake = torch.zeros(5)
         with pytest.raises(ArgumentTypeError, match="`x` is given a `FakeTensor`.*ninetoothed_ops.register"):
-            check(elementwise(), Call((fake, Y, Z)))
+            check(elementwise(), BoundCall((fake, Y, Z)))
 
     def test_transformed_tensors_are_never_launched(self):
         with pytest.raises(ArgumentTypeError, match="vmap"):
-            torch.vmap(lambda row: check(elementwise(), Call((row, Y, Z))))(torch.zeros(2, 5))
+            torch.vmap(lambda row: check(elementwise(), BoundCall((row, Y, Z))))(torch.zeros(2, 5))
         with pytest.raises(ArgumentTypeError, match="functionalize"):
-            torch.func.functionalize(lambda row: check(elementwise(), Call((row, Y, Z))))(X)
+            torch.func.functionalize(lambda row: check(elementwise(), BoundCall((row, Y, Z))))(X)
 
     def test_layouts(self):
         with pytest.raises(ArgumentTypeError, match="layout torch.sparse_coo"):
-            check(elementwise(), Call((X.to_sparse(), Y, Z)))
+            check(elementwise(), BoundCall((X.to_sparse(), Y, Z)))
         negated = torch.zeros(5, dtype=torch.complex64).conj().imag
         assert negated.is_neg()
         with pytest.raises(ArgumentTypeError, match="resolve_neg"):
-            check(elementwise(), Call((X, Y, negated)))
+            check(elementwise(), BoundCall((X, Y, negated)))
 
     def test_subclasses_and_parameters_become_plain_tensors(self):
         parameter, marked = torch.nn.Parameter(torch.ones(5)), torch.ones(5).as_subclass(Marked)
-        call, _ = check(elementwise(), Call((parameter, marked, Z)))
+        call, _ = check(elementwise(), BoundCall((parameter, marked, Z)))
         assert [type(value) for value in call.arguments] == [torch.Tensor] * 3
         assert [value.data_ptr() for value in call.arguments] == [parameter.data_ptr(), marked.data_ptr(), Z.data_ptr()]
 
@@ -156,58 +156,58 @@ class TestCheck:
         ),
     )
     def test_scalars(self, value, expected):
-        call, _ = check(scalar_kernel(), Call((X, value)))
+        call, _ = check(scalar_kernel(), BoundCall((X, value)))
         assert call.arguments[1] == expected and type(call.arguments[1]) is type(expected)
 
     @pytest.mark.parametrize("value", (1j, "1", None, Mode.UP, [1], numpy.zeros(2)))
     def test_what_is_no_scalar(self, value):
         with pytest.raises(ArgumentTypeError, match="`y` is a scalar, and the call gives"):
-            check(scalar_kernel(), Call((X, value)))
+            check(scalar_kernel(), BoundCall((X, value)))
 
     def test_scalars_that_no_type_holds(self):
         for value in (2**64, -(2**63) - 1):
             with pytest.raises(ArgumentError, match="no 64-bit type"):
-                check(scalar_kernel(), Call((X, value)))
+                check(scalar_kernel(), BoundCall((X, value)))
 
     def test_tensors_as_scalars(self):
         half = torch.tensor(0.5, dtype=torch.float16)
-        assert check(scalar_kernel(), Call((X, half)))[0].arguments[1] is half
+        assert check(scalar_kernel(), BoundCall((X, half)))[0].arguments[1] is half
         with pytest.raises(ArgumentError, match=r"`y` is a scalar, and the call gives a tensor of shape \(1,\)"):
-            check(scalar_kernel(), Call((X, torch.zeros(1))))
+            check(scalar_kernel(), BoundCall((X, torch.zeros(1))))
 
     @pytest.mark.parametrize("value", (2, 0.5, True, None, "ieee", Mode.UP, Level.LOW, torch.float16))
     def test_compile_time_values(self, value):
-        assert check(scalar_kernel(constexpr=True), Call((X, value)))[0].arguments[1] is value
+        assert check(scalar_kernel(constexpr=True), BoundCall((X, value)))[0].arguments[1] is value
 
     def test_numpy_scalars_as_compile_time_values(self):
-        (_, value) = check(scalar_kernel(constexpr=True), Call((X, numpy.float32(0.5))))[0].arguments
+        (_, value) = check(scalar_kernel(constexpr=True), BoundCall((X, numpy.float32(0.5))))[0].arguments
         assert type(value) is float
 
     @pytest.mark.parametrize("value", (torch.tensor(1), [1], {}))
     def test_what_is_no_compile_time_value(self, value):
         with pytest.raises(ArgumentTypeError, match="`y` is known when compiling"):
-            check(scalar_kernel(constexpr=True), Call((X, value)))
+            check(scalar_kernel(constexpr=True), BoundCall((X, value)))
 
     def test_nan_equals_nan(self):
         for args in ((X,), (X, float("nan"))):
             bind(scalar_kernel(value=float("nan")), args, {})
-        found = [check(scalar_kernel(constexpr=True), Call((X, float("nan"))))[0].arguments[1] for _ in range(2)]
+        found = [check(scalar_kernel(constexpr=True), BoundCall((X, float("nan"))))[0].arguments[1] for _ in range(2)]
         assert found[0] is found[1]
 
     def test_what_is_never_touched_is_not_looked_at(self):
         definition = elementwise(touched="xz")
         for value in (None, torch.zeros(2, 3), X.to_sparse(), torch.zeros(5, device="meta"), 1j, object()):
-            check(definition, Call((X, value, Z)))
+            check(definition, BoundCall((X, value, Z)))
 
 
 def test_outputs_must_not_overlap():
     definition = elementwise(ndim=2)
     fine, overlapping = torch.zeros(3, 4), torch.zeros(3, 1).expand(3, 4)
-    check_stored(definition, Call((overlapping, fine, fine)), frozenset("z"))
-    check_stored(definition, Call((fine, fine, torch.zeros(1, 4).expand(1, 4))), frozenset("z"))
-    check_stored(definition, Call((fine, fine, torch.zeros(0, 1).expand(0, 4))), frozenset("z"))
+    check_stored(definition, BoundCall((overlapping, fine, fine)), frozenset("z"))
+    check_stored(definition, BoundCall((fine, fine, torch.zeros(1, 4).expand(1, 4))), frozenset("z"))
+    check_stored(definition, BoundCall((fine, fine, torch.zeros(0, 1).expand(0, 4))), frozenset("z"))
     with pytest.raises(ArgumentError, match=r"`z` is written to.*overlap \(shape \(3, 4\), strides \(1, 0\)\)"):
-        check_stored(definition, Call((fine, fine, overlapping)), frozenset("yz"))
+        check_stored(definition, BoundCall((fine, fine, overlapping)), frozenset("yz"))
 
 
 @pytest.mark.parametrize(
@@ -229,4 +229,4 @@ def test_elements_that_share_a_place(shape, strides, overlaps):
     assert overlaps == (len(places) < z.numel())
     definition = define(Tensor(len(shape)).tile((1,) * len(shape)), names="z")
     with pytest.raises(ArgumentError, match="elements of the argument overlap") if overlaps else nullcontext():
-        check_stored(definition, Call((z,)), frozenset("z"))
+        check_stored(definition, BoundCall((z,)), frozenset("z"))

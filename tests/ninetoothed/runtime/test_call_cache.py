@@ -160,7 +160,7 @@ class TestManyCalls:
         return seen
 
     def run(self, calls, args):
-        """What a user of `Calls` does, on the address of the first tensor."""
+        """What a user of `CallCache` does, on the address of the first tensor."""
         output = next((output for repeat in calls.recent if (output := repeat(args, ())) is not None), None)
         output = calls.again(args, ()) if output is None else output
         if output is None:
@@ -173,13 +173,13 @@ class TestManyCalls:
         assert output[0] == args[0].data_ptr()
 
     def test_each_is_written_out_once(self, written):
-        calls = call_cache.Calls()
+        calls = call_cache.CallCache()
         for number in range(40 * 20):
             self.run(calls, (torch.zeros(1 + number % 20), number % 3))
         assert len(written) == 60 and len(calls.recent) == call_cache.RECENT
 
     def test_kinds_of_tensors_are_written_out_each(self, written):
-        calls = call_cache.Calls()
+        calls = call_cache.CallCache()
         with torch.inference_mode():
             inference = torch.zeros(4, 6)
         kinds = [(X, X), (X, X.clone()), (X, inference), (torch.nn.Parameter(X), X)]
@@ -188,20 +188,20 @@ class TestManyCalls:
         assert len(written) == 4 and len(calls) == 1
 
     def test_what_its_own_guard_does_not_recognise_is_written_out_a_few_times(self, written):
-        calls = call_cache.Calls()
+        calls = call_cache.CallCache()
         for _ in range(50):
             self.run(calls, (X, float("nan")))
         assert len(written) == call_cache.KINDS
 
     def test_those_of_the_same_shapes_are_few(self, written):
-        calls = call_cache.Calls()
+        calls = call_cache.CallCache()
         for number in range(5 * 20):
             self.run(calls, (X, number % 20))
         assert len(written) <= 20 * call_cache.KINDS
         assert [len(alike) for alike in calls._by_shapes.values()] == [call_cache.ALIKE]
 
     def test_the_last_ones_come_first_in_the_end(self):
-        calls = call_cache.Calls()
+        calls = call_cache.CallCache()
         for size in (*range(1, 9), *range(1, 9)):
             self.run(calls, (torch.zeros(size),))
         x = torch.zeros(8)
@@ -211,7 +211,7 @@ class TestManyCalls:
         assert calls.recent[-1]((x,), ()) and len(calls.recent) == call_cache.RECENT
 
     def test_forgotten_and_replaced_ones_are_written_out_again(self, written):
-        calls = call_cache.Calls()
+        calls = call_cache.CallCache()
         for _ in range(3):
             self.run(calls, (X,))
         calls.forget()
@@ -224,5 +224,5 @@ class TestManyCalls:
     @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
     def test_tensors_without_shapes_are_not_known(self):
         nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
-        calls = call_cache.Calls()
+        calls = call_cache.CallCache()
         assert calls.again((nested,), ()) is None and calls.find((nested,), ()) == (None, None)

@@ -25,7 +25,7 @@ def traced(kernel, *arguments):
     )
 
 
-class Loaded:
+class LoadedKernel:
     """Stands for a kernel on a device: `ready` tells what it was asked to describe."""
 
     def __init__(self):
@@ -53,11 +53,11 @@ def gpu(monkeypatch):
 class TestLaunching:
     def prepare(self, monkeypatch, *arguments):
         launcher, variant, emitted = traced(mm.make(), *arguments)
-        loaded = Loaded()
+        loaded = LoadedKernel()
         loaded.emitted = emitted
         monkeypatch.setattr(torch.cuda, "device", lambda place: torch.inference_mode(False))
-        call = dispatch.Call(arguments, ())
-        found = executable.Launch.of(
+        call = dispatch.BoundCall(arguments, ())
+        found = executable.GpuExecutable.of(
             launcher.definition,
             dataclasses.replace(variant, compiled=loaded),
             call,
@@ -111,7 +111,7 @@ def wrapped(launcher, tensordesc_meta):
 
 
 class TestTheLauncherUnderneath:
-    described = descriptors.Described(descriptors.Address(64), [8, 16], [16, 1], [8, 16])
+    described = descriptors.DescribedMemory(descriptors.Address(64), [8, 16], [16, 1], [8, 16])
 
     def test_takes_what_is_ready(self):
         launcher = object()
@@ -147,12 +147,12 @@ class TestWhatDoesNotFit:
                 raise ResourceError("too large")
             return types.SimpleNamespace(spills=spills(variant.selection.configuration))
 
-        monkeypatch.setattr(executable.Launch, "compile", staticmethod(compile))
-        monkeypatch.setattr(executable.Launch, "of", staticmethod(lambda definition, variant, *rest: variant))
+        monkeypatch.setattr(executable.GpuExecutable, "compile", staticmethod(compile))
+        monkeypatch.setattr(executable.GpuExecutable, "of", staticmethod(lambda definition, variant, *rest: variant))
         launcher = dispatch.Launcher(kernel.definition)
         place = torch.device("cuda:0")
         try:
-            return launcher._select(dispatch.Call(arguments, ()), place).selection.configuration, tried
+            return launcher._select(dispatch.BoundCall(arguments, ()), place).selection.configuration, tried
         except ResourceError:
             return None, tried
 
@@ -187,13 +187,13 @@ class TestWhatDoesNotFit:
     def test_a_real_one(self, gpu, monkeypatch, tmp_path):
         pytest.importorskip("triton")
         monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
-        monkeypatch.setattr(executable.Launch, "of", staticmethod(lambda definition, variant, *rest: variant))
+        monkeypatch.setattr(executable.GpuExecutable, "of", staticmethod(lambda definition, variant, *rest: variant))
         launcher = dispatch.Launcher(addmm.make().definition)
         # A float32 addend takes twice the room beside the stages of the loop.
         addend = torch.empty(4096, 4096)
         arguments = addend, halves(4096, 4096), halves(4096, 4096), 1.0, 1.0, halves(4096, 4096)
         first = launcher.trace(arguments, {}, device.H200).selection.configuration
-        found = launcher._select(dispatch.Call(arguments, ()), torch.device("cuda:0"))
+        found = launcher._select(dispatch.BoundCall(arguments, ()), torch.device("cuda:0"))
         assert first.programs and found.selection.configuration != first
         assert found.compiled.shared <= device.H200.shared_memory
 

@@ -413,10 +413,10 @@ def test_aligned_tensors_are_compiled_as_such(offset, vectors):
     add = make_add()
     definition = dispatch.launcher_of(add).definition
     x, y, z = (torch.zeros(1024 + offset)[offset:] for _ in range(3))
-    call = dispatch.Call((x, y, z), (("BLOCK", 512),))
-    cache = variants.Cache(dispatch.launcher_of(add).plan)
+    call = dispatch.BoundCall((x, y, z), (("BLOCK", 512),))
+    cache = variants.VariantCache(dispatch.launcher_of(add).plan)
     variant = variants.trace(definition, cache.select(call, torch.device("cuda:0"), H200))
-    compiled = executable.Launch.compile(definition, variant)
+    compiled = executable.GpuExecutable.compile(definition, variant)
     assert (re.search(r"ld\.global(\.\w+)*\.v[24]\.", compiled.asm["ptx"]) is not None) == vectors
 
 
@@ -442,8 +442,8 @@ def test_a_launch_passes_pointers_scalars_and_integers_in_the_order_of_the_text(
     launcher = dispatch.launcher_of(kernel)
     variant = launcher.trace((x, 2.0, z), {"BLOCK": 64}, gpu=H200)
     recorder = Recorder(executable.triton.emit(variant.program))
-    call = dispatch.Call((x, half, z), (("BLOCK", 64),))
-    ready = executable.Launch.of(
+    call = dispatch.BoundCall((x, half, z), (("BLOCK", 64),))
+    ready = executable.GpuExecutable.of(
         launcher.definition,
         dataclasses.replace(variant, compiled=recorder),
         call,

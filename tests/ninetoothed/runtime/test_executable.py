@@ -11,7 +11,7 @@ import ninetoothed
 from ninetoothed import Symbol, Tensor
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.runtime import call_cache, dispatch, executable, workspace
-from ninetoothed.runtime.build.compile import Loaded
+from ninetoothed.runtime.build.compile import LoadedKernel
 from ninetoothed.runtime.device import H200
 from ninetoothed_ops.kernels import addmm, mm
 
@@ -84,7 +84,7 @@ def load(launcher):
         packed_metadata="metadata",
         launch_metadata=lambda grid, stream, *args: (grid, stream, args),
     )
-    return Loaded(kernel, settings, False), reached, settings
+    return LoadedKernel(kernel, settings, False), reached, settings
 
 
 @pytest.mark.parametrize("launcher", (Spread, Packed))
@@ -172,9 +172,9 @@ def test_what_is_written_out_launches_the_same(name, launcher, monkeypatch):
     emitted = emit(variant.program, options or executable.options_of(definition, variant))
     assert bool(emitted.buffers) == (name == "workspace") and bool(emitted.descriptors) == ("descriptors" in name)
     compiled = types.SimpleNamespace(emitted=emitted, on=lambda index: loaded)
-    call = dispatch.Call(arguments, tuple(constants.items()))
+    call = dispatch.BoundCall(arguments, tuple(constants.items()))
     place, variant = torch.device("cuda:0"), dataclasses.replace(variant, compiled=compiled)
-    found = executable.Launch.of(definition, variant, call, variant.selection.values, place)
+    found = executable.GpuExecutable.of(definition, variant, call, variant.selection.values, place)
 
     tensors = [isinstance(value, torch.Tensor) for value in arguments]
     for _ in range(2):

@@ -11,7 +11,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.runtime import dispatch
-from ninetoothed.runtime.launch_plan import Recording, Replayed
+from ninetoothed.runtime.launch_plan import LaunchPlan, ReplayedFunction
 from tests.ninetoothed.runtime import addresses
 
 
@@ -37,7 +37,7 @@ def like(first, *others, **options):
 
 
 def recorded(function):
-    return [found for found in function._calls._known.values() if isinstance(found, Recording)]
+    return [found for found in function._calls._known.values() if isinstance(found, LaunchPlan)]
 
 
 def check(function, reference, *calls, records=1):
@@ -55,14 +55,14 @@ def test_a_call_is_recorded_when_it_comes_again_and_then_repeated_on_other_memor
         launches.append(x)
         add(x, y, 1.0, z)
 
-    function = Replayed(like, launch)
+    function = ReplayedFunction(like, launch)
     check(function, torch.add, *((torch.randn(9), torch.randn(9)) for _ in range(8)))
     assert len(launches) == 2
 
 
 def test_calls_that_never_come_again_are_never_recorded():
     add = make_add()
-    function = Replayed(like, lambda z, x, y: add(x, y, 1.0, z))
+    function = ReplayedFunction(like, lambda z, x, y: add(x, y, 1.0, z))
     check(function, torch.add, *((torch.randn(size), torch.randn(size)) for size in range(1, 9)), records=0)
 
 
@@ -79,7 +79,7 @@ def test_views_and_memory_of_its_own_are_part_of_a_recording(mode):
     def reference(x):
         return torch.cat((3 * x[:1], 3 * x[1:] + 3 * x[:1])).view(-1)
 
-    function = Replayed(lambda x: x.new_empty(x.numel()), launch)
+    function = ReplayedFunction(lambda x: x.new_empty(x.numel()), launch)
     with mode():
         for _ in range(5):
             x = torch.randn(5, 7)
@@ -97,7 +97,7 @@ def test_several_outputs_of_any_layout():
         for factor, output in zip((1.0, -1.0), outputs, strict=True):
             add(x, y, factor, output)
 
-    function = Replayed(allocate, launch)
+    function = ReplayedFunction(allocate, launch)
     for _ in range(5):
         x, y = torch.randn(4, 8), torch.randn(4, 8)
         total, difference = function(x, y)
@@ -108,7 +108,7 @@ def test_several_outputs_of_any_layout():
 
 def test_tensors_in_one_memory_stand_for_tensors_anywhere():
     add = make_add()
-    function = Replayed(like, lambda z, x, y: add(x, y, 1.0, z))
+    function = ReplayedFunction(like, lambda z, x, y: add(x, y, 1.0, z))
     packed, x = torch.randn(64), torch.randn(16)
     calls = [(packed[16:32], packed[32:48])] * 3 + [(x, x)] * 3 + [(torch.randn(16), torch.randn(16)), (x, packed[:16])]
     check(function, torch.add, *calls)
@@ -131,7 +131,7 @@ def test_tensors_in_one_memory_stand_for_tensors_anywhere():
 @pytest.mark.parametrize("mode", (torch.inference_mode, torch.no_grad))
 def test_what_does_more_than_launch_is_run_each_time(launch, mode):
     add = make_add()
-    function = Replayed(like, lambda z, x: launch(add, z, x))
+    function = ReplayedFunction(like, lambda z, x: launch(add, z, x))
     with mode():
         for _ in range(5):
             x, expected = torch.randn(8), torch.empty(8)
@@ -159,7 +159,7 @@ KEPT = torch.randn(8)
 @pytest.mark.parametrize("mode", (torch.inference_mode, torch.no_grad))
 def test_copies_are_part_of_a_recording(launch, mode):
     add = make_add()
-    function = Replayed(like, lambda z, x: launch(add, z, x))
+    function = ReplayedFunction(like, lambda z, x: launch(add, z, x))
     with mode():
         for _ in range(5):
             # In a memory of its own, and within another.
@@ -187,7 +187,7 @@ def test_what_is_kept_elsewhere_is_asked_for_each_time():
     def launch(z, x, weight, factor=1.0, *, kept):
         add(x, kept, factor, z)
 
-    function = Replayed(lambda x, weight, factor=1.0: torch.empty_like(x), launch, kept)
+    function = ReplayedFunction(lambda x, weight, factor=1.0: torch.empty_like(x), launch, kept)
     weights = torch.randn(8), torch.randn(8)
     for _ in range(4):
         for weight in weights:
@@ -209,7 +209,7 @@ def test_a_call_holds_no_memory_once_it_is_done():
         add(double.clone(), y, 1.0, z)
         made.extend(weakref.ref(tensor) for tensor in (double, view, z, x, y))
 
-    function = Replayed(like, launch)
+    function = ReplayedFunction(like, launch)
     gc.disable()
     try:
         for _ in range(4):
@@ -225,13 +225,13 @@ def test_a_call_holds_no_memory_once_it_is_done():
 
 def test_memory_with_room_to_spare_is_not_recorded():
     add = make_add()
-    function = Replayed(lambda x: torch.empty(100)[:8], lambda z, x: add(x, x, 1.0, z))
+    function = ReplayedFunction(lambda x: torch.empty(100)[:8], lambda z, x: add(x, x, 1.0, z))
     check(function, lambda x: x + x, *((torch.randn(8),) for _ in range(4)), records=0)
 
 
 def test_unaligned_tensors_are_not_recorded():
     add = make_add()
-    function = Replayed(like, lambda z, x: add(x, x, 1.0, z))
+    function = ReplayedFunction(like, lambda z, x: add(x, x, 1.0, z))
     check(function, lambda x: x + x, *((torch.randn(8 + n)[n:],) for n in (1, 1, 1, 2, 3)), records=0)
     check(function, lambda x: x + x, *((torch.randn(8 + n)[n:],) for n in (0, 0, 4, 1, 0)))
 
@@ -243,7 +243,7 @@ def test_values_tell_calls_apart():
         seen.append((sizes, factor, scale, flag))
         add(x, x, float(factor * scale * sum(sizes)), z)
 
-    function = Replayed(like, launch)
+    function = ReplayedFunction(like, launch)
     x = torch.randn(16)
     calls = [
         ((x, [1, 2]), {}),
@@ -264,7 +264,7 @@ def test_values_tell_calls_apart():
 @pytest.mark.parametrize("value", (2j, [0.5], object()), ids=("complex", "floats", "object"))
 def test_values_that_cannot_be_told_apart_are_run_each_time(value):
     add, seen = make_add(), []
-    function = Replayed(like, lambda z, x, value: (seen.append(value), add(x, x, 1.0, z)))
+    function = ReplayedFunction(like, lambda z, x, value: (seen.append(value), add(x, x, 1.0, z)))
     for _ in range(4):
         function(torch.randn(8), value)
     assert len(seen) == 4
@@ -278,7 +278,7 @@ def test_precision_counts_where_there_is_a_product_of_float32():
         lambda *tensors: tuple(tensor.tile((-1, -1)) for tensor in tensors), application, (Tensor(2),) * 3
     )
     seen = []
-    function = Replayed(like, lambda z, x: (seen.append(x), dot(x, x, z)))
+    function = ReplayedFunction(like, lambda z, x: (seen.append(x), dot(x, x, z)))
     before, x = torch.get_float32_matmul_precision(), torch.eye(16)
     try:
         for precision in ("highest", "high", "highest"):
@@ -292,13 +292,13 @@ def test_precision_counts_where_there_is_a_product_of_float32():
 
 def test_no_element_is_not_recorded():
     add = make_add()
-    function = Replayed(like, lambda z, x: add(x, x, 1.0, z))
+    function = ReplayedFunction(like, lambda z, x: add(x, x, 1.0, z))
     check(function, lambda x: x + x, *((torch.empty(0),) for _ in range(4)), records=0)
 
 
 def test_a_kernel_knows_the_recordings_of_its_launches():
     add = make_add()
-    function = Replayed(like, lambda z, x: add(x, x, 1.0, z))
+    function = ReplayedFunction(like, lambda z, x: add(x, x, 1.0, z))
     check(function, lambda x: x + x, *((torch.randn(8),) for _ in range(3)))
     (calls,) = dispatch.launcher_of(add).dependants
     calls.forget()
@@ -308,7 +308,7 @@ def test_a_kernel_knows_the_recordings_of_its_launches():
 
 def test_errors_are_raised_each_time():
     add = make_add()
-    function = Replayed(like, lambda z, x, y: add(x, y, 1.0, z))
+    function = ReplayedFunction(like, lambda z, x, y: add(x, y, 1.0, z))
     for _ in range(4):
         with pytest.raises(ValueError, match="sizes agree"):
             function(torch.randn(8), torch.randn(1000))
@@ -316,18 +316,18 @@ def test_errors_are_raised_each_time():
 
 def test_a_call_within_a_call_is_part_of_its_recording():
     add = make_add()
-    inner = Replayed(like, lambda z, x: add(x, x, 1.0, z))
+    inner = ReplayedFunction(like, lambda z, x: add(x, x, 1.0, z))
 
     def launch(z, x):
         add(inner(x), x, 1.0, z)
 
-    function = Replayed(like, launch)
+    function = ReplayedFunction(like, launch)
     check(function, lambda x: 3 * x, *((torch.ones(8),) for _ in range(6)))
 
 
 def test_threads():
     add, failures = make_add(), []
-    function = Replayed(like, lambda z, x, y: add(x, y, 1.0, z))
+    function = ReplayedFunction(like, lambda z, x, y: add(x, y, 1.0, z))
 
     def work(seed):
         generator = torch.Generator().manual_seed(seed)

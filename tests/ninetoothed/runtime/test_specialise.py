@@ -3,9 +3,9 @@ import torch
 
 from ninetoothed import dtypes
 from ninetoothed.errors import ArgumentError
-from ninetoothed.runtime.arguments import Call
+from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.specialise import (
-    Plan,
+    SpecialisationPlan,
     grid_of,
     measure,
     next_power_of_two,
@@ -19,7 +19,7 @@ from tests.ninetoothed.runtime.definitions import BLOCK, define, elementwise
 
 
 def classify(definition, *arguments, device="cuda:0", **constants):
-    plan, call = Plan(definition), Call(arguments, tuple(sorted(constants.items())))
+    plan, call = SpecialisationPlan(definition), BoundCall(arguments, tuple(sorted(constants.items())))
     return specialise(plan, call, measure(plan, call), torch.device(device))
 
 
@@ -42,8 +42,8 @@ def product():
 
 class TestMeasure:
     def test_every_size_and_stride_has_a_name(self):
-        plan = Plan(elementwise(2, ndim=2))
-        values = measure(plan, Call((torch.zeros(3, 4), torch.zeros(4, 3).t()), (("BLOCK", 8),)))
+        plan = SpecialisationPlan(elementwise(2, ndim=2))
+        values = measure(plan, BoundCall((torch.zeros(3, 4), torch.zeros(4, 3).t()), (("BLOCK", 8),)))
         assert values == {
             "BLOCK": 8,
             **{"a_size_0": 3, "a_size_1": 4, "a_stride_0": 4, "a_stride_1": 1},
@@ -52,28 +52,30 @@ class TestMeasure:
 
     def test_a_size_used_twice_must_agree(self):
         n = Symbol("n")
-        plan = Plan(define(Tensor(shape=(n,), name="a").tile((4,)), Tensor(shape=(n * 2,), name="b").tile((8,))))
-        assert measure(plan, Call((torch.zeros(3), torch.zeros(6))))["n"] == 3
+        plan = SpecialisationPlan(
+            define(Tensor(shape=(n,), name="a").tile((4,)), Tensor(shape=(n * 2,), name="b").tile((8,)))
+        )
+        assert measure(plan, BoundCall((torch.zeros(3), torch.zeros(6))))["n"] == 3
         with pytest.raises(ArgumentError, match=r"`y` has size 7 in dimension 0, and n \* 2 is 6"):
-            measure(plan, Call((torch.zeros(3), torch.zeros(7))))
+            measure(plan, BoundCall((torch.zeros(3), torch.zeros(7))))
 
     def test_a_tensor_used_for_two_parameters(self):
         a = Tensor(1, name="a")
-        plan = Plan(define(a.tile((4,)), a.tile((4,))))
-        measure(plan, Call((torch.zeros(3), torch.zeros(3))))
+        plan = SpecialisationPlan(define(a.tile((4,)), a.tile((4,))))
+        measure(plan, BoundCall((torch.zeros(3), torch.zeros(3))))
         with pytest.raises(ArgumentError, match="`y` has size 4 in dimension 0, and a_size_0 is 3"):
-            measure(plan, Call((torch.zeros(3), torch.zeros(4))))
+            measure(plan, BoundCall((torch.zeros(3), torch.zeros(4))))
         with pytest.raises(ArgumentError, match="`y` has stride 2"):
-            measure(plan, Call((torch.zeros(3), torch.zeros(6)[::2])))
+            measure(plan, BoundCall((torch.zeros(3), torch.zeros(6)[::2])))
 
     def test_sizes_of_an_untouched_parameter_count_where_another_needs_them(self):
         a, b = Tensor(1, name="a"), Tensor(1, name="b")
         definition = define(a.tile((4,)), b.unsqueeze(0).expand((a.shape[0], -1)), touched="y")
-        assert measure(Plan(definition), Call((torch.zeros(3), torch.zeros(5))))["a_size_0"] == 3
+        assert measure(SpecialisationPlan(definition), BoundCall((torch.zeros(3), torch.zeros(5))))["a_size_0"] == 3
         with pytest.raises(ArgumentError, match="uses a_size_0, which no argument gives"):
-            measure(Plan(definition), Call((None, torch.zeros(5))))
-        call = Call((torch.zeros(3), torch.zeros(5), torch.zeros(5)), (("BLOCK", 4),))
-        assert "a_size_0" not in measure(Plan(elementwise(touched="yz")), call)
+            measure(SpecialisationPlan(definition), BoundCall((None, torch.zeros(5))))
+        call = BoundCall((torch.zeros(3), torch.zeros(5), torch.zeros(5)), (("BLOCK", 4),))
+        assert "a_size_0" not in measure(SpecialisationPlan(elementwise(touched="yz")), call)
 
 
 class TestClasses:
@@ -227,8 +229,8 @@ class TestScalars:
 
 class TestGrid:
     def shapes(self, definition, *arguments, **values):
-        plan = Plan(definition)
-        return outermost_shapes(plan, measure(plan, Call(arguments)) | values)
+        plan = SpecialisationPlan(definition)
+        return outermost_shapes(plan, measure(plan, BoundCall(arguments)) | values)
 
     def test_tiles_are_counted(self):
         shapes = self.shapes(product(), torch.zeros(70, 40), torch.zeros(40, 90), torch.zeros(70, 90), M=32, N=64, K=16)
@@ -244,7 +246,7 @@ class TestGrid:
         assert self.shapes(definition, torch.zeros(5, 0)) == {"x": (5, 1)}
 
     def test_sizes_of_1_are_dropped(self):
-        plan = Plan(elementwise(2))
+        plan = SpecialisationPlan(elementwise(2))
         assert grid_of(plan, {"x": (1, 4, 2), "y": (4, 1, 2)}) == (1, 4, 2)
         with pytest.raises(ArgumentError, match=r"outermost shapes of parameters `x` \(2, 4\) and `y` \(4, 2\) differ"):
             grid_of(plan, {"x": (2, 4), "y": (4, 2)})
@@ -252,7 +254,7 @@ class TestGrid:
             grid_of(plan, {"x": (1,), "y": (2,)})
 
     def test_too_many_programs(self):
-        plan = Plan(elementwise(1))
+        plan = SpecialisationPlan(elementwise(1))
         assert grid_of(plan, {"x": (2**31 - 1,)}) == (2**31 - 1,)
         with pytest.raises(ArgumentError, match="`x` makes 2147483648 programs, more than"):
             grid_of(plan, {"x": (2**16, 2**15)})

@@ -42,12 +42,12 @@ class GPU:
         self.compiled.append(configuration)
         if configuration in self.too_large:
             raise ResourceError("too large")
-        evaluation = executable.Evaluation.compile(definition, variant)
+        evaluation = executable.CpuExecutable.compile(definition, variant)
         return Compiled(evaluation, self.spills.get(configuration, 0))
 
     def launch(self, definition, variant, call, integers, place):
         run = dataclasses.replace(variant, compiled=variant.compiled.evaluation)
-        ready = executable.Evaluation.of(definition, run, call, integers, place)
+        ready = executable.CpuExecutable.of(definition, run, call, integers, place)
         object.__setattr__(ready, "configuration", variant.selection.configuration)
         return ready
 
@@ -76,8 +76,8 @@ def gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(device, "current", lambda place=None: device.H200)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.capturing)
-    monkeypatch.setattr(executable.Launch, "compile", staticmethod(gpu.compile))
-    monkeypatch.setattr(executable.Launch, "of", gpu.launch)
+    monkeypatch.setattr(executable.GpuExecutable, "compile", staticmethod(gpu.compile))
+    monkeypatch.setattr(executable.GpuExecutable, "of", gpu.launch)
     monkeypatch.setattr(tune, "Clock", gpu.clock)
     monkeypatch.setattr(tune, "_tools", lambda: {"triton": "1", "ptxas": "2"})
     return gpu

@@ -10,9 +10,9 @@ import torch
 
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.runtime import dispatch, memory, workspace
-from ninetoothed.runtime.build.compile import Loaded
+from ninetoothed.runtime.build.compile import LoadedKernel
 from ninetoothed.runtime.device import H200
-from ninetoothed.runtime.guard_source import Text
+from ninetoothed.runtime.guard_source import FunctionSource
 from ninetoothed.runtime.workspace import Semaphores
 from ninetoothed_ops.kernels import mm
 from tests.ninetoothed.runtime.test_executable import Packed
@@ -71,10 +71,10 @@ class Launched:
         self.gpu, self.seen = gpu, []
         kernel = types.SimpleNamespace(run=Packed(self._reached), function="f", packed_metadata="m")
         hooks = types.SimpleNamespace(launch_enter_hook=None, launch_exit_hook=None)
-        loaded = Loaded(kernel, hooks, False)
+        loaded = LoadedKernel(kernel, hooks, False)
         self.kernel = workspace.with_workspace(loaded, self.emitted, variant.selection.values, torch.device("cuda", 0))
         self.given = (1,) * (len(self.emitted.arguments) - len(self.emitted.buffers))
-        text = Text()
+        text = FunctionSource()
         self.kernel.write(text, (4, 1, 1), ["1"] * len(self.given), "args[0]")
         text.add("return True")
         self._repeat = text.function()

@@ -45,7 +45,7 @@ def test_attention_of_other_types_and_depths_spills_nothing(gpu, dtype, depth, i
     launcher = dispatch.Launcher(sdpa.make().definition)
     for _ in range(dispatch.MOST_SPILLING):  # as a launch does
         variant = launcher.trace(arguments, {}, gpu)
-        compiled = executable.Launch.compile(launcher.definition, variant)
+        compiled = executable.GpuExecutable.compile(launcher.definition, variant)
         if not compiled.spills or not launcher._variants.reject(variant.selection):
             break
     assert compiled.spills == 0, f"{compiled.registers} registers: {variant.selection.configuration}"

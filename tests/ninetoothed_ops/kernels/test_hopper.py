@@ -32,7 +32,7 @@ def compiled(kernel, arguments, monkeypatch=None, blocks=(), **changes):
     if monkeypatch is not None:
         monkeypatch.setattr(config, "candidates", changed)
     launcher = dispatch.Launcher(kernel.definition)
-    return executable.Launch.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
+    return executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
 
 
 def bodies(sass):

@@ -5,7 +5,7 @@ import importlib
 import pytest
 import torch
 
-from ninetoothed.runtime.launch_plan import Recording, Replayed
+from ninetoothed.runtime.launch_plan import LaunchPlan, ReplayedFunction
 from ninetoothed_ops import kernels
 from ninetoothed_ops.kernels import long_rows
 from tests.ninetoothed.runtime import addresses
@@ -29,7 +29,7 @@ def new_kernels():
 def test_a_recording_gives_what_the_operator_gives(name, monkeypatch):
     addresses.use(monkeypatch)
     module = importlib.import_module(f"ninetoothed_ops.ops.{name}")
-    function = Replayed(module.allocate, module.launch)
+    function = ReplayedFunction(module.allocate, module.launch)
     found = []
     with torch.inference_mode():
         for sample in samples(name).values():
@@ -40,7 +40,7 @@ def test_a_recording_gives_what_the_operator_gives(name, monkeypatch):
                 expected, result = fresh.call(operator(name)), fresh.call(function)
                 assert torch.equal(result, expected) and result.stride() == expected.stride(), sample.label
             known = function._calls.find((*fresh.args, *fresh.kwargs.values()), tuple(fresh.kwargs))[0]
-            found.append((type(known) is Recording, sample.label))
+            found.append((type(known) is LaunchPlan, sample.label))
     assert sum(is_recorded for is_recorded, _ in found) >= len(found) // 2, found
 
 

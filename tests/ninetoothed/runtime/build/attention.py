@@ -58,6 +58,6 @@ def variant(rows, warps, gpu=device.H200, columns=64):
     names = (name for name, _ in configuration.meta)
     meta = tuple(zip(names, (rows, columns)))
     configuration = replace(configuration, meta=meta, num_warps=warps, num_stages=3, described=gpu.capability >= 90)
-    call = arguments.Call(given, ())
+    call = arguments.BoundCall(given, ())
     selection = launcher._variants.select(call, torch.device("cpu"), gpu, configuration)
     return launcher.definition, variants.trace(launcher.definition, selection)

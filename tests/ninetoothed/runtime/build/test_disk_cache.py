@@ -18,7 +18,7 @@ import pytest
 
 from ninetoothed.runtime.build import disk_cache
 from ninetoothed.runtime.build.compile import write_module
-from ninetoothed.runtime.build.disk_cache import Record
+from ninetoothed.runtime.build.disk_cache import DiskRecord
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def same(result):
 
 
 def record(**key):
-    return Record("tuned", "kernel", key)
+    return DiskRecord("tuned", "kernel", key)
 
 
 def test_a_result_is_found_under_its_key_alone():
@@ -219,7 +219,7 @@ def test_where_nothing_can_be_written_a_warning_says_so(directory):
 
 
 def _write_and_read(value):
-    mine = Record("tuned", "kernel", {"a": 1})
+    mine = DiskRecord("tuned", "kernel", {"a": 1})
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a half-written file would be one
         for _ in range(50):

@@ -20,7 +20,7 @@ CALL, BRANCH, GUARD = 0x944, 0x947, 0xF << 12
 @pytest.fixture
 def kept(bundled):
     """An attention whose machine code keeps its query: PTX, and a cubin."""
-    asm = executable.Launch.compile(*attention.variant(128, 4)).asm
+    asm = executable.GpuExecutable.compile(*attention.variant(128, 4)).asm
     assert wgmma.faults(asm["ptx"], asm["cubin"]) == ()
     return asm["ptx"], asm["cubin"]
 
@@ -29,7 +29,7 @@ def kept(bundled):
 def test_bits_touch_what_the_text_says(name):
     kernel, arguments = calls.large(name)
     launcher = dispatch.launcher_of(kernel)
-    compiled = executable.Launch.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
+    compiled = executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
     check_bits(compiled)
     assert wgmma.faults(compiled.asm["ptx"], compiled.asm["cubin"]) == ()
 

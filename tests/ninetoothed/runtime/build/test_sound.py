@@ -48,14 +48,14 @@ def test_the_bundled_assembler_loses_the_query(rows, warps, bundled):
 
 @pytest.mark.parametrize("rows, warps", FAULTY)
 def test_what_is_emitted_for_it_keeps_the_query(rows, warps, bundled):
-    compiled = executable.Launch.compile(*attention.variant(rows, warps))
+    compiled = executable.GpuExecutable.compile(*attention.variant(rows, warps))
     assert MOVE in compiled.emitted.source and wgmma.is_needed(compiled.asm["ptx"])
     assert faults(compiled) == () and compiled.spills == 0
 
 
 @pytest.mark.parametrize("rows, warps", FAULTY)
 def test_a_sound_assembler_keeps_the_query_as_it_is_emitted(rows, warps, sound):
-    compiled = executable.Launch.compile(*attention.variant(rows, warps))
+    compiled = executable.GpuExecutable.compile(*attention.variant(rows, warps))
     assert MOVE not in compiled.emitted.source and wgmma.is_needed(compiled.asm["ptx"])
     assert faults(compiled) == () and compiled.spills == 0
 
@@ -64,7 +64,7 @@ def test_a_sound_assembler_keeps_the_query_as_it_is_emitted(rows, warps, sound):
 def test_the_ten_kernels_lose_nothing(name, sound, bundled):
     kernel, arguments = calls.large(name)
     launcher = dispatch.launcher_of(kernel)
-    compiled = executable.Launch.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
+    compiled = executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
     assert MOVE not in compiled.emitted.source
     ptx = compiled.asm["ptx"]
     if wgmma.is_needed(ptx):
@@ -75,7 +75,7 @@ def test_a_sound_assembler_is_used_for_these_kernels_alone(sound):
     from triton import knobs
 
     own = knobs.nvidia.ptxas
-    compiled = executable.Launch.compile(*attention.variant(64, 4))
+    compiled = executable.GpuExecutable.compile(*attention.variant(64, 4))
     assert knobs.nvidia.ptxas == own and knobs.nvidia.ptxas.path != sound.path
     assert compiled.asm["cubin"] == sound.assemble(compiled.asm["ptx"])
     assert compiled.asm["cubin"] != assembler.of_triton().assemble(compiled.asm["ptx"])
@@ -85,10 +85,10 @@ def test_a_sound_assembler_is_used_for_these_kernels_alone(sound):
 def test_the_verdict_is_kept_with_the_binary(which, request, spent):
     request.getfixturevalue(which)
     definition, variant = attention.variant(64, 4)
-    first = executable.Launch.compile(definition, variant)
+    first = executable.GpuExecutable.compile(definition, variant)
     tools = [command[0].rpartition("/")[2] for command in work(spent)]
     assert tools == {"bundled": ["ptxas"], "sound": ["ptxas", "ptxas"]}[which]
-    again = executable.Launch.compile(definition, variant)
+    again = executable.GpuExecutable.compile(definition, variant)
     assert again.asm["cubin"] == first.asm["cubin"] and len(work(spent)) == len(tools)
 
 
@@ -104,7 +104,7 @@ def test_the_text_of_machine_code_decides_where_its_bits_do_not(bundled, spent, 
         raise LookupError("it is not known")
 
     monkeypatch.setattr(encoding, "functions", unknown)
-    executable.Launch.compile(*attention.variant(64, 4))
+    executable.GpuExecutable.compile(*attention.variant(64, 4))
     assert [command[0].rpartition("/")[2] for command in work(spent)] == ["ptxas", "nvdisasm"]
 
 
@@ -117,7 +117,7 @@ def test_another_assembler_compiles_anew(bundled, monkeypatch, request):
 
 def test_the_last_resort_is_a_product_without_wgmma(bundled, monkeypatch):
     monkeypatch.setattr(assembler, "loses_registers", lambda gpu: False)  # so that nothing is done about it
-    compiled = executable.Launch.compile(*attention.variant(64, 4))
+    compiled = executable.GpuExecutable.compile(*attention.variant(64, 4))
     assert "mma.sync" in compiled.asm["ptx"] and "wgmma" not in compiled.asm["ptx"]
     assert ".target sm_90a" in compiled.asm["ptx"] and "desc.load" not in compiled.emitted.source
 
@@ -130,13 +130,13 @@ def test_machine_code_that_cannot_be_read_is_not_launched(bundled, monkeypatch):
     with pytest.raises(AssemblerError, match="cannot be verified: no nvdisasm"):
         plainly(*attention.variant(64, 4))
     monkeypatch.setattr(assembler, "loses_registers", lambda gpu: False)  # so that nothing is done about it
-    assert "wgmma" not in executable.Launch.compile(*attention.variant(64, 4)).asm["ptx"]
+    assert "wgmma" not in executable.GpuExecutable.compile(*attention.variant(64, 4)).asm["ptx"]
 
 
 @pytest.mark.parametrize("name, gpu", (("mm", device.H200), ("softmax", device.H200), ("sdpa", device.B200)))
 def test_where_nothing_is_at_risk_nothing_is_spent(name, gpu, bundled, spent):
     kernel, arguments = calls.large(name)
     launcher = dispatch.launcher_of(kernel)
-    executable.Launch.compile(launcher.definition, launcher.trace(arguments, {}, gpu))
+    executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, gpu))
     (once,) = work(spent)
     assert "ptxas" in once[0]

@@ -44,7 +44,7 @@ class Selected:
 
     def __init__(self, kernel, arguments, keywords):
         self.definition = kernel.definition
-        plan = specialise.Plan(kernel.definition)
+        plan = specialise.SpecialisationPlan(kernel.definition)
         call, place = checked(kernel.definition, bind(kernel.definition, arguments, keywords))
         values = specialise.measure(plan, call)
         found = specialise.specialise(plan, call, values, place)
