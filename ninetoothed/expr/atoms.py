@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from ninetoothed.expr.folds import Algebra, T
 
 if TYPE_CHECKING:
     from ninetoothed.expr.algebra import Expr
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Canonical:
     """Compared by its printed form, which is unique because the form is canonical."""
 
@@ -21,22 +24,25 @@ class Canonical:
     def _hash(self) -> int:
         return hash(self.text)
 
-    def __hash__(self):
+    def _print(self) -> str:
+        raise NotImplementedError
+
+    def __hash__(self) -> int:
         return self._hash
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.text
 
-    def __getstate__(self):
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}  # cached hashes differ by process
+    def __getstate__(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # cached hashes differ by process
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
 
 
 class _Atom(Canonical):
-    def __eq__(self, other):
-        return type(self) is type(other) and self.text == other.text
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.text == other.text
 
     __hash__ = Canonical.__hash__
 
@@ -45,10 +51,10 @@ class _Atom(Canonical):
 class Var(_Atom):
     name: str
 
-    def _print(self):
+    def _print(self) -> str:
         return self.name
 
-    def _fold(self, algebra):
+    def _fold(self, algebra: Algebra[T]) -> T:
         return algebra.var(self.name)
 
 
@@ -57,10 +63,10 @@ class FloorDiv(_Atom):
     numerator: Expr
     denominator: Expr
 
-    def _print(self):
-        return f"{_operand(self.numerator)} // {_operand(self.denominator)}"
+    def _print(self) -> str:
+        return f"{_parenthesised(self.numerator)} // {_parenthesised(self.denominator)}"
 
-    def _fold(self, algebra):
+    def _fold(self, algebra: Algebra[T]) -> T:
         return algebra.floordiv(self.numerator.fold(algebra), self.denominator.fold(algebra))
 
 
@@ -69,10 +75,10 @@ class Mod(_Atom):
     numerator: Expr
     denominator: Expr
 
-    def _print(self):
-        return f"{_operand(self.numerator)} % {_operand(self.denominator)}"
+    def _print(self) -> str:
+        return f"{_parenthesised(self.numerator)} % {_parenthesised(self.denominator)}"
 
-    def _fold(self, algebra):
+    def _fold(self, algebra: Algebra[T]) -> T:
         return algebra.mod(self.numerator.fold(algebra), self.denominator.fold(algebra))
 
 
@@ -80,10 +86,10 @@ class Mod(_Atom):
 class Min(_Atom):
     operands: tuple[Expr, ...]
 
-    def _print(self):
+    def _print(self) -> str:
         return f"min({', '.join(operand.text for operand in self.operands)})"
 
-    def _fold(self, algebra):
+    def _fold(self, algebra: Algebra[T]) -> T:
         return algebra.minimum([operand.fold(algebra) for operand in self.operands])
 
 
@@ -91,10 +97,10 @@ class Min(_Atom):
 class Max(_Atom):
     operands: tuple[Expr, ...]
 
-    def _print(self):
+    def _print(self) -> str:
         return f"max({', '.join(operand.text for operand in self.operands)})"
 
-    def _fold(self, algebra):
+    def _fold(self, algebra: Algebra[T]) -> T:
         return algebra.maximum([operand.fold(algebra) for operand in self.operands])
 
 
@@ -104,6 +110,7 @@ Terms = tuple[tuple[Monomial, int], ...]
 
 
 def print_sum(terms: Terms) -> str:
+    """Print a sum as Python writes it."""
     if not terms:
         return "0"
     # A positive term first, so that `b - a` is not printed as `-a + b`.
@@ -131,7 +138,8 @@ def _print_term(monomial: Monomial, coefficient: int) -> str:
     return " * ".join(([str(coefficient)] if coefficient != 1 else []) + factors)
 
 
-def _operand(e: Expr) -> str:
+def _parenthesised(e: Expr) -> str:
+    """Print an operand of `//` or `%`, in parentheses where it needs them."""
     simple = e.is_constant and e.constant >= 0
     if not simple and len(e.terms) == 1:
         monomial, coefficient = e.terms[0]
@@ -140,6 +148,7 @@ def _operand(e: Expr) -> str:
 
 
 def variables_of(atom: Atom) -> frozenset[str]:
+    """The names of all variables in an atom."""
     if isinstance(atom, Var):
         return frozenset((atom.name,))
     operands = atom.operands if isinstance(atom, Min | Max) else (atom.numerator, atom.denominator)
@@ -147,10 +156,12 @@ def variables_of(atom: Atom) -> frozenset[str]:
 
 
 def product(a: Monomial, b: Monomial) -> Monomial:
+    """Multiply two monomials."""
     return tuple(sorted(a + b, key=lambda atom: atom.text)) if a and b else a or b
 
 
 def without(monomial: Monomial, part: Monomial) -> Monomial | None:
+    """Divide a monomial by one that is part of it; None if it is not."""
     remaining = list(monomial)
     for atom in part:
         if atom not in remaining:
@@ -160,6 +171,7 @@ def without(monomial: Monomial, part: Monomial) -> Monomial | None:
 
 
 def common_factor(monomials: list[Monomial]) -> Monomial:
+    """Find the greatest monomial that divides all."""
     common = list(monomials[0])
     for monomial in monomials[1:]:
         remaining = list(monomial)

@@ -1,34 +1,42 @@
-"""What is known of variables: ranges that may be symbolic, and expressions known to lie in a range."""
+"""Facts about variables: ranges that may be symbolic, and expressions known to lie in a range."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from ninetoothed.expr.algebra import Expr, as_expr, var
+from ninetoothed.expr.algebra import Expr, ExprLike, as_expr, var
 from ninetoothed.expr.atoms import Var
 from ninetoothed.expr.samples import DRAWS, Samples
 
 _ENOUGH = 12  # draws that must not refute an inequality before a proof is tried
 
 
-@dataclass(frozen=True)
+Bound = ExprLike | None
+
+
+@dataclass(frozen=True, init=False)
 class Range:
     """`lo <= x <= hi` (inclusive; `None`: unknown), and `x` is a multiple of `multiple_of`."""
 
-    lo: Expr | int | None = None
-    hi: Expr | int | None = None
-    multiple_of: int = 1
+    lo: Expr | None
+    hi: Expr | None
+    multiple_of: int
 
-    def __post_init__(self):
-        object.__setattr__(self, "lo", None if self.lo is None else as_expr(self.lo))
-        object.__setattr__(self, "hi", None if self.hi is None else as_expr(self.hi))
+    def __init__(self, lo: Bound = None, hi: Bound = None, multiple_of: int = 1):
+        object.__setattr__(self, "lo", None if lo is None else as_expr(lo))
+        object.__setattr__(self, "hi", None if hi is None else as_expr(hi))
+        object.__setattr__(self, "multiple_of", multiple_of)
 
     @property
     def value(self) -> int | None:
-        """The only value in the range, where there is just one."""
-        one = self.lo is not None and self.lo.is_constant and self.lo == self.hi
-        return self.lo.constant if one else None
+        """The only value in the range; None where there are several or none is known."""
+        if self.lo is not None and self.lo.is_constant and self.lo == self.hi:
+            return self.lo.constant
+        return None
+
+
+Assumption = tuple[Expr, Expr | None, Expr | None]
 
 
 @dataclass(frozen=True)
@@ -40,20 +48,21 @@ class Facts:
     """
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
-    assumptions: tuple[tuple[Expr, Expr | None, Expr | None], ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
     parent: "Facts | None" = field(default=None, compare=False, repr=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.ranges, MappingProxyType):
             object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((tuple(self.ranges.items()), self.assumptions))
 
-    def __reduce__(self):
+    def __reduce__(self) -> "tuple[type[Facts], tuple[dict[str, Range], tuple[Assumption, ...]]]":
         return Facts, (dict(self.ranges), self.assumptions)
 
-    def bind(self, name: str, lo=None, hi=None, multiple_of: int = 1) -> "Facts":
+    def bind(self, name: str, lo: Bound = None, hi: Bound = None, multiple_of: int = 1) -> "Facts":
+        """Add a variable, or give one that there is another range."""
         known = Range(lo, hi, multiple_of)
         if self.ranges.get(name) == known:
             return self
@@ -63,8 +72,9 @@ class Facts:
             self._next[name, known] = Facts({**ranges, name: known}, self.assumptions, parent)
         return self._next[name, known]
 
-    def assume(self, expression, lo=None, hi=None) -> "Facts":
-        known = (as_expr(expression), *(None if bound is None else as_expr(bound) for bound in (lo, hi)))
+    def assume(self, expression: ExprLike, lo: Bound = None, hi: Bound = None) -> "Facts":
+        """Add that `lo <= expression <= hi`."""
+        known = as_expr(expression), None if lo is None else as_expr(lo), None if hi is None else as_expr(hi)
         if self._knows(*known):
             return self
         if known not in self._next:
@@ -78,28 +88,31 @@ class Facts:
         return as_bound or (e, lo, hi) in self.assumptions
 
     def range_of(self, name: str) -> Range:
+        """The range of a variable; unbounded if it is not known."""
         return self.ranges.get(name, _UNKNOWN)
 
     @cached_property
-    def _next(self) -> dict[tuple, "Facts"]:
+    def _next(self) -> dict[tuple[str, Range] | Assumption, "Facts"]:
         return {}
 
     @cached_property
     def proofs(self) -> dict[Expr, bool]:
-        """Whether inequalities were proved; for `is_nonnegative` alone."""
+        """The outcomes of proofs that an expression is at least 0; for `is_nonnegative` alone."""
         return {}
 
     @cached_property
     def simplified(self) -> dict[Expr, Expr]:
-        """For `simplify` alone."""
+        """The results of `simplify`, for it alone."""
         return {}
 
     @cached_property
     def assumed(self) -> Mapping[Expr, tuple[tuple[Expr | None, Expr | None], ...]]:
         """`{e: ((lo, hi), ...)}` of the assumptions, constants moved from `e` to the bounds."""
-        earlier = self.parent.assumed if self.parent else {}
+        earlier: Mapping[Expr, tuple[tuple[Expr | None, Expr | None], ...]] = self.parent.assumed if self.parent else {}
         new = self._new_assumptions
-        found = dict(earlier) if new else earlier
+        if not new:
+            return earlier
+        found = dict(earlier)
         for known, lo, hi in new:
             c = known.constant_term
             bound = (None if lo is None else lo - c, None if hi is None else hi - c)
@@ -107,12 +120,12 @@ class Facts:
         return found
 
     @property
-    def _new_assumptions(self):
+    def _new_assumptions(self) -> tuple[Assumption, ...]:
         return self.assumptions[len(self.parent.assumptions) if self.parent else 0 :]
 
     @cached_property
     def slacks(self) -> tuple[Expr, ...]:
-        """What the assumptions say, as expressions that are at least 0."""
+        """The assumptions as expressions that are at least 0."""
         earlier = self.parent.slacks if self.parent else ()
         pairs = (
             (None if lo is None else e - lo, None if hi is None else hi - e) for e, lo, hi in self._new_assumptions
@@ -124,25 +137,26 @@ class Facts:
         """The ranges alone."""
         if not self.assumptions:
             return self
-        return self.parent.bare if self._is_assumed else Facts(self.ranges)
+        before = self._before_assumption
+        return Facts(self.ranges) if before is None else before.bare
 
     @property
-    def _is_assumed(self) -> bool:
-        """Whether the parent lacks just the last assumption."""
-        return self.parent is not None and self.parent.ranges is self.ranges
+    def _before_assumption(self) -> "Facts | None":
+        """The parent, if it lacks just the last assumption."""
+        return self.parent if self.parent is not None and self.parent.ranges is self.ranges else None
 
     @cached_property
     def samples(self) -> Samples:
         """Values of the variables within their ranges."""
         if self.parent is None:
             return Samples(self.ranges)
-        return (
-            self.parent.samples if self._is_assumed else self.parent.samples.extended(self.ranges, [*self.ranges][-1])
-        )
+        if self._before_assumption is not None:
+            return self.parent.samples
+        return self.parent.samples.extended(self.ranges, [*self.ranges][-1])
 
     @cached_property
     def draws(self) -> tuple[int, ...]:
-        """Which of the samples the assumptions allow."""
+        """The indices of the samples that the assumptions allow."""
         allowed = tuple(range(DRAWS)) if self.parent is None else self.parent.draws
         for slack in self.slacks[len(self.parent.slacks) if self.parent else 0 :]:
             values = self.samples.values(slack, allowed)
@@ -152,18 +166,18 @@ class Facts:
     @cached_property
     def scaled(self) -> "tuple[Mapping[str, Expr], Facts]":
         """`m * x'` for each `x` that is a multiple of `m`, and the facts of `x'`."""
-        if self._is_assumed:
-            values, facts = self.parent.scaled
-            known, lo, hi = (None if e is None else e.subs(values) for e in self.assumptions[-1])
-            return values, facts.assume(known, lo, hi) if values else self
-        return _scaled(self)
+        if self._before_assumption is None:
+            return _scaled(self)
+        values, facts = self._before_assumption.scaled
+        known, lo, hi = self.assumptions[-1]
+        return values, facts.assume(known.subs(values), _subs(lo, values), _subs(hi, values)) if values else self
 
 
 _UNKNOWN = Range()
 
 
 def refuted(e: Expr, facts: Facts) -> bool:
-    """Whether a draw that the facts allow makes `e` negative."""
+    """Tell whether a draw that the facts allow makes `e` negative."""
     return any(value < 0 for value in facts.samples.values(e, facts.draws[:_ENOUGH]))
 
 
@@ -173,17 +187,19 @@ def _scaled(facts: Facts) -> tuple[Mapping[str, Expr], Facts]:
         return {}, facts
     # What divides then shows in the canonical form.
     values = {name: var(f"{name}'") * m for name, m in multiples.items()}
-
-    def convert(bound):
-        return None if bound is None else bound.subs(values)
-
     ranges = {}
     for name, known in facts.ranges.items():
         m = known.multiple_of
-        lo, hi = convert(known.lo), convert(known.hi)
+        lo, hi = _subs(known.lo, values), _subs(known.hi, values)
         if m > 1:
             name = f"{name}'"
             lo, hi = None if lo is None else (lo + (m - 1)) // m, None if hi is None else hi // m
         ranges[name] = Range(lo, hi)
-    assumptions = tuple((known.subs(values), convert(lo), convert(hi)) for known, lo, hi in facts.assumptions)
+    assumptions = tuple(
+        (known.subs(values), _subs(lo, values), _subs(hi, values)) for known, lo, hi in facts.assumptions
+    )
     return values, Facts(ranges, assumptions)
+
+
+def _subs(bound: Expr | None, values: Mapping[str, Expr]) -> Expr | None:
+    return None if bound is None else bound.subs(values)

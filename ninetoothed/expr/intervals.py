@@ -2,13 +2,15 @@
 
 import math
 
-from ninetoothed.expr.algebra import Expr, as_expr
+from ninetoothed.expr.algebra import ExprLike, as_expr
 from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Monomial, Var
 from ninetoothed.expr.facts import Facts
 
+Interval = tuple[int | None, int | None]
 
-def divisor(e: Expr, facts: Facts) -> int:
-    """The largest constant known to divide `e` (0 where `e` is 0)."""
+
+def divisor(e: ExprLike, facts: Facts) -> int:
+    """Find the largest constant known to divide `e` (0 where `e` is 0)."""
     return math.gcd(*(term_divisor(monomial, coefficient, facts) for monomial, coefficient in as_expr(e).terms), 0)
 
 
@@ -28,12 +30,12 @@ def _atom_divisor(atom: Atom, facts: Facts) -> int:
     return math.gcd(*(divisor(operand, facts) for operand in atom.operands)) or 1
 
 
-def bounds(e: Expr, facts: Facts) -> tuple[int | None, int | None]:
-    """Constants `(lo, hi)` with `lo <= e <= hi`; `None` where none is known."""
+def bounds(e: ExprLike, facts: Facts) -> Interval:
+    """Find constants `(lo, hi)` with `lo <= e <= hi`; `None` where none is known."""
     e = as_expr(e)
-    total = (0, 0)
+    total: Interval = (0, 0)
     for monomial, coefficient in e.terms:
-        product = (coefficient, coefficient)
+        product: Interval = (coefficient, coefficient)
         for atom in monomial:
             product = _times(product, _atom_bounds(atom, facts))
         total = (_plus(total[0], product[0]), _plus(total[1], product[1]))
@@ -45,19 +47,19 @@ def bounds(e: Expr, facts: Facts) -> tuple[int | None, int | None]:
     return total
 
 
-def _plus(a, b):
+def _plus(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a + b
 
 
-def _tighter(a, b):
+def _tighter(a: Interval, b: Interval) -> Interval:
     lows = [x for x in (a[0], b[0]) if x is not None]
     highs = [x for x in (a[1], b[1]) if x is not None]
     return max(lows, default=None), min(highs, default=None)
 
 
-def _times(a, b):
-    """The interval of products; an end is unknown where a factor that it needs is."""
-    corners = []
+def _times(a: Interval, b: Interval) -> Interval:
+    """Multiply two intervals; an end is unknown where a factor that it needs is."""
+    corners: list[int | float] = []
     for x, x_sign in ((a[0], -1), (a[1], 1)):
         for y, y_sign in ((b[0], -1), (b[1], 1)):
             if x == 0 or y == 0:
@@ -68,10 +70,10 @@ def _times(a, b):
                 sign = (x_sign if x is None else x) * (y_sign if y is None else y)
                 corners.append(math.copysign(math.inf, sign))
     low, high = min(corners), max(corners)
-    return None if low == -math.inf else low, None if high == math.inf else high
+    return None if isinstance(low, float) else low, None if isinstance(high, float) else high
 
 
-def _atom_bounds(atom: Atom, facts: Facts) -> tuple[int | None, int | None]:
+def _atom_bounds(atom: Atom, facts: Facts) -> Interval:
     if isinstance(atom, Var):
         known = facts.range_of(atom.name)
         low = None if known.lo is None else bounds(known.lo, facts)[0]
@@ -93,8 +95,9 @@ def _atom_bounds(atom: Atom, facts: Facts) -> tuple[int | None, int | None]:
         if low is not None and low >= 0 and high is not None:
             top = high if top is None else min(high, top)
         return 0, top
+    # The quotient ends nearest to 0 for the greatest divisor: next to 0 or -1 where that is not known.
     if low is not None:
-        low = low // (d_low if low < 0 else d_high) if low < 0 or d_high else 0
+        low = low // d_low if low < 0 else low // d_high if d_high else 0
     if high is not None:
-        high = high // (d_low if high >= 0 else d_high) if high >= 0 or d_high else -1
+        high = high // d_low if high >= 0 else high // d_high if d_high else -1
     return low, high

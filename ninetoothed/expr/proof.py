@@ -5,9 +5,10 @@ is left. Bounds may be symbolic (a lane is at most `size - 1`), so variables bou
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ninetoothed.expr.algebra import Expr, as_expr, const, of_atom
+from ninetoothed.expr.algebra import Expr, ExprLike, as_expr, const, of_atom
 from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Var
 from ninetoothed.expr.facts import Facts, refuted
 from ninetoothed.expr.intervals import bounds
@@ -15,24 +16,25 @@ from ninetoothed.expr.intervals import bounds
 _BUDGET = 60  # steps of one proof: enough for every arrangement seen, and a bound on the time of a hopeless one
 
 
-def is_nonnegative(e: Expr, facts: Facts) -> bool:
-    """Whether `e >= 0` is proved."""
-    e = as_expr(e)
-    if e.is_constant:
-        return e.constant >= 0
-    if _was_proved(e, facts):
+def is_nonnegative(e: ExprLike, facts: Facts) -> bool:
+    """Tell whether `e >= 0` is proved; a negative answer proves nothing."""
+    expr = as_expr(e)
+    if expr.is_constant:
+        return expr.constant >= 0
+    if _was_proved(expr, facts):
         return True
-    if e not in facts.proofs:
-        facts.proofs[e] = _proves(e, facts)
-    return facts.proofs[e]
+    if expr not in facts.proofs:
+        facts.proofs[expr] = _proves(expr, facts)
+    return facts.proofs[expr]
 
 
-def _was_proved(e: Expr, facts: Facts | None) -> bool:
-    """What fewer facts prove holds."""
-    while facts is not None:
-        if facts.proofs.get(e):
+def _was_proved(e: Expr, facts: Facts) -> bool:
+    """Tell whether `e >= 0` was proved from these facts, or from fewer."""
+    known: Facts | None = facts
+    while known is not None:
+        if known.proofs.get(e):
             return True
-        facts = facts.parent
+        known = known.parent
     return False
 
 
@@ -79,8 +81,8 @@ class _Proof:
             self.proved.add(e)
         return found
 
-    def smaller(self, e: Expr):
-        """Expressions that are at most `e`."""
+    def smaller(self, e: Expr) -> Iterator[Expr]:
+        """Yield expressions that are at most `e`."""
         for atom in sorted(e.atoms, key=self.rank, reverse=True):
             coefficient, rest = split(e, atom)
             sign = self.sign(coefficient)
@@ -89,23 +91,25 @@ class _Proof:
                     if bound is not None:
                         yield coefficient * bound + rest
         for slack in self.facts.slacks:
-            if (rest := _less_a_multiple(e, slack)) is not None:
-                yield rest
+            if (less := _less_a_multiple(e, slack)) is not None:
+                yield less
         yield from _with_joined_quotients(e)
 
     def rank(self, atom: Atom) -> tuple[int, int]:
-        """Atoms made of variables bound later, and of more variables, are replaced earlier."""
+        """Rank atoms: those of variables bound later, and of more variables, are replaced earlier."""
         names = (atom.name,) if isinstance(atom, Var) else as_expr(of_atom(atom)).variables
         return max((self.order.get(name, -1) for name in names), default=-1), len(of_atom(atom).text)
 
     def sign(self, e: Expr) -> int:
+        """Tell the sign of `e`; 0 if it is not known."""
         if e.is_constant:
             return (e.constant > 0) - (e.constant < 0)
         if self.nonnegative(e):
             return 1
         return -1 if self.nonnegative(-e) else 0
 
-    def bounds_of(self, atom: Atom, coefficient: Expr, lower: bool):
+    def bounds_of(self, atom: Atom, coefficient: Expr, lower: bool) -> "Iterator[Expr | _Quotient | None]":
+        """Yield bounds of an atom that has a coefficient; None for one that is not known."""
         if isinstance(atom, Var):
             known = self.facts.range_of(atom.name)
             yield known.lo if lower else known.hi
@@ -122,7 +126,7 @@ class _Proof:
         sign = 1 if isinstance(atom, Max) else -1
         return all(self.nonnegative((operand - other) * sign) for other in atom.operands if other != operand)
 
-    def bounds_of_remainder(self, atom: Mod, lower: bool):
+    def bounds_of_remainder(self, atom: Mod, lower: bool) -> Iterator[Expr]:
         if lower:
             yield const(0)
             return
@@ -130,7 +134,7 @@ class _Proof:
         if self.nonnegative(atom.numerator):
             yield atom.numerator
 
-    def bounds_of_quotient(self, atom: FloorDiv, coefficient: Expr, lower: bool):
+    def bounds_of_quotient(self, atom: FloorDiv, coefficient: Expr, lower: bool) -> "Iterator[Expr | _Quotient]":
         a, b = atom.numerator, atom.denominator
         for bound in self.symbolic_bounds(a, lower):
             yield bound // b
@@ -141,8 +145,8 @@ class _Proof:
         if lower and self.nonnegative(a):
             yield const(0)
 
-    def symbolic_bounds(self, a: Expr, lower: bool):
-        """Bounds of an expression that are themselves expressions in variables bound earlier."""
+    def symbolic_bounds(self, a: Expr, lower: bool) -> Iterator[Expr]:
+        """Yield bounds of an expression that are themselves expressions in variables bound earlier."""
         for lo, hi in self.facts.assumed.get(a - a.constant_term, ()):
             bound = lo if lower else hi
             if bound is not None:
@@ -152,8 +156,8 @@ class _Proof:
             if (rest := _less_a_multiple(a, slack, more=len(slack.terms))) is not None:
                 yield from self.eliminated(rest, lower)
 
-    def eliminated(self, a: Expr, lower: bool):
-        """Bounds of `a` with one variable fewer each time."""
+    def eliminated(self, a: Expr, lower: bool) -> Iterator[Expr]:
+        """Yield bounds of `a` with one variable fewer each time."""
         eliminated = a
         for atom in sorted(a.atoms, key=self.rank, reverse=True):
             if not isinstance(atom, Var) or atom not in eliminated.atoms:
@@ -175,7 +179,7 @@ class _Quotient:
     times: Expr
     bound: Expr
 
-    def __rmul__(self, coefficient):
+    def __rmul__(self, coefficient: Expr) -> Expr:
         return self.times * self.bound
 
 
@@ -185,7 +189,7 @@ def _exactly(a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 
 def split(e: Expr, atom: Atom) -> tuple[Expr, Expr]:
-    """`(c, r)` with `e == c * atom + r` and `r` free of the atom (as a factor)."""
+    """Give `(c, r)` with `e == c * atom + r` and `r` free of the atom (as a factor)."""
     coefficient, rest = {}, {}
     for monomial, c in e.terms:
         if atom in monomial:
@@ -197,7 +201,7 @@ def split(e: Expr, atom: Atom) -> tuple[Expr, Expr]:
 
 
 def _less_a_multiple(e: Expr, slack: Expr, more: int = 0) -> Expr | None:
-    """`e - k * slack` for the `k >= 1` that cancels a term, where that leaves at most `more` terms more than before."""
+    """Give `e - k * slack` for the `k >= 1` that cancels a term, if that leaves at most `more` more terms."""
     terms = dict(e.terms)
     for monomial, c in slack.terms:
         k = terms.get(monomial, 0) // c if monomial and terms.get(monomial, 0) % c == 0 else 0
@@ -206,8 +210,8 @@ def _less_a_multiple(e: Expr, slack: Expr, more: int = 0) -> Expr | None:
     return None
 
 
-def _with_joined_quotients(e: Expr):
-    """`(a - c) // b` in the place of `a // b - c // b`, which is at least that."""
+def _with_joined_quotients(e: Expr) -> Iterator[Expr]:
+    """Replace `a // b - c // b`, which is at least that, by `(a - c) // b`."""
     quotients = [(m[0], c) for m, c in e.terms if len(m) == 1 and isinstance(m[0], FloorDiv)]
     for first, coefficient in quotients:
         for second, other in quotients:
@@ -217,7 +221,7 @@ def _with_joined_quotients(e: Expr):
 
 
 def _common(first: FloorDiv, second: FloorDiv) -> tuple[Expr, Expr, Expr] | None:
-    """`(a, c, b)` with `first == a // b` and `second == c // b`, where there is such a denominator."""
+    """Give `(a, c, b)` with `first == a // b` and `second == c // b`, where there is such a denominator."""
     if first.denominator == second.denominator:
         return first.numerator, second.numerator, first.denominator
     if not (first.denominator.is_constant and second.denominator.is_constant):

@@ -3,9 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import TYPE_CHECKING
 
 from ninetoothed.expr.algebra import Expr
-from ninetoothed.expr.atoms import Atom, FloorDiv, Min, Mod, Var
+from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Var
+
+if TYPE_CHECKING:
+    from ninetoothed.expr.facts import Range
 
 Column = Sequence[int | float]
 
@@ -17,16 +21,16 @@ class Samples:
     is asked cost nothing and the order of questions does not matter.
     """
 
-    def __init__(self, ranges: Mapping, columns: Mapping[Atom, Column] | None = None):
+    def __init__(self, ranges: "Mapping[str, Range]", columns: Mapping[Atom, Column] | None = None):
         self._ranges = ranges
         self._columns = dict(columns or {})
 
-    def extended(self, ranges: Mapping, name: str) -> "Samples":
+    def extended(self, ranges: "Mapping[str, Range]", name: str) -> "Samples":
         """The samples where one more variable is bound."""
         return Samples(ranges) if Var(name) in self._columns else Samples(ranges, self._columns)
 
     def values(self, e: Expr, draws: Sequence[int]) -> list[int | float]:
-        """What an expression is in some of the draws."""
+        """Compute an expression in some of the draws."""
         totals: list[int | float] = [0] * len(draws)
         for monomial, coefficient in e.terms:
             if not monomial:
@@ -55,6 +59,7 @@ class Samples:
             if isinstance(atom, Mod):
                 return [a % b if b > 0 else math.nan for a, b in pairs]
             return [a // b if b > 0 else math.nan for a, b in pairs]
+        assert isinstance(atom, Min | Max)
         pick = min if isinstance(atom, Min) else max
         rows = zip(*(self.values(operand, _ALL) for operand in atom.operands), strict=True)
         return [math.nan if any(x != x for x in row) else pick(row) for row in rows]
@@ -65,12 +70,16 @@ class Samples:
         if known is None or (known.lo is None and known.hi is None):
             return [_open(1, reach, random) for reach in _REACHES]
         m = known.multiple_of
-        lows, highs = (None if end is None else self.values(end, _ALL) for end in (known.lo, known.hi))
-        if highs is None:
+        lows, highs = self._ends(known.lo), self._ends(known.hi)
+        if lows is not None and highs is not None:
+            return [_between(lo, hi, m, random) for lo, hi in zip(lows, highs, strict=True)]
+        if lows is not None:
             return [-(-lo // m) * m + _open(0, reach, random) * m for lo, reach in zip(lows, _REACHES, strict=True)]
-        if lows is None:
-            return [hi // m * m - _open(0, reach, random) * m for hi, reach in zip(highs, _REACHES, strict=True)]
-        return [_between(lo, hi, m, random) for lo, hi in zip(lows, highs, strict=True)]
+        assert highs is not None
+        return [hi // m * m - _open(0, reach, random) * m for hi, reach in zip(highs, _REACHES, strict=True)]
+
+    def _ends(self, end: Expr | None) -> list[int | float] | None:
+        return None if end is None else self.values(end, _ALL)
 
 
 DRAWS = 128
@@ -79,14 +88,17 @@ _REACHES = (1, 3, 8, 40) * (DRAWS // 4)
 
 
 def _open(end: int, reach: int, random: Random) -> int:
-    """Sizes of one draw are often equal, or few indices would be within the extents of several tensors."""
+    """Draw from a range without an end.
+
+    Sizes of one draw are often equal, or few indices would be within the extents of several tensors.
+    """
     at = random.random()
     # A size of 0, the end of most open ranges, leaves no index to draw.
     return end if at < 0.05 else reach if at < 0.6 else end + int(random.random() * (reach + 1))
 
 
-def _between(low, high, multiple: int, random: Random) -> int | float:
-    """The ends, which refute most, often."""
+def _between(low: int | float, high: int | float, multiple: int, random: Random) -> int | float:
+    """Draw from a range: often its ends, which refute most."""
     if not low <= high:
         return math.nan
     low, high = -(-low // multiple), high // multiple

@@ -1,43 +1,47 @@
-"""Expressions without the `//`, `%`, `min` and `max` that facts decide."""
+"""Simplification: expressions without the `//`, `%`, `min` and `max` that facts decide."""
 
 import math
 from dataclasses import dataclass
 
-from ninetoothed.expr.algebra import Expr, as_expr, const, maximum, minimum, of_atom, var
+from ninetoothed.expr.algebra import Expr, ExprLike, as_expr, const, maximum, minimum, of_atom, var
 from ninetoothed.expr.atoms import FloorDiv, Mod, Var
 from ninetoothed.expr.facts import Facts
 from ninetoothed.expr.intervals import bounds, term_divisor
 from ninetoothed.expr.proof import is_nonnegative, split
 
 
-def simplify(e: Expr, facts: Facts) -> Expr:
-    """`e` without the `//`, `%`, `min` and `max` that the ranges decide."""
-    e = as_expr(e)
-    if all(isinstance(atom, Var) and facts.range_of(atom.name).value is None for atom in e.atoms):
-        return e
-    if e not in facts.simplified:
-        facts.simplified[e] = e.fold(_Simplification(facts))
-    return facts.simplified[e]
+def simplify(e: ExprLike, facts: Facts) -> Expr:
+    """Rewrite `e` without the `//`, `%`, `min` and `max` that facts decide.
+
+    >>> simplify(var("i") // 4, Facts().bind("i", 0, 3))
+    0
+    """
+    expr = as_expr(e)
+    if all(isinstance(atom, Var) and facts.range_of(atom.name).value is None for atom in expr.atoms):
+        return expr
+    if expr not in facts.simplified:
+        facts.simplified[expr] = expr.fold(_Simplification(facts))
+    return facts.simplified[expr]
 
 
 @dataclass(frozen=True)
 class _Simplification:
     facts: Facts
 
-    def const(self, n):
+    def const(self, n: int) -> Expr:
         return const(n)
 
-    def var(self, name):
+    def var(self, name: str) -> Expr:
         value = self.facts.range_of(name).value
         return var(name) if value is None else const(value)
 
-    def add(self, operands):
+    def add(self, operands: list[Expr]) -> Expr:
         return sum(operands, start=const(0))
 
-    def mul(self, coefficient, factors):
+    def mul(self, coefficient: int, factors: list[Expr]) -> Expr:
         return math.prod(factors, start=const(coefficient))
 
-    def floordiv(self, a, b):
+    def floordiv(self, a: Expr, b: Expr) -> Expr:
         if b == 0:  # an empty dimension: no element asks for its index
             return a
         whole, rest = self.split_multiples(a, b)
@@ -53,7 +57,7 @@ class _Simplification:
                     quotient = quotient - of_atom(atom) + steps if split(quotient, atom)[0] == 1 else quotient
         return whole // b + quotient
 
-    def mod(self, a, b):
+    def mod(self, a: Expr, b: Expr) -> Expr:
         if b == 0:
             return const(0)
         _, rest = self.split_multiples(a, b)
@@ -69,8 +73,8 @@ class _Simplification:
                 return atom.numerator - steps * atom.denominator
         return remainder
 
-    def split_multiples(self, a, b):
-        """`a == whole + rest` where every term of `whole` is known to be a multiple of a constant `b`."""
+    def split_multiples(self, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        """Give `(whole, rest)` with `a == whole + rest`, every term of `whole` a known multiple of a constant `b`."""
         if not b.is_constant or b.constant <= 1:
             return const(0), a
         terms = [(m, c) for m, c in a.terms if m and term_divisor(m, c, self.facts) % b.constant == 0]
@@ -78,14 +82,14 @@ class _Simplification:
         return whole, a - whole
 
     def blocks(self, a: Expr, b: Expr) -> tuple[int, Expr, Expr] | None:
-        """`(size, count, within)` where a == size * count + within, 0 <= within < size, and size divides b.
+        """Give `(size, count, within)` where a == size * count + within, 0 <= within < size, and size divides b.
 
         So (128 * k + lane) // 512 == k // 4 and (128 * k + lane) % 512 == 128 * (k % 4) + lane.
         """
         if not b.is_constant or b.constant <= 1:
             return None
-        shared = {math.gcd(c, b.constant) for m, c in a.terms if m} - {1, b.constant}
-        for size in sorted(shared, reverse=True):
+        sizes = {math.gcd(c, b.constant) for m, c in a.terms if m} - {1, b.constant}
+        for size in sorted(sizes, reverse=True):
             count = Expr(tuple((m, c // size) for m, c in a.terms if m and c % size == 0))
             within = a - count * size
             low, high = bounds(within, self.facts)
@@ -94,7 +98,7 @@ class _Simplification:
         return None
 
     def steps(self, a: Expr, b: Expr) -> int | None:
-        """The quotient where it is known to be one number."""
+        """Tell the quotient if it is known to be one number."""
         if b.is_constant:
             low, high = bounds(a, self.facts)
             if low is not None and high is not None and low // b.constant == high // b.constant:
@@ -104,13 +108,13 @@ class _Simplification:
 
     # Assumptions come and go with guards: a size that drops its `max` with them would have two forms.
 
-    def minimum(self, operands):
+    def minimum(self, operands: list[Expr]) -> Expr:
         return minimum(*self.undominated(operands, 1))
 
-    def maximum(self, operands):
+    def maximum(self, operands: list[Expr]) -> Expr:
         return maximum(*self.undominated(operands, -1))
 
-    def undominated(self, operands, sign):
+    def undominated(self, operands: list[Expr], sign: int) -> list[Expr]:
         kept, ranges = list(operands), self.facts.bare
         for operand in operands:
             others = [other for other in kept if other is not operand]

@@ -1,0 +1,56 @@
+"""Folds of expressions: one walk, bottom up, that gives each form a meaning."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Algebra(Protocol[T]):
+    """The meaning of each form, for `Expr.fold`.
+
+    `add`, `minimum` and `maximum` get at least two operands, and `mul` gets nothing that a factor alone or a constant
+    would say.
+    """
+
+    def const(self, n: int, /) -> T: ...
+    def var(self, name: str, /) -> T: ...
+    def add(self, operands: list[T], /) -> T: ...
+    def mul(self, coefficient: int, factors: list[T], /) -> T: ...
+    def floordiv(self, a: T, b: T, /) -> T: ...
+    def mod(self, a: T, b: T, /) -> T: ...
+    def minimum(self, operands: list[T], /) -> T: ...
+    def maximum(self, operands: list[T], /) -> T: ...
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The number that an expression is where its variables are numbers."""
+
+    values: Mapping[str, int]
+
+    def const(self, n: int) -> int:
+        return n
+
+    def var(self, name: str) -> int:
+        return self.values[name]
+
+    def add(self, operands: list[int]) -> int:
+        return sum(operands)
+
+    def mul(self, coefficient: int, factors: list[int]) -> int:
+        return math.prod(factors, start=coefficient)
+
+    def floordiv(self, a: int, b: int) -> int:
+        return a // b
+
+    def mod(self, a: int, b: int) -> int:
+        return a % b
+
+    def minimum(self, operands: list[int]) -> int:
+        return min(operands)
+
+    def maximum(self, operands: list[int]) -> int:
+        return max(operands)
