@@ -14,8 +14,8 @@ from unittest import mock
 import triton
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.opaque import is_in_memory
 from ninetoothed.errors import UnsupportedError
+from ninetoothed.passes.wgmma_operands import is_in_memory
 from ninetoothed.runtime import device, dispatch, executable
 from ninetoothed.runtime.build import encoding, sass, wgmma
 

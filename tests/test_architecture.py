@@ -29,6 +29,7 @@ ROOMS = tuple(
     ninetoothed.verify
     ninetoothed.definition
     ninetoothed.specialisation
+    ninetoothed.passes.dead_code
     ninetoothed.frontend
     ninetoothed.passes
     ninetoothed.backends.torch

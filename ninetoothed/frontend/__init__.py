@@ -11,7 +11,6 @@ from ninetoothed.errors import ApplicationError, EmptyKernelWarning
 from ninetoothed.expr import as_expr
 from ninetoothed.frontend import memory, statements
 from ninetoothed.frontend.calls import call
-from ninetoothed.frontend.cleanup import remove_dead
 from ninetoothed.frontend.context import Interpreter, TraceContext
 from ninetoothed.frontend.expressions import evaluate
 from ninetoothed.frontend.parse import assigned_names, parse_application
@@ -19,6 +18,7 @@ from ninetoothed.frontend.races import races
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import Absent, Cell
 from ninetoothed.ir import Parameter, Program, Requirement
+from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.verify import verify
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ninetoothed import ir
-from ninetoothed.frontend.cleanup import remove_dead
 from ninetoothed.passes import overhang
+from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.verify import verify
 
 PASSES = (overhang.resolve,)

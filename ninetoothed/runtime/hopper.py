@@ -13,9 +13,9 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ninetoothed.backends.triton.quarters import FEWEST_LANES, QUARTERS
-from ninetoothed.backends.triton.tail import Tail
 from ninetoothed.expr import const
+from ninetoothed.passes.remainder_subtile import FEWEST_LANES, QUARTERS
+from ninetoothed.passes.stream_k import Tail
 from ninetoothed.runtime.device import GPU
 from ninetoothed.runtime.task import RESERVED, SMALL_TILES, Configuration, Task, power_above
 
@@ -98,7 +98,7 @@ class _Plan:
     """A way to compute a product.
 
     programs: how many take tile after tile, 0 for a program a tile. split: the parts of each sum, or if `has_tail`, the
-    most of those that are left over after whole waves; see `backends.triton.tail`. quarters: the stages of their loops
+    most of those that are left over after whole waves; see `passes.stream_k`. quarters: the stages of their loops
     if these are cut in quarters, too.
     """
 

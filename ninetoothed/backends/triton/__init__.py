@@ -2,6 +2,6 @@
 
 from ninetoothed.backends.triton.context import Options
 from ninetoothed.backends.triton.kernel import Emitted, KernelArgument, emit
-from ninetoothed.backends.triton.meeting import Buffer
+from ninetoothed.passes.fix_up import Buffer
 
 __all__ = ["Emitted", "KernelArgument", "Options", "Buffer", "emit"]

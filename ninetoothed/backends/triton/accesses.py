@@ -10,11 +10,11 @@ from ninetoothed.backends.triton import barriers, descriptors, syntax
 from ninetoothed.backends.triton.analysis import guard_key
 from ninetoothed.backends.triton.context import Context, Text
 from ninetoothed.backends.triton.functions import ELEMENTWISE, materialise
-from ninetoothed.backends.triton.guards import unimplied
 from ninetoothed.backends.triton.integers import terms
 from ninetoothed.backends.triton.tiles import Frame, Part
 from ninetoothed.expr import Expr, const
 from ninetoothed.lowering import Guard
+from ninetoothed.passes.guards import unimplied
 
 
 def load(context: Context, operation: ir.Load) -> Text:

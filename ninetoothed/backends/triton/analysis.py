@@ -13,26 +13,12 @@ from dataclasses import dataclass, field
 from ninetoothed import ir
 from ninetoothed.expr import var
 from ninetoothed.ir import Apply, Block, Constant, For, If, Index, Operation, Value, While
+from ninetoothed.passes.operations import VIEWS, is_ordered
 
 END = 1 << 30  # the position of a block's yields: after all of its operations
 
 BlockKey = tuple[int, int]  # an operation and which of its blocks; the same for no two blocks, empty ones too
 ROOT: BlockKey = (0, 0)
-
-# Applications that show their operand from another side: repeating them costs nothing, wherever they are used.
-VIEWS = frozenset({"full", "broadcast", "expand_dims", "data_ptr"})
-# Never inlined: their order, or their being computed just once, matters.
-EFFECTS = frozenset({"load_pointer", "store_pointer", "device_assert", "debug_barrier", "inline_asm_elementwise"})
-
-
-def is_effect(operation: Operation) -> bool:
-    if isinstance(operation, Apply):
-        return operation.function in EFFECTS or operation.function.startswith("atomic_")
-    return not isinstance(operation, Constant | ir.ScalarArgument | Index)
-
-
-def is_dot(operation: Operation) -> bool:
-    return isinstance(operation, Apply) and operation.function == "dot"
 
 
 @dataclass(frozen=True)
@@ -79,7 +65,7 @@ class Analysis:
     def is_inlined(self, value: Value) -> bool:
         """Whether a value is printed where it is used rather than given a variable."""
         operation = self.producers.get(value)
-        if operation is None or is_effect(operation):
+        if operation is None or is_ordered(operation):
             return False
         if self.is_cheap(value):
             return True

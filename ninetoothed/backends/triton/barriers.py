@@ -11,6 +11,7 @@ from ninetoothed.backends.triton.context import Context
 from ninetoothed.effects import stored
 from ninetoothed.expr import Expr, const
 from ninetoothed.lowering import Guard
+from ninetoothed.passes.overlap import are_apart
 
 # Where a store of another round may have been, in place of its access.
 SOMEWHERE = None
@@ -56,17 +57,6 @@ def _may_meet(access: ir.Access, other: ir.Access | None) -> bool:
     if other is SOMEWHERE:
         return True
     return access_key(access) != access_key(other) and not are_apart(access, other)
-
-
-def are_apart(first: ir.Access, second: ir.Access) -> bool:
-    """Whether two accesses with the same lanes lie side by side, such as the halves of a tile."""
-    counts = {lane.name: lane.count for lane in first.lanes}
-    for one, other in zip(first.indices, second.indices, strict=True):
-        lanes = one.variables & counts.keys()
-        difference = one - other
-        if difference.is_constant and abs(difference.constant) >= max((counts[name] for name in lanes), default=1):
-            return True
-    return False
 
 
 def _moves_over_itself(access: ir.Access, loop: ir.Operation) -> bool:

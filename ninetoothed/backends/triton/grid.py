@@ -15,13 +15,15 @@ import math
 from collections.abc import Sequence
 
 from ninetoothed import ir
-from ninetoothed.backends.triton import order, syntax
-from ninetoothed.backends.triton.analysis import is_dot
-from ninetoothed.backends.triton.context import Context
-from ninetoothed.backends.triton.tail import PART, PARTS, SLOT, Tail, locate
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.context import Context, Scope
+from ninetoothed.backends.triton.remainder import locate
 from ninetoothed.backends.triton.tiles import Frame
 from ninetoothed.dtypes import int32
 from ninetoothed.expr import Expr
+from ninetoothed.passes import heaviest_first
+from ninetoothed.passes.operations import is_dot
+from ninetoothed.passes.stream_k import PART, PARTS, SLOT, Tail
 
 _SCALAR = ir.TileType(int32)
 
@@ -73,7 +75,7 @@ def _spread(context: Context, axes, used: set[str]) -> None:
     """The last axis is the GPU's first, the one before it its second, all others together are its third."""
     *outer, rows, columns = [axis for axis, _ in axes]
     nodes = {axis: syntax.call("tl.program_id", number) for number, axis in enumerate((columns, rows, *outer[:1]))}
-    if order.grows_with(context.program, columns):
+    if heaviest_first.grows_with(context.program, columns):
         last = syntax.binary("-", syntax.call("tl.num_programs", 0), syntax.number(1))
         nodes[columns] = syntax.binary("-", last, nodes[columns])
     if len(outer) > 1 and not used.isdisjoint(outer):
@@ -112,7 +114,7 @@ def _row_major(context: Context, pid: ast.expr, axes, used: set[str]) -> None:
             node = syntax.binary("//", node, _product(*inner))
         if axis in used:
             node = syntax.binary("%", node, _extent(context, extent)) if position else node
-            if position == len(axes) - 1 and order.grows_with(context.program, axis):
+            if position == len(axes) - 1 and heaviest_first.grows_with(context.program, axis):
                 last = syntax.binary("-", _extent(context, extent), syntax.number(1))
                 node = syntax.binary("-", last, node)
             nodes.append((axis, node))
@@ -195,3 +197,19 @@ def _wants_groups(program: ir.Program, axes) -> bool:
 
 def _axes_of(access: ir.Access) -> frozenset[str]:
     return frozenset().union(*(index.variables for index in access.indices))
+
+
+# -- a loop over tiles, in a persistent kernel --
+
+
+def enter_tile_loop(context: Context) -> None:
+    """Start the block that computes one tile."""
+    context.scopes.append(Scope(repeats=True))
+
+
+def leave_tile_loop(context: Context, tiles: ast.expr) -> None:
+    """End that block and put the loop over tiles around it."""
+    body = context.leave()
+    bounds = (syntax.call("tl.program_id", 0), tiles, syntax.call("tl.num_programs", 0))
+    iterator = syntax.call("tl.range", *bounds, flatten=True)
+    context.append(ast.For(syntax.name("pid"), iterator, body, [], lineno=0))

@@ -7,27 +7,25 @@ import re
 from dataclasses import dataclass, replace
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.triton import (
-    descriptors,
-    exponentials,
-    grid,
-    halves,
-    joined,
-    meeting,
-    opaque,
-    packed,
-    peeled,
-    persistent,
-    quarters,
-    split,
-    statements,
-    syntax,
-)
+from ninetoothed.backends.triton import grid, statements, syntax
 from ninetoothed.backends.triton.analysis import ROOT, analyse
 from ninetoothed.backends.triton.context import Context, Options
 from ninetoothed.backends.triton.names import Names
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, divisor, var
+from ninetoothed.passes import (
+    coarsening,
+    collapse_dimensions,
+    epilogue_subtile,
+    exponentials,
+    fix_up,
+    loop_peeling,
+    persistent,
+    remainder_subtile,
+    split_k,
+    tma_tiles,
+    wgmma_operands,
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class Emitted:
     spread: bool = False
     persistent: bool = False
     packed: bool = False
-    buffers: tuple[meeting.Buffer, ...] = ()
+    buffers: tuple[fix_up.Buffer, ...] = ()
 
     @property
     def descriptors(self) -> tuple[KernelArgument, ...]:
@@ -88,20 +86,20 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     options = options or Options()
     single, (shared, loop) = program, _passed(program, options)
     program, buffers, tail = shared.program, shared.buffers, shared.tail
-    program = opaque.opaque(program) if options.opaque else program
+    program = wgmma_operands.keep_in_shared_memory(program) if options.opaque else program
     names = _argument_names(program, single.parameters)
     title = syntax.identifier(program.name)
     analysis = analyse(program.body)
-    boxes = descriptors.boxes(program, analysis, options.described)
+    boxes = tma_tiles.boxes(program, options.described)
     analysis = replace(analysis, awaited=boxes)
     context = Context(program, analysis, options, facts=program.facts, argument_names=names, boxes=boxes)
     context.names.take(title, *names.values())
     if loop is not None:
-        persistent.enter(context)
+        grid.enter_tile_loop(context)
     spread = grid.decompose(context, loop is None and not buffers and tail is None, tail)
     statements.block(context, ROOT, program.body, statements.Targets())
     if loop is not None:
-        persistent.leave(context, grid.count(context))
+        grid.leave_tile_loop(context, grid.count(context))
     arguments = tuple(_argument(program, name, names[name]) for name in names if name in context.used)
     arguments = (*(_described(program, name, box) for name, box in context.descriptors.values()), *arguments)
     body = context.scopes[0].statements or [ast.Pass()]
@@ -115,22 +113,22 @@ def emit(program: ir.Program, options: Options | None = None) -> Emitted:
     return Emitted(title, source, arguments, extents, spread, loop is not None, is_packed, buffers)
 
 
-def _passed(program: ir.Program, options: Options) -> tuple[split.Shared, ir.For | None]:
+def _passed(program: ir.Program, options: Options) -> tuple[split_k.Shared, ir.For | None]:
     """The program after the passes that rewrite it, and the loop that a persistent program's tiles share."""
-    program = exponentials.in_base_two(joined.joined(program))
+    program = exponentials.to_base_two(collapse_dimensions.collapse(program))
     if options.persistent:
-        loop = persistent.loop_of(program, descriptors.boxes(program, analyse(program.body), options.described))
+        loop = persistent.loop_of(program, tma_tiles.boxes(program, options.described))
         if loop is not None:
-            return split.Shared(halves.halved(program, loop)), loop
-    shared = quarters.quartered(program, options.split, options.at_once, options.quarters)
+            return split_k.Shared(epilogue_subtile.subtile(program, loop)), loop
+    shared = remainder_subtile.subtile(program, options.split, options.at_once, options.quarters)
     if shared.program is program:
-        shared = split.split(program, options.split, options.at_once)
-    program = packed.packed(program, options.packed) if shared.program is program else shared.program
-    boxes = descriptors.boxes(program, analyse(program.body), options.described)
-    return replace(shared, program=peeled.peeled(program, boxes)), None
+        shared = split_k.split(program, options.split, options.at_once)
+    program = coarsening.coarsen(program, options.packed) if shared.program is program else shared.program
+    boxes = tma_tiles.boxes(program, options.described)
+    return replace(shared, program=loop_peeling.peel(program, boxes)), None
 
 
-def _described(program: ir.Program, name: str, box: descriptors.Box) -> KernelArgument:
+def _described(program: ir.Program, name: str, box: tma_tiles.Box) -> KernelArgument:
     dtype = program.parameter(box.parameter).dtype
     return KernelArgument(name, "descriptor", box.parameter, dtype, 1, box.sizes, box.strides, box.block)
 

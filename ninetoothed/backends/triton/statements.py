@@ -6,7 +6,7 @@ import ast
 import re
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.triton import accesses, barriers, combine, functions, short, syntax, unhoisted
+from ninetoothed.backends.triton import accesses, barriers, combine, functions, hoisting, syntax
 from ninetoothed.backends.triton.analysis import BlockKey, key_of
 from ninetoothed.backends.triton.context import Context, Scope, Text
 from ninetoothed.backends.triton.tiles import Frame
@@ -21,6 +21,7 @@ from ninetoothed.backends.triton.variables import (
 )
 from ninetoothed.effects import has_effect
 from ninetoothed.expr import const
+from ninetoothed.passes import trip_count
 
 
 def block(context: Context, key: BlockKey, operations: ir.Block, targets: Targets) -> None:
@@ -202,12 +203,12 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
     context.facts = outer_facts
     # To Triton it is there after the loop.
     context.scopes[-1].left[counter] = (dtypes.int32, ())
-    if short.is_branch(operation, outer_facts, context.boxes):
+    if trip_count.is_branch(operation, outer_facts, context.boxes):
         context.append(syntax.assign(counter, bounds[0] if len(bounds) > 1 else syntax.number(0)))
         condition = syntax.binary("<", syntax.name(counter), bounds[min(len(bounds) - 1, 1)])
         context.append(ast.If(condition, body or [ast.Pass()], []))
         return
-    hints = {**unhoisted.hints(context, operation), **short.hints(operation, outer_facts)}
+    hints = {**hoisting.hints(context, operation), **trip_count.hints(operation, outer_facts)}
     iterator = syntax.call("tl.range" if hints else "range", *bounds, **hints)
     context.append(ast.For(syntax.name(counter), iterator, body or [ast.Pass()], [], lineno=0))
 

@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton import syntax, wide
+from ninetoothed.backends.triton import index_width, syntax
 from ninetoothed.backends.triton.context import Context, Text
 from ninetoothed.backends.triton.integers import Printer, terms
 from ninetoothed.expr import Expr, Facts, const, var
@@ -139,7 +139,7 @@ class Frame:
                 return lanes[name]
             if name in self.bindings:
                 return self.bindings[name].node
-            return wide.widened(self.context, name) if self.wide else self.context.variable(name)
+            return index_width.widened(self.context, name) if self.wide else self.context.variable(name)
 
         def keep(part: Expr, node: ast.expr) -> ast.expr:
             is_simple = isinstance(node, ast.Name) or part.variables & self.bindings.keys()

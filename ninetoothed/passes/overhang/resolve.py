@@ -9,9 +9,9 @@ from dataclasses import replace
 from ninetoothed import dtypes, ir
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, const, maximum, minimum, simplify
-from ninetoothed.frontend.cleanup import remove_dead
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitives import ELEMENTWISE
+from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.overhang import assignment, edges as edges_, lanewise, products, reductions, regions, shapes
 from ninetoothed.passes.overhang.contents import Number
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes

@@ -1,6 +1,6 @@
 """Products whose tiles are more than whole waves of programs, on a GPU: the parts of what is left over meet.
 
-`tests/ninetoothed/backends/interpret_split.py` has the same without a GPU, for small waves.
+`tests/ninetoothed/passes/interpret_split_k.py` has the same without a GPU, for small waves.
 """
 
 import pytest

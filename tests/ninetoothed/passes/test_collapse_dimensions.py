@@ -156,4 +156,4 @@ def test_a_layer_on_sequences(batch, length):
 
 def test_interpreted(tmp_path):
     pytest.importorskip("triton")
-    interpreting.run("interpret_joined", tmp_path)
+    interpreting.run_module(tmp_path, "tests.ninetoothed.passes.interpret_collapse_dimensions")

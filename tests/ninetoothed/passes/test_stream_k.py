@@ -1,6 +1,6 @@
 """Tiles left over after whole waves: how many programs share them out, how that reads, and what is compiled.
 
-That it is right is shown by `interpret_split`.
+That it is right is shown by `interpret_split_k`.
 """
 
 import dataclasses
@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.backends.triton.tail import Tail
 from ninetoothed.expr import const
+from ninetoothed.passes.stream_k import Tail
 from ninetoothed.runtime import device, dispatch, executable
 from ninetoothed_ops.kernels import mm
 

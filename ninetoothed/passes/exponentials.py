@@ -25,15 +25,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.analysis import VIEWS, is_effect
 from ninetoothed.dtypes import float32
+from ninetoothed.passes.operations import VIEWS, is_ordered
 
 LOG2_E = math.log2(math.e)
 # Numbers from here on may have no finite multiple.
 HUGE = 2.0**127
 
 
-def in_base_two(program: ir.Program) -> ir.Program:
+def to_base_two(program: ir.Program) -> ir.Program:
     """The program with powers of two where its exponents are products by a number, or differences."""
     work = _Work(_producers(program.body))
     exponents = {o: work.scaled(o.operands[0]) for o in ir.walk(program.body) if work.is_foldable(o)}
@@ -186,7 +186,7 @@ def _rewritten(
 def _without_unread(body: ir.Block) -> ir.Block:
     """A program's operations less those whose results nothing reads."""
     producers, read = _producers(body), set()
-    pending = [value for o in ir.walk(body) if is_effect(o) for value in ir.operands(o)]
+    pending = [value for o in ir.walk(body) if is_ordered(o) for value in ir.operands(o)]
     while pending:
         value = pending.pop()
         if value not in read:
@@ -194,7 +194,7 @@ def _without_unread(body: ir.Block) -> ir.Block:
             pending += ir.operands(producers[value]) if value in producers else ()
 
     def kept(block: ir.Block) -> ir.Block:
-        return tuple(ir.with_blocks(o, kept) for o in block if is_effect(o) or not read.isdisjoint(ir.results(o)))
+        return tuple(ir.with_blocks(o, kept) for o in block if is_ordered(o) or not read.isdisjoint(ir.results(o)))
 
     return kept(body)
 

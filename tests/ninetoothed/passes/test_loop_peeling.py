@@ -9,7 +9,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-from ninetoothed.backends.triton import peeled
+from ninetoothed.passes import loop_peeling
 from ninetoothed.runtime import device
 from ninetoothed_ops.kernels import conv2d, long_rows, mm
 from tests.ninetoothed.backends import interpreting
@@ -195,7 +195,7 @@ def both(tmp_path, monkeypatch):
 
     def compiled_both(kernel, *arguments, **configuration):
         with monkeypatch.context() as patch:
-            patch.setattr(peeled, "MOST_OPERATIONS", 0)
+            patch.setattr(loop_peeling, "MOST_OPERATIONS", 0)
             masked = compiled(kernel, arguments, patch, **configuration)
         return masked, compiled(kernel, arguments, monkeypatch, **configuration)
 
@@ -245,4 +245,4 @@ class TestCompiled:
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 def test_interpreted(tmp_path):
-    interpreting.run("interpret_peeled", tmp_path)
+    interpreting.run_module(tmp_path, "tests.ninetoothed.passes.interpret_loop_peeling")

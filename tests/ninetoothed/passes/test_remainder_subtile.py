@@ -1,6 +1,6 @@
 """Tiles left over after whole waves in quarters: how that reads, what is cut, and what is compiled.
 
-That it is right is shown by `interpret_split`, and how many there are by `test_triton_tail`.
+That it is right is shown by `interpret_split_k`, and how many there are by `test_stream_k`.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.backends.triton.quarters import quartered
+from ninetoothed.passes.remainder_subtile import subtile
 from ninetoothed.runtime import device, dispatch, executable
 from ninetoothed_ops.kernels import addmm, mm
 
@@ -129,7 +129,7 @@ class TestWhatIsCut:
     def is_cut(self, application, *shapes):
         kernel = ninetoothed.make(mm.arrangement, application, tuple(Tensor(2) for _ in shapes))
         program = traced(kernel, *(halves(*shape) for shape in shapes)).program
-        return quartered(program, 8, 132, 6).program is not program
+        return subtile(program, 8, 132, 6).program is not program
 
     def test_what_is_computed_element_by_element_after_a_sum(self):
         def activated(input, other, output):
@@ -155,7 +155,7 @@ class TestWhatIsCut:
 
     def test_not_small_tiles(self):
         program = traced(mm.make(), halves(64, 64), halves(64, 64), halves(64, 64)).program
-        assert quartered(program, 8, 132, 6).program is program
+        assert subtile(program, 8, 132, 6).program is program
 
 
 @pytest.mark.parametrize("kernel", ("mm", "addmm", "turned"))

@@ -12,15 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.functions import ELEMENTWISE, REDUCTIONS, SCANS
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, cdiv, const, is_nonnegative, var
 from ninetoothed.lowering import Guard
+from ninetoothed.passes.operations import LANEWISE, REDUCTIONS, SCANS
 
 _LANE = "packed"
 
 
-def packed(program: ir.Program, count: int) -> ir.Program:
+def coarsen(program: ir.Program, count: int) -> ir.Program:
     """The program `count` times along the last axis of its grid; as it is where something in it cannot be repeated."""
     axes = [axis for axis, extent in zip(program.axes, program.grid, strict=True) if extent != 1]
     if not axes or count == 1:
@@ -96,7 +96,7 @@ class _Work:
 
     def _apply(self, operation: ir.Apply) -> None:
         if not any(operand in self.values for operand in operation.operands):
-            if not operation.results or operation.function not in ELEMENTWISE | _WITH_AXIS | {"dot"}:
+            if not operation.results or operation.function not in LANEWISE | _WITH_AXIS | {"dot"}:
                 raise _Single
             self.operations.append(operation)
             return
@@ -108,7 +108,7 @@ class _Work:
             if axis is None and rank != 1:
                 raise _Single
             attributes["axis"] = (axis or 0) % rank + 1
-        elif operation.function not in ELEMENTWISE:
+        elif operation.function not in LANEWISE:
             raise _Single
         if operation.function in ("full", "broadcast"):
             operands = (self._with_rank(first, len(operation.result.type.lanes)),)

@@ -19,14 +19,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.analysis import is_dot
+from ninetoothed.passes.operations import is_dot
 
 # They show their operand from another side.
 _VIEWS = frozenset({"broadcast", "expand_dims", "permute", "reshape"})
 _REGISTER = 32  # bits
 
 
-def opaque(program: ir.Program) -> ir.Program:
+def keep_in_shared_memory(program: ir.Program) -> ir.Program:
     """The program whose products cannot hold left operands in registers for a whole loop."""
     producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
     loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.For | ir.While))

@@ -18,11 +18,11 @@ from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.copies import Copies
-from ninetoothed.backends.triton.pieces import is_cut_alike
 from ninetoothed.dtypes import DType, PointerType, float32, int1, int32
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.lowering import Guard
+from ninetoothed.passes.clone import Copies
+from ninetoothed.passes.subtile import is_cut_alike
 
 _SLOT, _OTHER = "tile_number", "other_part"
 

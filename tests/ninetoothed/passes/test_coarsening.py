@@ -93,4 +93,4 @@ def test_compiled(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 def test_interpreted(tmp_path):
-    interpreting.run("interpret_packed", tmp_path)
+    interpreting.run_module(tmp_path, "tests.ninetoothed.passes.interpret_coarsening")

@@ -17,7 +17,7 @@ from ninetoothed import ir
 from ninetoothed.expr import Expr, FloorDiv, Mod
 
 
-def joined(program: ir.Program) -> ir.Program:
+def collapse(program: ir.Program) -> ir.Program:
     """The program with such dimensions of its tensors as one."""
     accesses: dict[str, list[ir.Access]] = {}
     for operation in ir.walk(program.body):

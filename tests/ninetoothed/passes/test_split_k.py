@@ -12,7 +12,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.backends.triton.sums import sum_of
+from ninetoothed.passes.reduction_match import match
 from ninetoothed.runtime import device, dispatch, executable
 from ninetoothed.runtime.structure import structure
 from ninetoothed_ops.kernels import addmm, mm, sdpa
@@ -109,7 +109,7 @@ class TestWhatIsSplit:
         return traced(kernel, *(halves(*shape) for shape in shapes)).program
 
     def test_sums_of_tiles_from_zero(self):
-        assert sum_of(traced(mm.make(), halves(64, 512), halves(512, 64), halves(64, 64)).program)
+        assert match(traced(mm.make(), halves(64, 512), halves(512, 64), halves(64, 64)).program)
 
     def test_not_what_is_no_sum(self):
         def scaled(input, other, output):
@@ -137,11 +137,11 @@ class TestWhatIsSplit:
             output = total + output
 
         for application in (scaled, started, looked_at, read_and_written):
-            assert sum_of(self.program(application, (64, 512), (512, 64), (64, 64))) is None, application.__name__
+            assert match(self.program(application, (64, 512), (512, 64), (64, 64))) is None, application.__name__
 
     def test_not_attention(self):
         q = halves(1, 4, 128, 64)
-        assert sum_of(traced(sdpa.make(), q, q, q, q, 1.0, q, 0, False).program) is None
+        assert match(traced(sdpa.make(), q, q, q, q, 1.0, q, 0, False).program) is None
 
 
 def test_buffers_and_programs():
@@ -186,4 +186,4 @@ def test_parts_of_small_tiles_are_read_at_once(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 def test_interpreted(tmp_path):
-    interpreting.run("interpret_split", tmp_path)
+    interpreting.run_module(tmp_path, "tests.ninetoothed.passes.interpret_split_k")

@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.pieces import Cut, Cuts, Pieces, Whole, cut_type, producers_of
 from ninetoothed.expr import const
+from ninetoothed.passes.subtile import Cut, Cuts, Pieces, Whole, cut_type, producers_of
 
 # Rows shorter than that are not worth it.
 FEWEST_COLUMNS = 128
 
 
-def halved(program: ir.Program, loop: ir.For) -> ir.Program:
+def subtile(program: ir.Program, loop: ir.For) -> ir.Program:
     """The program with all that follows `loop` in halves; as it is where there is more than one tile's store to do."""
     position = program.body.index(loop) + 1
     after = program.body[position:]

@@ -11,12 +11,9 @@ while the last is stored.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 
 from ninetoothed import ir
-from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.context import Context, Scope
 
 
 def loop_of(program: ir.Program, boxes: Mapping[ir.Operation, object]) -> ir.For | None:
@@ -41,16 +38,3 @@ def loop_of(program: ir.Program, boxes: Mapping[ir.Operation, object]) -> ir.For
 def _is_by_hand(operation: ir.Operation) -> bool:
     """Whether an operation may read or write memory through pointers, or does nothing but have an effect."""
     return isinstance(operation, ir.Apply) and (not operation.results or "pointer" in operation.function)
-
-
-def enter(context: Context) -> None:
-    """Start the block that one tile is."""
-    context.scopes.append(Scope(repeats=True))
-
-
-def leave(context: Context, tiles: ast.expr) -> None:
-    """End that block: put the loop around it."""
-    body = context.leave()
-    bounds = (syntax.call("tl.program_id", 0), tiles, syntax.call("tl.num_programs", 0))
-    iterator = syntax.call("tl.range", *bounds, flatten=True)
-    context.append(ast.For(syntax.name("pid"), iterator, body, [], lineno=0))

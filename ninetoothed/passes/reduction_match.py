@@ -12,7 +12,7 @@ from ninetoothed.expr import const
 FEWEST_ELEMENTS = 256
 
 
-def sum_of(program: ir.Program) -> ir.For | None:
+def match(program: ir.Program) -> ir.For | None:
     """The only loop of a program, if all that it carries is a sum from zero of tiles; what follows it may store."""
     loops = [operation for operation in program.body if ir.blocks(operation)]
     if len(loops) != 1 or not isinstance(loops[0], ir.For):

@@ -1,4 +1,4 @@
-"""Run by `test_triton_joined` under TRITON_INTERPRET=1: flattened tensors in many layouts, against PyTorch."""
+"""Run by `test_collapse_dimensions` under TRITON_INTERPRET=1: flattened tensors in many layouts, against PyTorch."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import torch
 import ninetoothed
 from ninetoothed import Tensor
 from tests.ninetoothed.backends import interpreted
-from tests.ninetoothed.backends.test_triton_joined import both, flattened, layer, more, product, turned
+from tests.ninetoothed.passes.test_collapse_dimensions import both, flattened, layer, more, product, turned
 
 SHAPE = (5, 6, 7)
 

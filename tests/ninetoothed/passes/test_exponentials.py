@@ -11,9 +11,10 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-from ninetoothed.backends.triton import exponentials
+from ninetoothed.passes import exponentials
 from ninetoothed.runtime import device
-from tests.ninetoothed.backends import interpret_exponentials, interpreting
+from tests.ninetoothed.backends import interpreting
+from tests.ninetoothed.passes import interpret_exponentials
 
 LOG2_E = "1.4426950408889634"
 LOWEST = interpret_exponentials.LOWEST
@@ -241,11 +242,11 @@ class TestCompiled:
         assert counts["FMUL"] <= 2 * self.PER_ROW and not counts["FSETP"]
 
     def test_what_it_spares(self, instructions, monkeypatch):
-        monkeypatch.setattr(exponentials, "in_base_two", lambda program: program)
+        monkeypatch.setattr(exponentials, "to_base_two", lambda program: program)
         counts = instructions("online")
         assert min(counts["FMUL"], counts["FSETP"]) >= self.ELEMENTS
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 def test_interpreted(tmp_path):
-    interpreting.run("interpret_exponentials", tmp_path)
+    interpreting.run_module(tmp_path, "tests.ninetoothed.passes.interpret_exponentials")

@@ -9,9 +9,9 @@
         total = zeros; for k in range(n): total += f(k)
         store(c, g(total))
 
-`tail` has which tiles these are. Quarters of which nothing would be stored are left out. Where even fewer of them than
-programs that run at once are left over, their sums are shared out: the parts of quarters are small, and take little
-time to meet.
+`stream_k` has which tiles these are. Quarters of which nothing would be stored are left out. Where even fewer of them
+than programs that run at once are left over, their sums are shared out: the parts of quarters are small, and take
+little time to meet.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.meeting import Met, Parts, if_more, in_parts
-from ninetoothed.backends.triton.pieces import Cut, Cuts, Pieces, Whole, cut_type, producers_of
-from ninetoothed.backends.triton.split import Shared, around, shared
-from ninetoothed.backends.triton.sums import sum_of
-from ninetoothed.backends.triton.tail import PART, PARTS, SLOT, Tail
 from ninetoothed.dtypes import int1, int32
 from ninetoothed.expr import Expr, const, var
+from ninetoothed.passes.fix_up import Met, Parts, if_more, in_parts
+from ninetoothed.passes.reduction_match import match
+from ninetoothed.passes.split_k import Shared, around, shared
+from ninetoothed.passes.stream_k import PART, PARTS, SLOT, Tail
+from ninetoothed.passes.subtile import Cut, Cuts, Pieces, Whole, cut_type, producers_of
 
 QUARTERS = 4
 # Shorter sides are not worth cutting.
 FEWEST_LANES = 128
 
 
-def quartered(program: ir.Program, parts: int, at_once: int, stages: int) -> Shared:
+def subtile(program: ir.Program, parts: int, at_once: int, stages: int) -> Shared:
     """The program with tiles beyond whole waves of `at_once` programs in quarters, their sums in at most `parts`.
 
     stages: those of the loops of quarters. As it is where that is 0, or where there is no sum of large tiles to cut.
     """
-    loop = sum_of(program) if stages else None
+    loop = match(program) if stages else None
     lanes = loop.results[0].type.lanes if loop is not None else ()
     if len(lanes) != 2 or min(lanes) < FEWEST_LANES:
         return Shared(program)

@@ -8,8 +8,8 @@
         total = workspace[slot, 0] + workspace[slot, 1] + ...
         store(c, g(total))
 
-Either every tile has as many parts, or those alone have some that are left over after whole waves of programs: `tail`.
-`meeting` has the rest.
+Either every tile has as many parts, or those alone have some that are left over after whole waves: `stream_k`.
+`fix_up` has the rest.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import math
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.meeting import Buffer, Met, Parts, in_parts
-from ninetoothed.backends.triton.sums import sum_of
-from ninetoothed.backends.triton.tail import PART, PARTS, SLOT, Tail
 from ninetoothed.expr import const, var
+from ninetoothed.passes.fix_up import Buffer, Met, Parts, in_parts
+from ninetoothed.passes.reduction_match import match
+from ninetoothed.passes.stream_k import PART, PARTS, SLOT, Tail
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def split(program: ir.Program, parts: int, at_once: int = 0) -> Shared:
 
     As it is where there is no such sum.
     """
-    loop = sum_of(program) if parts > 1 else None
+    loop = match(program) if parts > 1 else None
     if loop is None:
         return Shared(program)
     before, after = around(program, loop)

@@ -6,7 +6,8 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-from ninetoothed.backends.triton import Options, emit, halves
+from ninetoothed.backends.triton import Options, emit
+from ninetoothed.passes import epilogue_subtile
 from ninetoothed.runtime import device, dispatch
 from ninetoothed_ops.kernels import mm
 
@@ -59,7 +60,7 @@ def test_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     square = torch.empty(4096, 4096, dtype=torch.float16)
     inhalves = compiled(mm.make(), (square, square, square))
-    monkeypatch.setattr(halves, "halved", lambda program, loop: program)
+    monkeypatch.setattr(epilogue_subtile, "subtile", lambda program, loop: program)
     whole = compiled(mm.make(), (square, square, square))
     assert inhalves.emitted.persistent and whole.emitted.persistent
     assert inhalves.emitted.source.count("output_desc.store") == 2 * whole.emitted.source.count("output_desc.store")

@@ -8,7 +8,8 @@
         x = load(x_ptr + k * 64 + arange(64), mask=arange(64) < n - k * 64)
 
 Such a mask takes memory apart into single elements. Where n is known to be whole vectors it does not, and what is
-left of it, one comparison for each vector, costs less than a second loop. `short` keeps that loop from being pipelined.
+left of it, one comparison for each vector, costs less than a second loop. `trip_count` keeps that loop from being
+pipelined.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.analysis import is_dot, is_effect
-from ninetoothed.backends.triton.copies import Copies
-from ninetoothed.backends.triton.guards import unimplied
-from ninetoothed.backends.triton.short import has_at_most, is_at_least
 from ninetoothed.expr import Expr, Facts, const, divisor, is_nonnegative, minimum, simplify, var
 from ninetoothed.lowering import Guard
+from ninetoothed.passes.clone import Copies
+from ninetoothed.passes.guards import unimplied
+from ninetoothed.passes.operations import is_dot, is_ordered
+from ninetoothed.passes.trip_count import has_at_most, is_at_least
 
 # More operations are not worth having twice, and fewer rounds not worth a loop of their own.
 MOST_OPERATIONS = 64
@@ -32,7 +33,7 @@ FEWEST_ROUNDS = 4
 VECTOR = 128  # bits
 
 
-def peeled(program: ir.Program, described: Container[ir.Operation]) -> ir.Program:
+def peel(program: ir.Program, described: Container[ir.Operation]) -> ir.Program:
     """The program with loops in two where that spares masks; `described` accesses have none."""
     work = _Work(program, described, program.facts)
     body = work.block(program.body)
@@ -114,7 +115,7 @@ def _is_repeatable(loop: ir.For) -> bool:
     """Whether a loop is short in text, counts by one, and does nothing that is to be done in just one place."""
     is_plain = all(
         isinstance(o, ir.Constant | ir.ScalarArgument | ir.Index | ir.Load | ir.Store)
-        or (isinstance(o, ir.Apply) and o.results and not is_effect(o))
+        or (isinstance(o, ir.Apply) and o.results and not is_ordered(o))
         for o in loop.body
     )
     is_counted = not loop.bindings and loop.step == 1

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.backends.triton.order import grows_with
+from ninetoothed.passes.heaviest_first import grows_with
 from ninetoothed.runtime import device, dispatch
 from ninetoothed_ops.kernels import mm, sdpa
 

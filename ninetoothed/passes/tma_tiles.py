@@ -1,0 +1,209 @@
+"""Pass: box-shaped tiles of matrix products go through tensor descriptors, so that one thread copies a whole tile.
+
+    a = tl.load(a_ptr + k * 64 + a_offsets, mask=(rows[:, None] < m) & (...), other=0.0)
+->  a = a_desc.load([pid_0 * 128, k * 64])
+
+A tile is a box where each index of the source is an offset plus at most one lane. The copy engine fills what lies
+beyond the source with zeros and writes nothing there, so the guards of the source's own bounds need no code. It asks
+for a unit inner stride, other strides and an address of whole 16 bytes, and at most 256 elements a side.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ninetoothed import ir
+from ninetoothed.dtypes import PointerType
+from ninetoothed.expr import Expr, Facts, divisor, is_nonnegative
+from ninetoothed.passes.guards import unimplied
+from ninetoothed.passes.operations import is_dot, readers
+from ninetoothed.passes.overlap import are_apart
+
+# What the copy engine takes.
+ALIGNMENT = 16
+MOST_DIMENSIONS = 5
+MOST_ELEMENTS = 256
+
+
+@dataclass(frozen=True)
+class Box:
+    """An access as a box of a descriptor.
+
+    sizes, strides, block, offsets: one a dimension of the descriptor, the one of unit stride last. axes: the axis of
+    the tile along each dimension, None where the box is one element wide.
+    """
+
+    parameter: str
+    sizes: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    block: tuple[int, ...]
+    offsets: tuple[Expr, ...]
+    axes: tuple[int | None, ...]
+
+
+def boxes(program: ir.Program, aligned: frozenset[str]) -> Mapping[ir.Operation, Box]:
+    """The loads and stores for which descriptors pay: operands of products, what becomes of them, and what joins it.
+
+    aligned: the parameters whose addresses are multiples of 16 bytes.
+    """
+    if not any(isinstance(operation, ir.For) and _has_dot(operation.body) for operation in ir.walk(program.body)):
+        return {}
+    allowed = _unshared(program) & aligned
+    found: dict[ir.Operation, Box] = {}
+    read_by = readers(program.body)
+    stored: set[tuple[int, ...]] = set()
+    for operation in ir.walk(program.body):
+        if isinstance(operation, ir.Load) and _feeds_dot(read_by, operation.result):
+            _keep(found, program, operation, allowed)
+    if not found:
+        return {}
+    once = tuple(_done_once(program.body))
+    for operation in once:
+        if isinstance(operation, ir.Store) and len(operation.access.type.lanes) > 1:
+            _keep(found, program, operation, allowed)
+            stored |= {operation.access.type.lanes} if operation in found else set()
+    for operation in once:
+        if isinstance(operation, ir.Load) and operation.access.type.lanes in stored:
+            _keep(found, program, operation, allowed)
+    return found
+
+
+def _done_once(block: ir.Block) -> Iterator[ir.Operation]:
+    """What no loop repeats."""
+    for operation in block:
+        yield operation
+        if isinstance(operation, ir.If):
+            yield from _done_once((*operation.then_body, *operation.else_body))
+
+
+def _keep(found: dict[ir.Operation, Box], program: ir.Program, operation: ir.Load | ir.Store, allowed) -> None:
+    access = operation.access
+    box = box_of(program, access) if access.parameter in allowed else None
+    if box is not None:
+        found[operation] = box
+
+
+def _unshared(program: ir.Program) -> frozenset[str]:
+    """The parameters that are loaded alone or, place by place, stored once.
+
+    The copy engine and the threads do not wait for each other's accesses to the same memory.
+    """
+    loads, taken = set(), set()
+    stores: dict[str, list[_Branched]] = {}
+    for operation, branches in _with_branches(program.body):
+        match operation:
+            case ir.Load(access=access):
+                loads.add(access.parameter)
+            case ir.Store(access=access):
+                stores.setdefault(access.parameter, []).append((access, branches))
+            case ir.Apply(operands=operands):
+                types = (value.type.dtype for value in operands)
+                taken |= {dtype.parameter for dtype in types if isinstance(dtype, PointerType)}
+    tensors = {parameter.name for parameter in program.parameters if parameter.role == "tensor"}
+    return frozenset(
+        name for name in tensors - taken if name not in stores or (name not in loads and _are_stored_once(stores[name]))
+    )
+
+
+# What is taken of each of the branches that something is in.
+_Branches = Mapping[ir.If, bool]
+_Branched = tuple[ir.Access, _Branches]
+
+
+def _with_branches(
+    block: ir.Block, branches: _Branches = MappingProxyType({})
+) -> Iterator[tuple[ir.Operation, _Branches]]:
+    for operation in block:
+        yield operation, branches
+        if isinstance(operation, ir.If):
+            yield from _with_branches(operation.then_body, {**branches, operation: True})
+            yield from _with_branches(operation.else_body, {**branches, operation: False})
+        else:
+            for nested in ir.blocks(operation):
+                yield from _with_branches(nested, branches)
+
+
+def _are_stored_once(stores: list[_Branched]) -> bool:
+    """Whether of any two stores the places differ, or a program does but one of them."""
+    return all(
+        any(others.get(branch, side) != side for branch, side in branches.items()) or are_apart(first, second)
+        for (first, branches), (second, others) in itertools.combinations(stores, 2)
+    )
+
+
+def _has_dot(block: ir.Block) -> bool:
+    return any(map(is_dot, ir.walk(block)))
+
+
+def _feeds_dot(read_by: Mapping[ir.Value, list[ir.Operation]], value: ir.Value) -> bool:
+    """Whether a tile of halves or bytes is an operand of a product, perhaps transposed."""
+    if not value.type.dtype.is_floating or value.type.dtype.bits > 16 or len(value.type.lanes) < 2:
+        return False
+    for operation in read_by.get(value, ()):
+        match operation:
+            case ir.Apply(function="dot", operands=(lhs, rhs, *_)) if value in (lhs, rhs):
+                return True
+            case ir.Apply(function="permute", results=(result,)) if _feeds_dot(read_by, result):
+                return True
+    return False
+
+
+def box_of(program: ir.Program, access: ir.Access) -> Box | None:
+    """The box that an access is, or None for one that the copy engine cannot make."""
+    parameter = program.parameter(access.parameter)
+    if access.bindings or access.other != 0 or parameter.wide:
+        return None
+    facts = program.facts
+    for lane in access.lanes:
+        facts = facts.bind(lane.name, 0, lane.count - 1)
+    guards = filter(None, (unimplied(guard, access.guards, facts) for guard in access.guards))
+    if not all(_is_own(guard, access, parameter, facts) for guard in guards):
+        return None
+    dimensions = []
+    for index, size, stride in zip(access.indices, parameter.sizes, parameter.strides, strict=True):
+        split = _split(access, index)
+        if split is None or (stride == 0 and split[1] is not None):
+            return None
+        if stride != 0:
+            dimensions.append((size, stride, *split))
+    dimensions.sort(key=lambda dimension: dimension[1] == 1)  # that of unit stride last, the others as they are
+    return _legal(access, dimensions, facts)
+
+
+def _split(access: ir.Access, index: Expr) -> tuple[Expr, ir.Lane | None] | None:
+    """An index as an offset and the one lane beside it; None where it is no such sum."""
+    index = index.subs({lane.name: 0 for lane in access.lanes if lane.count == 1})
+    lanes = [lane for lane in access.lanes if lane.name in index.variables]
+    if not lanes:
+        return index, None
+    linear = index.linear(frozenset(lane.name for lane in lanes))
+    if len(lanes) > 1 or linear is None or linear[0].get(lanes[0].name) != 1:
+        return None
+    return linear[1], lanes[0]
+
+
+def _is_own(guard, access: ir.Access, parameter: ir.Parameter, facts: Facts) -> bool:
+    """Whether a guard says no more than that an index is one of the source's own."""
+    own = (size for index, size in zip(access.indices, parameter.sizes, strict=True) if guard.index == index)
+    return any(not guard.upper or is_nonnegative(guard.size - size, facts) for size in own)
+
+
+def _legal(access: ir.Access, dimensions, facts: Facts) -> Box | None:
+    """The box along these dimensions, if the copy engine takes it and it has each axis of the tile once."""
+    if not 2 <= len(dimensions) <= MOST_DIMENSIONS:
+        return None
+    sizes, strides, offsets, lanes = zip(*dimensions, strict=True)
+    item = access.type.dtype.bits // 8
+    block = tuple(lane.count if lane else 1 for lane in lanes)
+    axes = tuple(lane.axis if lane else None for lane in lanes)
+    wanted = [axis for axis, count in enumerate(access.type.lanes) if count > 1]
+    if sorted(axis for axis in axes if axis is not None) != wanted or strides[-1] != 1:
+        return None
+    if any(divisor(stride, facts) * item % ALIGNMENT for stride in strides[:-1]):
+        return None
+    if max(block) > MOST_ELEMENTS or block[-1] * item < ALIGNMENT:
+        return None
+    return Box(access.parameter, sizes, strides, block, offsets, axes)
