@@ -93,6 +93,11 @@ class Operation:
 
     location: SourceLocation | None = field(default=None, kw_only=True)
 
+    def __str__(self) -> str:
+        from ninetoothed.ir.printer import print_operation
+
+        return print_operation(self)
+
 
 @dataclass(frozen=True, eq=False)
 class Constant(Operation):
@@ -275,6 +280,11 @@ class Program:
     body: Block
     facts: Facts
     requirements: tuple[Requirement, ...] = ()
+
+    def __str__(self) -> str:
+        from ninetoothed.ir.printer import print_program
+
+        return print_program(self)
 
     def parameter(self, name: str) -> Parameter:
         return next(parameter for parameter in self.parameters if parameter.name == name)
