@@ -56,7 +56,7 @@ class Kernel:
         """Return the Triton text and the configuration that a call with these arguments runs on a GPU.
 
         It is the present one, else an H200, unless `gpu=` gives another: a name ("a100", "h100", "h200" or "b200"), or
-        a `ninetoothed.runtime.device.GPU`. None of them need be there.
+        a `ninetoothed.runtime.selection.machine.Machine`. None of them need be there.
         """
         from ninetoothed.runtime.dispatch import source
 

@@ -44,7 +44,7 @@ QUICK = (
     "ninetoothed/backends/test_triton_hoisting.py",
     "ninetoothed/backends/test_triton_index_width.py",
     "ninetoothed/runtime/test_arguments.py",
-    "ninetoothed/runtime/test_config.py",
+    "ninetoothed/runtime/selection/test_selection.py",
     "ninetoothed/runtime/test_dispatch.py",
     "ninetoothed/runtime/test_executable.py",
     "ninetoothed/runtime/test_call_cache.py",

@@ -16,8 +16,9 @@ import triton
 from ninetoothed import ir
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.passes.wgmma_operands import is_in_memory
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build import encoding, sass, wgmma
+from ninetoothed.runtime.selection import machine
 
 BUNDLED = str(Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas")
 
@@ -48,7 +49,7 @@ def _then_verified(select, at_risk):
     def selected(self, call, place):
         found = select(self, call, place)
         if place.type == "cpu" and self.definition in at_risk:
-            variant = dispatch.Launcher(self.definition).trace(call.arguments, dict(call.constants), device.H200)
+            variant = dispatch.Launcher(self.definition).trace(call.arguments, dict(call.constants), machine.H200)
             key = (self.definition, variant.selection.specialisation, variant.selection.configuration)
             if key not in verified:
                 verified.add(key)

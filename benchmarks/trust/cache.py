@@ -31,7 +31,7 @@ from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.build import disk_cache, triton_cache
 from ninetoothed.runtime.build.compile import compile_kernel
-from ninetoothed.runtime.device import H200
+from ninetoothed.runtime.selection.machine import H200
 from ninetoothed_ops.kernels import add, silu
 
 from .parts import Case

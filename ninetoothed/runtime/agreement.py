@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import SizeError
 from ninetoothed.expr import Expr
-from ninetoothed.runtime.structure import evaluate
+from ninetoothed.runtime.sizes import evaluate
 from ninetoothed.symbol import leaves_of
 from ninetoothed.tiling import Tiling
 

@@ -20,7 +20,7 @@ from ninetoothed.errors import SizeError
 from ninetoothed.expr import Expr, as_expr
 from ninetoothed.metaops import paddings
 from ninetoothed.runtime.arguments import problem
-from ninetoothed.runtime.structure import evaluate
+from ninetoothed.runtime.sizes import evaluate
 from ninetoothed.tiling import squeezed
 
 

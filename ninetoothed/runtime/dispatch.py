@@ -22,11 +22,13 @@ from ninetoothed import ir
 from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, ResourceError, SizeError
-from ninetoothed.runtime import arguments, config, device, executable, tune, variants
+from ninetoothed.runtime import arguments, executable, variants
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.call_cache import CallCache
 from ninetoothed.runtime.exemption import Exemptions
 from ninetoothed.runtime.launch_plan import RECORDER
+from ninetoothed.runtime.selection import machine, tuning
+from ninetoothed.runtime.selection.problem import Configuration
 from ninetoothed.runtime.specialise import SpecialisationPlan
 from ninetoothed.runtime.variants import Variant
 
@@ -64,19 +66,19 @@ def program(kernel, args: tuple, kwargs: dict[str, Any]) -> ir.Program:
     return launcher_of(kernel).trace(args, kwargs).program
 
 
-def source(kernel, args: tuple, kwargs: dict[str, Any], gpu: device.GPU | str | None = None) -> KernelSource:
+def source(kernel, args: tuple, kwargs: dict[str, Any], gpu: machine.Machine | str | None = None) -> KernelSource:
     """Return the Triton text and the configuration of a call: for the GPU given, else the present one, else an H200.
 
     `gpu` may be a name, such as "h100", and may stand among the keywords of the call too.
     """
     kwargs = dict(kwargs)
     asked = kwargs.pop("gpu", None) if gpu is None else gpu
-    gpu = device.named(asked) if isinstance(asked, str) else asked
+    gpu = machine.named(asked) if isinstance(asked, str) else asked
     if gpu is None:
-        gpu = device.current() or device.H200
-    if not isinstance(gpu, device.GPU):
+        gpu = machine.current() or machine.H200
+    if not isinstance(gpu, machine.Machine):
         raise ArgumentTypeError(
-            f'`gpu` is given {gpu!r}; pass a name, such as "H200", or a `ninetoothed.runtime.device.GPU`'
+            f'`gpu` is given {gpu!r}; pass a name, such as "H200", or a `ninetoothed.runtime.selection.machine.Machine`'
         )
     variant = launcher_of(kernel).trace(args, kwargs, gpu)
     text = triton.emit(variant.program, executable.options_of(kernel.definition, variant)).source
@@ -88,7 +90,7 @@ class KernelSource:
     """What a call compiles to; prints as Triton source under a comment that tells the configuration."""
 
     text: str
-    configuration: config.Configuration
+    configuration: Configuration
     gpu: Any
 
     def __str__(self) -> str:
@@ -188,7 +190,7 @@ class Launcher:
         try:
             call, place = arguments.check(self.definition, given)
             if gpu is None and place.type == "cuda":
-                gpu = device.current(place)
+                gpu = machine.current(place)
             with self._lock:
                 selection = self._variants.select(call, place, gpu)
         except ArgumentError as error:
@@ -216,13 +218,13 @@ class Launcher:
                 self._calls.keep(call.arguments, given.constants, found)
         return call.arguments, addresses, found
 
-    def tune(self, args: tuple, kwargs: dict[str, Any]) -> config.Configuration:
+    def tune(self, args: tuple, kwargs: dict[str, Any]) -> Configuration:
         """Measure for calls like this, unless the result is on disk, and return the configuration that they get."""
         call, place = self._checked(args, kwargs)
-        gpu = device.current(place) if place.type == "cuda" else None
+        gpu = machine.current(place) if place.type == "cuda" else None
         with self._lock:
             if gpu is not None:
-                tune.tune(self.definition, self._variants, call, place, gpu)
+                tuning.tune(self.definition, self._variants, call, place, gpu)
                 self._forget()
             return self._variants.select(call, place, gpu).configuration
 
@@ -232,9 +234,9 @@ class Launcher:
             calls.forget()
 
     def _select(self, call: BoundCall, place: torch.device):
-        gpu = device.current(place) if place.type == "cuda" else None
-        if gpu is not None and tune.is_asked_for(self.definition):
-            tune.tune(self.definition, self._variants, call, place, gpu)
+        gpu = machine.current(place) if place.type == "cuda" else None
+        if gpu is not None and tuning.is_asked_for(self.definition):
+            tuning.tune(self.definition, self._variants, call, place, gpu)
         form = executable.CpuExecutable if gpu is None else executable.GpuExecutable
         selection = self._variants.select(call, place, gpu)
         if math.prod(selection.grid) == 0:

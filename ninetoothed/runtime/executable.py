@@ -25,7 +25,7 @@ from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.build import assembler
 from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
 from ninetoothed.runtime.guard_source import FunctionSource
-from ninetoothed.runtime.task import PACKED_WARPS
+from ninetoothed.runtime.selection.problem import PACKED_WARPS
 from ninetoothed.runtime.variants import Variant
 from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
 

@@ -12,7 +12,7 @@ from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError, RaceError, SizeError
 from ninetoothed.expr import as_expr
-from ninetoothed.runtime.structure import evaluate
+from ninetoothed.runtime.sizes import evaluate
 
 
 def check(definition: KernelDefinition, requirements: Iterable[ir.Requirement], values: Mapping[str, int]) -> None:

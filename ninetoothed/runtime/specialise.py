@@ -29,7 +29,7 @@ from ninetoothed.errors import ArgumentError, SizeError
 from ninetoothed.expr import as_expr, var
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host, kind_of, problem
 from ninetoothed.runtime.conditions import SizeCondition, conditions_of
-from ninetoothed.runtime.structure import evaluate
+from ninetoothed.runtime.sizes import evaluate
 from ninetoothed.runtime.vectors import SourceDimension, half_divisible, lines
 from ninetoothed.specialisation import ArgumentClass, Specialisation
 from ninetoothed.symbol import leaves_of

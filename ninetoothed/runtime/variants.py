@@ -14,9 +14,11 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.effects import stored
 from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import const
-from ninetoothed.runtime import config, requirements, specialise
+from ninetoothed.runtime import requirements, specialise
 from ninetoothed.runtime.arguments import BoundCall
-from ninetoothed.runtime.choices import Choices
+from ninetoothed.runtime.selection import ranking
+from ninetoothed.runtime.selection.choices import Choices
+from ninetoothed.runtime.selection.problem import Configuration
 from ninetoothed.runtime.specialise import SpecialisationPlan
 from ninetoothed.specialisation import Specialisation
 
@@ -34,7 +36,7 @@ class Selection:
     """
 
     specialisation: Specialisation
-    configuration: config.Configuration
+    configuration: Configuration
     grid: tuple[int, ...]
     values: Mapping[str, int]
     gpu: Any = None
@@ -123,7 +125,7 @@ class VariantCache:
         return tuple(self._variants.values())
 
     def select(
-        self, call: BoundCall, device: torch.device, gpu, configuration: config.Configuration | None = None
+        self, call: BoundCall, device: torch.device, gpu, configuration: Configuration | None = None
     ) -> Selection:
         """The class of a checked call, and the configuration that the class gets, unless one is given."""
         values = specialise.measure(self._plan, call)
@@ -143,7 +145,7 @@ class VariantCache:
         """Choose the next best configuration for calls like this, whose own does not fit; whether there is one."""
         return self._choices[selection.family].reject(self._plan, selection.configuration, selection.values)
 
-    def candidates(self, selection: Selection) -> tuple[config.Configuration, ...]:
+    def candidates(self, selection: Selection) -> tuple[Configuration, ...]:
         """The configurations for calls like this, the one that they get first."""
         fitting = self._choices[selection.family].fitting(self._plan, selection.values)
         return tuple(fit.configuration for fit in fitting)
@@ -152,7 +154,7 @@ class VariantCache:
         """Whether measuring has chosen the configuration for calls like this."""
         return self._choices[selection.family].is_settled
 
-    def settle(self, selection: Selection, configuration: config.Configuration) -> None:
+    def settle(self, selection: Selection, configuration: Configuration) -> None:
         """Let calls like this get a configuration from now on."""
         self._choices[selection.family].settle(configuration)
 
@@ -160,11 +162,11 @@ class VariantCache:
         """The class of a call. The choice sees sizes rounded up, so that it cannot tell apart calls of one class."""
         exact = dict(specialisation.constants)
         names = self._plan.sizes & values.keys()
-        sizes = {name: exact.get(name, config.rounded(values[name])) for name in names}
+        sizes = {name: exact.get(name, ranking.rounded(values[name])) for name in names}
         specialisation = replace(specialisation, dot_precision=torch.get_float32_matmul_precision())
         key = (specialisation, tuple(sorted(sizes.items())), gpu)
         if key not in self._choices:
-            self._choices[key] = Choices(config.candidates(self._plan.definition, specialisation, sizes, gpu))
+            self._choices[key] = Choices(ranking.candidates(self._plan.definition, specialisation, sizes, gpu))
         return key
 
     def get(self, selection: Selection, compile: Callable[[KernelDefinition, Variant], Any]) -> Variant:

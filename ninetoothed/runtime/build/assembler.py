@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from ninetoothed.runtime.device import GPU
+from ninetoothed.runtime.selection.machine import Machine
 
 # From this version of CUDA on, ptxas keeps the registers of a wgmma.
 SOUND = (13, 3)
@@ -55,7 +55,7 @@ def for_capability(capability: int) -> Assembler | None:
     return for_hopper() if capability // 10 == 9 else None
 
 
-def loses_registers(gpu: GPU | None) -> bool:
+def loses_registers(gpu: Machine | None) -> bool:
     """Whether the assembler for a GPU is not sound; without Triton there is only text, which has no fault."""
     try:
         chosen = for_capability(gpu.capability) if gpu is not None else None

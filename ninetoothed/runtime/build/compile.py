@@ -18,8 +18,8 @@ from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
 from ninetoothed.runtime import descriptors
 from ninetoothed.runtime.build import assembler, disk_cache, triton_cache
-from ninetoothed.runtime.device import GPU
 from ninetoothed.runtime.guard_source import FunctionSource
+from ninetoothed.runtime.selection.machine import Machine
 
 # Bytes that pointers are multiples of where they are known to be aligned.
 ALIGNMENT = 16
@@ -27,7 +27,7 @@ ALIGNMENT = 16
 
 def compile_kernel(
     emitted: Emitted,
-    gpu: GPU,
+    gpu: Machine,
     num_warps: int,
     num_stages: int,
     aligned: frozenset[str] = frozenset(),
@@ -144,7 +144,7 @@ class CompiledKernel:
     """A compiled kernel. What it takes of a GPU can be read without one; launching loads it on the current device."""
 
     emitted: Emitted
-    gpu: GPU
+    gpu: Machine
     path: Path
     kernel: Any
     _loaded: dict[int, LoadedKernel] = field(default_factory=dict)

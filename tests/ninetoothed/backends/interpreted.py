@@ -13,10 +13,11 @@ import numpy
 import torch
 
 from ninetoothed.backends import triton
-from ninetoothed.runtime import config, device, dispatch, executable, specialise
+from ninetoothed.runtime import dispatch, executable, specialise
 from ninetoothed.runtime.build.compile import write_module
-from ninetoothed.runtime.structure import structure
-from ninetoothed.runtime.task import Configuration
+from ninetoothed.runtime.selection import machine, ranking
+from ninetoothed.runtime.selection.pattern import structure
+from ninetoothed.runtime.selection.problem import Configuration
 
 
 class _WholeNumber(type):
@@ -105,13 +106,13 @@ class Libdevice:
         return function
 
 
-def interpret(kernel, arguments, gpu=device.H200, blocks=None, **changes):
+def interpret(kernel, arguments, gpu=machine.H200, blocks=None, **changes):
     """Call a kernel on CPU tensors as it would be emitted for a GPU; what was emitted.
 
     blocks: of a product, (rows, columns, depth). changes: options of the text that are not left to the configuration.
     """
     launcher = dispatch.Launcher(kernel.definition)
-    with mock.patch.object(config, "candidates", _candidates(blocks) if blocks else config.candidates):
+    with mock.patch.object(ranking, "candidates", _candidates(blocks) if blocks else ranking.candidates):
         variant = launcher.trace(arguments, {}, gpu)
     options = dataclasses.replace(executable.options_of(kernel.definition, variant), **changes)
     emitted = triton.emit(variant.program, options)

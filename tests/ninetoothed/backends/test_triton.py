@@ -12,7 +12,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Symbol, Tensor
 from ninetoothed.errors import UnsupportedError
-from ninetoothed.runtime import device
+from ninetoothed.runtime.selection import machine
 
 BLOCK_SIZE = Symbol("BLOCK_SIZE", constexpr=True)
 
@@ -38,7 +38,7 @@ def text(application, *arguments, arrangement=elementwise, other=None, **constan
         Tensor(argument.ndim if isinstance(argument, torch.Tensor) else 0, other=other) for argument in arguments
     )
     kernel = ninetoothed.make(arrangement, application, tensors)
-    return kernel.source(*arguments, gpu=device.H200, **constants).text
+    return kernel.source(*arguments, gpu=machine.H200, **constants).text
 
 
 def body(source):
@@ -320,7 +320,7 @@ def shift(x_ptr, y_ptr, x_size_0, x_size_1, y_size_0, x_stride_0):
 
         half = torch.empty(4096, 4096, dtype=torch.float16)
         self.assertExpectedInline(
-            body(mm.make().source(half, half, half, gpu=device.H200).text),
+            body(mm.make().source(half, half, half, gpu=machine.H200).text),
             """\
 @triton.jit
 def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_size_1):
@@ -355,9 +355,9 @@ def test_assembly_with_an_effect_is_run_whoever_reads_its_result():
 
 def test_text_does_not_depend_on_the_process():
     program = (
-        "import torch; from ninetoothed_ops.kernels import sdpa; from ninetoothed.runtime import device;"
+        "import torch; from ninetoothed_ops.kernels import sdpa; from ninetoothed.runtime.selection import machine;"
         "q, m = torch.empty(2, 4, 128, 64), torch.empty(2, 4, 128, 128);"
-        "print(sdpa.make().source(q, q, q, m, 0.1, q, 2, True, gpu=device.H200))"
+        "print(sdpa.make().source(q, q, q, m, 0.1, q, 2, True, gpu=machine.H200))"
     )
     command = [sys.executable, "-c", program]
     texts = {
@@ -388,7 +388,7 @@ def test_no_guard_and_no_size_where_none_can_fail():
     tensors = (Tensor(shape=(64, 32)), Tensor(shape=(64, 32)))
     matrix = torch.empty(64, 32)
     kernel = ninetoothed.make(arrangement, increment, tensors)
-    source = kernel.source(matrix, matrix, gpu=device.H200, BLOCK_SIZE=16).text
+    source = kernel.source(matrix, matrix, gpu=machine.H200, BLOCK_SIZE=16).text
     assert "mask" not in source and "def increment(x_ptr, y_ptr" in source
 
 
@@ -468,7 +468,7 @@ def test_products_of_float64_are_for_the_cpu():
 
     matrix = torch.empty(64, 64, dtype=torch.float64)
     with pytest.raises(UnsupportedError, match="float64 run on the CPU"):
-        mm.make().source(matrix, matrix, matrix, gpu=device.H200)
+        mm.make().source(matrix, matrix, matrix, gpu=machine.H200)
 
 
 @pytest.mark.parametrize("precision, expected", (("highest", "ieee"), ("high", "tf32")))
@@ -479,7 +479,7 @@ def test_float32_products_state_their_precision(precision, expected):
     torch.set_float32_matmul_precision(precision)
     try:
         matrix = torch.empty(64, 64)
-        assert f'input_precision="{expected}"' in mm.make().source(matrix, matrix, matrix, gpu=device.H200).text
+        assert f'input_precision="{expected}"' in mm.make().source(matrix, matrix, matrix, gpu=machine.H200).text
     finally:
         torch.set_float32_matmul_precision(before)
 

@@ -10,7 +10,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.runtime import device, dispatch
+from ninetoothed.runtime import dispatch
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import addmm, bmm, mm
 from tests.ninetoothed.backends import interpreting
 
@@ -21,7 +22,7 @@ def halves(*shape, dtype=torch.float16):
 
 def emitted(kernel, *arguments, persistent=False, without=()):
     """Where all addresses but those of `without` are aligned."""
-    program = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200).program
+    program = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200).program
     described = frozenset(parameter.name for parameter in program.parameters) - {*without}
     return emit(program, Options(described=described, persistent=persistent))
 
@@ -195,7 +196,7 @@ class TestWhichAccesses:
         assert not emitted(kernel, *square(4096), persistent=True).persistent
 
     def test_only_where_asked_for(self):
-        assert not emit(dispatch.launcher_of(mm.make()).trace(square(4096), {}, device.H200).program).descriptors
+        assert not emit(dispatch.launcher_of(mm.make()).trace(square(4096), {}, machine.H200).program).descriptors
 
 
 def test_how_many_programs():

@@ -7,7 +7,8 @@ import torch
 import ninetoothed
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import emit, grid
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import mm
 
 
@@ -32,7 +33,7 @@ def both(*shape):
 
 
 def emitted(kernel, *arguments):
-    variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
     values = dict(variant.selection.values)
     return emit(variant.program, executable.options_of(dispatch.launcher_of(kernel).definition, variant)), values
 

@@ -7,7 +7,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.runtime import device, dispatch
+from ninetoothed.runtime import dispatch
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import mm, sdpa
 
 
@@ -16,7 +17,7 @@ def halves(*shape):
 
 
 def loops(kernel, *arguments, **options):
-    program = dispatch.Launcher(kernel.definition).trace(arguments, {}, device.H200).program
+    program = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200).program
     described = frozenset(parameter.name for parameter in program.parameters)
     return [
         line for line in emit(program, Options(described=described, **options)).source.splitlines() if "for " in line

@@ -9,7 +9,8 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
 
 # 2 GB that nobody touches, so that no memory is taken.
 LONG, SHORT = (2**15, 2**16), (2**5, 2**16)
@@ -40,7 +41,7 @@ def sums(rows, columns, constexpr=False):
 
 def source(*which, **options):
     kernel, arguments = sums(*which, **options)
-    text = kernel.source(*arguments, gpu=device.H200).text
+    text = kernel.source(*arguments, gpu=machine.H200).text
     return text[text.index("@triton.jit") :]
 
 
@@ -104,7 +105,7 @@ def sums(input_ptr, output_ptr):
 
 def compiled(*which):
     kernel, arguments = sums(*which)
-    variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
+    variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200)
     return executable.GpuExecutable.compile(kernel.definition, variant)
 
 

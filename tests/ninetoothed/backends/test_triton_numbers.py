@@ -6,7 +6,8 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
 from tests.ninetoothed.backends import interpreting
 
 
@@ -105,7 +106,7 @@ def multiplied(x, y):
 def compiled(application, dtype):
     kernel = make(application)
     arguments = torch.zeros(8, dtype=dtype), torch.zeros(8)
-    variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
     return executable.GpuExecutable.compile(kernel.definition, variant)
 
 

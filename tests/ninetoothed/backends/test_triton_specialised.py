@@ -6,7 +6,8 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
 
 
 def tiled(input, output):
@@ -33,7 +34,7 @@ def rows(rows, columns, pitch=None, step=1):
 
 def accesses(*arguments, arrangement=tiled, **options):
     """The arguments of the kernel, and how it loads and stores."""
-    text = copies(arrangement, **options).source(*arguments, gpu=device.H200).text
+    text = copies(arrangement, **options).source(*arguments, gpu=machine.H200).text
     lines = text[text.index("def copy") :].splitlines()
     return "".join(
         f"{line.strip()}\n" for line in lines if line.strip().startswith(("def", "input", "mask", "tl.store"))
@@ -138,7 +139,7 @@ class TestCompiled:
 
     def sass(self, *arguments):
         kernel = copies()
-        variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
+        variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200)
         return executable.GpuExecutable.compile(kernel.definition, variant).sass()
 
     def test_vectors_where_strides_are_known(self):

@@ -9,8 +9,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.errors import RaceError
-from ninetoothed.runtime.device import H200
 from ninetoothed.runtime.dispatch import launcher_of
+from ninetoothed.runtime.selection.machine import H200
 
 
 def make(application, y=lambda x, y: y.tile((1,)).expand((x.shape[0],)), block=8, rank=1):

@@ -8,8 +8,9 @@ import torch
 
 from benchmarks.trust import programs
 from ninetoothed.backends.triton import emit
-from ninetoothed.runtime import device as devices, dispatch
+from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.build.compile import compile_kernel
+from ninetoothed.runtime.selection import machine as devices
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -8,7 +8,8 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import rms_norm, softmax
 from tests.ninetoothed.backends import interpreting
 
@@ -21,7 +22,7 @@ class GoldenTest(expecttest.TestCase):
     maxDiff = None
 
     def test_short_rows(self):
-        text = softmax.make(2).source(*matrices(100_000, 100), gpu=device.H200).text
+        text = softmax.make(2).source(*matrices(100_000, 100), gpu=machine.H200).text
         self.assertExpectedInline(
             text[text.index("@triton.jit") :],
             """\
@@ -48,7 +49,7 @@ def softmax(input_ptr, output_ptr, input_size_1):
 
 
 def chosen(kernel, *arguments):
-    return dispatch.launcher_of(kernel).trace(arguments, {}, device.H200).selection.configuration
+    return dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200).selection.configuration
 
 
 class TestWhenRowsArePacked:
@@ -75,7 +76,7 @@ class TestWhenRowsArePacked:
 
 def test_how_many_programs():
     kernel, arguments = softmax.make(2), matrices(100_001, 128)
-    variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
     emitted = ninetoothed.backends.triton.emit(variant.program, executable.options_of(kernel.definition, variant))
     assert emitted.programs(dict(variant.selection.values)) == (6251, 1, 1)
 
@@ -85,7 +86,7 @@ def test_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     x, y = matrices(2**17, 128)
     kernel, arguments = rms_norm.make(2), (x, torch.empty(128, dtype=torch.float16), 1e-6, y, True)
-    variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, device.H200)
+    variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200)
     compiled = executable.GpuExecutable.compile(kernel.definition, variant)
     assert compiled.emitted.packed and compiled.kernel.metadata.num_warps == 4 and not compiled.spills
     assert "LDG.E.128" in compiled.sass() and "STG.E.128" in compiled.sass()

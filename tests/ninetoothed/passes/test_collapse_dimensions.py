@@ -7,7 +7,8 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
 from tests.conftest import DEVICE
 from tests.ninetoothed.backends import interpreting
 
@@ -59,7 +60,7 @@ def make_layer():
 
 def accesses(kernel, *arguments):
     """The arguments of the kernel, and how it loads and stores."""
-    text = kernel.source(*arguments, gpu=device.H200).text
+    text = kernel.source(*arguments, gpu=machine.H200).text
     lines = [line.strip() for line in text[text.index("def ") :].splitlines()]
     words = ("def", "x", "mask", "input", "weight =", "y", "tl.store", "output", "total = tl.dot")
     return "".join(f"{line}\n" for line in lines if line.startswith(words))
@@ -136,7 +137,7 @@ def test_machine_code_of_a_layer_on_sequences(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel = make_layer()
     arguments = half(2, 1024, 4096), half(4096, 4096), half(2, 1024, 4096)
-    variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
     compiled = executable.GpuExecutable.compile(kernel.definition, variant)
     ptx = compiled.asm["ptx"]
     assert "cp.async.bulk.tensor" in ptx and "wgmma.mma_async" in ptx and "ld.global" not in ptx

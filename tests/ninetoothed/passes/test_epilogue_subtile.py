@@ -8,7 +8,8 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.passes import epilogue_subtile
-from ninetoothed.runtime import device, dispatch
+from ninetoothed.runtime import dispatch
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import mm
 
 
@@ -19,7 +20,7 @@ def square():
 def persistent(arrangement, application, *arguments):
     """The text of a kernel whose programs take tile after tile."""
     kernel = ninetoothed.make(arrangement, application, tuple(Tensor(each.ndim) for each in arguments))
-    program = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200).program
+    program = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200).program
     described = frozenset(parameter.name for parameter in program.parameters)
     emitted = emit(program, Options(described=described, persistent=True))
     assert emitted.persistent

@@ -12,7 +12,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.passes import exponentials
-from ninetoothed.runtime import device
+from ninetoothed.runtime.selection import machine
 from tests.ninetoothed.backends import interpreting
 from tests.ninetoothed.passes import interpret_exponentials
 
@@ -27,7 +27,7 @@ def arguments():
 def powers(name):
     """What the text of a kernel has to do with powers, and where its loop begins."""
     kernel = interpret_exponentials.make(getattr(interpret_exponentials, name))
-    lines = kernel.source(*arguments(), gpu=device.H200).text.splitlines(keepends=True)
+    lines = kernel.source(*arguments(), gpu=machine.H200).text.splitlines(keepends=True)
     return "".join(line for line in lines if re.search(r"^    for |peak|exp|log2e", line))
 
 
@@ -97,7 +97,7 @@ def written(application, dtype=torch.float32):
 
     kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(0), Tensor(2), Tensor(1), Tensor(2)))
     x, row = torch.empty(64, 64, dtype=dtype), torch.empty(64, dtype=dtype)
-    text = kernel.source(x, 0.5, x, row, x, gpu=device.H200).text
+    text = kernel.source(x, 0.5, x, row, x, gpu=machine.H200).text
     (found,) = re.findall(r"(tl\.exp.*?)(?:\.to\(tl\.\w+\)\)|, mask.*)?$", text, re.MULTILINE)
     return found
 

@@ -8,7 +8,8 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
 
 
 def add_one(input, output):
@@ -36,7 +37,7 @@ CONSTANT = {"shape_options": {"constexpr": True}}
 
 
 def text(arrange, size, application=add_one, **options):
-    source = kernel(arrange, application, **options).source(torch.empty(size), torch.empty(size), gpu=device.H200).text
+    source = kernel(arrange, application, **options).source(torch.empty(size), torch.empty(size), gpu=machine.H200).text
     return source[source.index("def add_one") :]
 
 
@@ -108,7 +109,7 @@ class TestCompiled:
     def guarded(self, size, **options):
         """Accesses to global memory that ask first."""
         own, arguments = kernel(blocks(64), **options), (torch.empty(size), torch.empty(size))
-        variant = dispatch.Launcher(own.definition).trace(arguments, {}, device.H200)
+        variant = dispatch.Launcher(own.definition).trace(arguments, {}, machine.H200)
         return re.findall(
             r"@!?%p\d+ (?:ld|st)\.global", executable.GpuExecutable.compile(own.definition, variant).asm["ptx"]
         )

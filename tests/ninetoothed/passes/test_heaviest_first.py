@@ -8,13 +8,14 @@ import torch
 
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.passes.heaviest_first import grows_with
-from ninetoothed.runtime import device, dispatch
+from ninetoothed.runtime import dispatch
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import mm, sdpa
 
 
 def product(m, n):
     matrices = (torch.empty(shape, dtype=torch.float16) for shape in ((m, 512), (512, n), (m, n)))
-    return dispatch.launcher_of(mm.make()).trace(tuple(matrices), {}, device.H200)
+    return dispatch.launcher_of(mm.make()).trace(tuple(matrices), {}, machine.H200)
 
 
 def order(m, n):
@@ -70,7 +71,7 @@ def test_programs_that_run_together_read_less():
     by_rows = [(row, column) for row in range(rows) for column in range(columns)]
     together, apart = (
         len({row for row, _ in wave}) + len({column for _, column in wave})
-        for wave in (each[: device.H200.multiprocessors] for each in (found, by_rows))
+        for wave in (each[: machine.H200.multiprocessors] for each in (found, by_rows))
     )
     assert together < 0.75 * apart
 
@@ -79,6 +80,6 @@ def test_programs_that_run_together_read_less():
 def test_the_longest_first(is_causal):
     x = torch.empty(2, 4, 1024, 64, dtype=torch.float16)
     arguments = (x, x, x, torch.empty(1).expand(2, 4, 1024, 1024), 0.1, x, sdpa.NO_MASK, is_causal)
-    program = dispatch.launcher_of(sdpa.make()).trace(arguments, {}, device.H200).program
+    program = dispatch.launcher_of(sdpa.make()).trace(arguments, {}, machine.H200).program
     assert [grows_with(program, axis) for axis in program.axes] == [False, False, is_causal, False]
     assert ("- 1 - " in emit(program, Options()).source) == is_causal

@@ -10,7 +10,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.passes import loop_peeling
-from ninetoothed.runtime import device
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import conv2d, long_rows, mm
 from tests.ninetoothed.backends import interpreting
 
@@ -19,7 +19,7 @@ def empty(*shape, dtype=torch.float16):
     return torch.empty(shape, dtype=dtype)
 
 
-def text(kernel, *arguments, gpu=device.H200):
+def text(kernel, *arguments, gpu=machine.H200):
     source = kernel.source(*arguments, gpu=gpu).text
     return source[source.index("@triton.jit") :]
 
@@ -171,12 +171,12 @@ class TestWhichLoops:
 
     def test_of_products(self):
         kernel = mm.make()
-        assert is_peeled(text(kernel, *padded(1000, 1000, 1001), gpu=device.A100))
+        assert is_peeled(text(kernel, *padded(1000, 1000, 1001), gpu=machine.A100))
         assert is_peeled(text(kernel, *padded(1000, 1000, 1001, torch.float32)))
         assert is_peeled(text(kernel, *matrices(128, 128, 999)))  # `other` through a descriptor
         # Through descriptors, in whole vectors, or four bytes at a time whatever the mask.
         assert not is_peeled(text(kernel, *matrices(1000, 1000, 1000)))
-        assert not is_peeled(text(kernel, *matrices(1000, 1000, 1000), gpu=device.A100))
+        assert not is_peeled(text(kernel, *matrices(1000, 1000, 1000), gpu=machine.A100))
         assert not is_peeled(text(kernel, *matrices(1000, 1000, 1000, torch.float32)))
         assert not is_peeled(text(kernel, *matrices(1001, 1001, 1001, torch.float32)))
 

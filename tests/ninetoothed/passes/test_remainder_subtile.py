@@ -14,7 +14,8 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.passes.remainder_subtile import subtile
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import addmm, mm
 
 
@@ -23,7 +24,7 @@ def halves(*shape):
 
 
 def traced(kernel, *arguments):
-    return dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    return dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
 
 
 def square(n):

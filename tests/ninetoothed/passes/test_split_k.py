@@ -13,8 +13,9 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.passes.reduction_match import match
-from ninetoothed.runtime import device, dispatch, executable
-from ninetoothed.runtime.structure import structure
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
+from ninetoothed.runtime.selection.pattern import structure
 from ninetoothed_ops.kernels import addmm, mm, sdpa
 from tests.ninetoothed.backends import interpreting
 
@@ -24,7 +25,7 @@ def halves(*shape):
 
 
 def traced(kernel, *arguments):
-    return dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    return dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
 
 
 class GoldenTest(expecttest.TestCase):

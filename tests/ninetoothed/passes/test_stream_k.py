@@ -12,13 +12,14 @@ import torch
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.expr import const
 from ninetoothed.passes.stream_k import Tail
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import mm
 
 
 def traced(n):
     square = torch.empty(n, n, dtype=torch.float16)
-    return dispatch.launcher_of(mm.make()).trace((square, square, square), {}, device.H200)
+    return dispatch.launcher_of(mm.make()).trace((square, square, square), {}, machine.H200)
 
 
 class GoldenTest(expecttest.TestCase):

@@ -12,7 +12,7 @@ from ninetoothed import Tensor
 from ninetoothed.expr import Facts, cdiv, minimum, var
 from ninetoothed.passes import trip_count
 from ninetoothed.passes.trip_count import is_at_least
-from ninetoothed.runtime import device
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import sdpa
 
 n, p = var("n"), var("p")
@@ -24,7 +24,7 @@ def arrangement(input, output):
 
 def text(application):
     kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(0)), kernel_name="total")
-    source = kernel.source(torch.empty(1000), torch.empty(()), gpu=device.H200).text
+    source = kernel.source(torch.empty(1000), torch.empty(()), gpu=machine.H200).text
     return source[source.index("@triton.jit") :]
 
 

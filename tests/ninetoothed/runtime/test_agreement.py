@@ -8,8 +8,8 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import ArgumentError, SizeError
-from ninetoothed.runtime import device
 from ninetoothed.runtime.dispatch import launcher_of
+from ninetoothed.runtime.selection import machine
 
 
 def nans(*shape):
@@ -49,9 +49,9 @@ class TestSizesThatOneBlockCuts:
 
     def test_before_anything_is_compiled_for_a_gpu(self):
         kernel = make_copy()
-        assert "x_size_0" in kernel.source(torch.empty(100), torch.empty(100), gpu=device.A100).text
+        assert "x_size_0" in kernel.source(torch.empty(100), torch.empty(100), gpu=machine.A100).text
         with pytest.raises(SizeError, match="sizes agree"):
-            kernel.source(torch.empty(90), torch.empty(100), gpu=device.A100)
+            kernel.source(torch.empty(90), torch.empty(100), gpu=machine.A100)
 
     def test_a_call_like_one_that_was_seen(self):
         """1995 and 2000 are of one class, and of one number of tiles."""
@@ -131,7 +131,7 @@ class TestNumbersOfTiles:
 
         return ninetoothed.make(arrangement, add, (Tensor(2), Tensor(2), Tensor(2)))
 
-    @pytest.mark.parametrize("gpu", (device.A100, device.H200, None), ids=lambda gpu: gpu and f"sm_{gpu.capability}")
+    @pytest.mark.parametrize("gpu", (machine.A100, machine.H200, None), ids=lambda gpu: gpu and f"sm_{gpu.capability}")
     @pytest.mark.parametrize("rows", (5, 100, 1000))
     def test_a_row_for_all(self, rows, gpu):
         kernel = self.make_biased()
@@ -208,7 +208,7 @@ class TestPadding:
 
     def test_one_end_is_looked_at(self):
         """That the padded size is not exceeded follows, since no amount of padding is negative."""
-        text = self.make().source(torch.empty(90), torch.empty(100), gpu=device.H200).text
+        text = self.make().source(torch.empty(90), torch.empty(100), gpu=machine.H200).text
         assert "&" not in text and text.count("< x_size_0") == text.count("< output_size_0") == 1
 
     def test_never_less(self):

@@ -7,8 +7,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import SizeError
-from ninetoothed.runtime import device
 from ninetoothed.runtime.dispatch import launcher_of, program
+from ninetoothed.runtime.selection import machine
 
 
 def nans(*shape):
@@ -62,7 +62,7 @@ class TestTilesOfOneBlock:
             kernel(a, b, c)
         assert c.isnan().all() and "a[k], b[k]" in str(caught.value)
         with pytest.raises(SizeError):
-            kernel.source(a, b, c, gpu=device.H200)
+            kernel.source(a, b, c, gpu=machine.H200)
         kernel(a, b := torch.randn(depths[0], 70), c)
         torch.testing.assert_close(c, a @ b, rtol=1e-4, atol=1e-4)
 

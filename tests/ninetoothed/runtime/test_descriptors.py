@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from ninetoothed.errors import ResourceError
-from ninetoothed.runtime import config, descriptors, device, dispatch, executable
+from ninetoothed.runtime import descriptors, dispatch, executable
+from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed_ops.kernels import addmm, mm
 
 
@@ -17,7 +18,7 @@ def halves(*shape):
 
 def traced(kernel, *arguments):
     launcher = dispatch.launcher_of(kernel)
-    variant = launcher.trace(arguments, {}, device.H200)
+    variant = launcher.trace(arguments, {}, machine.H200)
     return (
         launcher,
         variant,
@@ -45,7 +46,7 @@ class LoadedKernel:
 @pytest.fixture
 def gpu(monkeypatch):
     """As if there were an H200."""
-    monkeypatch.setattr(device, "current", lambda place=None: device.H200)
+    monkeypatch.setattr(machine, "current", lambda place=None: machine.H200)
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7, raising=False)
 
@@ -192,14 +193,14 @@ class TestWhatDoesNotFit:
         # A float32 addend takes twice the room beside the stages of the loop.
         addend = torch.empty(4096, 4096)
         arguments = addend, halves(4096, 4096), halves(4096, 4096), 1.0, 1.0, halves(4096, 4096)
-        first = launcher.trace(arguments, {}, device.H200).selection.configuration
+        first = launcher.trace(arguments, {}, machine.H200).selection.configuration
         found = launcher._select(dispatch.BoundCall(arguments, ()), torch.device("cuda:0"))
         assert first.programs and found.selection.configuration != first
-        assert found.compiled.shared <= device.H200.shared_memory
+        assert found.compiled.shared <= machine.H200.shared_memory
 
 
 def test_configurations_say_how_tiles_are_shared_out():
-    assert str(config.Configuration((("M", 64),), 4, 3, True, 132)) == "M=64, num_warps=4, num_stages=3, programs=132"
-    assert str(config.Configuration((("M", 64),), 4, 3)) == "M=64, num_warps=4, num_stages=3"
-    shared = config.Configuration((), 8, 4, split=8, at_once=132, quarters=6)
+    assert str(ranking.Configuration((("M", 64),), 4, 3, True, 132)) == "M=64, num_warps=4, num_stages=3, programs=132"
+    assert str(ranking.Configuration((("M", 64),), 4, 3)) == "M=64, num_warps=4, num_stages=3"
+    shared = ranking.Configuration((), 8, 4, split=8, at_once=132, quarters=6)
     assert str(shared) == "num_warps=8, num_stages=4, split=8, at_once=132, quarters=6"

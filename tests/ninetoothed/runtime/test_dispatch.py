@@ -14,7 +14,7 @@ import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
 from ninetoothed.runtime import call_cache, dispatch, executable, variants
-from ninetoothed.runtime.device import A100, B200, H100, H200
+from ninetoothed.runtime.selection.machine import A100, B200, H100, H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
 

@@ -12,7 +12,7 @@ from ninetoothed import Symbol, Tensor
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.runtime import call_cache, dispatch, executable, workspace
 from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.device import H200
+from ninetoothed.runtime.selection.machine import H200
 from ninetoothed_ops.kernels import addmm, mm
 
 

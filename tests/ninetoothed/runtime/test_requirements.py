@@ -8,8 +8,8 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.errors import SizeError
 from ninetoothed.expr import as_expr
-from ninetoothed.runtime.device import H200
 from ninetoothed.runtime.dispatch import launcher_of, program
+from ninetoothed.runtime.selection.machine import H200
 
 
 def make_weighted():

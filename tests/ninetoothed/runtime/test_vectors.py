@@ -10,8 +10,9 @@ import torch
 import ninetoothed
 from ninetoothed import Tensor, block_size
 from ninetoothed.backends.triton import emit
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build.compile import compile_kernel
+from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.vectors import lines
 from ninetoothed.symbol import Symbol
 from ninetoothed_ops.kernels import long_rows, mm, rms_norm, silu, softmax
@@ -37,7 +38,7 @@ def test_what_a_dimension_depends_on():
 
 
 def half_divisible(kernel, *arguments):
-    variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
     return {name.removeprefix("ninetoothed_") for name in variant.selection.specialisation.half_divisible}
 
 
@@ -90,11 +91,11 @@ class TestWhatIsToldApart:
 
 def instructions(kernel, *arguments, unaligned=()):
     """The accesses to global memory in the machine code for an H200, each once."""
-    variant = dispatch.launcher_of(kernel).trace(arguments, {}, device.H200)
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
     aligned = frozenset(parameter.name for parameter in variant.program.parameters) - set(unaligned)
     configuration = variant.selection.configuration
     text = emit(variant.program, executable.options_of(kernel.definition, variant))
-    compiled = compile_kernel(text, device.H200, configuration.num_warps, configuration.num_stages, aligned)
+    compiled = compile_kernel(text, machine.H200, configuration.num_warps, configuration.num_stages, aligned)
     return set(re.findall(r"\b(?:ld|st)\.global\S*\.b\d+", compiled.asm["ptx"]))
 
 
@@ -165,7 +166,7 @@ class GoldenTest(expecttest.TestCase):
     maxDiff = None
 
     def test_tiles_of_8_need_no_mask(self):
-        text = make_twice(lambda tensor: tensor.tile((1, 8))).source(empty(24, 1000), empty(24, 1000), gpu=device.H200)
+        text = make_twice(lambda tensor: tensor.tile((1, 8))).source(empty(24, 1000), empty(24, 1000), gpu=machine.H200)
         self.assertExpectedInline(
             text.text[text.text.index("@triton.jit") :],
             """\

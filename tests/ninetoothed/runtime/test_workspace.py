@@ -11,8 +11,8 @@ import torch
 from ninetoothed.backends.triton import Options, emit
 from ninetoothed.runtime import dispatch, memory, workspace
 from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.device import H200
 from ninetoothed.runtime.guard_source import FunctionSource
+from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.runtime.workspace import Semaphores
 from ninetoothed_ops.kernels import mm
 from tests.ninetoothed.runtime.test_executable import Packed

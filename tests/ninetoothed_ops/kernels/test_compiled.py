@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from ninetoothed.backends.triton import emit
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build.compile import compile_kernel
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import sdpa
 from tests.ninetoothed_ops.kernels import calls
 
@@ -15,10 +16,10 @@ PRODUCTS = ("addmm", "bmm", "conv2d", "mm", "sdpa")
 
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16), ids=lambda dtype: str(dtype).removeprefix("torch."))
-@pytest.mark.parametrize("gpu", (device.A100, device.H200, device.B200), ids=lambda gpu: f"sm_{gpu.capability}")
+@pytest.mark.parametrize("gpu", (machine.A100, machine.H200, machine.B200), ids=lambda gpu: f"sm_{gpu.capability}")
 @pytest.mark.parametrize("name", calls.NAMES)
 def test_compiled_without_spills(name, gpu, dtype, tmp_path, monkeypatch):
-    if dtype == torch.bfloat16 and gpu != device.H200:
+    if dtype == torch.bfloat16 and gpu != machine.H200:
         pytest.skip("bfloat16 differs from float16 in conversions alone")
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel, arguments = calls.large(name, dtype)
@@ -30,14 +31,14 @@ def test_compiled_without_spills(name, gpu, dtype, tmp_path, monkeypatch):
     assert compiled.shared <= gpu.shared_memory
     if name in PRODUCTS:
         instruction = {80: "mma.sync", 90: "wgmma", 100: "tcgen05.mma"}[gpu.capability]
-        assert instruction in compiled.asm["ptx"] or (gpu == device.B200 and "mma.sync" in compiled.asm["ptx"])
+        assert instruction in compiled.asm["ptx"] or (gpu == machine.B200 and "mma.sync" in compiled.asm["ptx"])
     elif name != "rope":  # interleaved pairs are two loads of every other element
         assert "ld.global.v4" in compiled.asm["ptx"] or "ld.global.v8" in compiled.asm["ptx"]
 
 
 @pytest.mark.parametrize("is_causal", (False, True))
 @pytest.mark.parametrize("dtype, depth", ((torch.float32, 64), (torch.float32, 128), (torch.float16, 128)))
-@pytest.mark.parametrize("gpu", (device.A100, device.H200, device.B200), ids=lambda gpu: f"sm_{gpu.capability}")
+@pytest.mark.parametrize("gpu", (machine.A100, machine.H200, machine.B200), ids=lambda gpu: f"sm_{gpu.capability}")
 def test_attention_of_other_types_and_depths_spills_nothing(gpu, dtype, depth, is_causal, tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     tensor, mask = torch.empty(2, 8, 1024, depth, dtype=dtype), torch.empty(2, 8, 1024, 1024, dtype=dtype)

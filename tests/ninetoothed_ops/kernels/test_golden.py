@@ -2,14 +2,14 @@
 
 import expecttest
 
-from ninetoothed.runtime import device
+from ninetoothed.runtime.selection import machine
 from tests.ninetoothed_ops.kernels import calls
 
 
 def emitted(name):
     """The configuration and the kernel, without the imports."""
     kernel, arguments = calls.large(name)
-    source = kernel.source(*arguments, gpu=device.H200)
+    source = kernel.source(*arguments, gpu=machine.H200)
     configuration = source.configuration
     options = f"# num_warps={configuration.num_warps}, num_stages={configuration.num_stages}\n"
     return options + source.text[source.text.index("@triton.jit") :]

@@ -6,7 +6,8 @@ import re
 import pytest
 import torch
 
-from ninetoothed.runtime import config, device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed_ops.kernels import addmm, bmm, mm
 from tests.ninetoothed_ops.kernels import calls
 
@@ -28,11 +29,11 @@ def compiled(kernel, arguments, monkeypatch=None, blocks=(), **changes):
         meta = zip(sorted(best.blocks), blocks, strict=True) if blocks else best.meta
         return (dataclasses.replace(best, meta=tuple(meta), **changes),)
 
-    candidates = config.candidates
+    candidates = ranking.candidates
     if monkeypatch is not None:
-        monkeypatch.setattr(config, "candidates", changed)
+        monkeypatch.setattr(ranking, "candidates", changed)
     launcher = dispatch.Launcher(kernel.definition)
-    return executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
+    return executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, machine.H200))
 
 
 def bodies(sass):
@@ -67,7 +68,7 @@ def main_loop(sass):
 def test_as_configured(name, dtype):
     kernel = compiled(*calls.large(name, dtype))
     assert "wgmma" in kernel.asm["ptx"] and "cp.async.bulk.tensor" in kernel.asm["ptx"]
-    assert kernel.spills == 0 and kernel.shared <= device.H200.shared_memory
+    assert kernel.spills == 0 and kernel.shared <= machine.H200.shared_memory
     assert kernel.emitted.persistent == (name != "sdpa")
 
 

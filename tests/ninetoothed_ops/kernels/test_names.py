@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from ninetoothed.runtime import device
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import bmm, conv2d, mm, rope, sdpa
 
 
@@ -50,7 +50,7 @@ def _reads(node, known):
 
 
 def text(kernel, *arguments):
-    return kernel.source(*arguments, gpu=device.H200).text
+    return kernel.source(*arguments, gpu=machine.H200).text
 
 
 def half(*shape):

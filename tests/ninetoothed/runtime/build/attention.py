@@ -7,7 +7,8 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
-from ninetoothed.runtime import arguments, device, dispatch, variants
+from ninetoothed.runtime import arguments, dispatch, variants
+from ninetoothed.runtime.selection import machine
 
 
 def arrangement(query, key, value, output, M=block_size(), N=block_size()):
@@ -50,7 +51,7 @@ def make():
     return ninetoothed.make(arrangement, application, tensors, kernel_name="scaled")
 
 
-def variant(rows, warps, gpu=device.H200, columns=64):
+def variant(rows, warps, gpu=machine.H200, columns=64):
     """The kernel's definition, and a variant of it for (2, 4, 1024, 64) with blocks of so many rows."""
     launcher = dispatch.Launcher(make().definition)
     given = tuple(torch.empty(2, 4, 1024, 64, dtype=torch.float16) for _ in range(4))

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("triton")
 
-from ninetoothed.runtime import device
 from ninetoothed.runtime.build import assembler
+from ninetoothed.runtime.selection import machine
 
 
 @pytest.fixture(autouse=True)
@@ -54,13 +54,13 @@ def packaged(monkeypatch, path):
 
 def test_without_any_other_it_is_the_one_of_triton():
     assert assembler.for_hopper() == assembler.of_triton()
-    assert assembler.loses_registers(device.H200) and not assembler.loses_registers(None)
+    assert assembler.loses_registers(machine.H200) and not assembler.loses_registers(None)
 
 
 def test_it_matters_on_hopper_alone():
     assert assembler.for_capability(90) is not None
     assert assembler.for_capability(80) is None and assembler.for_capability(100) is None
-    assert not assembler.loses_registers(device.A100)
+    assert not assembler.loses_registers(machine.A100)
 
 
 def test_places_in_their_order(monkeypatch, put, tmp_path):
@@ -74,7 +74,7 @@ def test_places_in_their_order(monkeypatch, put, tmp_path):
     expected = put("13.5", "package")
     packaged(monkeypatch, expected)
     assert assembler.for_hopper() == assembler.Assembler(expected, (13, 5))
-    assert not assembler.loses_registers(device.H200)
+    assert not assembler.loses_registers(machine.H200)
 
 
 def test_one_that_is_not_sound_or_does_not_run_is_passed_over(monkeypatch, put, tmp_path):
@@ -100,7 +100,7 @@ def test_what_the_user_names_is_used_as_it_is(version, monkeypatch, put):
     named = put(version, "named")
     monkeypatch.setenv("TRITON_PTXAS_PATH", named)
     assert assembler.for_hopper().path == named
-    assert assembler.loses_registers(device.H200) == (version == "12.8")
+    assert assembler.loses_registers(machine.H200) == (version == "12.8")
 
 
 def test_so_is_what_is_named_in_python(monkeypatch, put):

@@ -8,13 +8,14 @@ import torch
 
 from ninetoothed.backends.triton import emit
 from ninetoothed.errors import CompilationError
-from ninetoothed.runtime import device, dispatch
+from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.build.compile import compile_kernel, write_module
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import add, mm
 
 pytest.importorskip("triton")
 
-GPUS = (device.A100, device.H200, device.B200)
+GPUS = (machine.A100, machine.H200, machine.B200)
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "triton"
 
 
-def emitted(kernel, *arguments, gpu=device.H200):
+def emitted(kernel, *arguments, gpu=machine.H200):
     """What a call emits, its configuration, and the parameters whose memory is aligned."""
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, gpu)
     aligned = frozenset(parameter.name for parameter in variant.program.parameters)
@@ -34,7 +35,7 @@ def halves(*shape):
     return torch.empty(shape, dtype=torch.float16)
 
 
-def compiled(kernel, *arguments, gpu=device.H200):
+def compiled(kernel, *arguments, gpu=machine.H200):
     text, configuration, aligned = emitted(kernel, *arguments, gpu=gpu)
     return compile_kernel(text, gpu, configuration.num_warps, configuration.num_stages, aligned)
 
@@ -57,7 +58,7 @@ def test_elementwise_kernels_move_sixteen_bytes_at_once():
 
 def test_unaligned_memory_is_not_taken_to_be_aligned():
     text, configuration, _ = emitted(add.make(1), halves(1 << 20), halves(1 << 20), 1.0, halves(1 << 20))
-    kernel = compile_kernel(text, device.H200, configuration.num_warps, configuration.num_stages)
+    kernel = compile_kernel(text, machine.H200, configuration.num_warps, configuration.num_stages)
     assert "ld.global.v4.b32" not in kernel.asm["ptx"]
 
 
@@ -65,13 +66,13 @@ def test_what_triton_rejects_names_the_kernel_and_its_text():
     text, _, aligned = emitted(add.make(1), halves(64), halves(64), 1.0, halves(64))
     broken = type(text)(text.name, text.source.replace("tl.load", "tl.lood"), text.arguments, text.grid)
     with pytest.raises(CompilationError, match=r"kernel `add` for H200 .* its text is in .*add_\w+\.py"):
-        compile_kernel(broken, device.H200, 4, 3, aligned)
+        compile_kernel(broken, machine.H200, 4, 3, aligned)
 
 
 def test_too_much_shared_memory_is_an_error():
     text, _, aligned = emitted(mm.make(), *(halves(4096, 4096) for _ in range(3)))
     with pytest.raises(CompilationError, match="shared memory.*smaller blocks or fewer stages"):
-        compile_kernel(text, device.H200, 8, 6, aligned)
+        compile_kernel(text, machine.H200, 8, 6, aligned)
 
 
 def test_a_damaged_module_is_written_anew(cache):

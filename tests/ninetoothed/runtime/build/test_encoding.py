@@ -7,8 +7,9 @@ import pytest
 
 pytest.importorskip("triton")
 
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build import encoding, wgmma
+from ninetoothed.runtime.selection import machine
 from tests.hopper import check_bits
 from tests.ninetoothed.runtime.build import attention
 from tests.ninetoothed_ops.kernels import calls
@@ -29,7 +30,7 @@ def kept(bundled):
 def test_bits_touch_what_the_text_says(name):
     kernel, arguments = calls.large(name)
     launcher = dispatch.launcher_of(kernel)
-    compiled = executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
+    compiled = executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, machine.H200))
     check_bits(compiled)
     assert wgmma.faults(compiled.asm["ptx"], compiled.asm["cubin"]) == ()
 

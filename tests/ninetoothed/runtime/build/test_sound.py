@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from ninetoothed.errors import AssemblerError, CompilationError
-from ninetoothed.runtime import device, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build import assembler, encoding, wgmma
+from ninetoothed.runtime.selection import machine
 from tests.ninetoothed.runtime.build import attention
 from tests.ninetoothed_ops.kernels import calls
 
@@ -64,7 +65,7 @@ def test_a_sound_assembler_keeps_the_query_as_it_is_emitted(rows, warps, sound):
 def test_the_ten_kernels_lose_nothing(name, sound, bundled):
     kernel, arguments = calls.large(name)
     launcher = dispatch.launcher_of(kernel)
-    compiled = executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, device.H200))
+    compiled = executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, machine.H200))
     assert MOVE not in compiled.emitted.source
     ptx = compiled.asm["ptx"]
     if wgmma.is_needed(ptx):
@@ -133,7 +134,7 @@ def test_machine_code_that_cannot_be_read_is_not_launched(bundled, monkeypatch):
     assert "wgmma" not in executable.GpuExecutable.compile(*attention.variant(64, 4)).asm["ptx"]
 
 
-@pytest.mark.parametrize("name, gpu", (("mm", device.H200), ("softmax", device.H200), ("sdpa", device.B200)))
+@pytest.mark.parametrize("name, gpu", (("mm", machine.H200), ("softmax", machine.H200), ("sdpa", machine.B200)))
 def test_where_nothing_is_at_risk_nothing_is_spent(name, gpu, bundled, spent):
     kernel, arguments = calls.large(name)
     launcher = dispatch.launcher_of(kernel)

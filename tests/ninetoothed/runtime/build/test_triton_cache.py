@@ -17,7 +17,7 @@ from ninetoothed.backends.triton import emit  # noqa: E402
 from ninetoothed.runtime import dispatch  # noqa: E402
 from ninetoothed.runtime.build import triton_cache  # noqa: E402
 from ninetoothed.runtime.build.compile import compile_kernel  # noqa: E402
-from ninetoothed.runtime.device import A100, H200  # noqa: E402
+from ninetoothed.runtime.selection.machine import A100, H200  # noqa: E402
 from ninetoothed_ops.kernels import silu  # noqa: E402
 
 

@@ -16,20 +16,21 @@ import torch
 
 import ninetoothed
 from ninetoothed import Symbol, Tensor
-from ninetoothed.runtime import config, device, specialise
+from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import bind, check as checked
+from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed_ops.kernels import add, addmm, bmm, conv2d, long_rows, mm, padded, rms_norm, rope, sdpa, silu, softmax
 
 FILE = pathlib.Path(__file__).with_name("picks.json")
 
-A100, H100, H200, B200 = (device.named(name) for name in ("A100", "H100", "H200", "B200"))
+A100, H100, H200, B200 = (machine.named(name) for name in ("A100", "H100", "H200", "B200"))
 # Without a row of their own: they are described by what their driver says.
-H100_PCIE = device.GPU("NVIDIA H100 PCIe", 90, 114, 227 * 1024, l2=50 * 2**20, bandwidth=1.0e12)
-H20 = device.GPU("NVIDIA H20", 90, 78, 227 * 1024, l2=60 * 2**20, bandwidth=1.0e12)
-T4 = device.GPU("Tesla T4", 75, 40, 64 * 1024, l2=4 * 2**20, bandwidth=1.0e12)
-RTX_3090 = device.GPU("NVIDIA GeForce RTX 3090", 86, 82, 99 * 1024, l2=6 * 2**20, bandwidth=1.0e12)
-RTX_4090 = device.GPU("NVIDIA GeForce RTX 4090", 89, 128, 99 * 1024, l2=72 * 2**20, bandwidth=1.0e12)
-RTX_5090 = device.GPU("NVIDIA GeForce RTX 5090", 120, 170, 99 * 1024, l2=96 * 2**20, bandwidth=1.0e12)
+H100_PCIE = machine.Machine("NVIDIA H100 PCIe", 90, 114, 227 * 1024, l2=50 * 2**20, bandwidth=1.0e12)
+H20 = machine.Machine("NVIDIA H20", 90, 78, 227 * 1024, l2=60 * 2**20, bandwidth=1.0e12)
+T4 = machine.Machine("Tesla T4", 75, 40, 64 * 1024, l2=4 * 2**20, bandwidth=1.0e12)
+RTX_3090 = machine.Machine("NVIDIA GeForce RTX 3090", 86, 82, 99 * 1024, l2=6 * 2**20, bandwidth=1.0e12)
+RTX_4090 = machine.Machine("NVIDIA GeForce RTX 4090", 89, 128, 99 * 1024, l2=72 * 2**20, bandwidth=1.0e12)
+RTX_5090 = machine.Machine("NVIDIA GeForce RTX 5090", 120, 170, 99 * 1024, l2=96 * 2**20, bandwidth=1.0e12)
 
 ALL = (A100, H100, H200, H100_PCIE, H20, B200, T4, RTX_3090, RTX_4090, RTX_5090, None)
 MOST = (A100, H200, B200, RTX_4090, RTX_5090)
@@ -51,11 +52,11 @@ class Selected:
         self.specialisation = dataclasses.replace(found, dot_precision=torch.get_float32_matmul_precision())
         exact = dict(found.constants)
         names = plan.sizes & values.keys()
-        self.sizes = {name: exact.get(name, config.rounded(values[name])) for name in names}
+        self.sizes = {name: exact.get(name, ranking.rounded(values[name])) for name in names}
 
     def candidates(self, gpu):
         """Schedules, the best first."""
-        return config.candidates(self.definition, self.specialisation, self.sizes, gpu)
+        return ranking.candidates(self.definition, self.specialisation, self.sizes, gpu)
 
 
 def described(definition, pick):

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import ninetoothed
-from ninetoothed.runtime import device, dispatch, tune
+from ninetoothed.runtime import dispatch
+from ninetoothed.runtime.selection import machine, tuning
 from ninetoothed_ops.kernels import add, mm
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -41,5 +42,5 @@ def test_in_place():
 
 
 def test_the_clock():
-    clock = tune.Clock(device.current(), lambda: None)
+    clock = tuning.Clock(machine.current(), lambda: None)
     assert 2e-4 < clock(lambda: torch.cuda._sleep(1_000_000), 3) < 1e-2

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from ninetoothed.expr import const
 from ninetoothed.passes.remainder_subtile import FEWEST_LANES, QUARTERS
 from ninetoothed.passes.stream_k import Tail
-from ninetoothed.runtime.device import GPU
-from ninetoothed.runtime.task import RESERVED, SMALL_TILES, Configuration, Task, power_above
+from ninetoothed.runtime.selection.machine import Machine
+from ninetoothed.runtime.selection.problem import RESERVED, SMALL_TILES, Configuration, Task
+from ninetoothed.runtime.sizes import power_above
 
 # (rows, columns, warps): products of 64 rows are a group of four warps, so that small tiles are the general ones, and
 # large ones are tried with a group or two. Of equals the first is taken.
@@ -53,14 +54,14 @@ _STORE, _STORE_BEHIND = 0.004, 0.02
 _MEET, _PART = 8500, 0.13
 
 
-def is_measured(task: Task, gpu: GPU) -> bool:
+def is_measured(task: Task, gpu: Machine) -> bool:
     """Whether the estimate was fitted to products like this on a GPU like this."""
     operands = task.structure.kind.lhs, task.structure.kind.rhs
     are_halves = all(task.bits(operand) == 16 and task.is_aligned(operand) for operand in operands)
     return gpu.capability // 10 == 9 and are_halves
 
 
-def products(task: Task, gpu: GPU) -> Iterator[Configuration]:
+def products(task: Task, gpu: Machine) -> Iterator[Configuration]:
     """Configurations that fit, the one of least estimated time first."""
     estimated: dict[Configuration, float] = {}
     # Of equals long steps come first where there are few: each waits once. Short ones leave a deeper pipeline.
@@ -103,7 +104,7 @@ class _Plan:
     """
 
     task: Task
-    gpu: GPU
+    gpu: Machine
     rows: int
     columns: int
     depth: int
@@ -115,7 +116,7 @@ class _Plan:
     quarters: int = 0
 
     @classmethod
-    def of(cls, task: Task, gpu: GPU, rows: int, columns: int, depth: int, warps: int) -> _Plan | None:
+    def of(cls, task: Task, gpu: Machine, rows: int, columns: int, depth: int, warps: int) -> _Plan | None:
         """With blocks and warps that the kernel may have; None where its accumulator then takes too many registers."""
         kind = task.structure.kind
         rows, columns = task.block(kind.rows, rows), task.block(kind.columns, columns)

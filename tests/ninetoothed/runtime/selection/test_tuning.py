@@ -11,8 +11,9 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.errors import ArgumentError, ResourceError
-from ninetoothed.runtime import arguments, device, dispatch, executable, tune
-from ninetoothed.runtime.config import Configuration
+from ninetoothed.runtime import arguments, dispatch, executable
+from ninetoothed.runtime.selection import machine, tuning
+from ninetoothed.runtime.selection.ranking import Configuration
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,13 +74,13 @@ def gpu(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("NINETOOTHED_TUNE", raising=False)
     monkeypatch.setattr(arguments, "_device", lambda definition, values: torch.device("cuda", 0))
-    monkeypatch.setattr(device, "current", lambda place=None: device.H200)
+    monkeypatch.setattr(machine, "current", lambda place=None: machine.H200)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.capturing)
     monkeypatch.setattr(executable.GpuExecutable, "compile", staticmethod(gpu.compile))
     monkeypatch.setattr(executable.GpuExecutable, "of", gpu.launch)
-    monkeypatch.setattr(tune, "Clock", gpu.clock)
-    monkeypatch.setattr(tune, "_tools", lambda: {"triton": "1", "ptxas": "2"})
+    monkeypatch.setattr(tuning, "Clock", gpu.clock)
+    monkeypatch.setattr(tuning, "_tools", lambda: {"triton": "1", "ptxas": "2"})
     return gpu
 
 
@@ -120,7 +121,9 @@ def candidates_of(kernel, *args):
     launcher = dispatch.launcher_of(kernel)
     call = launcher._checked(args, {})[0]
     known = launcher._variants
-    return tune.shortlist(kernel.definition, known.candidates(known.select(call, torch.device("cuda:0"), device.H200)))
+    return tuning.shortlist(
+        kernel.definition, known.candidates(known.select(call, torch.device("cuda:0"), machine.H200))
+    )
 
 
 def tensors(size=1000):
@@ -161,11 +164,11 @@ def test_at_most_nine_are_measured_the_two_best_again(gpu):
     short = candidates_of(kernel, *args)
     assert len(short) == 9
     # The best at first sight is not the best.
-    gpu.seconds[short[4]] = lambda repetitions: 0.1 if repetitions == tune.FEW else 0.6
+    gpu.seconds[short[4]] = lambda repetitions: 0.1 if repetitions == tuning.FEW else 0.6
     gpu.seconds[short[5]] = 0.5
     assert ninetoothed.tune(kernel, *args) == short[5]
-    assert [c for c, repetitions in gpu.measured if repetitions == tune.FEW] == list(short)
-    assert [c for c, repetitions in gpu.measured if repetitions == tune.MANY] == [short[4], short[5]]
+    assert [c for c, repetitions in gpu.measured if repetitions == tuning.FEW] == list(short)
+    assert [c for c, repetitions in gpu.measured if repetitions == tuning.MANY] == [short[4], short[5]]
 
 
 def test_a_class_is_tuned_once(gpu):
@@ -192,9 +195,9 @@ def test_what_a_result_depends_on(change, gpu, monkeypatch):
     ninetoothed.tune(make_add(), *tensors())
     count, args, kernel = len(gpu.measured), tensors(), make_add()
     if change == "gpu":
-        monkeypatch.setattr(device, "current", lambda place=None: dataclasses.replace(device.H200, name="another"))
+        monkeypatch.setattr(machine, "current", lambda place=None: dataclasses.replace(machine.H200, name="another"))
     elif change == "tools":
-        monkeypatch.setattr(tune, "_tools", lambda: {"triton": "1", "ptxas": "3"})
+        monkeypatch.setattr(tuning, "_tools", lambda: {"triton": "1", "ptxas": "3"})
     elif change == "type":
         args = tuple(tensor.double() for tensor in args)
     elif change == "layout":
@@ -244,7 +247,7 @@ def test_where_nothing_fits_compiling_says_why(gpu):
 
 
 def test_they_are_compiled_in_threads(gpu, monkeypatch):
-    monkeypatch.setattr(tune.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(tuning.os, "cpu_count", lambda: 4)
     ninetoothed.tune(make_add(), *tensors())
     assert threading.get_ident() not in gpu.threads
 
@@ -272,7 +275,7 @@ def test_arguments_are_as_before(mode):
 def test_what_autograd_saved_is_not_touched():
     x = torch.randn(100, requires_grad=True)
     y = x.exp()  # saves its result
-    with tune.preserved([y]) as restore:
+    with tuning.preserved([y]) as restore:
         y.data.zero_()
         restore()
     y.sum().backward()
@@ -333,7 +336,7 @@ class TestShortlist:
     def short(self, candidates=(PICK,), **options):
         symbol = ninetoothed.Symbol("B", meta=True, lower_bound=32, upper_bound=128, power_of_two=True)
         kernel = ninetoothed.make(lambda x: x.tile((symbol,)), lambda x: x, (Tensor(1),), **options)
-        return tune.shortlist(kernel.definition, candidates)
+        return tuning.shortlist(kernel.definition, candidates)
 
     def test_the_pick_is_first_and_one_number_changes_at_a_time(self):
         pick, *others = self.short()

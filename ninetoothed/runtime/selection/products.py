@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ninetoothed.runtime.device import GPU
-from ninetoothed.runtime.task import RESERVED, SMALL_TILES, Configuration, Task, power_above
+from ninetoothed.runtime.selection.machine import Machine
+from ninetoothed.runtime.selection.problem import RESERVED, SMALL_TILES, Configuration, Task
+from ninetoothed.runtime.sizes import power_above
 
 # (rows, columns, warps): large tiles with many warps, which keeps registers free whatever the GPU and the types.
 _TILES = (
@@ -22,7 +23,7 @@ _TILES = (
 )
 
 
-def products(task: Task, gpu: GPU) -> Iterator[Configuration]:
+def products(task: Task, gpu: Machine) -> Iterator[Configuration]:
     """Tiles that fit, the one of least estimated time first."""
     kind = task.structure.kind
     bits = max(task.bits(kind.lhs), task.bits(kind.rhs))
@@ -48,7 +49,7 @@ def products(task: Task, gpu: GPU) -> Iterator[Configuration]:
     yield from sorted(scored, key=scored.get)
 
 
-def _accumulator_registers(task: Task, is_exact: bool, gpu: GPU) -> int:
+def _accumulator_registers(task: Task, is_exact: bool, gpu: Machine) -> int:
     """How much of a thread's registers an accumulator may take, beside what the rest of the kernel keeps in them."""
     if is_exact:
         return 64
@@ -62,7 +63,7 @@ def _accumulator_registers(task: Task, is_exact: bool, gpu: GPU) -> int:
     return 64 if results > 1 and gpu.capability >= 100 else 128
 
 
-def _stages(task: Task, shape: _Shape, gpu: GPU) -> int:
+def _stages(task: Task, shape: _Shape, gpu: Machine) -> int:
     """Three for the largest tiles, four for others, as many as fit."""
     stages = task.stages(3 if shape.rows * shape.columns >= 128 * 256 else 4)
     while not task.definition.num_stages and stages > 2 and shape.shared(stages) > gpu.shared_memory:
@@ -104,7 +105,7 @@ class _Shape:
         return min(1.0, 0.35 + 0.65 * math.sqrt(self.rows * self.columns / largest))
 
 
-def _cycles(task: Task, shape: _Shape, stages: int, programs: int, gpu: GPU) -> float:
+def _cycles(task: Task, shape: _Shape, stages: int, programs: int, gpu: Machine) -> float:
     """An estimate of the clock cycles of the busiest multiprocessor."""
     steps = -(-task.extent(task.structure.kind.depth) // shape.depth)
     multiply = 2 * shape.rows * shape.columns * shape.depth / (_rate(gpu, shape) * shape.efficiency)
@@ -118,7 +119,7 @@ def _cycles(task: Task, shape: _Shape, stages: int, programs: int, gpu: GPU) -> 
     return each * steps * step + start + end
 
 
-def _rate(gpu: GPU, shape: _Shape) -> float:
+def _rate(gpu: Machine, shape: _Shape) -> float:
     """Operations a cycle of one multiprocessor in dense products."""
     if shape.is_exact:
         return 256
@@ -126,7 +127,7 @@ def _rate(gpu: GPU, shape: _Shape) -> float:
     return 2048 * generation * 16 / shape.bits
 
 
-def persistent(task: Task, configuration: Configuration, gpu: GPU) -> Configuration | None:
+def persistent(task: Task, configuration: Configuration, gpu: Machine) -> Configuration | None:
     """With fewer programs than tiles, one after another; None where there are too few, or tiles are slow to copy."""
     kind = task.structure.kind
     operands = kind.lhs, kind.rhs

@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.runtime import hopper
-from ninetoothed.runtime.attention import attentions
-from ninetoothed.runtime.device import GPU
-from ninetoothed.runtime.products import persistent, products
-from ninetoothed.runtime.structure import Attention, Product, evaluate, structure
-from ninetoothed.runtime.task import Configuration, Task, power_above, power_below, sorted_blocks, within
+from ninetoothed.runtime.selection import hopper
+from ninetoothed.runtime.selection.attention import attentions
+from ninetoothed.runtime.selection.machine import Machine
+from ninetoothed.runtime.selection.pattern import Attention, Product, structure
+from ninetoothed.runtime.selection.problem import Configuration, Task, sorted_blocks, within
+from ninetoothed.runtime.selection.products import persistent, products
+from ninetoothed.runtime.sizes import evaluate, power_above, power_below
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol
 
@@ -36,7 +37,7 @@ def rounded(size: int) -> int:
 
 
 def choose(
-    definition: KernelDefinition, specialisation: Specialisation, sizes: Mapping[str, int], gpu: GPU | None
+    definition: KernelDefinition, specialisation: Specialisation, sizes: Mapping[str, int], gpu: Machine | None
 ) -> Configuration:
     """The configuration of a class of calls; `gpu` None means the CPU backend.
 
@@ -46,7 +47,7 @@ def choose(
 
 
 def candidates(
-    definition: KernelDefinition, specialisation: Specialisation, sizes: Mapping[str, int], gpu: GPU | None
+    definition: KernelDefinition, specialisation: Specialisation, sizes: Mapping[str, int], gpu: Machine | None
 ) -> tuple[Configuration, ...]:
     """Configurations in the order in which the formula prefers them; at least one."""
     task = Task(definition, specialisation, sizes, structure(definition))
@@ -86,7 +87,7 @@ def _values(symbol: Symbol) -> list[int]:
     return sorted({within(symbol, wanted) for wanted in (1, *powers, 2**20)})
 
 
-def _described(task: Task, found: tuple[Configuration, ...], gpu: GPU) -> Iterator[Configuration]:
+def _described(task: Task, found: tuple[Configuration, ...], gpu: Machine) -> Iterator[Configuration]:
     """Each with descriptors; with many tiles of a product first persistent, which takes more shared memory."""
     for configuration in found:
         configuration = replace(configuration, described=task.structure.kind is not None)
@@ -100,7 +101,7 @@ def _described(task: Task, found: tuple[Configuration, ...], gpu: GPU) -> Iterat
 # -- element by element, and rows --
 
 
-def _lanewise(task: Task, gpu: GPU) -> Configuration:
+def _lanewise(task: Task, gpu: Machine) -> Configuration:
     """A 16-byte vector a thread, of elements of more than 16 bits two; whole rows get warps by their length."""
     symbols = task.definition.meta_symbols
     bits = max([task.bits(tile.parameter) for tile in task.structure.tiles], default=32)
@@ -131,7 +132,7 @@ def _row_warps(lanes: int) -> int:
     return min(max(power_above(lanes // 512), 1), 32)
 
 
-def _packed(task: Task, lanes: int, gpu: GPU) -> int:
+def _packed(task: Task, lanes: int, gpu: Machine) -> int:
     """How many programs are done side by side: as many as fit, or are along the last axis, or one: few variants."""
     extents = [evaluate(extent, task.values) for extent in task.structure.grid]
     last = next((extent for extent in reversed(extents) if extent > 1), 1)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.runtime.structure import Structure, evaluate
+from ninetoothed.runtime.selection.pattern import Structure
+from ninetoothed.runtime.sizes import evaluate, power_above, power_below
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol
 
@@ -164,15 +165,6 @@ def nearest(given: tuple[int, ...] | None, wanted: int) -> int:
     if not given:
         return wanted
     return min(given, key=lambda value: abs(math.log2(value / wanted)))
-
-
-def power_below(n: int) -> int:
-    """The largest power of two that is at most n."""
-    return 1 << max(n.bit_length() - 1, 0)
-
-
-def power_above(n: int) -> int:
-    return 1 << max(n - 1, 0).bit_length()
 
 
 def sorted_blocks(blocks: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

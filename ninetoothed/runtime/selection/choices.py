@@ -13,7 +13,7 @@ from itertools import chain
 from ninetoothed import ir
 from ninetoothed.errors import ArgumentError, SizeError
 from ninetoothed.runtime import agreement, conditions, requirements, specialise
-from ninetoothed.runtime.config import Configuration, varied
+from ninetoothed.runtime.selection.ranking import Configuration, varied
 from ninetoothed.runtime.specialise import SpecialisationPlan
 
 

@@ -9,21 +9,22 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import ArrangementError
-from ninetoothed.runtime import config, device, dispatch, specialise
-from ninetoothed.runtime.structure import Attention, Product, structure
+from ninetoothed.runtime import dispatch, specialise
+from ninetoothed.runtime.selection import machine, ranking
+from ninetoothed.runtime.selection.pattern import Attention, Product, structure
 from ninetoothed_ops.kernels import add, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, softmax
 
-GPUS = (device.A100, device.H100, device.H200, device.B200)
+GPUS = (machine.A100, machine.H100, machine.H200, machine.B200)
 
 
-def chosen(kernel, *arguments, gpu=device.H200):
+def chosen(kernel, *arguments, gpu=machine.H200):
     """All candidates for a call, the best first."""
     launcher = dispatch.launcher_of(kernel)
     call, place = launcher._checked(arguments, {})
     values = specialise.measure(launcher.plan, call)
     specialisation = specialise.specialise(launcher.plan, call, values, place)
-    sizes = {name: config.rounded(values[name]) for name in launcher.plan.sizes & values.keys()}
-    return config.candidates(kernel.definition, specialisation, sizes, gpu)
+    sizes = {name: ranking.rounded(values[name]) for name in launcher.plan.sizes & values.keys()}
+    return ranking.candidates(kernel.definition, specialisation, sizes, gpu)
 
 
 def tensor(*shape, dtype=torch.float16):
@@ -34,7 +35,7 @@ def tensor(*shape, dtype=torch.float16):
     return torch.empty(1, dtype=dtype).as_strided(shape, (0,) * len(shape))
 
 
-def product(m, n, k, dtype=torch.float16, gpu=device.H200):
+def product(m, n, k, dtype=torch.float16, gpu=machine.H200):
     kernel = mm.make()
     best = chosen(kernel, tensor(m, k, dtype=dtype), tensor(k, n, dtype=dtype), tensor(m, n, dtype=dtype), gpu=gpu)[0]
     kind = structure(kernel.definition).kind
@@ -61,13 +62,13 @@ def test_large_products_of_halves_take_large_tiles():
 
 def test_small_products_keep_all_multiprocessors_busy():
     (m, n, _), _ = product(1024, 1024, 1024)
-    assert (1024 // m) * (1024 // n) >= 0.9 * device.H200.multiprocessors
+    assert (1024 // m) * (1024 // n) >= 0.9 * machine.H200.multiprocessors
 
 
 def test_sizes_are_seen_as_classes():
     sizes = (0, 1, 2, 3, 100, 1000, 1024, 1025, 1280, 1281, 2000, 2048, 2049, 3072, 14336, 2**20 + 1)
     classes = (0, 1, 2, 4, 128, 1024, 1024, 1280, 1280, 1536, 2048, 2048, 2560, 3072, 14336, 2**20 + 2**18)
-    assert tuple(map(config.rounded, sizes)) == classes
+    assert tuple(map(ranking.rounded, sizes)) == classes
 
 
 class TestProductsOfHalvesOnHopper:
@@ -82,7 +83,9 @@ class TestProductsOfHalvesOnHopper:
     def test_few_tiles_share_out_their_sums(self):
         (m, n, k), best = product(512, 512, 8192)
         tiles = (512 // m) * (512 // n)
-        assert best.split > 1 and device.H200.multiprocessors // 2 <= tiles * best.split <= device.H200.multiprocessors
+        assert (
+            best.split > 1 and machine.H200.multiprocessors // 2 <= tiles * best.split <= machine.H200.multiprocessors
+        )
         assert 8192 // k >= 3 * best.split
 
     def test_few_steps_are_long(self):
@@ -92,13 +95,13 @@ class TestProductsOfHalvesOnHopper:
         assert product(512, 512, 512)[1].split == product(128, 128, 128)[1].split == 1
 
     def test_as_many_programs_as_there_are_multiprocessors_take_tile_after_tile(self):
-        assert product(8192, 8192, 8192)[1].programs == device.H200.multiprocessors
+        assert product(8192, 8192, 8192)[1].programs == machine.H200.multiprocessors
         assert product(2048, 2048, 2048)[1].programs == 0
 
     @pytest.mark.parametrize("size", [(3072, 3072, 3072), (5120, 5120, 5120), (1280, 4096, 4096)], ids=str)
     def test_tiles_left_over_after_whole_waves_are_cut_in_quarters(self, size):
         blocks, best = product(*size)
-        assert blocks == (128, 256, 64) and best.programs == 0 and best.at_once == device.H200.multiprocessors
+        assert blocks == (128, 256, 64) and best.programs == 0 and best.at_once == machine.H200.multiprocessors
         # A quarter's step is half as large, and more of them are under way in the same memory.
         assert best.num_stages < best.quarters <= 2 * best.num_stages
 
@@ -118,7 +121,7 @@ class TestProductsOfHalvesOnHopper:
 
     def test_many_tiles_left_over_have_their_sums_in_parts(self):
         best = product(512, 11008, 16384)[1]
-        assert best.split > 1 and best.at_once == device.H200.multiprocessors and not best.quarters
+        assert best.split > 1 and best.at_once == machine.H200.multiprocessors and not best.quarters
 
     def test_not_where_a_wave_of_them_is_almost_full(self):
         assert product(4096, 4096, 4096)[1].at_once == 0
@@ -139,7 +142,7 @@ class TestProductsOfHalvesOnHopper:
             for each in chosen(mm.make(), *arguments):
                 rows, columns, depth = (each.blocks[name] for name in (kind.rows, kind.columns, kind.depth))
                 stored = rows * columns if each.programs else 0
-                assert each.num_stages * (rows + columns) * depth * 2 + stored <= device.H200.shared_memory
+                assert each.num_stages * (rows + columns) * depth * 2 + stored <= machine.H200.shared_memory
                 assert rows * columns // (32 * each.num_warps) <= 128 and each.described
                 assert each.split == 1 or not each.programs
 
@@ -159,7 +162,7 @@ class TestProductsOfHalvesOnHopper:
         kernel = ninetoothed.make(arrangement, mm.application, (Tensor(2), Tensor(2), Tensor(2)), **sizes)
         arguments = tensor(4096, 4096), tensor(4096, 4096), tensor(4096, 4096)
         launcher = dispatch.launcher_of(kernel)
-        variant = launcher.trace(arguments, {"M": 64, "N": 32}, device.H200)
+        variant = launcher.trace(arguments, {"M": 64, "N": 32}, machine.H200)
         best = variant.selection.configuration
         assert (best.num_warps, best.num_stages) == (8, 5) and set(best.blocks.values()) == {32}
 
@@ -180,7 +183,7 @@ def test_there_is_a_candidate_whatever_the_user_fixes(m, n, k, sizes, options):
 
     kernel = ninetoothed.make(arrangement, mm.application, (Tensor(2), Tensor(2), Tensor(2)), **options)
     arguments = tensor(m, k), tensor(k, n), tensor(m, n)
-    variant = dispatch.launcher_of(kernel).trace(arguments, dict(zip("MNK", sizes, strict=True)), device.H200)
+    variant = dispatch.launcher_of(kernel).trace(arguments, dict(zip("MNK", sizes, strict=True)), machine.H200)
     best = variant.selection.configuration
     assert best.num_warps == options.get("num_warps", best.num_warps)
     assert best.num_stages == options.get("num_stages", best.num_stages)
@@ -300,5 +303,5 @@ def test_the_cpu_gets_no_tile_that_is_too_large():
 
 def test_presets_describe_their_generation():
     assert [gpu.capability for gpu in GPUS] == [80, 90, 90, 100]
-    assert str(device.H200) == "H200 (sm_90, 132 multiprocessors)"
+    assert str(machine.H200) == "H200 (sm_90, 132 multiprocessors)"
     assert len({*GPUS, *GPUS}) == 4

@@ -29,8 +29,8 @@ from ninetoothed.runtime import arguments, executable, variants
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.build import disk_cache
 from ninetoothed.runtime.call_cache import signature
-from ninetoothed.runtime.device import GPU
-from ninetoothed.runtime.task import Configuration, within
+from ninetoothed.runtime.selection.machine import Machine
+from ninetoothed.runtime.selection.problem import Configuration, within
 
 # The formula's pick and its neighbours.
 MOST = 9
@@ -69,7 +69,7 @@ def _neighbours(definition: KernelDefinition, pick: Configuration) -> Iterator[C
 
 
 def tune(
-    definition: KernelDefinition, known: variants.VariantCache, call: BoundCall, place: torch.device, gpu: GPU
+    definition: KernelDefinition, known: variants.VariantCache, call: BoundCall, place: torch.device, gpu: Machine
 ) -> None:
     """Settle the configuration of a call's class, by what is on disk or else by measuring on the call's arguments.
 
@@ -136,7 +136,7 @@ def _traced(definition, known, call, place, gpu, candidates) -> Iterator[variant
 
 
 def record(
-    definition: KernelDefinition, text: str, family: tuple, gpu: GPU, candidates: Sequence[Configuration]
+    definition: KernelDefinition, text: str, family: tuple, gpu: Machine, candidates: Sequence[Configuration]
 ) -> disk_cache.DiskRecord:
     """Where the result of tuning is kept.
 
@@ -235,7 +235,7 @@ def preserved(tensors: Sequence[torch.Tensor]) -> Iterator[Callable[[], None]]:
 class Clock:
     """Measures launches on the current stream of the current GPU, the L2 cache emptied before each."""
 
-    def __init__(self, gpu: GPU, before: Callable[[], None]):
+    def __init__(self, gpu: Machine, before: Callable[[], None]):
         self._before = before
         self._flushed = torch.empty(2 * gpu.l2, dtype=torch.int8, device="cuda")
 

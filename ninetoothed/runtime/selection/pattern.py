@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -133,37 +132,3 @@ def _kind(tiles: tuple[Tile, ...], loops: Mapping[str, Expr], blocks: frozenset[
 def _name(size: Expr, blocks: frozenset[str]) -> str | None:
     """The block size that a dimension is, if it is one."""
     return next((name for name in size.variables & blocks if size == as_expr(name)), None)
-
-
-def evaluate(e: Expr, values: Mapping[str, int]) -> int:
-    """A size in numbers; a name without a value counts as 1, and a quotient by 0 as 0."""
-    return e.fold(_Numbers(values))
-
-
-@dataclass(frozen=True)
-class _Numbers:
-    values: Mapping[str, int]
-
-    def const(self, value):
-        return value
-
-    def var(self, name):
-        return self.values.get(name, 1)
-
-    def add(self, operands):
-        return sum(operands)
-
-    def mul(self, coefficient, factors):
-        return coefficient * math.prod(factors)
-
-    def floordiv(self, numerator, denominator):
-        return numerator // denominator if denominator else 0
-
-    def mod(self, numerator, denominator):
-        return numerator % denominator if denominator else 0
-
-    def minimum(self, operands):
-        return min(operands)
-
-    def maximum(self, operands):
-        return max(operands)

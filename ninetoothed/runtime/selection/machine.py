@@ -11,7 +11,7 @@ from ninetoothed.errors import ArgumentError
 
 
 @dataclass(frozen=True)
-class GPU:
+class Machine:
     """A description of a GPU. Equal descriptions compile the same kernels.
 
     capability: 90 for compute capability 9.0. shared_memory: bytes that one program may have. registers: those of a
@@ -30,15 +30,15 @@ class GPU:
         return f"{self.name} (sm_{self.capability}, {self.multiprocessors} multiprocessors)"
 
 
-A100 = GPU("A100", 80, 108, 163 * 1024, l2=40 * 2**20, bandwidth=2.0e12)
-H100 = GPU("H100", 90, 132, 227 * 1024, l2=50 * 2**20, bandwidth=3.35e12)
-H200 = GPU("H200", 90, 132, 227 * 1024, l2=60 * 2**20, bandwidth=4.8e12)
-B200 = GPU("B200", 100, 148, 227 * 1024, l2=126 * 2**20, bandwidth=8.0e12)
+A100 = Machine("A100", 80, 108, 163 * 1024, l2=40 * 2**20, bandwidth=2.0e12)
+H100 = Machine("H100", 90, 132, 227 * 1024, l2=50 * 2**20, bandwidth=3.35e12)
+H200 = Machine("H200", 90, 132, 227 * 1024, l2=60 * 2**20, bandwidth=4.8e12)
+B200 = Machine("B200", 100, 148, 227 * 1024, l2=126 * 2**20, bandwidth=8.0e12)
 
 _PRESETS = (A100, H100, H200, B200)
 
 
-def named(name: str) -> GPU:
+def named(name: str) -> Machine:
     """Return the GPU of a name, in capitals or not: `named("h100")` is `H100`."""
     known = {preset.name.lower(): preset for preset in _PRESETS}
     if name.lower() in known:
@@ -48,11 +48,11 @@ def named(name: str) -> GPU:
     meant = f"did you mean {near[0]!r}? Known are" if near else "known are"
     raise ArgumentError(
         f"there is no row for a GPU called {name!r}; {meant} {', '.join(names)}; describe another as a"
-        " `ninetoothed.runtime.device.GPU`"
+        " `ninetoothed.runtime.selection.machine.Machine`"
     )
 
 
-def current(device: Any = None) -> GPU | None:
+def current(device: Any = None) -> Machine | None:
     """The GPU behind a CUDA device (the current one by default), or None where there is none."""
     import torch
 
@@ -63,13 +63,13 @@ def current(device: Any = None) -> GPU | None:
 
 
 @functools.cache
-def _describe(index: int) -> GPU:
+def _describe(index: int) -> Machine:
     import torch
 
     properties = torch.cuda.get_device_properties(index)
     capability = properties.major * 10 + properties.minor
     known = next((preset for preset in _PRESETS if preset.name in properties.name), None)
-    return GPU(
+    return Machine(
         known.name if known else properties.name,
         capability,
         properties.multi_processor_count,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ninetoothed.runtime.device import GPU
-from ninetoothed.runtime.structure import evaluate
-from ninetoothed.runtime.task import RESERVED, Configuration, Task, power_above
+from ninetoothed.runtime.selection.machine import Machine
+from ninetoothed.runtime.selection.problem import RESERVED, Configuration, Task
+from ninetoothed.runtime.sizes import evaluate, power_above
 
 
-def attentions(task: Task, gpu: GPU) -> Iterator[Configuration]:
+def attentions(task: Task, gpu: Machine) -> Iterator[Configuration]:
     """Blocks whose scores, weights and accumulator fit into registers, and whose operands fit into shared memory."""
     if _is_exact(task):
         yield from _exact_attentions(task, gpu)
@@ -34,7 +34,7 @@ def attentions(task: Task, gpu: GPU) -> Iterator[Configuration]:
                 break
 
 
-def _fine_attentions(task: Task, gpu: GPU, rows: int, width: int) -> Iterator[tuple[int, int, int, int | None]]:
+def _fine_attentions(task: Task, gpu: Machine, rows: int, width: int) -> Iterator[tuple[int, int, int, int | None]]:
     """(rows, keys, stages, warps) for Hopper: one group of warps, so that one's products hide another's exponentials.
 
     Of wide tiles it takes twice the rows, which halves what is copied for each. A flag that is set (a mask, a diagonal)
@@ -57,7 +57,7 @@ def _is_exact(task: Task) -> bool:
     return task.bits(task.structure.kind.lhs) == 32 and task.specialisation.dot_precision == "highest"
 
 
-def _exact_attentions(task: Task, gpu: GPU) -> Iterator[Configuration]:
+def _exact_attentions(task: Task, gpu: Machine) -> Iterator[Configuration]:
     """Small blocks and many warps: each thread keeps its part of both operands in registers, too."""
     kind = task.structure.kind
     width = power_above(max(evaluate(kind.width, task.values), 16))

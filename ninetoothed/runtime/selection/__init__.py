@@ -1,0 +1,1 @@
+"""Select the schedule of a call: what its kernel is, what its GPU is, and what each schedule would cost."""
