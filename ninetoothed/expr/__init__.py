@@ -2,13 +2,14 @@
 and what follows from it (`intervals`, `proof`, `simplification`)."""
 
 from ninetoothed.expr.algebra import Expr, as_expr, cdiv, const, maximum, minimum, var
-from ninetoothed.expr.atoms import FloorDiv, Max, Min, Mod, Var
+from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Var
 from ninetoothed.expr.facts import Facts, Range
 from ninetoothed.expr.intervals import bounds, divisor
 from ninetoothed.expr.proof import is_nonnegative
 from ninetoothed.expr.simplification import simplify
 
 __all__ = [
+    "Atom",
     "Expr",
     "Facts",
     "FloorDiv",

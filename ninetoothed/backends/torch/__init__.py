@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import torch
 
@@ -27,7 +28,7 @@ class Prepared:
 
     plan: ExecutionPlan
 
-    def __call__(self, arguments: Mapping[str, object], integers: Mapping[str, int]) -> None:
+    def __call__(self, arguments: Mapping[str, Any], integers: Mapping[str, int]) -> None:
         """Run the whole grid. See `run`."""
         program = self.plan.program
         memory = open_memory(arguments, program, self.plan.stored)
@@ -48,7 +49,7 @@ def prepare(program: ir.Program) -> Prepared:
     return Prepared(make_plan(program))
 
 
-def run(program: ir.Program, arguments: Mapping[str, object], integers: Mapping[str, int]) -> None:
+def run(program: ir.Program, arguments: Mapping[str, Any], integers: Mapping[str, int]) -> None:
     """Execute a program for its whole grid.
 
     arguments: by parameter name, a tensor, or a number or 0-d tensor for a scalar parameter. All tensors are on one
@@ -62,7 +63,7 @@ def run(program: ir.Program, arguments: Mapping[str, object], integers: Mapping[
 
 @dataclass(frozen=True, eq=False)
 class _Same:
-    """A program as a key: the very same object, which is cheaper to find than an equal one."""
+    """A key that is equal for the same program object alone, which is cheaper to find than an equal program."""
 
     program: ir.Program
 

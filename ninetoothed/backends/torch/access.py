@@ -11,6 +11,7 @@ from ninetoothed.backends.torch.representation import from_memory, memory_dtype,
 
 
 def load(programs: ProgramSlice, operation: ir.Load) -> None:
+    """Read a tile; what is out of bounds is `other`."""
     access = operation.access
     memory = programs.execution.memory[access.parameter]
     located = locate(programs, operation)
@@ -38,6 +39,7 @@ def load(programs: ProgramSlice, operation: ir.Load) -> None:
 
 
 def store(programs: ProgramSlice, operation: ir.Store) -> None:
+    """Write a tile where it is in bounds."""
     access = operation.access
     memory = programs.execution.memory[access.parameter]
     located = locate(programs, operation)
@@ -49,7 +51,7 @@ def store(programs: ProgramSlice, operation: ir.Store) -> None:
 
 
 def destination(programs: ProgramSlice, operation: ir.Store) -> torch.Tensor | None:
-    """The memory that a store fills, where it is one view."""
+    """Give the memory that a store fills, as a view; None where it is not one view."""
     memory = programs.execution.memory[operation.access.parameter]
     located = locate(programs, operation)
     if len(located.parts) != 1 or located.mask is not None or memory.tensor.numel() == 0:
@@ -68,7 +70,7 @@ def _fetch(memory: Memory, part: AccessPart) -> torch.Tensor:
 
 
 def _gather(memory: Memory, part: AccessPart, offset: torch.Tensor) -> torch.Tensor:
-    """Copies of what lies at each offset: single elements, or whole strided blocks."""
+    """Copy what lies at each offset: single elements, or whole strided blocks."""
     block = [dim for dim, stride in enumerate(part.strides) if stride]
     if not block or min(part.strides) < 0:
         return _take(memory, spelled_out(offset, part.sizes, part.strides, offset.device))
@@ -83,7 +85,7 @@ def _gather(memory: Memory, part: AccessPart, offset: torch.Tensor) -> torch.Ten
 
 
 def _take(memory: Memory, offset: torch.Tensor) -> torch.Tensor:
-    """`memory.flat.take(offset)`, which for no reason is slower."""
+    """Do the same as `memory.flat.take(offset)`, which is slower."""
     return memory.flat.index_select(0, offset.reshape(-1)).view(offset.shape)
 
 
@@ -112,9 +114,11 @@ def _put(memory: Memory, part: AccessPart, value: torch.Tensor, mask: torch.Tens
     view.copy_(value.flip([dim for dim in flipped if value.shape[dim] > 1]) if flipped else value)
 
 
-def _view(tensor: torch.Tensor, sizes, strides, offset: int) -> tuple[torch.Tensor, tuple[int, ...]]:
-    """A strided view, and the dimensions along which it runs backwards (PyTorch has no negative strides)."""
-    offset += tensor.storage_offset()
+def _view(
+    tensor: torch.Tensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> tuple[torch.Tensor, tuple[int, ...]]:
+    """Make a strided view, and name the dimensions along which it runs backwards: PyTorch has no negative strides."""
+    offset += int(tensor.storage_offset())
     if min(strides, default=0) >= 0:
         return tensor.as_strided(sizes, strides, offset), ()
     flipped = tuple(dim for dim, stride in enumerate(strides) if stride < 0)

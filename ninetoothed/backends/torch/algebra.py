@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -28,7 +28,7 @@ class _Broadcasting:
         return sum(rest, start=first)
 
     def mul(self, coefficient: int, factors: list[Integers]) -> Integers:
-        product = coefficient
+        product: Integers = coefficient
         for factor in sorted(factors, key=_extent):
             product = product * factor
         return product
@@ -55,16 +55,14 @@ def _at_least_one(divisor: Integers) -> Integers:
     return divisor.clamp_min(1) if isinstance(divisor, torch.Tensor) else max(divisor, 1)
 
 
-def _extreme(of_numbers, of_tensors, a: Integers, b: Integers) -> Integers:
-    if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
-        tensor = a if isinstance(a, torch.Tensor) else b
-        a, b = (torch.as_tensor(x, dtype=torch.int64, device=tensor.device) for x in (a, b))
-        return of_tensors(a, b)
+def _extreme(of_numbers: Callable, of_tensors: Callable, a: Integers, b: Integers) -> Integers:
+    if devices := [x.device for x in (a, b) if isinstance(x, torch.Tensor)]:
+        return of_tensors(*(torch.as_tensor(x, dtype=torch.int64, device=devices[0]) for x in (a, b)))
     return of_numbers(a, b)
 
 
 def evaluate(expr: Expr, values: Mapping[str, Integers]) -> Integers:
-    """The value of an expression; a tensor where a variable that it uses is one."""
+    """Compute an expression; the result is a tensor where a variable that it uses is one."""
     if expr.is_constant:
         return expr.constant
     return expr.fold(_Broadcasting(values))

@@ -8,6 +8,7 @@ nothing is done twice, and the results are joined again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeGuard
 
 import torch
 
@@ -16,6 +17,7 @@ from ninetoothed.backends.torch.algebra import Integers, evaluate
 from ninetoothed.backends.torch.location import bound_value, dimension
 from ninetoothed.backends.torch.program_slice import ProgramSlice, join, narrow
 from ninetoothed.backends.torch.representation import Held
+from ninetoothed.expr import Expr
 
 Execute = Callable[[ProgramSlice, ir.Block], None]
 
@@ -23,7 +25,7 @@ Execute = Callable[[ProgramSlice, ir.Block], None]
 def run_for(programs: ProgramSlice, operation: ir.For, execute: Execute) -> None:
     bounds = [_scalar(programs, expr, operation.bindings) for expr in (operation.start, operation.stop, operation.step)]
     for bound in bounds:
-        if not _is_uniform(bound):
+        if _differs(bound):
             parts = _agreeing(programs, bound, programs.execution.bound.plan.order.free[operation])
             for part in parts:
                 run_for(part, operation, execute)
@@ -47,7 +49,7 @@ def run_while(programs: ProgramSlice, operation: ir.While, execute: Execute) -> 
     waiting, done = [programs], []
     while waiting:
         part = waiting.pop()
-        while _is_uniform(condition := part.values[operation.condition]):
+        while not _differs(condition := part.values[operation.condition]):
             if not _truth(condition):
                 _rebind(part, operation.results, operation.arguments)
                 done.append(part)
@@ -63,19 +65,19 @@ def run_while(programs: ProgramSlice, operation: ir.While, execute: Execute) -> 
 
 def run_if(programs: ProgramSlice, operation: ir.If, execute: Execute) -> None:
     condition = programs.values[operation.condition]
-    if _is_uniform(condition):
-        taken = _truth(condition)
-        execute(programs, operation.then_body if taken else operation.else_body)
-        _rebind(programs, operation.results, operation.then_yields if taken else operation.else_yields)
-    else:
+    if _differs(condition):
         parts = _agreeing(programs, condition, programs.execution.bound.plan.order.free[operation])
         for part in parts:
             run_if(part, operation, execute)
         _join(programs, operation, parts)
+    else:
+        taken = _truth(condition)
+        execute(programs, operation.then_body if taken else operation.else_body)
+        _rebind(programs, operation.results, operation.then_yields if taken else operation.else_yields)
 
 
-def _scalar(programs: ProgramSlice, expr, bindings: ir.Bindings) -> Integers:
-    values = {**programs.execution.bound.integers, **programs.counters}
+def _scalar(programs: ProgramSlice, expr: Expr, bindings: ir.Bindings) -> Integers:
+    values: dict[str, Integers] = {**programs.execution.bound.integers, **programs.counters}
     values |= {name: bound_value(programs, value, 0) for name, value in bindings}
     axes = programs.execution.bound.plan.program.axes
     used = expr.variables
@@ -91,10 +93,11 @@ def _truth(condition: Held) -> bool:
     return bool(condition.flatten()[0]) if isinstance(condition, torch.Tensor) else bool(condition)
 
 
-def _is_uniform(value: Held) -> bool:
+def _differs(value: Held) -> TypeGuard[torch.Tensor]:
+    """Tell whether a value is not the same in all programs."""
     if not isinstance(value, torch.Tensor) or value.numel() == 1:
-        return True
-    return bool((value == value[(0,) * value.dim()]).all())
+        return False
+    return not bool((value == value[(0,) * value.dim()]).all())
 
 
 def _agreeing(programs: ProgramSlice, key: torch.Tensor, live: Iterable[ir.Value]) -> list[ProgramSlice]:
@@ -119,7 +122,7 @@ def _join(programs: ProgramSlice, operation: ir.Operation, parts: list[ProgramSl
 
 
 def _runs(key: torch.Tensor, dim: int) -> list[tuple[int, int]]:
-    """The (start, count) of consecutive indices along `dim` at which `key` is the same."""
+    """Give the (start, count) of consecutive indices along `dim` at which `key` is the same."""
     rows = key.movedim(dim, 0).flatten(1) if key.dim() > 1 else key[:, None]
     changes = (rows[1:] != rows[:-1]).any(1).nonzero().flatten() + 1
     edges = [0, *changes.tolist(), key.shape[dim]]

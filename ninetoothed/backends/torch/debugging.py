@@ -32,7 +32,7 @@ def _breakpoint_at(location: ir.SourceLocation | None) -> CodeType:
 
 
 def _shown(programs: ProgramSlice, item):
-    """What the user sees of a value: its tile of the one program that runs, without the lanes that round it up."""
+    """Show a value: its tile of the one program that runs, without the lanes that round it up."""
     if isinstance(item, tuple | list):
         return type(item)(_shown(programs, part) for part in item)
     if not isinstance(item, ir.Value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeGuard
 
 import numpy
 import torch
@@ -20,12 +21,13 @@ from ninetoothed.backends.torch.representation import (
 )
 from ninetoothed.errors import UnsupportedError
 
-Function = Callable[[ProgramSlice, ir.Apply], Held]
+# The result, or the results of a function with several.
+Function = Callable[[ProgramSlice, ir.Apply], Any]
 
 
-def operands(programs: ProgramSlice, operation: ir.Apply) -> list[Held]:
-    """The operands, at least one of them a tensor; eight-bit floats as float32, in which alone PyTorch computes."""
-    held = [programs.values[value] for value in operation.operands]
+def operands(programs: ProgramSlice, operation: ir.Apply) -> list[Any]:
+    """Get the operands, at least one of them a tensor; eight-bit floats as float32, in which alone PyTorch computes."""
+    held: list[Any] = [programs.values[value] for value in operation.operands]
     for item in held:
         if isinstance(item, torch.Tensor):
             break
@@ -37,17 +39,17 @@ def operands(programs: ProgramSlice, operation: ir.Apply) -> list[Held]:
     return held
 
 
-def _is_float8(item: Held) -> bool:
+def _is_float8(item: Held) -> TypeGuard[torch.Tensor]:
     return isinstance(item, torch.Tensor) and item.is_floating_point() and item.element_size() == 1
 
 
-def _plain(function) -> Function:
-    """A function of PyTorch whose result has the right type already."""
+def _plain(function: Callable) -> Function:
+    """Wrap a function of PyTorch whose result has the right type already."""
     return lambda programs, operation: function(*operands(programs, operation))
 
 
-def _arithmetic(function) -> Function:
-    """A function whose result is brought back to the range and the width of its type."""
+def _arithmetic(function: Callable) -> Function:
+    """Wrap a function whose result is brought back to the range and the width of its type."""
 
     def apply(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
         dtype = operation.results[0].type.dtype
@@ -62,8 +64,8 @@ def _arithmetic(function) -> Function:
     return apply
 
 
-def _by_sign(signed, unsigned, wide) -> Function:
-    """A function that reads integers: as signed ones, as those of up to 32 bits without a sign, or as uint64."""
+def _by_sign(signed: Callable, unsigned: Callable, wide: Callable) -> Function:
+    """Choose a function by how integers are read: as signed ones, as unsigned ones of up to 32 bits, or as uint64."""
 
     def apply(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
         dtype = operation.operands[0].type.dtype
@@ -75,44 +77,44 @@ def _by_sign(signed, unsigned, wide) -> Function:
     return apply
 
 
-def _comparison(function) -> Function:
+def _comparison(function: Callable) -> Function:
     return _by_sign(function, function, lambda x, y: function(x ^ SIGN, y ^ SIGN))
 
 
-def _mul(x: Held, y: Held) -> torch.Tensor:
-    """The product; a factor of 1, as default arguments are, costs nothing."""
+def _mul(x: Any, y: Any) -> torch.Tensor:
+    """Multiply; a factor of 1, as default arguments are, costs nothing."""
     if not isinstance(y, torch.Tensor):
         x, y = y, x
     return y if not isinstance(x, torch.Tensor) and x == 1 else x * y
 
 
-def _floordiv(x: Held, y: Held) -> torch.Tensor:
+def _floordiv(x: Any, y: Any) -> torch.Tensor:
     return torch.div(*_safe_division(x, y), rounding_mode="floor")
 
 
-def _mod(x: Held, y: Held) -> torch.Tensor:
+def _mod(x: Any, y: Any) -> torch.Tensor:
     return torch.remainder(*_safe_division(x, y))
 
 
-def _safe_division(x: Held, y: Held) -> tuple[Held, Held]:
-    """In lanes that do not count an integer divisor may be 0, and PyTorch raises: it divides by 1 there."""
+def _safe_division(x: Any, y: Any) -> tuple[Any, Any]:
+    """Replace integer divisors of 0 by 1: lanes that do not count may have them, and PyTorch raises."""
     if isinstance(y, torch.Tensor):
         y = y if y.is_floating_point() else torch.where(y == 0, 1, y)
         return (x if isinstance(x, torch.Tensor) else torch.tensor(x, dtype=y.dtype, device=y.device)), y
     return x, y or (1 if isinstance(y, int) else y)
 
 
-def maximum(x: Held, y: Held) -> torch.Tensor:
-    """The larger operand; where one is NaN, the other."""
+def maximum(x: Any, y: Any) -> torch.Tensor:
+    """Pick the larger operand; where one is NaN, the other."""
     return _pick(x, y, lambda a, b: a > b)
 
 
-def minimum(x: Held, y: Held) -> torch.Tensor:
-    """The smaller operand; where one is NaN, the other."""
+def minimum(x: Any, y: Any) -> torch.Tensor:
+    """Pick the smaller operand; where one is NaN, the other."""
     return _pick(x, y, lambda a, b: a < b)
 
 
-def _pick(x: Held, y: Held, better) -> torch.Tensor:
+def _pick(x: Any, y: Any, better: Callable) -> torch.Tensor:
     # `torch.fmax` means the same, and is ten times slower on a CPU.
     if not isinstance(x, torch.Tensor):
         x, y = y, x
@@ -123,7 +125,7 @@ def _pick(x: Held, y: Held, better) -> torch.Tensor:
     return x if y != y else torch.where(better(x, y), x, y)
 
 
-def _extremum(ignoring, propagating) -> Function:
+def _extremum(ignoring: Callable, propagating: Callable) -> Function:
     signed = _by_sign(ignoring, ignoring, lambda x, y: ignoring(x ^ SIGN, y ^ SIGN) ^ SIGN)
 
     def apply(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
@@ -139,6 +141,7 @@ def _extremum(ignoring, propagating) -> Function:
 
 
 def propagates_nan(operation: ir.Apply) -> bool:
+    """Tell whether NaN in an operand makes the result NaN."""
     chosen = operation.attribute("propagate_nan")
     return chosen is True or str(getattr(chosen, "name", chosen)).upper() == "ALL"
 
@@ -168,7 +171,7 @@ def _abs(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 
 def _umulhi(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    """The upper half of the product of two unsigned integers."""
+    """Compute the upper half of the product of two unsigned integers."""
     dtype = operation.result.type.dtype
     x, y = (programs.tensor(value) for value in operation.operands)
     if dtype.bits == 64:
@@ -187,7 +190,7 @@ def _umulhi64(x: numpy.ndarray, y: numpy.ndarray) -> numpy.ndarray:
 
 
 def _tgamma(x: torch.Tensor) -> torch.Tensor:
-    """Gamma, by its logarithm; left of 1/2 by reflection: pi / (sin(pi x) gamma(1 - x))."""
+    """Compute gamma by its logarithm; left of 1/2 by reflection: pi / (sin(pi x) gamma(1 - x))."""
     wide = x.double()
     mirrored = torch.pi / (torch.sin(torch.pi * wide) * torch.exp(torch.lgamma(1 - wide)))
     return torch.where(wide < 0.5, mirrored, torch.exp(torch.lgamma(wide))).to(x.dtype)
@@ -197,11 +200,11 @@ def _round_half_away(x: torch.Tensor) -> torch.Tensor:
     return torch.trunc(x + torch.copysign(torch.full_like(x, 0.5), x).nextafter(torch.zeros_like(x)))
 
 
-def _fma(x: Held, y: Held, z: Held) -> torch.Tensor:
+def _fma(x: Any, y: Any, z: Any) -> torch.Tensor:
     return x * y + z
 
 
-_INTO = {
+_INTO: dict[str, Callable] = {
     **{name: getattr(torch, name) for name in "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid".split()},
     "add": torch.add,
     "sub": torch.sub,

@@ -10,7 +10,7 @@ import torch
 from ninetoothed import ir
 from ninetoothed.backends.torch import control, debugging
 from ninetoothed.backends.torch.access import destination, load, store
-from ninetoothed.backends.torch.algebra import evaluate
+from ninetoothed.backends.torch.algebra import Integers, evaluate
 from ninetoothed.backends.torch.elementwise import compute_into
 from ninetoothed.backends.torch.evaluation_order import Assignment
 from ninetoothed.backends.torch.functions import FUNCTIONS
@@ -35,7 +35,7 @@ def execute(programs: ProgramSlice, block: ir.Block) -> None:
 
 
 def execute_common(execution: Execution) -> ProgramSlice:
-    """The programs of all programs, with the values that they have in common."""
+    """Compute the values that all programs have in common, on the slice of all programs."""
     grid = execution.bound.grid
     programs = ProgramSlice(execution, (0,) * len(grid), grid)
     for operation in execution.bound.plan.order.common:
@@ -71,7 +71,7 @@ def _argument(programs: ProgramSlice, operation: ir.ScalarArgument) -> None:
 def _index(programs: ProgramSlice, operation: ir.Index) -> None:
     type, expr = operation.result.type, operation.expr
     rank, axes = len(type.lanes), programs.execution.bound.plan.program.axes
-    values = {**programs.execution.bound.integers, **programs.counters}
+    values: dict[str, Integers] = {**programs.execution.bound.integers, **programs.counters}
     values |= {name: bound_value(programs, value, rank) for name, value in operation.bindings}
     used = expr.variables
     values |= {name: dimension(programs, d, programs.counts[d], rank) for d, name in enumerate(axes) if name in used}

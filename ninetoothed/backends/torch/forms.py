@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ninetoothed.backends.torch.algebra import Integers, evaluate
-from ninetoothed.expr import Expr, Var
+from ninetoothed.expr import Atom, Expr, Var
 
 Interval = tuple[int, int, int]  # dimension, first, count
 Box = tuple[Interval, ...]
@@ -36,7 +36,7 @@ class Symbolic:
     linear: tuple[tuple[tuple[str, Expr], ...], Expr] | None
 
     def bind(self, integers: Mapping[str, int]) -> Form:
-        """The form for values of all sizes and strides."""
+        """Put in the values of all sizes and strides."""
         form = self
         if self.irregular:
             # With numbers, what was a division may be none: by 1, say.
@@ -71,7 +71,7 @@ def split(expr: Expr, names: tuple[str | None, ...], integers: Collection[str]) 
     return Symbolic(
         expr,
         names,
-        tuple(coefficients.get(name, _ZERO) for name in names),
+        tuple(_ZERO if name is None else coefficients.get(name, _ZERO) for name in names),
         frozenset(d for d, name in enumerate(names) if name in irregular),
         known,
         rest,
@@ -89,7 +89,7 @@ def _linear(rest: Expr, known: frozenset[str]) -> tuple[tuple[tuple[str, Expr], 
     return tuple(split[0].items()), split[1]
 
 
-def _variables(atom) -> frozenset[str]:
+def _variables(atom: Atom) -> frozenset[str]:
     return Expr((((atom,), 1),)).variables
 
 
@@ -105,17 +105,17 @@ class Form:
     constant: int = 0
 
     def rest_at(self, values: Mapping[str, Integers]) -> Integers:
-        """The rest, for values of all that it mentions."""
+        """Compute the rest, for values of all that it mentions."""
         if self.rest is not None:
             return evaluate(self.rest, values)
-        total = self.constant
+        total: Integers = self.constant
         for name, coefficient in self.terms:
             total = total + coefficient * values[name]
         return total
 
 
 def within(terms: tuple[Interval, ...], low: int | None, high: int | None) -> list[Box] | None:
-    """The boxes in which `low <= sum(coefficient * x_d) <= high` for terms (d, coefficient, count), 0 <= x_d < count.
+    """Find where `low <= sum(coefficient * x_d) <= high` for terms (d, coefficient, count), 0 <= x_d < count, as boxes.
 
     None where more than `MOST_BOXES` would be needed. A box names the dimensions that it restricts.
     """
@@ -124,7 +124,8 @@ def within(terms: tuple[Interval, ...], low: int | None, high: int | None) -> li
     return boxes if _within(terms, low, high, (), boxes) else None
 
 
-def _within(terms, low, high, prefix: Box, boxes: list[Box]) -> bool:
+def _within(terms: tuple[Interval, ...], low: int | None, high: int | None, prefix: Box, boxes: list[Box]) -> bool:
+    """Add the boxes within `prefix` to `boxes`; False where they are too many."""
     if not terms:
         if (low is None or low <= 0) and (high is None or high >= 0):
             boxes.append(prefix)
@@ -153,7 +154,7 @@ def _minus(bound: int | None, amount: int) -> int | None:
 
 
 def _solve(coefficient: int, count: int, low: int | None, high: int | None) -> tuple[int, int]:
-    """The range of x in [0, count) with low <= coefficient * x <= high, as (begin, end)."""
+    """Find the range of x in [0, count) with low <= coefficient * x <= high, as (begin, end)."""
     if coefficient < 0:
         coefficient, low, high = -coefficient, _negated(high), _negated(low)
     begin = 0 if low is None else max(0, -(-low // coefficient))
@@ -166,7 +167,7 @@ def _negated(bound: int | None) -> int | None:
 
 
 def intersect(many: list[list[Box]]) -> list[Box] | None:
-    """The boxes that lie in one of each list; None where they are more than `MOST_BOXES`."""
+    """Intersect lists of boxes: the boxes that lie in one of each; None where they are more than `MOST_BOXES`."""
     result: list[Box] = [()]
     for boxes in many:
         result = [both for a in result for b in boxes if (both := _meet(a, b)) is not None]
@@ -176,10 +177,11 @@ def intersect(many: list[list[Box]]) -> list[Box] | None:
 
 
 def complement(boxes: list[Box], sizes: tuple[int, ...]) -> list[Box] | None:
-    """Boxes that cover what lies in none of the given ones; None where they are more than `MOST_BOXES`."""
-    outside = []
+    """Cover with boxes what lies in none of the given ones; None where they are more than `MOST_BOXES`."""
+    outside: list[list[Box]] = []
     for box in boxes:
-        pieces, inside = [], ()
+        pieces: list[Box] = []
+        inside: Box = ()
         for dim, first, count in box:
             rest = sizes[dim] - first - count
             pieces += [(*inside, (dim, 0, first))] if first else []

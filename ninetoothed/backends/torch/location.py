@@ -1,4 +1,4 @@
-"""Where the tiles of accesses lie in memory: affine wherever the indices are, unmasked wherever the bounds are.
+"""The places of accesses' tiles in memory: affine wherever the indices are, unmasked wherever the bounds are.
 
 What may lie out of bounds is cut off as boxes: a tile at an edge is a few rectangular parts. Masks remain for bounds
 that are not affine.
@@ -34,7 +34,7 @@ class AccessPart:
 
 @dataclass(frozen=True, eq=False)
 class Located:
-    """Where a tile lies: `sizes` is 1 along dimensions that do not matter; what is in no part is out of bounds.
+    """The place of a tile: `sizes` is 1 along dimensions that do not matter; what is in no part is out of bounds.
 
     So is what `mask` excludes, or what lies in a box of `holes`.
     """
@@ -45,7 +45,7 @@ class Located:
     holes: tuple[forms.Box, ...] = ()
 
     def elements(self) -> int:
-        """How many elements of offsets and masks this holds."""
+        """Count the elements of the offsets and masks in this."""
         tensors = [part.offset for part in self.parts] + [self.mask]
         return sum(tensor.numel() for tensor in tensors if isinstance(tensor, torch.Tensor))
 
@@ -72,7 +72,7 @@ def _bindings(programs: ProgramSlice, bindings: ir.Bindings, rank: int) -> dict[
 
 
 def bound_value(programs: ProgramSlice, value: ir.Value, rank: int) -> Integers:
-    """An integer value as it enters expressions over a tile of `rank` axes: a number where it does not vary."""
+    """Give an integer value as it enters expressions over a tile of `rank` axes: a number where it does not vary."""
     held = programs.values[value]
     if not isinstance(held, torch.Tensor):
         return int(held)
@@ -83,7 +83,7 @@ def bound_value(programs: ProgramSlice, value: ir.Value, rank: int) -> Integers:
 
 
 def dimension(programs: ProgramSlice, dim: int, count: int, rank: int) -> Integers:
-    """The index along a dimension of the grid or the tile, as it enters expressions."""
+    """Give the index along a dimension of the grid or the tile, as it enters expressions."""
     start = programs.starts[dim] if dim < programs.rank else 0
     if count == 1:
         return start
@@ -145,7 +145,8 @@ class _Locator:
 
     def bounds(self, counts, scalars) -> tuple[list[list[forms.Box]], list[torch.Tensor]]:
         """The constraints that may fail: as boxes where they are affine, else as masks."""
-        boxes, masks = [], []
+        boxes: list[list[forms.Box]] = []
+        masks: list[torch.Tensor] = []
         for form, low, high in self.access.constraints:
             start = self.start(form, counts, scalars)
             if isinstance(start, int):
@@ -166,7 +167,7 @@ class _Locator:
 
     def start(self, form: forms.Form, counts, scalars) -> Integers:
         """A form at the first element: a number, or a tensor over the dimensions in which it is not affine."""
-        rest = self.evaluate(form.rest, counts) if form.irregular else form.rest_at(scalars)
+        rest = self.evaluate(form.rest, counts) if form.irregular and form.rest is not None else form.rest_at(scalars)
         return rest + sum(c * s for c, s in zip(form.coefficients, self.programs.starts))
 
     def evaluate(self, expr: Expr, counts) -> Integers:
@@ -200,7 +201,7 @@ def _part(box: forms.Box, sizes: tuple[int, ...], strides: tuple[int, ...], offs
 
 
 def spelled_out(offset: Integers, sizes: tuple[int, ...], strides: tuple[int, ...], device) -> torch.Tensor:
-    """The offset of every element."""
+    """Compute the offset of every element."""
     result = torch.as_tensor(offset, dtype=torch.int64, device=device).reshape(
         getattr(offset, "shape", (1,) * len(sizes))
     )
@@ -213,7 +214,7 @@ def spelled_out(offset: Integers, sizes: tuple[int, ...], strides: tuple[int, ..
 
 
 def _affine(offset: torch.Tensor) -> tuple[int, list[int]] | None:
-    """The first of some offsets and their steps along each dimension, where those are constant."""
+    """Find the first of some offsets and the step along each dimension; None where a step is not constant."""
     first = offset[(0,) * offset.dim()]
     predicted, steps = first, []
     for dim, extent in enumerate(offset.shape):
@@ -230,15 +231,13 @@ def _affine(offset: torch.Tensor) -> tuple[int, list[int]] | None:
 
 
 def _between(value: Integers, low: int | None, high: int | None) -> torch.Tensor:
-    value = torch.as_tensor(value, device="cpu")
-    if high is None:
-        return value >= low
-    return value <= high if low is None else (value >= low) & (value <= high)
+    tensor = torch.as_tensor(value, device="cpu")
+    if low is not None and high is not None:
+        return (tensor >= low) & (tensor <= high)
+    return tensor >= low if low is not None else tensor <= high  # type: ignore[operator]  # one limit there is
 
 
-def _all_of(masks: list[torch.Tensor]) -> torch.Tensor | None:
-    if not masks:
-        return None
+def _all_of(masks: list[torch.Tensor]) -> torch.Tensor:
     first, *rest = sorted(masks, key=torch.Tensor.numel)
     for mask in rest:
         first = first & mask
@@ -246,7 +245,7 @@ def _all_of(masks: list[torch.Tensor]) -> torch.Tensor | None:
 
 
 def narrowed(tensor: torch.Tensor, box: forms.Box) -> torch.Tensor:
-    """The part of a tensor that lies in a box."""
+    """Take the part of a tensor that lies in a box."""
     for dim, start, count in box:
         tensor = narrow(tensor, dim, start, count)
     return tensor

@@ -15,7 +15,7 @@ _ROUNDS = 10
 
 
 def _philox(programs: ProgramSlice, operation: ir.Apply) -> list[torch.Tensor]:
-    """Four uint32 (in int64) for each offset."""
+    """Compute four uint32 (in int64) for each offset."""
     seed, offset = (programs.tensor(value) for value in operation.operands)
     seed = seed.to(torch.int64).reshape(*seed.shape[: programs.rank], *(1,) * (offset.dim() - programs.rank))
     wide = operation.operands[1].type.dtype.bits > 32
@@ -33,7 +33,7 @@ def _philox(programs: ProgramSlice, operation: ir.Apply) -> list[torch.Tensor]:
 
 
 def _uniform(bits: torch.Tensor) -> torch.Tensor:
-    """Bits as float32 in [0, 1)."""
+    """Turn bits into float32 in [0, 1)."""
     signed = bits.to(torch.int32)
     return torch.where(signed < 0, -signed - 1, signed).to(torch.float32) * torch.tensor(4.6566127342e-10, device="cpu")
 
@@ -43,7 +43,7 @@ def _rand(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 
 def _randn(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    """Box-Muller: sqrt(-2 log u) cos(2 pi v)."""
+    """Draw by Box-Muller: sqrt(-2 log u) cos(2 pi v)."""
     u, v = (_uniform(bits) for bits in _philox(programs, operation)[:2])
     return torch.sqrt(-2.0 * torch.log(u.clamp_min(1.0e-7))) * torch.cos(6.283185307179586 * v)
 

@@ -7,8 +7,9 @@ import math
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -16,6 +17,7 @@ from ninetoothed import ir
 from ninetoothed.backends.torch import forms
 from ninetoothed.backends.torch.algebra import evaluate
 from ninetoothed.backends.torch.evaluation_order import EvaluationOrder, make_order
+from ninetoothed.dtypes import PointerType
 from ninetoothed.effects import stored
 from ninetoothed.expr import Expr
 
@@ -86,10 +88,10 @@ class Memo:
     most_entries: int = 4096
     most_elements: int = 2**18
 
-    def get(self, key):
+    def get(self, key: Hashable) -> Any:
         return self.entries.get(key)
 
-    def put(self, key, item, elements: int) -> None:
+    def put(self, key: Hashable, item: object, elements: int) -> None:
         if len(self.entries) < self.most_entries and self.elements + elements <= self.most_elements:
             self.entries[key] = item
             self.elements += elements
@@ -127,6 +129,7 @@ class BoundPlan:
 
 
 def make_plan(program: ir.Program) -> ExecutionPlan:
+    """Plan the execution of a program, for any sizes."""
     operations = tuple(ir.walk(program.body))
     integers = {
         name
@@ -134,7 +137,7 @@ def make_plan(program: ir.Program) -> ExecutionPlan:
         for expr in (*parameter.sizes, *parameter.strides)
         for name in expr.variables
     } | {name for expr in program.grid for name in expr.variables}
-    accesses = {
+    accesses: dict[ir.Operation, AccessPlan] = {
         operation: _plan_access(program, operation.access, integers)
         for operation in operations
         if isinstance(operation, ir.Load | ir.Store)
@@ -180,8 +183,11 @@ def _plan_access(program: ir.Program, access: ir.Access, integers: set[str]) -> 
     )
 
 
-def _must_run_serially(operations, applied: set[str]) -> bool:
-    """What is printed or debugged shows one program's tiles; a program that waits for another must find it finished."""
+def _must_run_serially(operations: Sequence[ir.Operation], applied: set[str]) -> bool:
+    """Tell whether programs must run one after the other.
+
+    What is printed or debugged shows one program's tiles; a program that waits for another must find it finished.
+    """
     if any(isinstance(operation, ir.Print | ir.Breakpoint) for operation in operations) or "atomic_cas" in applied:
         return True
     loops = [operation for operation in operations if isinstance(operation, ir.While)]
@@ -190,7 +196,8 @@ def _must_run_serially(operations, applied: set[str]) -> bool:
     return any(
         isinstance(operation, ir.Apply)
         and operation.function.startswith(("load_pointer", "atomic_"))
-        and operation.operands[0].type.dtype.parameter in written
+        and isinstance(pointer := operation.operands[0].type.dtype, PointerType)
+        and pointer.parameter in written
         for operation in polled
     )
 
@@ -202,7 +209,7 @@ def _bind(plan: ExecutionPlan, numbers: Mapping[str, int], device: torch.device)
 
 
 def bind(plan: ExecutionPlan, integers: Mapping[str, int], device: torch.device) -> BoundPlan:
-    """The plan for one set of sizes and strides; calls of equal sizes share it.
+    """Bind a plan to one set of sizes and strides; calls of equal sizes share it.
 
     The last `MOST_BOUNDS` of all plans are remembered, each by its plan, and gone with it.
     """

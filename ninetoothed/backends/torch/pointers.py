@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,8 +10,9 @@ import torch
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.torch.elementwise import maximum, minimum
 from ninetoothed.backends.torch.program_slice import Memory, ProgramSlice
-from ninetoothed.backends.torch.reductions import scan
-from ninetoothed.backends.torch.representation import SIGN, Held, from_memory, number, to_memory, wrap
+from ninetoothed.backends.torch.reductions import Tensors, scan
+from ninetoothed.backends.torch.representation import SIGN, ElementType, Held, from_memory, number, to_memory, wrap
+from ninetoothed.dtypes import PointerType
 from ninetoothed.errors import ExecutionError
 
 
@@ -20,7 +22,7 @@ def _data_ptr(programs: ProgramSlice, operation: ir.Apply) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Target:
-    """What the pointers of an operation point to: `mask` tells which count (None: all)."""
+    """The target of an operation's pointers: `mask` tells which count (None: all)."""
 
     memory: Memory
     offset: torch.Tensor
@@ -30,15 +32,20 @@ class _Target:
 def _target(programs: ProgramSlice, operation: ir.Apply, mask: int) -> _Target:
     """The target of an operation of which operand number `mask`, if it is there, is the mask."""
     pointer = operation.operands[0]
-    memory = programs.execution.memory[pointer.type.dtype.parameter]
+    memory = programs.execution.memory[_parameter(pointer)]
     offset = programs.tensor(pointer)
     held = programs.values[operation.operands[mask]] if len(operation.operands) > mask else True
-    if held is True:
-        held = None
-    elif not isinstance(held, torch.Tensor):
-        held = torch.zeros_like(offset, dtype=torch.bool)
-    _check(programs, operation, memory, offset, held)
-    return _Target(memory, offset, held)
+    chosen = None
+    if held is not True:
+        chosen = held if isinstance(held, torch.Tensor) else torch.zeros_like(offset, dtype=torch.bool)
+    _check(programs, operation, memory, offset, chosen)
+    return _Target(memory, offset, chosen)
+
+
+def _parameter(pointer: ir.Value) -> str:
+    """Name the parameter into which a pointer points."""
+    assert isinstance(pointer.type.dtype, PointerType)
+    return pointer.type.dtype.parameter
 
 
 def _check(
@@ -50,7 +57,7 @@ def _check(
     if bool(outside.any()):
         where = tuple(outside.nonzero()[0].tolist())
         offsets = offset.expand_as(outside)
-        name = operation.operands[0].type.dtype.parameter
+        name = _parameter(operation.operands[0])
         raise IndexError(
             f"{_program(programs, where)}: element {int(offsets[where])} of `{name}`, whose memory has "
             f"{memory.flat.numel()} elements from its first; mask what is out of bounds"
@@ -58,7 +65,7 @@ def _check(
 
 
 def _program(programs: ProgramSlice, where: tuple[int, ...]) -> str:
-    """The program of an element of a value."""
+    """Name the program of an element of a value."""
     indices = [start + (i if count > 1 else 0) for start, count, i in zip(programs.starts, programs.counts, where)]
     return f"program ({', '.join(map(str, indices))})"
 
@@ -78,21 +85,21 @@ def _load(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 def _store(programs: ProgramSlice, operation: ir.Apply) -> None:
     target = _target(programs, operation, 2)
-    offset, (value,) = _selected(programs, target, (programs.tensor(operation.operands[1]),))
+    offset, (value,) = _selected(target, programs.tensor(operation.operands[1]))
     target.memory.flat[offset] = to_memory(value, operation.operands[1].type.dtype)
 
 
-def _selected(programs: ProgramSlice, target: _Target, values: tuple[torch.Tensor, ...]):
-    """The offsets that count and the values for them, in the order of programs, then lanes."""
-    offset, mask, *values = torch.broadcast_tensors(
+def _selected(target: _Target, *values: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Select the offsets that count and the values for them, in the order of programs, then lanes."""
+    offset, mask, *whole = torch.broadcast_tensors(
         target.offset, torch.ones((), dtype=torch.bool, device="cpu") if target.mask is None else target.mask, *values
     )
     if target.mask is None:
-        return offset.flatten(), [value.flatten() for value in values]
-    return offset[mask], [value[mask] for value in values]
+        return offset.flatten(), [value.flatten() for value in whole]
+    return offset[mask], [value[mask] for value in whole]
 
 
-_COMBINE = {
+_COMBINE: dict[str, Callable] = {
     "atomic_add": lambda a, b: a + b,
     "atomic_and": lambda a, b: a & b,
     "atomic_or": lambda a, b: a | b,
@@ -104,14 +111,14 @@ _COMBINE = {
 
 
 def _atomic(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    """Apply one atomic of all programs at once, as if program after program and lane after lane; the old values.
+    """Apply one atomic of all programs at once, as if program after program and lane after lane; give the old values.
 
     Updates of one place are brought together, and a scan over them gives what each of them finds.
     """
     target = _everywhere(programs, operation, _target(programs, operation, 2))
     dtype = operation.operands[1].type.dtype
     value = programs.whole(operation.operands[1])
-    offset, (value,) = _selected(programs, target, (value,))
+    offset, (value,) = _selected(target, value)
     order = offset.argsort(stable=True)
     places, value = offset[order], value[order]
     flat = target.memory.flat
@@ -132,19 +139,21 @@ def _atomic(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 
 def _everywhere(programs: ProgramSlice, operation: ir.Apply, target: _Target) -> _Target:
-    """The target with every program and lane spelled out: each of them performs the operation."""
+    """Spell out every program and lane of a target: each of them performs the operation."""
     shape = (*programs.counts, *operation.operands[0].type.lanes)
     mask = None if target.mask is None else target.mask.expand(shape)
     return _Target(target.memory, target.offset.expand(shape), mask)
 
 
-def _combined(function: str, before: torch.Tensor, value: torch.Tensor, first: torch.Tensor, dtype) -> torch.Tensor:
-    """What each place holds after each update: a scan that starts anew at the first update of each place."""
+def _combined(
+    function: str, before: torch.Tensor, value: torch.Tensor, first: torch.Tensor, dtype: ElementType
+) -> torch.Tensor:
+    """Compute what each place holds after each update: a scan that starts anew at the first update of each place."""
     combine = _COMBINE[function]
     if dtype == dtypes.uint64 and function in ("atomic_max", "atomic_min"):
         before, value = before ^ SIGN, value ^ SIGN
 
-    def step(left, right):
+    def step(left: Tensors, right: Tensors) -> Tensors:
         # A segment that begins on the right takes nothing from the left.
         joined = wrap(combine(left[1], right[1]), dtype).to(right[1].dtype)
         return left[0] | right[0], torch.where(right[0], right[1], joined)

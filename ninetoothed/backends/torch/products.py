@@ -14,18 +14,15 @@ from ninetoothed.backends.torch.representation import held_dtype
 
 
 def dot(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    """lhs (..., M, K) times rhs (..., K, N), plus the accumulator where there is one.
+    """Multiply lhs (..., M, K) by rhs (..., K, N), and add the accumulator where there is one.
 
     Halves are multiplied in float32, as tensor cores do; small integers in float64, where their sums are exact.
     """
     lhs, rhs = (programs.tile(value) for value in operation.operands[:2])
     target = held_dtype(operation.result.type.dtype)
     compute = _compute_dtype(lhs.dtype, target)
-    result = multiply(_as(lhs, compute), _as(rhs, compute))
-    result = _as(result, target)
-    if len(operation.operands) == 3:
-        result = programs.values[operation.operands[2]] + result
-    return result
+    result = _as(multiply(_as(lhs, compute), _as(rhs, compute)), target)
+    return programs.values[operation.operands[2]] + result if len(operation.operands) == 3 else result
 
 
 def _as(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -39,7 +36,7 @@ def _compute_dtype(given: torch.dtype, target: torch.dtype) -> torch.dtype:
 
 
 def multiply(lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
-    """Batched `lhs @ rhs` that neither copies nor repeats along dimensions in which one operand does not vary."""
+    """Compute `lhs @ rhs` in batches; dimensions in which one operand does not vary are neither copied nor repeated."""
     layout = _layout(lhs.shape, rhs.shape)
     lhs = _permuted(lhs, layout.lhs_order).reshape(layout.lhs_shape)
     rhs = _permuted(rhs, layout.rhs_order).reshape(layout.rhs_shape)
@@ -68,18 +65,20 @@ class _Layout:
 
 @lru_cache(maxsize=1024)
 def _layout(lhs: torch.Size, rhs: torch.Size) -> _Layout:
-    """The layout for two shapes.
+    """Lay out the product of two shapes.
 
     A dimension in which only `lhs` varies counts as more of its rows, one in which only `rhs` varies as more of its
     columns: the tiles of a blocked matrix product become one large product. Others form the batch.
     """
-    batch, left, right = [], [], []
+    batch: list[int] = []
+    left: list[int] = []
+    right: list[int] = []
     for dim, (a, b) in enumerate(zip(lhs[:-2], rhs[:-2], strict=True)):
         (batch if (a > 1) == (b > 1) else left if a > 1 else right).append(dim)
     m = k = len(lhs) - 2
     n = len(lhs) - 1
     count = math.prod(lhs[dim] for dim in batch)
-    sizes = () if count == 1 else (count,)
+    sizes: tuple[int, ...] = () if count == 1 else (count,)
     rows, columns = math.prod(lhs[dim] for dim in (*left, m)), math.prod(rhs[dim] for dim in (*right, n))
     order = [*batch, *left, m, *right, n]
     return _Layout(

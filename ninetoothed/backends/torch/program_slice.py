@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, overload
 
 import torch
 
@@ -43,7 +44,7 @@ class Execution:
         return self.bound.device
 
 
-def open_memory(arguments: Mapping[str, object], program: ir.Program, stored: frozenset[str]) -> dict[str, Memory]:
+def open_memory(arguments: Mapping[str, Any], program: ir.Program, stored: frozenset[str]) -> dict[str, Memory]:
     """Open the memory of the tensor arguments; what may change while the program runs is marked as aliased."""
     tensors = {p.name: arguments[p.name].detach() for p in program.parameters if p.role == "tensor"}
     written = [_extent(tensors[name]) for name in stored]
@@ -123,6 +124,10 @@ class ProgramSlice:
         return f"program{'' if single else 's'} ({', '.join(parts)})"
 
 
+@overload
+def narrow(held: torch.Tensor, dim: int, start: int, count: int) -> torch.Tensor: ...
+@overload
+def narrow(held: Held, dim: int, start: int, count: int) -> Held: ...
 def narrow(held: Held, dim: int, start: int, count: int) -> Held:
     """Take a part of a value along a dimension, if it varies there."""
     if not isinstance(held, torch.Tensor) or held.shape[dim] == 1:

@@ -35,8 +35,8 @@ def _min(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     return _extremum(programs, operation, torch.amin, torch.inf)
 
 
-def _extremum(programs: ProgramSlice, operation: ir.Apply, function, worst: float) -> torch.Tensor:
-    """The largest or smallest element that is not NaN."""
+def _extremum(programs: ProgramSlice, operation: ir.Apply, function: Callable, worst: float) -> torch.Tensor:
+    """Find the largest or smallest element that is not NaN."""
     tile, dims, keep = _reduced(programs, operation)
     if operation.operands[0].type.dtype == dtypes.uint64:
         return function(tile ^ SIGN, dims, keep) ^ SIGN
@@ -55,8 +55,8 @@ def _argmin(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     return _position(programs, operation, torch.argmin)
 
 
-def _position(programs: ProgramSlice, operation: ir.Apply, function) -> torch.Tensor:
-    """The first position of the extremum: PyTorch too promises the first."""
+def _position(programs: ProgramSlice, operation: ir.Apply, function: Callable) -> torch.Tensor:
+    """Find the first position of the extremum: PyTorch too promises the first."""
     tile, dims, keep = _reduced(programs, operation)
     if operation.operands[0].type.dtype == dtypes.uint64:
         tile = tile ^ SIGN
@@ -110,7 +110,7 @@ def _common(programs: ProgramSlice, operation: ir.Apply) -> Tensors:
 
 
 def _combiner(programs: ProgramSlice, function: ir.Lambda) -> Combine:
-    """A combining function applied to whole tensors: its scalars are elements, so any shape will do."""
+    """Make a function of whole tensors of a combining function: its scalars are elements, so any shape will do."""
     from ninetoothed.backends.torch.evaluator import execute
 
     def combine(left: Tensors, right: Tensors) -> Tensors:
@@ -133,7 +133,7 @@ def _cumprod(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     return _cumulative(programs, operation, torch.cumprod)
 
 
-def _cumulative(programs: ProgramSlice, operation: ir.Apply, function) -> torch.Tensor:
+def _cumulative(programs: ProgramSlice, operation: ir.Apply, function: Callable) -> torch.Tensor:
     (dim,) = lane_dims(programs, operation, operation.attribute("axis", 0))
     dtype = operation.result.type.dtype
     tile = programs.tile(operation.operands[0])
@@ -155,7 +155,7 @@ def _associative_scan(programs: ProgramSlice, operation: ir.Apply):
 
 
 def scan(tiles: Tensors, dim: int, combine: Combine) -> Tensors:
-    """Inclusive prefixes: after the step of distance d, each element combines the 2d elements that end with it."""
+    """Compute inclusive prefixes: after the step of distance d, each element combines the 2d that end with it."""
     distance, extent = 1, tiles[0].shape[dim]
     while distance < extent:
         kept = extent - distance
@@ -176,7 +176,7 @@ def _sort(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 
 def _histogram(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    """Counts of 0 .. num_bins - 1; other elements are not counted."""
+    """Count 0 .. num_bins - 1; other elements are not counted."""
     tile = programs.tile(operation.operands[0]).to(torch.int64)
     bins = operation.attribute("num_bins")
     counted = (tile >= 0) & (tile < bins)

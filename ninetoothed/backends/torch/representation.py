@@ -1,4 +1,4 @@
-"""How values of the language are held in PyTorch tensors.
+"""The representation of values of the language by PyTorch tensors.
 
 A value is a tensor of shape (grid dimensions..., tile axes...), each extent either the true one or 1 where the value
 does not vary; or a Python number where it varies nowhere. Unsigned integers that PyTorch computes badly are held in
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Callable
+from typing import overload
 
 import numpy
 import torch
@@ -20,40 +22,48 @@ from ninetoothed.dtypes import DType, PointerType
 Number = int | float | bool
 Held = torch.Tensor | Number
 
-_WIDE = {dtypes.uint16: 0xFFFF, dtypes.uint32: 0xFFFFFFFF}
-_SIGNED = {dtypes.uint16: torch.int16, dtypes.uint32: torch.int32, dtypes.uint64: torch.int64}
-_MEMORY = {dtype: getattr(torch, dtypes.to_torch_name(dtype)) for dtype in dtypes.ALL}
+ElementType = DType | PointerType
+
+_WIDE: dict[ElementType, int] = {dtypes.uint16: 0xFFFF, dtypes.uint32: 0xFFFFFFFF}
+_SIGNED: dict[DType | PointerType, torch.dtype] = {
+    dtypes.uint16: torch.int16,
+    dtypes.uint32: torch.int32,
+    dtypes.uint64: torch.int64,
+}
+_MEMORY: dict[ElementType, torch.dtype] = {dtype: getattr(torch, dtypes.to_torch_name(dtype)) for dtype in dtypes.ALL}
 SIGN = -(2**63)
 
 
-def held_dtype(dtype: DType | PointerType) -> torch.dtype:
+def held_dtype(dtype: ElementType) -> torch.dtype:
     """The element type of the tensors that hold values of `dtype`."""
     if isinstance(dtype, PointerType) or dtype in _SIGNED:
         return torch.int64
     return _MEMORY[dtype]
 
 
-def memory_dtype(dtype: DType) -> torch.dtype:
+def memory_dtype(dtype: ElementType) -> torch.dtype:
     """The element type through which memory of `dtype` is read and written: of the same width, and one that works."""
     return _SIGNED.get(dtype) or _MEMORY[dtype]
 
 
-def wrap(value: torch.Tensor, dtype: DType | PointerType) -> torch.Tensor:
+def wrap(value: torch.Tensor, dtype: ElementType) -> torch.Tensor:
     """Bring the result of integer arithmetic back into the range of an unsigned type."""
     mask = _WIDE.get(dtype)
     return value if mask is None else value & mask
 
 
-def from_memory(value: torch.Tensor, dtype: DType) -> torch.Tensor:
+def from_memory(value: torch.Tensor, dtype: ElementType) -> torch.Tensor:
+    """Bring what was read from memory into the form in which values are held."""
     return wrap(value.to(torch.int64), dtype) if dtype in _SIGNED else value
 
 
-def to_memory(value: torch.Tensor, dtype: DType) -> torch.Tensor:
+def to_memory(value: torch.Tensor, dtype: ElementType) -> torch.Tensor:
+    """Bring a value into the form in which memory has it."""
     return value.to(_SIGNED[dtype]) if dtype in _SIGNED else value
 
 
-def number(value: Number, dtype: DType | PointerType) -> Number:
-    """A Python number, rounded or wrapped as `dtype` holds it."""
+def number(value: Number, dtype: ElementType) -> Number:
+    """Round or wrap a Python number as `dtype` holds it."""
     if isinstance(dtype, PointerType):
         return int(value)
     if dtype.kind == "bool":
@@ -67,19 +77,23 @@ def number(value: Number, dtype: DType | PointerType) -> Number:
     signed = dtype.kind == "int" or dtype == dtypes.uint64
     if value != value or value in (math.inf, -math.inf):
         value = _nearest_integer(value, dtype)
-    value = int(value) & (2**dtype.bits - 1)
-    return value - 2**dtype.bits if signed and value >> (dtype.bits - 1) else value
+    wrapped = int(value) & (2**dtype.bits - 1)
+    return wrapped - 2**dtype.bits if signed and wrapped >> (dtype.bits - 1) else wrapped
 
 
 def _nearest_integer(value: float, dtype: DType) -> int:
-    """What stands for an infinity or NaN, as a value out of bounds may be, among integers."""
+    """Choose the integer for an infinity or NaN, as a value out of bounds may be."""
     if value != value:
         return 0
     low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1)) if dtype.kind == "int" else (0, 2**dtype.bits)
     return high - 1 if value > 0 else low
 
 
-def cast(value: Held, source: DType | PointerType, target: DType | PointerType) -> Held:
+@overload
+def cast(value: torch.Tensor, source: ElementType, target: ElementType) -> torch.Tensor: ...
+@overload
+def cast(value: Held, source: ElementType, target: ElementType) -> Held: ...
+def cast(value: Held, source: ElementType, target: ElementType) -> Held:
     """Convert as the language does: floats to integers truncate, integers wrap, anything to int1 is `!= 0`."""
     if source == target:
         return value
@@ -99,7 +113,8 @@ def cast(value: Held, source: DType | PointerType, target: DType | PointerType) 
     return wrap(value.to(held_dtype(target)), target)
 
 
-def bitcast(value: torch.Tensor, source: DType | PointerType, target: DType | PointerType) -> torch.Tensor:
+def bitcast(value: torch.Tensor, source: ElementType, target: ElementType) -> torch.Tensor:
+    """Read the bits of a value as another type; a pointer stays what it is."""
     if isinstance(source, PointerType) or isinstance(target, PointerType):
         return value
     bits = to_memory(value, source)
@@ -110,7 +125,7 @@ def bitcast(value: torch.Tensor, source: DType | PointerType, target: DType | Po
     return from_memory(bits.contiguous().view(memory_dtype(target)), target)
 
 
-def unsigned64(function):
+def unsigned64(function: Callable[..., numpy.ndarray]) -> Callable[..., torch.Tensor]:
     """Make a function of NumPy's uint64 arrays one of tensors that hold uint64."""
 
     def apply(*operands: torch.Tensor) -> torch.Tensor:
@@ -123,7 +138,7 @@ def unsigned64(function):
 
 
 def _float_to_uint64(value: torch.Tensor) -> torch.Tensor:
-    """Numbers from 2^63 on are what is left of them, with the highest bit set."""
+    """Convert: of a number from 2^63 on, the rest is converted, and the highest bit set."""
     middle = 2.0**63
     is_large = value >= middle
     rest = torch.where(is_large, value - middle, value).to(torch.int64)
