@@ -28,6 +28,7 @@ QUICK = (
     "ninetoothed/frontend/test_indexing.py",
     "ninetoothed/frontend/test_parse.py",
     "ninetoothed/frontend/test_races.py",
+    "ninetoothed/language/test_functions.py",
     "ninetoothed/passes/test_overhang.py",
     "ninetoothed/backends/test_torch_access.py",
     "ninetoothed/backends/test_torch_control.py",

@@ -1,18 +1,23 @@
 """The namespace that applications use, as `import ninetoothed.language as ntl`.
 
-`functions.py` holds the names that an application may call. `primitives.py` holds the functions of `ir.Apply` to which
-the frontend reduces them, and which backends have each. A name of `triton.language` that is in neither is a named error
-where it is used.
+`functions/` holds the names that an application may call, by family. `primitives.py` holds the functions of `ir.Apply`
+to which the frontend reduces them, and which backends have each. `types.py` holds the static types of an application's
+values. Editors and type checkers read `__init__.pyi`, which `docs/stub.py` writes from the rows.
+
+`help(ntl.exp)` shows a function's types, errors and an example. There, `run(application, *arguments)` makes a kernel
+each of whose parameters is one tile, calls it and returns the last argument.
 """
 
 from __future__ import annotations
 
 import difflib
-import enum
 from dataclasses import dataclass
 
 from ninetoothed import dtypes
 from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function
+from ninetoothed.language.types import Level, PropagateNan, Source, Tile, constexpr
+
+__all__ = ["Level", "PropagateNan", "Source", "Tile", "constexpr", "libdevice", "math"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class _Namespace:
             raise AttributeError(f"ninetoothed.language.{self.name} has no function {name!r}")
         return self.functions[name]
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return sorted(self.functions)
 
 
@@ -38,21 +43,7 @@ _MATH = "abs ceil cos div_rn erf exp exp2 fdiv floor fma log log2 rsqrt sin sqrt
 math = _Namespace("math", {name: FUNCTIONS[name] for name in _MATH.split()})
 
 
-class PropagateNan(enum.Enum):
-    """Whether `maximum`, `minimum` and `clamp` give NaN for an operand that is NaN."""
-
-    NONE = 0
-    ALL = 0xFFFF
-
-
-class constexpr:
-    """Marks an annotation as known when compiling (`p: ntl.constexpr = "ieee"`); calling it returns its argument."""
-
-    def __new__(cls, value=None):
-        return value
-
-
-def __getattr__(name: str):
+def __getattr__(name: str) -> Function | dtypes.DType:
     if name in FUNCTIONS:
         return FUNCTIONS[name]
     if name in dtypes.BY_NAME:
@@ -64,5 +55,5 @@ def __getattr__(name: str):
     raise AttributeError(f"ninetoothed.language has no {name!r}; {offered}")
 
 
-def __dir__():
-    return sorted([*FUNCTIONS, *dtypes.BY_NAME, "libdevice", "math", "constexpr", "PropagateNan"])
+def __dir__() -> list[str]:
+    return sorted([*FUNCTIONS, *dtypes.BY_NAME, *__all__])
