@@ -9,8 +9,10 @@ from ninetoothed.arrangement import Arrangement
 from ninetoothed.errors import ArrangementError
 from ninetoothed.expr import as_expr, var
 from ninetoothed.metaops import pull_back
+from ninetoothed.operands import shape_text
 from ninetoothed.symbol import Symbol, as_size, from_expr
 from ninetoothed.tensor import Tensor
+from ninetoothed.wording import counted
 
 
 def subs(tensor: Tensor, mapping) -> Tensor:
@@ -53,9 +55,11 @@ def eval(tensor: Tensor, subs=None) -> numpy.ndarray:
     arrangement = tensor.arrangement
     unknown = sorted(arrangement.symbols)
     if unknown:
+        others = (name for name in unknown if not name.startswith(f"{tensor.name}_size_"))
+        example = ", ".join(['{x: {"shape": (4, 8)}', *(f'"{name}": 2' for name in others)])
         raise ArrangementError(
-            f"`{tensor.name}` of shape {tensor.shape} has no numbers for {', '.join(unknown)}; "
-            f'give them, for example x.eval({{x: {{"shape": (4, 8)}}, "{unknown[0]}": 2}})'
+            f"`{tensor.name}` of shape {shape_text(tensor.shape)} has no numbers for {', '.join(unknown)}; "
+            f"give them, for example x.eval({example}}})"
         )
     shape = tuple(size for level in arrangement.levels for size in level)
     values = {f"i{dim}": grid for dim, grid in enumerate(numpy.indices(shape, sparse=True))}
@@ -146,7 +150,8 @@ def _values(mapping):
     for name, shape in _shapes(mapping):
         sizes = sources[name].shape
         if len(sizes) != len(shape):
-            raise ArrangementError(f"`{name}` of shape {sizes} cannot have the shape {shape}; ranks differ")
+            remedy = f"give {counted(len(sizes), 'size')}"
+            raise ArrangementError(f"`{name}` of shape {shape_text(sizes)} cannot have the shape {shape}; {remedy}")
         for dim, (size, number) in enumerate(zip(sizes, shape, strict=True)):
             known = size.name if isinstance(size, Symbol) else None
             for symbol in dict.fromkeys((known, f"{name}_size_{dim}")):

@@ -16,6 +16,7 @@ from ninetoothed.errors import ArgumentTypeError, ArrangementError, UnsupportedE
 from ninetoothed.frontend.parse import called, mentioned_names, signature, unwrap
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
+from ninetoothed.wording import in_users_names, parameter_names
 
 # What may be chosen for an option, and in words.
 _CHOICES = {
@@ -121,7 +122,9 @@ def make(
         given = "one tensor" if isinstance(tensors, Tensor) else repr(tensors)
         what = f"the arrangement is {arrangement!r}" if not callable(arrangement) else f"`tensors` is {given}"
         raise ArrangementError(f"{what}; give a function, and a tuple of the tensors that it takes")
-    arranged = arrangement(*tuple(tensors))
+    tensors = tuple(tensors)
+    with in_users_names(parameter_names(arrangement, tensors)):
+        arranged = arrangement(*tensors)
     arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
     if arranged == (None,):
         raise ArrangementError("the arrangement returns None; let it return the arranged tensors")

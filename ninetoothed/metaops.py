@@ -5,11 +5,14 @@ A shape rule takes an arrangement and the level that it changes and returns a ne
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-from ninetoothed.arrangement import Arrangement, Shape, Size, Step
-from ninetoothed.errors import ArrangementError, user_line
-from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, minimum
-from ninetoothed.symbol import Symbol, as_size, largest, leaves_of, smallest
+from ninetoothed.arrangement import Arrangement, Size, Step
+from ninetoothed.expr import Expr, as_expr, const, minimum
+from ninetoothed.operands import MetaOperation, Named, is_below, never_negative, shape_text
+from ninetoothed.subscripts import full_key, position, span
+from ninetoothed.symbol import largest, leaves_of
+from ninetoothed.wording import counted
 
 
 @dataclass(frozen=True)
@@ -98,112 +101,119 @@ def _unflatten(t: Expr, sizes: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def tile(
-    arrangement: Arrangement, level: int, tile_shape, strides=None, dilation=None, floor_mode=False
+    arrangement: Arrangement,
+    level: int,
+    tile_shape: Any,
+    strides: Any = None,
+    dilation: Any = None,
+    floor_mode: bool = False,
 ) -> Arrangement:
     """Outer size `div(size - dilation * (tile - 1) - 1, stride) + 1`, never below 0, `div` rounding up (or down)."""
-    fail = _failure("tile", arrangement, level)
-    shape = arrangement.levels[level]
-    tile_shape = _per_dimension(tile_shape, shape, "tile_shape", fail)
-    strides = _per_dimension((-1,) * len(shape) if strides is None else strides, shape, "strides", fail)
-    dilation = _per_dimension((1,) * len(shape) if dilation is None else dilation, shape, "dilation", fail)
+    given = {"strides": strides, "dilation": dilation}
+    named = tuple(Named(name, value) for name, value in given.items() if value is not None)
+    call = MetaOperation(arrangement, level, "tile", (tile_shape, *named))
+    shape = call.shape
+    tile_shape = call.per_dimension(tile_shape, "tile_shape")
+    strides = call.per_dimension((-1,) * len(shape) if strides is None else strides, "strides")
+    dilation = call.per_dimension((1,) * len(shape) if dilation is None else dilation, "dilation")
     rows = [
-        _tile_dimension(*row, floor_mode, fail)
-        for row in zip(range(len(shape)), shape, tile_shape, strides, dilation, strict=True)
+        _tile_dimension(call, *row, floor_mode)
+        for row in zip(range(len(shape)), tile_shape, strides, dilation, strict=True)
     ]
     outer, inner, steps = (tuple(row[i] for row in rows) for i in range(3))
     return arrangement.then(Step("tile", level, shape, (steps, dilation)), outer, inner)
 
 
-def _tile_dimension(dim, size, tile_size, stride, dilation, floor_mode, fail):
+def _tile_dimension(
+    call: MetaOperation, dim: int, tile_size: Size, stride: Size, dilation: Size, floor_mode: bool
+) -> tuple[Size, Size, Size]:
     """`(outer size, inner size, stride)`; the one tile of a whole dimension has stride 0."""
-    if _below(dilation, 1):
-        raise fail(f"the dilation of dimension {dim} is {dilation}", "give 1 or more")
+    size = call.shape[dim]
+    if is_below(dilation, 1):
+        raise call.error(f"the dilation of dimension {dim} is {dilation}", "give 1 or more")
     if tile_size == -1:
         return 1, size, 0
+    if is_below(tile_size, 1 if stride == -1 else 0):
+        raise call.error(f"the tile size of dimension {dim} is {tile_size}", "give 1 or more, or -1 for all of it")
     if stride == -1:
         stride = tile_size
-    if _below(tile_size, 0) or _below(stride, 1):
-        raise fail(
-            f"dimension {dim} has tile size {tile_size} and stride {stride}",
-            "a tile size is positive, or -1 for the whole dimension; a stride is positive, or -1 for the tile size",
-        )
+    if is_below(stride, 1):
+        raise call.error(f"the stride of dimension {dim} is {stride}", "give 1 or more, or -1 for the tile size")
     span = size - dilation * (tile_size - 1) - 1
     outer = (span if floor_mode else span + stride - 1) // stride + 1
     if isinstance(outer, int):
         return max(outer, 0), tile_size, stride
     adjacent = dilation == 1 and stride == tile_size
-    return outer if adjacent or _never_negative(outer) else largest(outer, 0), tile_size, stride
+    return outer if adjacent or never_negative(outer) else largest(outer, 0), tile_size, stride
 
 
-def _never_negative(size: Symbol, sizes: frozenset[str] | None = None) -> bool:
-    """Whether it is never below 0 where no name in it is; with `sizes`, where those and block sizes are not."""
-    facts = Facts()
-    for name, leaf in size.leaves.items():
-        if sizes is None or leaf.meta or name in sizes:
-            facts = facts.bind(name, 0)
-    return is_nonnegative(size.expr, facts)
-
-
-def expand(arrangement: Arrangement, level: int, shape) -> Arrangement:
+def expand(arrangement: Arrangement, level: int, shape: Any) -> Arrangement:
     """-1 keeps a size; new dimensions come first, as in PyTorch."""
-    fail = _failure("expand", arrangement, level)
-    target = _sizes(shape, "shape", fail)
-    added = len(target) - len(arrangement.levels[level])
+    call = MetaOperation(arrangement, level, "expand", (shape,))
+    target = call.sizes(shape, "shape")
+    added = len(target) - len(call.shape)
     if added < 0:
-        raise fail(f"the target {target} has fewer dimensions", "give one size a dimension, -1 to keep it")
+        what = f"shape {shape_text(target)} has {counted(len(target), 'entry', 'entries')}"
+        raise call.error(what, f"give at least {len(call.shape)}, one a dimension; -1 keeps a size")
     for _ in range(added):
         arrangement = unsqueeze(arrangement, level, 0)
     before = arrangement.levels[level]
     after, dims = [], []
     for dim, (size, wanted) in enumerate(zip(before, target, strict=True)):
-        if dim < added and _below(wanted, 0):
-            raise fail(f"the new dimension {dim} has size {wanted}", "-1 keeps a size, which a new dimension has not")
+        if dim < added and is_below(wanted, 0):
+            raise call.error(f"the new dimension {dim} has size {wanted}", "-1 keeps a size, which a new one has not")
         if wanted == -1 or _same(size, wanted):
             after.append(size)
-        elif _below(wanted, 0) or (isinstance(size, int) and size != 1):
-            raise fail(f"dimension {dim} has size {size}, which cannot become {wanted}", "only a size of 1 expands")
+        elif is_below(wanted, 0) or (isinstance(size, int) and size != 1):
+            what = f"dimension {dim} has size {size}, which cannot become {as_expr(wanted)}"
+            raise call.error(what, "only a size of 1 expands; -1 keeps a size")
         else:
             after.append(wanted)
             dims.append(dim)
     return arrangement.then(Step("expand", level, before, (tuple(dims), tuple(after))), tuple(after))
 
 
-def unsqueeze(arrangement: Arrangement, level: int, dim) -> Arrangement:
-    before = arrangement.levels[level]
-    dim = _dimension(dim, len(before) + 1, _failure("unsqueeze", arrangement, level))
+def unsqueeze(arrangement: Arrangement, level: int, dim: Any) -> Arrangement:
+    call = MetaOperation(arrangement, level, "unsqueeze", (dim,))
+    before = call.shape
+    dim = call.dimension(dim, len(before) + 1)
     return arrangement.then(Step("unsqueeze", level, before, (dim,)), (*before[:dim], 1, *before[dim:]))
 
 
-def squeeze(arrangement: Arrangement, level: int, dims) -> Arrangement:
+def squeeze(arrangement: Arrangement, level: int, dims: Any) -> Arrangement:
     """Takes dimensions of size 1 away."""
-    fail = _failure("squeeze", arrangement, level)
-    before = arrangement.levels[level]
-    dims = _dimensions(dims, before, fail)
+    call = MetaOperation(arrangement, level, "squeeze", (dims,))
+    before = call.shape
+    dims = call.dimensions(dims)
     for dim in dims:
-        if isinstance(before[dim], int) and before[dim] != 1:
-            raise fail(f"dimension {dim} has size {before[dim]}", "only a dimension of size 1 can be squeezed")
+        size = before[dim]
+        if isinstance(size, int) and size != 1:
+            raise call.error(f"dimension {dim} has size {size}", "only a dimension of size 1 can be squeezed")
     after = tuple(size for dim, size in enumerate(before) if dim not in dims)
     return arrangement.then(Step("squeeze", level, before, (dims,)), after)
 
 
-def permute(arrangement: Arrangement, level: int, dims) -> Arrangement:
-    fail = _failure("permute", arrangement, level)
-    before = arrangement.levels[level]
-    dims = _dimensions(dims, before, fail)
+def permute(arrangement: Arrangement, level: int, dims: Any) -> Arrangement:
+    call = MetaOperation(arrangement, level, "permute", (dims,))
+    before = call.shape
+    dims = call.dimensions(dims)
     if len(dims) != len(before):
-        raise fail(f"{dims} names {len(dims)} of {len(before)} dimensions", "name every dimension once")
+        named = f"{counted(len(dims), 'dimension')} of {len(before)} {'is' if len(dims) == 1 else 'are'} named"
+        raise call.error(named, "name every dimension once")
     return arrangement.then(Step("permute", level, before, (dims,)), tuple(before[dim] for dim in dims))
 
 
-def flatten(arrangement: Arrangement, level: int, start_dim=None, end_dim=None) -> Arrangement:
+def flatten(arrangement: Arrangement, level: int, start_dim: Any = None, end_dim: Any = None) -> Arrangement:
     """Dimensions `start_dim` to `end_dim`, exclusive, become one."""
-    fail = _failure("flatten", arrangement, level)
-    before = arrangement.levels[level]
-    start = 0 if start_dim is None else _dimension(start_dim, max(len(before), 1), fail)
-    end = len(before) if end_dim is None else _dimension(end_dim, len(before) + 1, fail, wrap=len(before))
+    given = (start_dim, end_dim) if end_dim is not None else () if start_dim is None else (start_dim,)
+    call = MetaOperation(arrangement, level, "flatten", given)
+    before = call.shape
+    start = 0 if start_dim is None else call.dimension(start_dim, max(len(before), 1))
+    end = len(before) if end_dim is None else call.dimension(end_dim, len(before) + 1, wrap=len(before))
     if before and end <= start:
-        raise fail(f"no dimension lies from {start} to {end}, exclusive", "end_dim must be beyond start_dim")
-    size = 1
+        what = f"no dimension lies from {start} to {end}, exclusive"
+        raise call.error(what, "let end_dim be one more than the last dimension to flatten")
+    size: Size = 1
     for factor in before[start:end]:
         size = size * factor
     return arrangement.then(Step("flatten", level, before, (start, end)), (*before[:start], size, *before[end:]))
@@ -216,17 +226,15 @@ def ravel(arrangement: Arrangement, level: int) -> Arrangement:
     return arrangement.then(step, tuple(size for shape in joined for size in shape), replaced=len(joined))
 
 
-def pad(arrangement: Arrangement, level: int, padding) -> Arrangement:
+def pad(arrangement: Arrangement, level: int, padding: Any) -> Arrangement:
     """`padding` is `((before, after), ...)`, one pair a dimension; what is added is out of bounds."""
-    fail = _failure("pad", arrangement, level)
-    before = arrangement.levels[level]
-    pairs = tuple(padding) if isinstance(padding, tuple | list) else (padding,)
-    if len(pairs) != len(before) or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise fail(f"the padding is {padding}", f"give {len(before)} pairs (before, after), one a dimension")
-    pairs = tuple(_sizes(pair, "padding", fail) for pair in pairs)
+    call = MetaOperation(arrangement, level, "pad", (padding,))
+    before = call.shape
+    pairs = call.pairs(padding, "padding")
     for dim, pair in enumerate(pairs):
-        if any(_below(amount, 0) for amount in pair):
-            raise fail(f"dimension {dim} is padded by {pair}", "an amount is 0 or more; a slice takes elements away")
+        if any(is_below(amount, 0) for amount in pair):
+            what = f"dimension {dim} is padded by {shape_text(pair)}"
+            raise call.error(what, "an amount is 0 or more; a slice takes elements away")
     after = tuple(first + size + last for size, (first, last) in zip(before, pairs, strict=True))
     return arrangement.then(Step("pad", level, before, (tuple(pair[0] for pair in pairs),)), after)
 
@@ -240,139 +248,34 @@ def paddings(step: Step) -> tuple[Size, ...]:
     return (*before, *after)
 
 
-def index(arrangement: Arrangement, level: int, key) -> Arrangement:
+def index(arrangement: Arrangement, level: int, key: Any) -> Arrangement:
     """Ints, slices, None and `...`, as in NumPy."""
-    fail = _failure("indexing", arrangement, level)
-    before = arrangement.levels[level]
-    items = _full_key(key, len(before), fail)
+    call = MetaOperation(arrangement, level, "index", (key,))
     sizes = frozenset(name for size in arrangement.source.sizes for name in leaves_of(size))
-    starts, strides, kept, after, new = [], [], [], [], []
-    for item in items:
+    starts: list[Size] = []
+    strides: list[int] = []
+    kept: list[int] = []
+    after: list[Size] = []
+    new: list[int] = []
+    for item in full_key(call, key):
+        dim = len(starts)
         if item is None:
             new.append(len(after) + len(new))
             continue
-        dim = len(starts)
         if isinstance(item, slice):
-            start, length, stride = _slice(item, before[dim], dim, sizes, fail)
+            start, length, stride = span(call, item, dim, sizes)
             kept.append(dim)
             after.append(length)
         else:
-            start, stride = _position(item, before[dim], dim, sizes, fail), 0
+            start, stride = position(call, item, dim, sizes), 0
         starts.append(start)
         strides.append(stride)
-    step = Step("index", level, before, (tuple(starts), tuple(strides), tuple(kept)))
+    step = Step("index", level, call.shape, (tuple(starts), tuple(strides), tuple(kept)))
     arrangement = arrangement.then(step, tuple(after))
     for dim in new:
         arrangement = unsqueeze(arrangement, level, dim)
     return arrangement
 
 
-def _full_key(key, ndim, fail):
-    items = list(key) if isinstance(key, tuple) else [key]
-    dots = [i for i, item in enumerate(items) if item is Ellipsis]
-    given = sum(item is not None and item is not Ellipsis for item in items)
-    if len(dots) > 1 or given > ndim:
-        raise fail(f"{key} has {given} indices for {ndim} dimensions", "give at most one a dimension, and one `...`")
-    at = dots[0] if dots else len(items)
-    return [*items[:at], *[slice(None)] * (ndim - given), *items[at + 1 :]]
-
-
-def _position(item, size: int | Symbol, dim, sizes, fail):
-    try:
-        at = as_size(item)
-    except (TypeError, ArrangementError):
-        raise fail(f"dimension {dim} is indexed by {item!r}", "use ints, symbols, slices, None and ...") from None
-    if isinstance(at, int) and isinstance(size, int) and not -size <= at < size:
-        raise fail(f"index {at} is out of range for dimension {dim} of size {size}", f"use {-size} to {size - 1}")
-    return _wrapped(at, size, sizes)
-
-
-def _slice(item: slice, size, dim, sizes, fail):
-    """`(start, length, stride)`, symbolic where the size or a bound is; what lies outside is cut off, as in NumPy."""
-    try:
-        start, stop = (None if bound is None else as_size(bound) for bound in (item.start, item.stop))
-        step = 1 if item.step is None else as_size(item.step)
-    except (TypeError, ArrangementError):
-        raise fail(f"dimension {dim} is sliced by {item}", "the bounds of a slice are ints or symbols") from None
-    if not isinstance(step, int) or step == 0:
-        raise fail(f"dimension {dim} is sliced with step {step}", "a step is an int other than 0")
-    if all(bound is None or isinstance(bound, int) for bound in (start, stop, size)) and isinstance(size, int):
-        chosen = range(*slice(start, stop, step).indices(size))
-        return chosen.start, len(chosen), step
-    low, high = (0, size) if step > 0 else (-1, size - 1)
-
-    def clamp(bound, default):
-        if bound is None:
-            return default
-        wrapped = _wrapped(bound, size, sizes)
-        if _below(bound, 0):
-            return largest(wrapped, low)
-        inside = wrapped if wrapped is bound else largest(wrapped, low)
-        return inside if inside == low else smallest(inside, high)
-
-    if step > 0:
-        start, stop = clamp(start, low), clamp(stop, high)
-        length = stop - start if step == 1 else (stop - start + (step - 1)) // step
-    else:
-        start, stop = clamp(start, high), clamp(stop, low)
-        length = (start - stop + (-step - 1)) // -step
-    if isinstance(length, int):
-        return start, max(length, 0), step
-    return start, length if _never_negative(length, sizes) else largest(length, 0), step
-
-
-def _wrapped(index: int | Symbol, size: int | Symbol, sizes: frozenset[str]):
-    """An index that counts from the end where it is negative; `index + size * (index < 0)` where that is not known."""
-    if isinstance(index, int):
-        return size - -index if index < 0 else index
-    if _never_negative(index, sizes):
-        return index
-    return index + size * smallest(largest(-index, 0), 1)
-
-
-def _failure(operation, arrangement, level):
-    """A function that makes the error: which operation, on what, where in the user's source, and the remedy."""
-
-    def fail(what, remedy):
-        place = user_line()
-        tensor = f"`{arrangement.source.name}`" + (f", level {level}," if len(arrangement.levels) > 1 else "")
-        message = f"{operation} of {tensor} of shape {arrangement.levels[level]}: {what}; {remedy}"
-        return ArrangementError(message + (f"\n  at {place}" if place else ""))
-
-    return fail
-
-
-def _sizes(values, name, fail) -> Shape:
-    try:
-        return tuple(map(as_size, values if isinstance(values, tuple | list) else (values,)))
-    except (TypeError, ArrangementError) as error:
-        raise fail(f"{name} is {values!r}: {error}", "sizes are ints or symbols") from None
-
-
-def _per_dimension(values, shape, name, fail) -> Shape:
-    values = _sizes(values, name, fail)
-    if len(values) != len(shape):
-        raise fail(f"{name} {values} has {len(values)} entries", f"give {len(shape)}, one a dimension")
-    return values
-
-
-def _dimension(dim, count, fail, wrap=None) -> int:
-    wrap = count if wrap is None else wrap
-    if isinstance(dim, bool) or not hasattr(dim, "__index__") or not -wrap <= dim.__index__() < count:
-        raise fail(f"{dim!r} is no dimension of it", f"use {-wrap} to {count - 1}")
-    return dim.__index__() % wrap if dim < 0 else dim.__index__()
-
-
-def _dimensions(dims, shape, fail) -> tuple[int, ...]:
-    dims = tuple(_dimension(dim, len(shape), fail) for dim in (dims if isinstance(dims, tuple | list) else (dims,)))
-    if len(set(dims)) != len(dims):
-        raise fail(f"{dims} names a dimension twice", "name each once")
-    return dims
-
-
-def _below(value, bound) -> bool:
-    return isinstance(value, int) and value < bound
-
-
-def _same(a, b) -> bool:
+def _same(a: Size, b: Size) -> bool:
     return as_expr(a) == as_expr(b)

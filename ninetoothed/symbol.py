@@ -1,14 +1,18 @@
 """Symbols: what a user writes for a number that is not known yet."""
 
+from __future__ import annotations
+
 import ast
 import itertools
 import numbers
+from typing import Any
 
 from ninetoothed import expr as algebra
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import Expr, const, maximum, minimum, var
 
 _fresh = itertools.count()
+_BLOCK = "ninetoothed_block_size_"
 
 _OPERATIONS = {
     ast.Add: lambda a, b: a + b,
@@ -129,12 +133,14 @@ class Symbol:
         return Symbol(ast.UnaryOp(ast.USub(), self._node), _leaves=self.leaves)
 
     def __truediv__(self, other):
-        raise TypeError(f"`{self} / {other}`: sizes are integers; write `//`, or `cdiv` to round up")
+        remedy = 'write `//` to round down, or Symbol("cdiv(a, b)") to round up'
+        raise TypeError(f"`{self} / {other}`: sizes are integers; {remedy}")
 
     __rtruediv__ = __truediv__
 
     def __lt__(self, other):
-        raise TypeError(f'`{self}` has no value yet, so it has no order; write for example Symbol("min(a, b)")')
+        remedy = 'compare in the application, or write for example Symbol("min(a, b)")'
+        raise TypeError(f"`{self}` has no value before a call, so it has no order; {remedy}")
 
     __le__ = __gt__ = __ge__ = __lt__
 
@@ -154,7 +160,7 @@ class Symbol:
 
 def block_size(lower_bound=None, upper_bound=None):
     """A fresh symbol that the compiler chooses: a power of two in `[lower_bound, upper_bound]`, else [32, 1024]."""
-    name = f"ninetoothed_block_size_{next(_fresh)}"
+    name = f"{_BLOCK}{next(_fresh)}"
     return Symbol(name, meta=True, lower_bound=lower_bound, upper_bound=upper_bound)
 
 
@@ -198,20 +204,21 @@ def leaves_of(value):
     return value.leaves if isinstance(value, Symbol) else {}
 
 
-def _range(symbol, lower, upper, low, high):
-    """Bounds given and, for those that are not, the defaults, which give way to what is given."""
+def _range(symbol: Symbol, lower: Any, upper: Any, low: int | None, high: int | None) -> tuple[int | None, int | None]:
+    """Complete the bounds given with defaults, which give way to them."""
+    what = "a block size" if str(symbol).startswith(_BLOCK) else f"`{symbol}`"
     for bound in (lower, upper):
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, numbers.Integral)):
-            raise _error(f"`{symbol}` has a bound {bound!r}", "bounds are ints")
+            raise _error(f"{what} has a bound {bound!r}", "bounds are ints")
     if lower is None and low is not None:
         lower = low if upper is None else min(low, upper)
     if upper is None and high is not None:
         upper = high if lower is None else max(high, lower)
     if lower is not None and upper is not None:
         if lower > upper:
-            raise _error(f"`{symbol}` has a lower bound {lower} above its upper bound {upper}", "swap them")
+            raise _error(f"{what} has a lower bound {lower} above its upper bound {upper}", "swap them")
         if symbol.power_of_two and not any(lower <= 2**i <= upper for i in range(upper.bit_length())):
-            raise _error(f"`{symbol}` is a power of two from {lower} to {upper}, and there is none", "widen its bounds")
+            raise _error(f"{what} is a power of two from {lower} to {upper}, and there is none", "widen its bounds")
     return lower, upper
 
 
@@ -276,7 +283,10 @@ def _parse(source):
     try:
         node = ast.parse(source.strip(), mode="eval").body
         _canonical(node)
-    except (SyntaxError, TypeError) as error:
+    except SyntaxError:
+        remedy = 'write for example Symbol("BLOCK_SIZE") or Symbol("cdiv(n, 2)")'
+        raise _error(f"`{source}` is no expression over names and integers", remedy) from None
+    except TypeError as error:
         raise _error(f"`{source}` is no expression over names and integers", str(error)) from None
     return node
 

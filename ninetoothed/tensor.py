@@ -1,27 +1,44 @@
 """Tensors: the user's handles onto frozen arrangements."""
 
+from __future__ import annotations
+
 import itertools
 import math
-import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any, overload
 
-from ninetoothed import metaops
-from ninetoothed.arrangement import Arrangement, Source
+from ninetoothed import metaops, sources
+from ninetoothed.arrangement import Arrangement, Shape, Size, Source
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import as_expr, const, var
-from ninetoothed.symbol import Symbol, as_size, from_expr
+from ninetoothed.operands import shape_text
+from ninetoothed.symbol import Symbol, from_expr
+from ninetoothed.without_numbers import WithoutNumbers
+from ninetoothed.wording import counted
 
-_UNSET = object()
-_OPTIONS = frozenset({"constexpr", "meta", "lower_bound", "upper_bound", "power_of_two"})
+if TYPE_CHECKING:
+    import numpy
+
+# Sizes as users write them: a string is parsed to a symbol, None is told by the call, one alone is of one dimension.
+Sizes = int | str | Symbol | Sequence[int | str | Symbol | None]
+
+UNSET: Any = object()
 _numbers = itertools.count()
 
 
-class Tensor:
-    """A symbolic tensor, arranged by meta-operations that return new tensors.
+class Tensor(WithoutNumbers):
+    """Stand for a tensor whose sizes are not known yet; meta-operations arrange it, and move no data.
 
-    `shape` may mix ints, symbols and None (symbolic: `{name}_size_{d}`); `shape_options` are options of `Symbol` for
-    the symbolic sizes, one dict or one a dimension. `other` is the value read out of bounds. `constexpr=True`, with
-    `ndim` 0, makes a compile-time scalar, and `value` gives it. `dtype` of an arranged tensor is its next level.
+    ndim: the number of dimensions; 0 makes a scalar argument of the kernel.
+    shape: a size a dimension: an int, a `Symbol`, or None for one that the call tells, named `{name}_size_{d}`.
+    dtype: advice to ahead-of-time builds; in a call the type of the argument counts.
+    jagged_dim: the dimension whose size differs from one entry of a batch to the next.
+    other: the number that is read out of bounds; 0 where it is not given.
+    shape_options: options of `Symbol` for the sizes that the call tells, one dict or one a dimension.
+    constexpr: whether a scalar is known when the kernel is compiled.
+    value: the value of a scalar, which a call then need not give.
+    name: the name in place of a generated one; in a kernel, its parameter's name counts.
 
     Raises `ArrangementError` (a `ValueError`) where `ndim`, `shape` and `shape_options` disagree.
 
@@ -32,94 +49,106 @@ class Tensor:
 
     def __init__(
         self,
-        ndim=None,
-        shape=None,
-        dtype=None,
-        jagged_dim=None,
-        other=None,
-        shape_options=None,
-        constexpr=None,
-        value=_UNSET,
-        name=None,
-    ):
+        ndim: int | None = None,
+        shape: Sizes | None = None,
+        dtype: Any = None,
+        jagged_dim: int | None = None,
+        other: float | None = None,
+        shape_options: Mapping[str, Any] | Iterable[Mapping[str, Any] | None] | None = None,
+        constexpr: bool | None = None,
+        value: Any = UNSET,
+        name: str | None = None,
+    ) -> None:
         name = f"ninetoothed_tensor_{next(_numbers)}" if name is None else name
         if not isinstance(name, str) or not name.isidentifier():
             raise _error(f"a tensor cannot be named {name!r}", "give a Python identifier")
-        sizes = _source_sizes(name, ndim, shape, shape_options)
-        if sizes and (constexpr or value is not _UNSET):
-            raise _error(f"`{name}` of {len(sizes)} dimensions is constexpr or has a value", "only Tensor(0) may")
+        sizes = sources.sizes(name, ndim, shape, shape_options)
+        if sizes and (constexpr or value is not UNSET):
+            what = f"a tensor of {counted(len(sizes), 'dimension')} is constexpr or has a value"
+            raise _error(what, "only a scalar, Tensor(0), may")
         source = Source(
             name=name,
             sizes=sizes,
             strides=tuple(Symbol(f"{name}_stride_{dim}") for dim in range(len(sizes))),
             dtype=dtype,
-            other=None if other is None else _number(name, other),
+            other=None if other is None else sources.number(other),
             constexpr=constexpr,
-            has_value=value is not _UNSET and value is not None,
-            value=None if value is _UNSET else value,
-            jagged_dim=None if jagged_dim is None else _wrap(name, jagged_dim, len(sizes)),
+            has_value=value is not UNSET and value is not None,
+            value=None if value is UNSET else value,
+            jagged_dim=None if jagged_dim is None else sources.dimension("a tensor", jagged_dim, len(sizes)),
         )
-        self._arrangement, self._level, self._parent = Arrangement.of(source), 0, None
+        self._arrangement = Arrangement.of(source)
+        self._level = 0
+        self._parent: Tensor | None = None
 
     @classmethod
-    def of(cls, arrangement: Arrangement, level: int = 0, parent: "Tensor | None" = None) -> "Tensor":
-        """The handle onto one level of an arrangement; assigning its dtype assigns that of the `parent` too."""
+    def of(cls, arrangement: Arrangement, level: int = 0, parent: Tensor | None = None) -> Tensor:
+        """Make a handle onto one level of an arrangement; assigning its dtype assigns that of the `parent` too."""
         tensor = object.__new__(cls)
         tensor._arrangement, tensor._level, tensor._parent = arrangement, level, parent
         return tensor
 
     @property
     def arrangement(self) -> Arrangement:
+        """The frozen arrangement that this is a handle onto."""
         return self._arrangement
 
     @property
     def level(self) -> int:
+        """The level that this handle shows: 0 for the outermost."""
         return self._level
 
     @property
-    def name(self):
+    def name(self) -> str:
+        """The name that the tensor was made with, or a generated one."""
         return self._arrangement.source.name
 
     @property
-    def other(self):
+    def other(self) -> Any:
+        """The number that is read out of bounds; None for 0."""
         return self._arrangement.source.other
 
     @property
-    def constexpr(self):
+    def constexpr(self) -> bool | None:
+        """Whether this is a scalar that is known when the kernel is compiled."""
         return self._arrangement.source.constexpr
 
     @property
-    def value(self):
+    def value(self) -> Any:
+        """The value that a scalar was given; None without one."""
         return self._arrangement.source.value
 
     @property
-    def jagged_dim(self):
+    def jagged_dim(self) -> int | None:
+        """The dimension whose size differs from one entry of a batch to the next."""
         return self._arrangement.source.jagged_dim
 
     @property
-    def source(self):
+    def source(self) -> Tensor:
         """The tensor that this one was arranged from."""
         return Tensor.of(Arrangement.of(self._arrangement.source))
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
+        """The number of dimensions of this level."""
         return len(self.shape)
 
     @property
-    def shape(self):
+    def shape(self) -> Shape:
+        """The sizes of this level: ints and symbols. A fresh tensor's may be assigned."""
         return self._arrangement.levels[self._level]
 
     @shape.setter
-    def shape(self, shape):
+    def shape(self, shape: Sizes) -> None:
         if self._arrangement.steps:
             raise _error(f"`{self.name}` is arranged, so its shape is fixed", "assign the shape before arranging it")
-        sizes = _source_sizes(self.name, None, shape, None)
+        sizes = sources.sizes(self.name, None, shape, None)
         strides = tuple(Symbol(f"{self.name}_stride_{dim}") for dim in range(len(sizes)))
         self._arrangement = Arrangement.of(replace(self._arrangement.source, sizes=sizes, strides=strides))
 
     @property
-    def strides(self):
-        """How far apart in memory neighbours along each dimension of this level lie.
+    def strides(self) -> Shape:
+        """The distance in memory between neighbours along each dimension of this level, in elements.
 
         Raises `ArrangementError` where there is no such number (along a flattened dimension, say).
         """
@@ -138,30 +167,41 @@ class Tensor:
         linear = offset.linear(names)
         if linear is None:
             raise _error(
-                f"`{self.name}` has no strides at level {self._level}: its offset is {offset}",
+                f"`{self.name}`, of shape {shape_text(self.shape)}, has no strides: some neighbours are farther apart",
                 "ask for the strides of `source`, or before flattening",
             )
         leaves = self._arrangement.symbols | {str(stride): stride for stride in source.strides}
         return tuple(from_expr(linear[0][name], leaves) for name in names)
 
-    def size(self, dim=None):
-        return self.shape if dim is None else self.shape[_wrap(self.name, dim, self.ndim)]
+    @overload
+    def size(self, dim: None = None) -> Shape: ...
+    @overload
+    def size(self, dim: int) -> Size: ...
+    def size(self, dim: int | None = None) -> Shape | Size:
+        """Return the size of a dimension of this level, or the whole shape."""
+        return self.shape if dim is None else self.shape[sources.dimension(f"`{self.name}`", dim, self.ndim)]
 
-    def stride(self, dim=None):
-        return self.strides if dim is None else self.strides[_wrap(self.name, dim, self.ndim)]
+    @overload
+    def stride(self, dim: None = None) -> Shape: ...
+    @overload
+    def stride(self, dim: int) -> Size: ...
+    def stride(self, dim: int | None = None) -> Shape | Size:
+        """Return the stride along a dimension of this level, or all strides."""
+        return self.strides if dim is None else self.strides[sources.dimension(f"`{self.name}`", dim, self.ndim)]
 
-    def numel(self):
+    def numel(self) -> Size:
+        """Return the number of elements of this level."""
         return math.prod(self.shape)
 
     @property
-    def dtype(self):
-        """The next level; of the innermost level, the type of its numbers."""
+    def dtype(self) -> Any:
+        """The next level, a `Tensor`; of the innermost level, the type of its numbers."""
         if self._level + 1 < len(self._arrangement.levels):
             return Tensor.of(self._arrangement, self._level + 1, parent=self)
         return self._arrangement.source.dtype
 
     @dtype.setter
-    def dtype(self, dtype):
+    def dtype(self, dtype: Any) -> None:
         if isinstance(dtype, Tensor):
             self._arrangement = _rejoined(self, dtype)
             if self._parent is not None:
@@ -171,86 +211,128 @@ class Tensor:
         else:
             self._arrangement = replace(self._arrangement, source=replace(self._arrangement.source, dtype=dtype))
 
-    def tile(self, tile_shape, strides=None, dilation=None, floor_mode=False):
-        """Splits this level into tiles: the outer level counts them, the inner one is a tile.
+    def tile(
+        self, tile_shape: Sizes, strides: Sizes | None = None, dilation: Sizes | None = None, floor_mode: bool = False
+    ) -> Tensor:
+        """Split this level into tiles: the outer level counts them, the inner one is a tile.
 
         Element n of tile o is at `o * stride + n * dilation`. A tile size of -1 is the whole dimension; a stride of -1
         (default) is the tile size. The outer size is `div(size - dilation * (tile - 1) - 1, stride) + 1`, never below
         0, `div` rounding up, or down with `floor_mode`.
+
+        >>> x = Tensor(shape=(5, 8)).tile((2, -1))
+        >>> x.shape, x.dtype.shape
+        ((3, 1), (2, 8))
         """
         return self._then(metaops.tile, tile_shape, strides, dilation, floor_mode)
 
-    def expand(self, shape):
-        """Repeats dimensions of size 1; -1 keeps a size."""
+    def expand(self, shape: Sizes) -> Tensor:
+        """Repeat dimensions of size 1; -1 keeps a size, and new dimensions come first.
+
+        >>> Tensor(shape=(4, 1)).expand((3, -1, 5)).shape
+        (3, 4, 5)
+        """
         return self._then(metaops.expand, shape)
 
-    def unsqueeze(self, dim):
-        """Adds a dimension of size 1 at `dim`."""
+    def unsqueeze(self, dim: int) -> Tensor:
+        """Add a dimension of size 1 at `dim`.
+
+        >>> Tensor(shape=(4, 8)).unsqueeze(1).shape
+        (4, 1, 8)
+        """
         return self._then(metaops.unsqueeze, dim)
 
-    def squeeze(self, dim):
-        """Takes away the dimension or dimensions `dim`, each of size 1; an empty tuple takes away nothing."""
+    def squeeze(self, dim: int | Iterable[int]) -> Tensor:
+        """Take away the dimension or dimensions `dim`, each of size 1; an empty tuple takes away nothing.
+
+        >>> Tensor(shape=(4, 1, 8)).squeeze(1).shape
+        (4, 8)
+        """
         return self._then(metaops.squeeze, dim)
 
-    def permute(self, dims):
-        """Dimension d of the result is dimension `dims[d]` of this one."""
+    def permute(self, dims: Iterable[int]) -> Tensor:
+        """Reorder dimensions: dimension d of the result is dimension `dims[d]` of this level.
+
+        >>> Tensor(shape=(4, 8, 2)).permute((2, 0, 1)).shape
+        (2, 4, 8)
+        """
         return self._then(metaops.permute, dims)
 
-    def flatten(self, start_dim=None, end_dim=None):
-        """Makes dimensions `start_dim` to `end_dim` (exclusive) one, row-major."""
+    def flatten(self, start_dim: int | None = None, end_dim: int | None = None) -> Tensor:
+        """Make dimensions `start_dim` to `end_dim` (exclusive) one, row-major.
+
+        >>> Tensor(shape=(4, 8, 2)).flatten(0, 2).shape
+        (32, 2)
+        """
         return self._then(metaops.flatten, start_dim, end_dim)
 
-    def ravel(self):
-        """Makes all levels one, the dimensions of the outermost first."""
+    def ravel(self) -> Tensor:
+        """Make this level and all within it one, the dimensions of the outermost first.
+
+        >>> Tensor(shape=(4, 8)).tile((2, 4)).ravel().shape
+        (2, 2, 2, 4)
+        """
         return self._then(metaops.ravel)
 
-    def pad(self, padding):
-        """Adds `((before, after), ...)` elements that are out of bounds, one pair a dimension."""
+    def pad(self, padding: Iterable[tuple[int | str | Symbol, int | str | Symbol]]) -> Tensor:
+        """Add `((before, after), ...)` elements that are out of bounds, one pair a dimension.
+
+        >>> Tensor(shape=(4, 8)).pad(((1, 1), (0, 2))).shape
+        (6, 10)
+        """
         return self._then(metaops.pad, padding)
 
-    def __getitem__(self, key):
-        """Ints, slices, None and `...` as in NumPy, on this level."""
+    def __getitem__(self, key: Any) -> Tensor:
+        """Index this level with ints, slices, None and `...`, as in NumPy.
+
+        >>> Tensor(shape=(4, 8, 2))[1, None, ::2].shape
+        (1, 4, 2)
+        """
         return self._then(metaops.index, key)
 
-    def __iter__(self):
-        raise TypeError(f"`{self.name}` is symbolic and has no elements to iterate over")
-
-    def __len__(self):
-        if self.shape and isinstance(self.shape[0], int):
-            return self.shape[0]
-        raise TypeError(f"`{self.name}` of shape {self.shape} has no len()")
-
-    def __bool__(self):
-        return True
-
-    def _then(self, operation, *arguments):
+    def _then(self, operation: Callable[..., Arrangement], *arguments: Any) -> Tensor:
         return Tensor.of(operation(self._arrangement, self._level, *arguments), self._level)
 
-    def __copy__(self):
+    def __copy__(self) -> Tensor:
         return Tensor.of(self._arrangement, self._level)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Tensor:
         return Tensor.of(self._arrangement, self._level)  # an arrangement is frozen: copies share it
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         levels = ", ".join(map(str, self._arrangement.levels[self._level :]))
         return f"Tensor({self.name}: {levels})"
 
-    def eval(self, subs=None):
-        """The flat index into the source of every element of every level, -1 out of bounds, as a NumPy array."""
+    def eval(self, subs: Mapping[Any, Any] | None = None) -> numpy.ndarray:
+        """Return the flat index into the source of every element of every level, -1 out of bounds.
+
+        `subs` is the mapping of the method of that name.
+
+        >>> Tensor(shape=(5,)).tile((2,)).eval()
+        array([[ 0,  1],
+               [ 2,  3],
+               [ 4, -1]])
+        """
         from ninetoothed.evaluate import eval
 
         return eval(self, subs)
 
-    def subs(self, mapping):
-        """This tensor with numbers in the place of symbols."""
+    def subs(self, mapping: Mapping[Any, Any]) -> Tensor:
+        """Return this tensor with numbers in the place of symbols.
+
+        Keys of `mapping` are symbols, names, and tensors, whose sizes are those of the value (`{"shape": (4, 8)}`).
+
+        >>> x = Tensor(1)
+        >>> x.tile((Symbol("B"),)).subs({x: {"shape": (10,)}, "B": 4}).shape
+        (3,)
+        """
         from ninetoothed.evaluate import subs
 
         return subs(self, mapping)
 
 
 def _rejoined(tensor: Tensor, level: Tensor) -> Arrangement:
-    """`tensor`'s arrangement with the levels within its own replaced by `level` and what is within that.
+    """Replace the levels within `tensor` by `level` and all within that.
 
     Steps on outer and on inner levels commute, so each side keeps its own since the two arrangements parted.
     """
@@ -269,73 +351,9 @@ def _rejoined(tensor: Tensor, level: Tensor) -> Arrangement:
         or any(step.operation in ("tile", "ravel") for step in moved)
     ):
         raise _error(
-            f"a level of `{level.name}` of shape {level.shape} was assigned to the dtype of `{tensor.name}` of shape "
-            f"{tensor.shape}, and was not made from it",
+            f"the dtype of `{tensor.name}`, of shape {shape_text(tensor.shape)}, is assigned a level of `{level.name}`,"
+            f" of shape {shape_text(level.shape)}, that was not made from it",
             "write for example `x.dtype = x.dtype.squeeze(0)`",
         )
     levels = ours.levels[:outermost] + theirs.levels[outermost:]
     return Arrangement(ours.source, levels, (*ours.steps[:parted], *outer, *inner))
-
-
-def _number(name, other):
-    """A Python number for one of NumPy's or PyTorch's, too."""
-    number = other.item() if hasattr(other, "item") and getattr(other, "ndim", 0) == 0 else other
-    if not isinstance(number, float) and not (isinstance(number, int) and -(2**63) <= number < 2**64):
-        raise _error(f"`{name}` has other={other!r}", "give the number to read out of bounds, of 64 bits at most")
-    return number
-
-
-def _source_sizes(name, ndim, shape, shape_options):
-    if ndim is not None and not _is_count(ndim):
-        raise _error(f"`{name}` cannot have {ndim!r} dimensions", "ndim is an int of 0 or more")
-    if shape is None:
-        if ndim is None:
-            raise _error(f"`{name}` has neither ndim nor shape", "write for example Tensor(2) or Tensor(shape=(4, 8))")
-        shape = (None,) * ndim.__index__()
-    elif not isinstance(shape, str) and hasattr(shape, "__iter__"):
-        shape = tuple(shape)
-    else:
-        shape = (shape,)
-    if ndim is not None and len(shape) != ndim:
-        raise _error(f"`{name}` has ndim={ndim} and shape={shape}", "give one of the two, or let them agree")
-    options = _options(name, shape_options, len(shape))
-    return tuple(_source_size(name, dim, size, options[dim]) for dim, size in enumerate(shape))
-
-
-def _is_count(value) -> bool:
-    try:
-        return not isinstance(value, bool) and operator.index(value) >= 0
-    except TypeError:
-        return False
-
-
-def _source_size(name, dim, size, options):
-    if size is None:
-        return Symbol(f"{name}_size_{dim}", **options)
-    try:
-        size = as_size(size)
-    except TypeError as error:
-        raise _error(f"size {dim} of `{name}`: {error}", "sizes are ints, symbols or None") from None
-    if isinstance(size, int) and size < 0:
-        raise _error(f"size {dim} of `{name}` is {size}", "sizes are 0 or more; None leaves one open")
-    return size
-
-
-def _options(name, shape_options, ndim):
-    if shape_options is None or isinstance(shape_options, dict):
-        options = (shape_options or {},) * ndim
-    else:
-        given = shape_options if hasattr(shape_options, "__iter__") else (shape_options,)
-        options = tuple({} if entry is None else entry for entry in given)
-    if len(options) != ndim or not all(isinstance(entry, dict) for entry in options):
-        raise _error(f"`{name}` has shape_options {shape_options}", f"give one dict, or {ndim}, one a dimension")
-    unknown = {option for entry in options for option in entry} - _OPTIONS
-    if unknown:
-        raise _error(f"`{name}` has a shape option {min(map(str, unknown))!r}", f"give {', '.join(sorted(_OPTIONS))}")
-    return options
-
-
-def _wrap(name, dim, ndim):
-    if isinstance(dim, bool) or not hasattr(dim, "__index__") or not -ndim <= dim.__index__() < ndim:
-        raise _error(f"{dim!r} is no dimension of `{name}`", f"it has {ndim} dimensions")
-    return dim.__index__() % ndim

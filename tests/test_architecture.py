@@ -15,10 +15,14 @@ ROOMS = tuple(
     line.split()
     for line in """
     ninetoothed.errors
+    ninetoothed.wording
     ninetoothed.dtypes
     ninetoothed.expr
     ninetoothed.symbol
     ninetoothed.arrangement
+    ninetoothed.operands
+    ninetoothed.sources ninetoothed.without_numbers
+    ninetoothed.subscripts
     ninetoothed.metaops
     ninetoothed.lowering
     ninetoothed.tiling

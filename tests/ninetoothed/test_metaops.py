@@ -113,7 +113,9 @@ def test_errors_name_the_tensor_its_shape_and_the_users_line(call):
 
 def test_errors_name_the_operation_and_the_level():
     x = Tensor(shape=(8, 8), name="x").tile((4, 4))
-    with pytest.raises(ArrangementError, match=r"^squeeze of `x`, level 1, of shape \(4, 4\): dimension 0 has size 4"):
+    with pytest.raises(
+        ArrangementError, match=r"^squeeze\(0\) of `x.dtype`, of shape \(4, 4\): dimension 0 has size 4"
+    ):
         x.dtype.squeeze(0)
 
 

@@ -44,7 +44,7 @@ def test_other_is_a_number(other):
 
 
 @pytest.mark.parametrize(
-    "options, message", (({"constant": True}, "option 'constant'; give constexpr"), (3, "options 3"))
+    "options, message", (({"constant": True}, "option 'constant'; give constexpr"), (3, "is 3; give one dict"))
 )
 def test_what_is_no_shape_option(options, message):
     with pytest.raises(ArrangementError, match=message):

@@ -1,0 +1,129 @@
+"""Read the operands of meta-operations; of those that do not fit, say which call, on what, where, and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ninetoothed.arrangement import Arrangement, Shape, Size
+from ninetoothed.errors import ArrangementError, user_line
+from ninetoothed.expr import Facts, as_expr, is_nonnegative
+from ninetoothed.symbol import Symbol, as_size
+from ninetoothed.wording import counted
+
+
+def shape_text(shape: Iterable[Size]) -> str:
+    """Print a shape, its symbolic sizes simplified: `(4, x_size_0 // 2)`."""
+    sizes = [str(as_expr(size)) for size in shape]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+@dataclass(frozen=True)
+class Named:
+    """An argument that is given by name."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class MetaOperation:
+    """Hold a meta-operation applied to one level of an arrangement, with its arguments as written."""
+
+    arrangement: Arrangement
+    level: int
+    operation: str
+    arguments: tuple[Any, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        return self.arrangement.levels[self.level]
+
+    def error(self, what: str, remedy: str) -> ArrangementError:
+        """Make the error at the user's line.
+
+        tile((2, 3)) of `x`, of shape (x_size_0,): tile_shape (2, 3) has 2 entries; give 1, one a dimension
+        """
+        place = user_line()
+        tensor = self.arrangement.source.name + ".dtype" * self.level
+        message = f"{self} of `{tensor}`, of shape {shape_text(self.shape)}: {what}; {remedy}"
+        return ArrangementError(message + (f"\n  at {place}" if place else ""))
+
+    def __str__(self) -> str:
+        if self.operation == "index":
+            (key,) = self.arguments
+            return f"[{', '.join(map(_item_text, key if isinstance(key, tuple) else (key,)))}]"
+        return f"{self.operation}({', '.join(map(_text, self.arguments))})"
+
+    def sizes(self, values: Any, name: str) -> Shape:
+        """Read ints and symbols, one or several."""
+        try:
+            return tuple(map(as_size, values if isinstance(values, tuple | list) else (values,)))
+        except (TypeError, ArrangementError) as error:
+            raise self.error(f"{name}: {error}", "sizes are ints or symbols") from None
+
+    def per_dimension(self, values: Any, name: str) -> Shape:
+        """Read one int or symbol for each dimension."""
+        values, rank = self.sizes(values, name), len(self.shape)
+        if len(values) != rank:
+            what = f"{name} {shape_text(values)} has {counted(len(values), 'entry', 'entries')}"
+            raise self.error(what, f"give {rank}, one a dimension")
+        return values
+
+    def dimension(self, dim: Any, count: int | None = None, wrap: int | None = None) -> int:
+        """Read a dimension below `count` (by default the rank); negative ones count from `wrap`."""
+        count = len(self.shape) if count is None else count
+        wrap = count if wrap is None else wrap
+        if isinstance(dim, bool) or not hasattr(dim, "__index__") or not -wrap <= dim.__index__() < count:
+            remedy = f"use {-wrap} to {count - 1}" if count else "it has none"
+            raise self.error(f"there is no dimension {_text(dim)}", remedy)
+        return dim.__index__() % wrap if dim < 0 else dim.__index__()
+
+    def dimensions(self, dims: Any) -> tuple[int, ...]:
+        """Read several dimensions, each named once."""
+        read = tuple(self.dimension(dim) for dim in (dims if isinstance(dims, tuple | list) else (dims,)))
+        if len(set(read)) != len(read):
+            raise self.error("a dimension is named twice", "name each once")
+        return read
+
+    def pairs(self, values: Any, name: str) -> tuple[Shape, ...]:
+        """Read a pair of ints or symbols for each dimension."""
+        given = tuple(values) if isinstance(values, tuple | list) else (values,)
+        rank = len(self.shape)
+        if len(given) != rank or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in given):
+            pairs = f"{counted(rank, 'pair')} (before, after)"
+            raise self.error(f"{name} is {_text(values)}", f"give {pairs}, one a dimension, such as ((1, 1),) for one")
+        return tuple(self.sizes(pair, name) for pair in given)
+
+
+def _text(value: Any) -> str:
+    """Print an argument; symbolic sizes are simplified."""
+    if isinstance(value, Named):
+        return f"{value.name}={_text(value.value)}"
+    if isinstance(value, tuple | list):
+        items = ", ".join(map(_text, value))
+        return f"({items}{',' if len(value) == 1 else ''})"
+    return str(value.expr) if isinstance(value, Symbol) else repr(value)
+
+
+def _item_text(item: Any) -> str:
+    """Print an item of a subscript as Python writes it."""
+    if not isinstance(item, slice):
+        return "..." if item is Ellipsis else _text(item)
+    start, stop = ("" if bound is None else _text(bound) for bound in (item.start, item.stop))
+    return f"{start}:{stop}" + ("" if item.step is None else f":{_text(item.step)}")
+
+
+def is_below(value: Size, bound: int) -> bool:
+    """Tell whether a size is known to be below a number."""
+    return isinstance(value, int) and value < bound
+
+
+def never_negative(size: Symbol, sizes: frozenset[str] | None = None) -> bool:
+    """Tell whether a size is 0 or more wherever its names are; with `sizes`, only those names and block sizes are."""
+    facts = Facts()
+    for name, leaf in size.leaves.items():
+        if sizes is None or leaf.meta or name in sizes:
+            facts = facts.bind(name, 0)
+    return is_nonnegative(size.expr, facts)
