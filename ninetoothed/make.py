@@ -38,7 +38,7 @@ class Kernel:
     def __name__(self) -> str:
         return self.definition.name
 
-    def __call__(self, *args, **kwargs) -> None:
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
         try:
             launcher = self._launcher
         except AttributeError:  # the first call; later ones do without the import, which costs more than a launch
@@ -131,13 +131,38 @@ def make(
     return _integrate(arranged, application, kernel_name, num_warps, num_stages, max_num_configs, tune)
 
 
-def jit(function: Callable | None = None, **options):
+@typing.overload
+def jit(function: Callable[..., Any], **options: Any) -> Kernel: ...
+@typing.overload
+def jit(
+    function: None = None,
+    *,
+    caller: str = "torch",
+    kernel_name: str | None = None,
+    output_dir: Any = None,
+    num_warps: int | tuple[int, ...] | None = None,
+    num_stages: int | tuple[int, ...] | None = None,
+    max_num_configs: int | None = None,
+    tune: bool = False,
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+def jit(function: Callable[..., Any] | None = None, **options: Any) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Make a kernel of a function whose parameters are annotated with arranged tensors; its body is the application.
 
-    Options are those of `make`. Use it bare or with options.
+    Options are those of `make`; it is used bare or with options. A type checker takes such annotations for types: the
+    page on the language (docs/language.md) names the setting that tells it not to.
+
+    Raises `ArrangementError` (a `ValueError`) for a parameter that is annotated with anything else.
+
+    >>> @jit
+    ... def double(x: Tensor(1).tile((64,)), y: Tensor(1).tile((64,))):
+    ...     y = x * 2
     """
     if function is None:
-        return lambda function: jit(function, **options)
+        return lambda function: _jit(function, options)
+    return _jit(function, options)
+
+
+def _jit(function: Callable[..., Any], options: dict[str, Any]) -> Kernel:
     annotations = _annotations(function)
     names = list(inspect.signature(function).parameters)
     for name in names:
