@@ -93,8 +93,9 @@ def register(
     library.impl(operator, forward, "CPU")
     library.impl(operator, ReplayedFunction(allocate, launch, kept) if replay else forward, "CUDA")
     if autocast is not None:
-        for kind in ("cpu", "cuda"):
-            library.impl(operator, cast_first(operator, kind, autocast), f"Autocast{kind.upper()}")
+        for device_type in ("cpu", "cuda"):
+            kernel = cast_first(operator, device_type, autocast)
+            library.impl(operator, kernel, f"Autocast{device_type.upper()}")
     torch.library.register_fake(operator, allocate, lib=library)
     if backward is None:
         backward, setup_context = _missing_backward(name)
@@ -104,15 +105,16 @@ def register(
 
 
 def _define(name: str, signature: str) -> torch._ops.OpOverload:
-    """The operator of this name, anew: compiled code knows by the object that it was registered again."""
+    """Define the operator of this name anew: compiled code knows by the object that it was registered again."""
     namespace = name.partition("::")[0]
-    known, library = _DEFINITIONS.pop(name, (None, None))
-    if known != signature:
-        if library is not None:
-            library._destroy()
+    known = _DEFINITIONS.pop(name, None)
+    if known is None or known[0] != signature:
+        if known is not None:
+            known[1]._destroy()
         library = torch.library.Library(namespace, "FRAGMENT")
         library.define(signature, tags=(torch.Tag.pt2_compliant_tag,))
-    _DEFINITIONS[name] = signature, library
+        known = signature, library
+    _DEFINITIONS[name] = known
 
     operators, packet = getattr(torch.ops, namespace), name.partition("::")[2].partition(".")[0]
     if packet in vars(operators):
@@ -129,7 +131,7 @@ def _overload(name: str) -> torch._ops.OpOverload:
 
 
 def _parted(schema: str) -> tuple[str, str]:
-    """The namespace, and what is in it."""
+    """Split a schema into its namespace and the rest."""
     namespace, separator, signature = schema.partition("::")
     if not separator:
         raise ArgumentError(f'the schema "{schema}" has no namespace; write "my_library::{schema}"')
@@ -160,7 +162,7 @@ def _parsed(schema: str) -> torch._C.FunctionSchema:
 
 
 def _check_parameters(parsed: torch._C.FunctionSchema, allocate, launch) -> None:
-    """PyTorch leaves out arguments that equal the schema's defaults, so the functions must have them too."""
+    """Check that the functions have the schema's defaults: PyTorch leaves out arguments that equal them."""
     for function, before in ((allocate, ()), (launch, (None,))):
         arguments = parsed.arguments
         positional = [None for a in arguments if not a.kwarg_only and not a.has_default_value()]
@@ -193,7 +195,7 @@ class _Library(torch.library.Library):
 
 
 def _only_in_reverse(operator: torch._ops.OpOverload, record: Callable, has_backward: bool) -> Callable:
-    """A kernel for autograd: `record` for a gradient in reverse, an error for any other derivative.
+    """Make a kernel for autograd: `record` for a gradient in reverse, an error for any other derivative.
 
     Every call passes through it, and most want no derivative: these it hands on sooner than PyTorch's own kernel does.
     """
@@ -226,21 +228,21 @@ def _only_in_reverse(operator: torch._ops.OpOverload, record: Callable, has_back
 
 
 def _have_tangents(values: Iterable) -> bool:
-    """Whether forward-mode differentiation goes through any of the values. PyTorch has one level of it, 0."""
+    """Tell whether forward-mode differentiation goes through any of the values. PyTorch has one level of it, 0."""
     return torch._C._is_fwd_grad_enabled() and any(
         forward_ad.unpack_dual(tensor, level=0).tangent is not None for tensor in _tensors(values)
     )
 
 
 def _tensors(values: Iterable) -> list[torch.Tensor]:
-    """The tensors among values and in lists among them."""
+    """Collect the tensors among values and in lists among them."""
     flat = (item for value in values for item in (value if isinstance(value, list | tuple) else (value,)))
 
     return [item for item in flat if isinstance(item, torch.Tensor)]
 
 
 def _missing_backward(name: str):
-    """A backward that can be traced into a graph, and raises only when it runs.
+    """Make a backward that can be traced into a graph, and raises only when it runs.
 
     It keeps what the gradients would look like, and no tensors: those may be overwritten before it runs.
     """
@@ -257,7 +259,7 @@ def _missing_backward(name: str):
 
 
 def _like(value) -> tuple | list | None:
-    """What it takes to allocate a tensor like this one, or like each of a list."""
+    """Describe a tensor, or each of a list, so that one like it can be allocated."""
     if isinstance(value, list | tuple):
         return [_like(item) for item in value]
 
@@ -265,7 +267,7 @@ def _like(value) -> tuple | list | None:
 
 
 def _missing(grads, like, is_needed, name):
-    """The gradient that is missing for an input, or the list of them for a list."""
+    """Make the gradient that is missing for an input, or the list of them for a list."""
     if isinstance(is_needed, list):
         return [_missing(grads, *each, name) for each in zip(like, is_needed)]
 

@@ -1,4 +1,4 @@
-"""Which modules of transformers compute what NineToothed's modules compute.
+"""The modules of transformers that compute what NineToothed's modules compute.
 
 transformers has a copy of Llama's norm in more than a hundred files, and of four models' attention in dozens. A copy is
 recognised by its code: the compiled `forward` (and, for attention, the rotary embedding and the attention function that
@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from types import CodeType, FunctionType
+from typing import Any
 
 from torch import nn
 from transformers.activations import SiLUActivation
@@ -32,7 +33,7 @@ PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_ke
 
 
 def rms_norm(module: nn.Module) -> type[nn.Module] | str | None:
-    """NTRMSNorm for Llama's norm and its copies."""
+    """Choose NTRMSNorm for Llama's norm and its copies."""
     cls = type(module)
     if isinstance(module, nn.RMSNorm) or not any(base.__name__.endswith("RMSNorm") for base in cls.__mro__):
         return None
@@ -42,32 +43,33 @@ def rms_norm(module: nn.Module) -> type[nn.Module] | str | None:
 
 
 def silu(module: nn.Module) -> type[nn.Module] | str | None:
-    """NTSiLU for what `hidden_act="silu"` makes."""
+    """Choose NTSiLU for what `hidden_act="silu"` makes."""
     if type(module) is not SiLUActivation:
         return None
     return _more_than_forward(SiLUActivation) or unsuitable(module) or NTSiLU
 
 
 def attention(module: nn.Module) -> type[nn.Module] | str | None:
-    """NTAttention for the attention of Llama, Mistral, Qwen2 and Qwen3, and its copies."""
+    """Choose NTAttention for the attention of Llama, Mistral, Qwen2 and Qwen3, and its copies."""
     if not projects(module):
         return None
-    return _unlike(module) or unsuitable(module) or _unready(module) or replacing(type(module))
+    # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
+    return _unlike(module) or unsuitable(module) or _unready(module) or replacing(type(module))  # type: ignore[arg-type]
 
 
 RULES = (rms_norm, silu, attention)
 
 
 def _unlike(module: nn.Module) -> str | None:
-    """Why the module computes something else than the four kinds of attention do."""
+    """Give the reason why the module computes something else than the attention of the four models."""
     cls, config = type(module), getattr(module, "config", None)
     if getattr(module, "attn_logit_softcapping", None) or getattr(config, "attn_logit_softcapping", None):
         return "it soft-caps its attention logits"
     forward = vars(cls).get("forward")
     if forward is None:
         return SUBCLASS
-    kinds = NORMED if hasattr(module, "q_norm") or hasattr(module, "k_norm") else PLAIN
-    if not _same(forward, *kinds):
+    paths = NORMED if hasattr(module, "q_norm") or hasattr(module, "k_norm") else PLAIN
+    if not _same(forward, *paths):
         return "its forward is not that of Llama's, Mistral's, Qwen2's or Qwen3's attention"
     for name in CALLED:
         if not _same(_undecorated(forward).__globals__.get(name), f"{LLAMA}.{name}"):
@@ -75,8 +77,8 @@ def _unlike(module: nn.Module) -> str | None:
     return None
 
 
-def _unready(module: nn.Module) -> str | None:
-    """Why the module, of a known kind, cannot be swapped as it stands."""
+def _unready(module: Any) -> str | None:
+    """Give the reason why an attention that is known cannot be swapped as it stands."""
     implementation = module.config._attn_implementation
     if implementation not in IMPLEMENTATIONS:
         return (
@@ -90,16 +92,16 @@ def _unready(module: nn.Module) -> str | None:
 
 
 def _is_own(registered: Callable | None) -> bool:
-    """Whether an attention function is transformers'; for "eager", which is in the model's file, none is registered."""
+    """Tell whether an attention function is transformers'; for "eager", in the model's file, none is registered."""
     return registered is None or getattr(registered, "__globals__", None) is vars(sdpa_attention)
 
 
 def _more_than_forward(cls: type[nn.Module]) -> str | None:
-    """A class that is no more than its forward can be exchanged for another with the same forward."""
+    """Give the reason why a class is more than its forward; one that is not may be exchanged for its equal."""
     if cls.__bases__ != (nn.Module,):
         return SUBCLASS
-    kinds = (FunctionType, property, classmethod, staticmethod)
-    extra = [n for n, v in vars(cls).items() if isinstance(v, kinds) and n not in ("__init__", "forward", "extra_repr")]
+    code = (FunctionType, property, classmethod, staticmethod)
+    extra = [n for n, v in vars(cls).items() if isinstance(v, code) and n not in ("__init__", "forward", "extra_repr")]
     return f"it has {', '.join(extra)} beside its forward" if extra else None
 
 
@@ -110,7 +112,7 @@ def _same(function: Callable | None, *paths: str) -> bool:
 
 @functools.cache
 def _reference(path: str) -> tuple | None:
-    """The code of a class's forward, or of a function, of transformers; None where it is not its file's any more."""
+    """Find the code of a class's forward, or of a function, of transformers; None if it is not its file's any more."""
     file, name = path.rsplit(".", 1)
     try:
         found = getattr(importlib.import_module(f"{MODELS}.{file}"), name)
@@ -126,14 +128,14 @@ def _reference(path: str) -> tuple | None:
 
 
 def _code(function: Callable | None) -> tuple | None:
-    """What a function does, in a form that compares: its instructions and all that they name, but no docstring."""
+    """Give the code of a function in a form that compares: instructions and all that they name, but no docstring."""
     function = _undecorated(function)
     code = getattr(function, "__code__", None)
     return None if code is None else _comparable(code, function.__doc__)
 
 
-def _undecorated(function: Callable | None) -> Callable | None:
-    """Less the decorator by which transformers still takes an argument under its old name."""
+def _undecorated(function: Any) -> Any:
+    """Take off the decorator by which transformers still takes an argument under its old name."""
     while hasattr(function, "__wrapped__") and function.__code__.co_filename == deprecation.__file__:
         function = function.__wrapped__
     return function

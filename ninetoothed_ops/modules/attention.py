@@ -2,7 +2,9 @@
 
 import functools
 import inspect
-from typing import Any
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any, ClassVar, SupportsIndex
 
 import torch
 from torch import nn
@@ -46,14 +48,30 @@ class NTAttention(nn.Module):
     -inf is NaN, where to "sdpa" it is 0.
     """
 
+    # Of the class that `replacing` makes.
+    replaced: ClassVar[type[nn.Module]]
+    written: ClassVar[FunctionType]
+    called: ClassVar[tuple[tuple[str, Any], ...]]
+    registered: ClassVar[Mapping[str, Any]]
+    # Of the instance, which was one of the class replaced.
+    config: Any
+    head_dim: int
+    layer_idx: int
+    q_proj: nn.Module
+    k_proj: nn.Module
+    v_proj: nn.Module
+    o_proj: nn.Module
+    q_norm: nn.Module
+    k_norm: nn.Module
+
     def __init__(self, *_: Any, **__: Any) -> None:
         raise ArgumentTypeError(
             "NTAttention cannot be made from arguments: ninetoothed_ops.swap_modules(model) puts it in the place of a "
             "model's attention."
         )
 
-    def __reduce_ex__(self, protocol: int) -> tuple:
-        """Copies and pickles know the class by the one that it replaced, which can be imported."""
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
+        """Let copies and pickles know the class by the one that it replaced, which can be imported."""
         return _make, (type(self).replaced,), self.__dict__
 
     def forward(
@@ -65,9 +83,9 @@ class NTAttention(nn.Module):
         **kwargs: Any,
     ) -> tuple[torch.Tensor, None]:
         # Asked for once: another thread may take the swap back meanwhile, and `self` lose the methods of this class.
-        kind = type(self)
-        if not issubclass(kind, NTAttention) or are_overridden(hidden_states) or _is_patched(kind, self.config):
-            original = getattr(kind, "replaced", kind)
+        cls = type(self)
+        if not issubclass(cls, NTAttention) or are_overridden(hidden_states) or _is_patched(cls, self.config):
+            original = getattr(cls, "replaced", cls)
             arguments = hidden_states, position_embeddings, attention_mask, past_key_values
             return original.forward(self, *arguments, **kwargs)
         _check(self, kwargs)
@@ -78,7 +96,7 @@ class NTAttention(nn.Module):
         if hasattr(self, "q_norm"):
             query, key = self.q_norm(query), self.k_norm(key)
 
-        cos, sin = position_embeddings
+        cos, sin = position_embeddings  # type: ignore[misc]  # the default is the original's; models pass tables
         query = _rotate(query, cos, sin).transpose(1, 2)
         key = _rotate(key, cos, sin).transpose(1, 2)
         if past_key_values is not None:
@@ -93,7 +111,7 @@ class NTAttention(nn.Module):
 
 @functools.cache
 def replacing(cls: type[nn.Module]) -> type[NTAttention]:
-    """The NTAttention that is a `cls` too: transformers finds the modules whose outputs it captures by their class."""
+    """Make the NTAttention that is a `cls` too: by their class transformers finds modules whose outputs it captures."""
     written = inspect.unwrap(cls.forward)
     names = written.__globals__
     attributes = {
@@ -106,22 +124,23 @@ def replacing(cls: type[nn.Module]) -> type[NTAttention]:
     return type("NTAttention", (NTAttention, cls), {"__module__": __name__, **attributes})
 
 
-def _is_patched(kind: type[NTAttention], config: Any) -> bool:
-    """Whether another library has put functions of its own in the place of some that the original's forward calls."""
-    names, implementation = kind.written.__globals__, config._attn_implementation
-    for name, function in kind.called:
+def _is_patched(cls: type[NTAttention], config: Any) -> bool:
+    """Tell whether another library has replaced functions that the original's forward calls."""
+    names, implementation = cls.written.__globals__, config._attn_implementation
+    for name, function in cls.called:
         if names.get(name) is not function:
             return True
-    is_known = implementation in kind.registered
-    return is_known and names[REGISTRY].get(implementation) is not kind.registered[implementation]
+    is_known = implementation in cls.registered
+    return is_known and names[REGISTRY].get(implementation) is not cls.registered[implementation]
 
 
 def _make(cls: type[nn.Module]) -> NTAttention:
-    return object.__new__(replacing(cls))
+    # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
+    return object.__new__(replacing(cls))  # type: ignore[arg-type]
 
 
-def _is_causal(module: nn.Module, length: int, mask: torch.Tensor | None, asked: bool | None) -> bool:
-    """Whether the lack of a mask means causality.
+def _is_causal(module: Any, length: int, mask: torch.Tensor | None, asked: bool | None) -> bool:
+    """Tell whether the lack of a mask means causality.
 
     To "sdpa" it does, except for a single token, which sees all that is in the cache. "eager" makes a mask for
     that; its lack means that every token sees every other.
@@ -132,19 +151,19 @@ def _is_causal(module: nn.Module, length: int, mask: torch.Tensor | None, asked:
 
 
 def _attend(
-    module: nn.Module,
+    module: Any,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     mask: torch.Tensor | None,
     is_causal: bool,
 ) -> torch.Tensor:
-    """softmax(query key^T * scaling + mask) value, all `(B, heads, length, D)`."""
+    """Compute softmax(query key^T * scaling + mask) value, all `(B, heads, length, D)`."""
     if is_causal:
         # There are more keys than queries here only in a static cache before its first use: the rest is unwritten.
         key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
     dropout = module.attention_dropout if module.training else 0.0
-    options = {"scale": module.scaling, "enable_gqa": module.num_key_value_groups > 1}
+    options: dict[str, Any] = {"scale": module.scaling, "enable_gqa": module.num_key_value_groups > 1}
     if module.config._attn_implementation == "eager":
         options["safe"] = False
     attend = functools.partial(torch.ops.ninetoothed.sdpa, **options)
@@ -156,8 +175,8 @@ def _attend(
         return attend(query, key, value, _addend(mask, query.dtype), dropout, is_causal)
 
 
-def _check(module: nn.Module, kwargs: dict[str, Any]) -> None:
-    """Raises UnsupportedError for what the model may have been set to since the swap."""
+def _check(module: Any, kwargs: dict[str, Any]) -> None:
+    """Raise UnsupportedError for what the model may have been set to since the swap."""
     implementation = module.config._attn_implementation
     if implementation not in IMPLEMENTATIONS:
         raise UnsupportedError(
@@ -180,7 +199,7 @@ def _check(module: nn.Module, kwargs: dict[str, Any]) -> None:
 
 
 def _rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotary embedding of `(B, S, heads, D)` by tables `(1 or B, S, D)`."""
+    """Embed positions by rotation in `(B, S, heads, D)` by tables `(1 or B, S, D)`."""
     batch, length = states.shape[:2]
     # float32 tables make a half's rotation float32, as PyTorch's promotion does; the types differ only under autocast.
     dtype = torch.promote_types(states.dtype, cos.dtype)
@@ -189,16 +208,17 @@ def _rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch
 
 
 def _addend(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A mask of any type, truth values and integers too, as numbers that `sdpa` adds to scores of `dtype`."""
+    """Convert a mask of any type, truth values and integers too, to numbers that `sdpa` adds to scores of `dtype`."""
     return mask if mask.dtype in (dtype, torch.float32) else mask.to(torch.promote_types(dtype, torch.float32))
 
 
 def projects(module: nn.Module) -> bool:
+    """Tell whether a module has the four projections of an attention."""
     return all(isinstance(getattr(module, name, None), nn.Module) for name in PROJECTIONS)
 
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:
-    """A reason for whatever looks like attention: whether NTAttention can replace it, only an integration knows."""
+    """Give a reason to leave alone whatever looks like attention: only integrations know what can be replaced."""
     if projects(module):
         return "an attention module of no known kind"
     if type(module).__name__.endswith("Attention"):

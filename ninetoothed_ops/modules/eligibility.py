@@ -1,6 +1,7 @@
-"""Whether a module is what its class says: the reasons to leave it alone that all replacements share."""
+"""Eligibility: the reasons to leave a module alone that all replacements share."""
 
 import sys
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,7 +12,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def unsuitable(module: nn.Module, *parameters: str) -> str | None:
-    """Why another class's forward may not take over the instance's; None where it may.
+    """Give the reason why another class's forward may not take over the instance's; None if it may.
 
     `parameters` names the parameters that a forward reads (None is allowed for each): a plain one is a
     `torch.nn.Parameter` around a plain tensor, registered under its own name.
@@ -21,13 +22,13 @@ def unsuitable(module: nn.Module, *parameters: str) -> str | None:
     if _patched(type(module)):
         return "the forward of its class was patched"
     if parametrize.is_parametrized(module):
-        return f"parametrised: {', '.join(module.parametrizations)}"
+        return f"parametrised: {', '.join(vars(module)['_modules']['parametrizations'])}"
     return next(filter(None, (_not_plain(module, name) for name in parameters)), None)
 
 
 def _patched(cls: type[nn.Module]) -> bool:
-    """Whether a class of PyTorch's has a forward that PyTorch's file did not give it."""
-    owner = next(base for base in cls.__mro__ if "forward" in vars(base))
+    """Tell whether a class of PyTorch's has a forward that PyTorch's file did not give it."""
+    owner: Any = next(base for base in cls.__mro__ if "forward" in vars(base))
     own = owner.__module__.startswith("torch.")
     return own and getattr(owner.forward, "__globals__", None) is not vars(sys.modules[owner.__module__])
 
@@ -45,7 +46,7 @@ def _not_plain(module: nn.Module, name: str) -> str | None:
 
 
 def unsupported(parameter: torch.Tensor, name: str) -> str | None:
-    """Why the operators cannot compute with a parameter; None where they can."""
+    """Give the reason why the operators cannot compute with a parameter; None if they can."""
     if parameter.dtype in DTYPES or (parameter.dtype == torch.float64 and parameter.device.type in ("cpu", "meta")):
         return None
     return f"its {name} is {parameter.dtype} on {parameter.device.type}, which the operators do not compute"

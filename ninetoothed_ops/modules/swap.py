@@ -1,4 +1,4 @@
-"""Putting NineToothed's modules in the place of a model's own, and taking them out again.
+"""Swap: NineToothed's modules in the place of a model's own, and back.
 
 A swap gives a module another class and nothing else: it stays the same object, with the same parameters, buffers, hooks
 and attributes, wherever it is referenced from. So there is nothing to copy when swapping and nothing to copy back when
@@ -38,24 +38,25 @@ class Row(NamedTuple):
     reason: str = ""
 
     def __reduce__(self) -> tuple:
-        """Copies and pickles know a class that was made for another one by that, which can be imported."""
+        """Let copies and pickles know a class that was made for another one by that, which can be imported."""
         return _row, (self.name, _origin(self.old), _origin(self.new), self.reason)
 
 
 def _origin(cls: type[nn.Module] | None) -> tuple[type[nn.Module] | None, bool]:
-    """(the class that an NTAttention was made for, True), or (any other class, False)."""
-    made = cls is not None and issubclass(cls, attention.NTAttention)
-    return (cls.replaced, True) if made else (cls, False)
+    """Give (the class that an NTAttention was made for, True), or (any other class, False)."""
+    if cls is not None and issubclass(cls, attention.NTAttention):
+        return cls.replaced, True
+    return cls, False
 
 
 def _row(name: str, old: tuple, new: tuple, reason: str) -> Row:
-    old, new = (attention.replacing(cls) if made else cls for cls, made in (old, new))
-    return Row(name, old, new, reason)
+    before, after = (attention.replacing(cls) if made else cls for cls, made in (old, new))
+    return Row(name, before, after, reason)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SwapReport:
-    """What `swap_modules` did: iterates over rows `(name, old, new, reason)`, prints as a table, and can undo it.
+    """The outcome of `swap_modules`: iterates over rows `(name, old, new, reason)`, prints as a table, and can undo it.
 
     A report that is copied or pickled together with its model, as `(model, report)`, undoes the swap of the copy.
     """
@@ -78,7 +79,7 @@ class SwapReport:
         return tuple(row for row in self.rows if row.new is None)
 
     def undo(self) -> None:
-        """Gives every module its class back, whatever its weights have become since; one that has it stays as it is.
+        """Give every module its class back, whatever its weights have become since; one that has it stays as it is.
 
         Raises SwapError, and changes nothing, where a module has been given a third class in between, or a forward of
         its own, which may call that of the class it would lose.
@@ -94,7 +95,7 @@ class SwapReport:
         _forget_compiled_code()
 
     def __repr__(self) -> str:
-        """One line for the modules of each layer of a list: they are numbered the same and differ in nothing else."""
+        """Print a table, with one line for modules that differ only in the number of their layer."""
         groups: dict[tuple[str, str, str], list[str]] = {}
         for row in self.rows:
             pattern = ".".join("*" if part.isdigit() else part for part in row.name.split("."))
@@ -113,7 +114,7 @@ class SwapReport:
 
 
 def swap_modules(model: nn.Module, filter_fn: Filter | None = None) -> SwapReport:
-    """Puts NTLinear, NTRMSNorm, NTSiLU and NTAttention in the place of a model's own modules, itself included.
+    """Put NTLinear, NTRMSNorm, NTSiLU and NTAttention in the place of a model's own modules, itself included.
 
     Only instances inside `model` change, and of them only the class. `filter_fn(module, name)` says of each module that
     could be swapped whether it shall be. Modules that look like one of these and cannot be swapped are reported with
@@ -128,8 +129,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None) -> SwapRepor
         raise ArgumentTypeError(f"swap_modules: model must be a torch.nn.Module, and is a {type(model).__name__}.")
     rules = _rules(model)
     # Every decision before the first change: a filter_fn that raises leaves the model as it was.
-    decisions = [(_decide(module, name, rules, filter_fn), module) for name, module in model.named_modules()]
-    decisions = [(row, module) for row, module in decisions if row is not None]
+    verdicts = ((_decide(module, name, rules, filter_fn), module) for name, module in model.named_modules())
+    decisions = [(row, module) for row, module in verdicts if row is not None]
     report = SwapReport(tuple(row for row, _ in decisions), tuple(module for _, module in decisions))
     for row, module in decisions:
         if row.new is not None:
@@ -139,7 +140,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None) -> SwapRepor
 
 
 def _hindrance(row: Row, module: nn.Module) -> str | None:
-    """What stands in the way of giving a module its class back, and what to do about it."""
+    """Tell what stands in the way of giving a module its class back, and what to do about it."""
+    assert row.new is not None, "a module that was swapped"
     if type(module) is not row.new:
         return (
             f"{_named(row)} was {row.old.__name__}, was made {row.new.__name__}, and something has made it "
@@ -147,7 +149,7 @@ def _hindrance(row: Row, module: nn.Module) -> str | None:
         )
     forward = vars(module).get("forward")
     # Libraries that take back a patch leave the method of the class behind, which may go with the class.
-    left_over = getattr(forward, "__self__", None) is module and forward.__func__ is row.new.forward
+    left_over = getattr(forward, "__self__", None) is module and getattr(forward, "__func__", None) is row.new.forward
     if forward is None or left_over:
         return None
     return (
@@ -157,8 +159,8 @@ def _hindrance(row: Row, module: nn.Module) -> str | None:
 
 
 def _forget_compiled_code() -> None:
-    """Before PyTorch 2.13 compiled code did not notice that a module had another class, and went on as it was."""
-    if "torch._dynamo" in sys.modules and TorchVersion(torch.__version__) < (2, 13):
+    """Let compiled code be made anew: before PyTorch 2.13 it did not notice that a module had another class."""
+    if "torch._dynamo" in sys.modules and TorchVersion(torch.__version__) < "2.13":
         torch.compiler.reset()
 
 
@@ -177,7 +179,7 @@ def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Fi
 
 
 def _rules(model: nn.Module) -> tuple[Rule, ...]:
-    """The rules for `torch.nn`, after those for transformers where the model has a module of its."""
+    """Collect the rules for `torch.nn`, after those for transformers where the model has a module of its."""
     if "transformers" in sys.modules and any(map(_from_transformers, model.modules())):
         from ..integrations import transformers
 

@@ -1,4 +1,4 @@
-"""The ten operators `torch.ops.ninetoothed.*` and their front doors: importing this registers them."""
+"""The ten operators `torch.ops.ninetoothed.*` and functions with PyTorch's arguments: importing this registers them."""
 
 from .add import add
 from .addmm import addmm

@@ -1,10 +1,12 @@
 """`add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`, as `torch.add`."""
 
+from typing import Any
+
 import torch
 
 from ..kernels import add as kernels
 from ..registration import register
-from . import kinds
+from . import readers
 from .checks import FLOATS, INTEGERS, NUMBERS, can_hold, refuse
 from .layout import coalesce, empty_elementwise, same_shape
 
@@ -72,10 +74,10 @@ operator = register(
 
 
 def _tensor_or_number(value):
-    return value if isinstance(value, torch.Tensor) else kinds.number(value)
+    return value if isinstance(value, torch.Tensor) else readers.number(value)
 
 
-_KINDS = {"input": _tensor_or_number, "other": _tensor_or_number, "alpha": kinds.number}
+_READERS = {"input": _tensor_or_number, "other": _tensor_or_number, "alpha": readers.number}
 
 
 def add(input, other, _other=None, *, alpha=1) -> torch.Tensor:
@@ -88,8 +90,8 @@ def add(input, other, _other=None, *, alpha=1) -> torch.Tensor:
         if alpha != 1:
             refuse("add", torch.add, input, other, _other, alpha=alpha)
         other, alpha = _other, other
-    if not (isinstance(input, torch.Tensor) and isinstance(other, torch.Tensor) and isinstance(alpha, kinds.NUMBERS)):
-        input, other, alpha = kinds.read("add", torch.add, _KINDS, input, other, alpha)
+    if not (isinstance(input, torch.Tensor) and isinstance(other, torch.Tensor) and isinstance(alpha, readers.NUMBERS)):
+        input, other, alpha = readers.read("add", torch.add, _READERS, input, other, alpha)
         if not isinstance(input, torch.Tensor):
             input = _as_tensor(input, other if isinstance(other, torch.Tensor) else torch.empty((), dtype=torch.bool))
         if not isinstance(other, torch.Tensor):
@@ -98,8 +100,10 @@ def add(input, other, _other=None, *, alpha=1) -> torch.Tensor:
     return operator(input, other, alpha=alpha)
 
 
-def _as_tensor(number, like: torch.Tensor) -> torch.Tensor:
-    """A Python number to add to `like`; it raises that's type only to its own kind, and integers wrap.
+def _as_tensor(number: Any, like: torch.Tensor) -> torch.Tensor:
+    """Prepare a Python number that is added to `like`.
+
+    It changes the type of `like` only to integer, floating point or complex, as it is one itself, and integers wrap.
 
     Beside halves it is a float32: a GPU adds it as it is, and it does not raise the type of tensors with dimensions.
     It stays on the host, which passes it along; in a graph it is on `like`'s device, as CUDA graphs read no other.
@@ -111,9 +115,9 @@ def _as_tensor(number, like: torch.Tensor) -> torch.Tensor:
         dtype = torch.float32
     if isinstance(number, (float, torch.SymFloat)):
         floating = dtype.is_floating_point or dtype.is_complex
-        return torch.full((), number, dtype=torch.float64, device=device).to(
-            dtype if floating else torch.get_default_dtype()
-        )
+        # `torch.full` takes a SymFloat, which its types do not say.
+        wide = torch.full((), number, dtype=torch.float64, device=device)  # type: ignore[arg-type]
+        return wide.to(dtype if floating else torch.get_default_dtype())
     if dtype is torch.bool and not isinstance(number, (bool, torch.SymBool)):
         dtype = torch.int64
     return torch.full((), number, dtype=torch.int64, device=device).to(dtype)

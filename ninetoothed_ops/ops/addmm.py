@@ -4,7 +4,7 @@ import torch
 
 from ..kernels import addmm as kernels
 from ..registration import register
-from . import kinds
+from . import readers
 from .checks import alike, can_hold, check_product, refuse
 from .layout import same_shape
 from .operands import aligned, aligned_addend
@@ -50,7 +50,10 @@ operator = register(
     autocast=torch.get_autocast_dtype,
 )
 
-_KINDS = {**dict.fromkeys(("input", "mat1", "mat2"), kinds.tensor), **dict.fromkeys(("beta", "alpha"), kinds.number)}
+_READERS = {
+    **dict.fromkeys(("input", "mat1", "mat2"), readers.tensor),
+    **dict.fromkeys(("beta", "alpha"), readers.number),
+}
 
 
 def addmm(
@@ -61,7 +64,7 @@ def addmm(
     The arguments and errors are those of `torch.addmm`, without `out`.
     """
     are_tensors = isinstance(input, torch.Tensor) and isinstance(mat1, torch.Tensor) and isinstance(mat2, torch.Tensor)
-    if not (are_tensors and isinstance(beta, kinds.NUMBERS) and isinstance(alpha, kinds.NUMBERS)):
-        input, mat1, mat2, beta, alpha = kinds.read("addmm", torch.addmm, _KINDS, input, mat1, mat2, beta, alpha)
+    if not (are_tensors and isinstance(beta, readers.NUMBERS) and isinstance(alpha, readers.NUMBERS)):
+        input, mat1, mat2, beta, alpha = readers.read("addmm", torch.addmm, _READERS, input, mat1, mat2, beta, alpha)
 
     return operator(input, mat1, mat2, beta=beta, alpha=alpha)

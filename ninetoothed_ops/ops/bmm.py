@@ -4,7 +4,7 @@ import torch
 
 from ..kernels import bmm as kernels
 from ..registration import register
-from . import kinds
+from . import readers
 from .checks import alike, check_product, refuse
 from .operands import aligned
 
@@ -31,7 +31,7 @@ operator = register(
     autocast=torch.get_autocast_dtype,
 )
 
-_KINDS = {"input": kinds.tensor, "mat2": kinds.tensor}
+_READERS = {"input": readers.tensor, "mat2": readers.tensor}
 
 
 def bmm(input: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:
@@ -40,6 +40,6 @@ def bmm(input: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:
     The arguments and errors are those of `torch.bmm`, without `out`.
     """
     if not (isinstance(input, torch.Tensor) and isinstance(mat2, torch.Tensor)):
-        input, mat2 = kinds.read("bmm", torch.bmm, _KINDS, input, mat2)
+        input, mat2 = readers.read("bmm", torch.bmm, _READERS, input, mat2)
 
     return operator(input, mat2)

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from ..kernels import conv2d as kernels
 from ..registration import register
-from . import kinds
+from . import readers
 from .checks import alike, check_product, of_shapes, refuse
 from .layout import empty_in_order, is_channels_last
 from .packing import packed, pays
@@ -86,21 +86,21 @@ operator = register(
 
 
 def _name_or_numbers(padding):
-    return padding if isinstance(padding, str) else kinds.one_or_more(padding)
+    return padding if isinstance(padding, str) else readers.one_or_more(padding)
 
 
 def _are_plain(numbers) -> bool:
-    return type(numbers) is int or kinds.are_integers(numbers)
+    return type(numbers) is int or readers.are_integers(numbers)
 
 
-_KINDS = {
-    "input": kinds.tensor,
-    "weight": kinds.tensor,
-    "bias": kinds.optional(kinds.tensor),
-    "stride": kinds.one_or_more,
+_READERS = {
+    "input": readers.tensor,
+    "weight": readers.tensor,
+    "bias": readers.optional(readers.tensor),
+    "stride": readers.one_or_more,
     "padding": _name_or_numbers,
-    "dilation": kinds.one_or_more,
-    "groups": kinds.integer,
+    "dilation": readers.one_or_more,
+    "groups": readers.integer,
 }
 
 
@@ -123,8 +123,8 @@ def conv2d(
     are_numbers = _are_plain(stride) and _are_plain(padding) and _are_plain(dilation) and type(groups) is int
     if not (isinstance(input, torch.Tensor) and isinstance(weight, torch.Tensor) and is_bias and are_numbers):
         args = input, weight, bias, stride, padding, dilation, groups
-        args = kinds.read("conv2d", functional.conv2d, _KINDS, *args)
-        input, weight, bias, stride, padding, dilation, groups = args
+        read = readers.read("conv2d", functional.conv2d, _READERS, *args)
+        input, weight, bias, stride, padding, dilation, groups = read
     if isinstance(padding, str):
         input, padding = _padded(input, weight, bias, stride, padding, dilation, groups)
 
@@ -133,8 +133,16 @@ def conv2d(
     return operator(input, weight, bias, _pair(stride), _pair(padding), _pair(dilation), groups)
 
 
-def _padded(input, weight, bias, stride, padding, dilation, groups):
-    """The input and the number of pixels that "same" or "valid" stands for."""
+def _padded(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: int | Sequence[int],
+    padding: str,
+    dilation: int | Sequence[int],
+    groups: int,
+) -> tuple[torch.Tensor, int | Sequence[int]]:
+    """Give the input and the number of pixels that "same" or "valid" stands for."""
     if padding == "valid":
         return input, 0
     if padding != "same" or set(_pair(stride)) != {1} or weight.ndim != 4 or min(weight.shape[2:]) < 1:

@@ -14,12 +14,13 @@ FEWEST_ROWS = 2048
 
 
 def aligned(lhs: torch.Tensor, rhs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The operands of a product, (..., M, K) and (..., K, N), copied where that makes it faster."""
+    """Copy the operands of a product, (..., M, K) and (..., K, N), where that makes it faster."""
     if not (lhs.is_cuda and rhs.is_cuda):
         return lhs, rhs
     chosen = slow_to_read(lhs, rhs)
 
-    return tuple(with_padded_rows(operand) if slow else operand for operand, slow in zip((lhs, rhs), chosen))
+    lhs, rhs = (with_padded_rows(operand) if slow else operand for operand, slow in zip((lhs, rhs), chosen))
+    return lhs, rhs
 
 
 def aligned_addend(addend: torch.Tensor, depth: int) -> torch.Tensor:

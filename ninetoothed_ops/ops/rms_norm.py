@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from ..kernels import long_rows, rms_norm as kernels
 from ..registration import register
-from . import kinds
+from . import readers
 from .checks import FLOATS, refuse
 from .layout import coalesce, is_channels_last
 
@@ -57,11 +57,11 @@ operator = register(
     replay=True,
 )
 
-_KINDS = {
-    "input": kinds.tensor,
-    "normalized_shape": kinds.integers,
-    "weight": kinds.optional(kinds.tensor),
-    "eps": kinds.optional(kinds.real),
+_READERS = {
+    "input": readers.tensor,
+    "normalized_shape": readers.integers,
+    "weight": readers.optional(readers.tensor),
+    "eps": readers.optional(readers.real),
 }
 
 
@@ -77,8 +77,8 @@ def rms_norm(
     `torch.nn.functional.rms_norm`.
     """
     are_tensors = isinstance(input, torch.Tensor) and (weight is None or isinstance(weight, torch.Tensor))
-    if not (are_tensors and kinds.are_integers(normalized_shape) and (eps is None or type(eps) is float)):
-        read = kinds.read("rms_norm", functional.rms_norm, _KINDS, input, normalized_shape, weight, eps)
+    if not (are_tensors and readers.are_integers(normalized_shape) and (eps is None or type(eps) is float)):
+        read = readers.read("rms_norm", functional.rms_norm, _READERS, input, normalized_shape, weight, eps)
         input, normalized_shape, weight, eps = read
 
     return operator(input, normalized_shape, weight, eps)

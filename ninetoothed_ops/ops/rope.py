@@ -4,7 +4,7 @@ import torch
 
 from ..kernels import rope as kernels
 from ..registration import register
-from . import kinds
+from . import readers
 from .checks import check_supported
 from .layout import empty_elementwise
 
@@ -59,7 +59,7 @@ operator = register(
     replay=True,
 )
 
-_KINDS = {**dict.fromkeys(("input", "sin", "cos"), kinds.tensor), "interleaved": kinds.flag}
+_READERS = {**dict.fromkeys(("input", "sin", "cos"), readers.tensor), "interleaved": readers.flag}
 
 
 def rope(input: torch.Tensor, sin: torch.Tensor, cos: torch.Tensor, interleaved: bool = True) -> torch.Tensor:
@@ -67,10 +67,10 @@ def rope(input: torch.Tensor, sin: torch.Tensor, cos: torch.Tensor, interleaved:
 
     `sin` and `cos` are (sequence, D / 2), or (batch or 1, sequence, D / 2); or of D columns, where the two of a pair
     have angles of their own. A pair is two neighbours where `interleaved`, else element i of the first half of D and
-    element i of the second. Raises RuntimeError where shapes do not fit, TypeError for arguments of another kind.
+    element i of the second. Raises RuntimeError where shapes do not fit, TypeError for arguments of another type.
     """
     are_tensors = isinstance(input, torch.Tensor) and isinstance(sin, torch.Tensor) and isinstance(cos, torch.Tensor)
     if not (are_tensors and type(interleaved) is bool):
-        input, sin, cos, interleaved = kinds.read("rope", None, _KINDS, input, sin, cos, interleaved)
+        input, sin, cos, interleaved = readers.read("rope", None, _READERS, input, sin, cos, interleaved)
 
     return operator(input, sin, cos, interleaved)

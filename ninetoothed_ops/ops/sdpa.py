@@ -11,7 +11,7 @@ from ninetoothed.errors import UnsupportedError
 
 from ..kernels import sdpa as kernels
 from ..registration import register
-from . import kinds
+from . import readers
 from .checks import alike, check_product, of_shapes, refuse
 from .layout import empty_in_order, is_contiguous
 
@@ -120,13 +120,13 @@ operator = register(
     autocast=torch.get_autocast_dtype,
 )
 
-_KINDS = {
-    **dict.fromkeys(("query", "key", "value"), kinds.tensor),
-    "attn_mask": kinds.optional(kinds.tensor),
-    "dropout_p": kinds.real,
-    "is_causal": kinds.flag,
-    "scale": kinds.optional(kinds.real),
-    "enable_gqa": kinds.flag,
+_READERS = {
+    **dict.fromkeys(("query", "key", "value"), readers.tensor),
+    "attn_mask": readers.optional(readers.tensor),
+    "dropout_p": readers.real,
+    "is_causal": readers.flag,
+    "scale": readers.optional(readers.real),
+    "enable_gqa": readers.flag,
 }
 
 
@@ -152,8 +152,8 @@ def sdpa(
     are_numbers = type(dropout_p) is float and (scale is None or type(scale) is float)
     if not (are_tensors and is_mask and are_numbers and type(is_causal) is type(enable_gqa) is bool):
         args = query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
-        args = kinds.read("sdpa", functional.scaled_dot_product_attention, _KINDS, *args)
-        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa = args
+        read = readers.read("sdpa", functional.scaled_dot_product_attention, _READERS, *args)
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa = read
 
     if scale is None and enable_gqa is False:  # PyTorch takes almost a microsecond to read two keywords.
         return operator(query, key, value, attn_mask, dropout_p, is_causal)

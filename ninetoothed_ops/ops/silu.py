@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from ..kernels import silu as kernels
 from ..registration import register
-from . import kinds
+from . import readers
 from .checks import FLOATS, refuse
 from .layout import coalesce, empty_elementwise
 
@@ -24,7 +24,7 @@ def launch(output, self):
 
 operator = register("ninetoothed::silu(Tensor self) -> Tensor", allocate, launch, replay=True)
 
-_KINDS = {"input": kinds.tensor}
+_READERS = {"input": readers.tensor}
 
 
 def silu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
@@ -33,7 +33,7 @@ def silu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     The arguments and errors are those of `torch.nn.functional.silu`.
     """
     if not isinstance(input, torch.Tensor):
-        (input,) = kinds.read("silu", functional.silu, _KINDS, input)
+        (input,) = readers.read("silu", functional.silu, _READERS, input)
     output = operator(input)
 
     return input.copy_(output) if inplace else output

@@ -4,7 +4,7 @@ import torch
 
 from ..kernels import long_rows, softmax as kernels
 from ..registration import register
-from . import kinds
+from . import readers
 from .checks import FLOATS, NUMBERS, refuse
 from .layout import coalesce
 
@@ -42,12 +42,12 @@ operator = register(
     autocast={"cuda": torch.float32}.get,
 )
 
-_KINDS = {"input": kinds.tensor, "dim": kinds.integer, "dtype": kinds.optional(kinds.scalar_type)}
+_READERS = {"input": readers.tensor, "dim": readers.integer, "dtype": readers.optional(readers.scalar_type)}
 
 
 def softmax(
     input: torch.Tensor,
-    dim: int = ...,
+    dim: int = ...,  # type: ignore[assignment]  # required, and may be named `axis`
     dtype: torch.dtype | None = None,
     *,
     axis: int | None = None,
@@ -66,6 +66,6 @@ def softmax(
         refuse("softmax", torch.softmax, input, dim, axis=axis)
     is_type = dtype is None or isinstance(dtype, torch.dtype)
     if not (isinstance(input, torch.Tensor) and type(dim) is int and is_type):
-        input, dim, dtype = kinds.read("softmax", torch.softmax, _KINDS, input, dim, dtype)
+        input, dim, dtype = readers.read("softmax", torch.softmax, _READERS, input, dim, dtype)
 
     return operator(input, dim, dtype)

@@ -1,13 +1,13 @@
-"""The kinds of arguments that front doors take: Python's own, and what PyTorch reads as one of them.
+"""Readers of arguments: each takes a type of Python's, and what PyTorch reads as one, and raises TypeError else.
 
 PyTorch takes a number of NumPy's or a tensor of no dimensions for a number, and raises TypeError for an argument of
-another kind. An operator, which knows its schema alone, takes fewer kinds, and some that PyTorch does not. A front door
-tells by a glance at the types whether all is Python's own; only where it is not are the arguments read here.
+another type. An operator, which knows its schema alone, takes fewer types, and some that PyTorch does not. A public
+function tells by a glance at the types whether all is Python's own; only where it is not are the arguments read here.
 """
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -20,25 +20,28 @@ _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _TYPES = {float: torch.float64, int: torch.int64, bool: torch.bool, complex: torch.complex128}
 
 # Reads an argument; raises TypeError, with what it takes, for what it cannot read.
-Kind = Callable[[Any], Any]
+Reader = Callable[[Any], Any]
 
 
-def read(name: str, namesake: Callable | None, kinds: Mapping[str, Kind], *args) -> list:
-    """The arguments of the front door `name`, of these names and kinds; for another kind, what `namesake` raises."""
+def read(name: str, namesake: Callable | None, readers: Mapping[str, Reader], *args: Any) -> list:
+    """Read the arguments of the public function `name`, a reader for each parameter.
+
+    For an argument that its reader refuses, raises what PyTorch's `namesake` raises, else `ArgumentTypeError`.
+    """
     values = []
-    for (parameter, kind), value in zip(kinds.items(), args):
+    for (parameter, reader), value in zip(readers.items(), args):
         try:
-            values.append(kind(value))
+            values.append(reader(value))
         except TypeError as expected:
             if namesake is not None:
-                namesake(**dict(zip(kinds, args)))
+                namesake(**dict(zip(readers, args)))
             message = f"ninetoothed::{name} takes {expected} for {parameter}, but got {value!r}"
             raise ArgumentTypeError(f"{message} of type {type(value).__name__}") from None
     return values
 
 
-def are_integers(values) -> bool:
-    """Whether they are Python's integers, in a list or tuple."""
+def are_integers(values: Any) -> bool:
+    """Tell whether a value is a list or tuple of Python's integers."""
     if not isinstance(values, _LISTS):
         return False
     for value in values:
@@ -47,13 +50,13 @@ def are_integers(values) -> bool:
     return True
 
 
-def tensor(value) -> torch.Tensor:
+def tensor(value: Any) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
         raise TypeError("a tensor")
     return value
 
 
-def number(value) -> int | float | complex:
+def number(value: Any) -> Any:
     if isinstance(value, NUMBERS + _SYMBOLS):
         return value
     if isinstance(value, np.number) or _is_constant(value):
@@ -63,14 +66,14 @@ def number(value) -> int | float | complex:
     raise TypeError("a number")
 
 
-def real(value) -> int | float:
+def real(value: Any) -> Any:
     result = number(value)
     if isinstance(result, complex):
         raise TypeError("a real number")
     return result
 
 
-def integer(value) -> int:
+def integer(value: Any) -> int | torch.SymInt:
     if type(value) is int or isinstance(value, torch.SymInt):
         return value
     if isinstance(value, torch.Tensor):
@@ -82,23 +85,23 @@ def integer(value) -> int:
     return operator.index(value)
 
 
-def integers(value) -> tuple[int, ...]:
+def integers(value: Any) -> tuple[int | torch.SymInt, ...]:
     if not isinstance(value, (list, tuple)):
         raise TypeError("a list or tuple of integers")
     return tuple(map(integer, value))
 
 
-def one_or_more(value) -> tuple[int, ...]:
+def one_or_more(value: Any) -> tuple[int | torch.SymInt, ...]:
     return integers(value) if isinstance(value, (list, tuple)) else (integer(value),)
 
 
-def flag(value) -> bool:
+def flag(value: Any) -> bool | torch.SymBool:
     if not isinstance(value, (bool, torch.SymBool)):
         raise TypeError("True or False")
     return value
 
 
-def scalar_type(value) -> torch.dtype:
+def scalar_type(value: Any) -> torch.dtype:
     if isinstance(value, torch.dtype):
         return value
     if isinstance(value, type) and value in _TYPES:
@@ -106,11 +109,11 @@ def scalar_type(value) -> torch.dtype:
     raise TypeError("a torch.dtype")
 
 
-def optional(kind: Kind) -> Kind:
-    """None, or what `kind` reads."""
-    return lambda value: None if value is None else kind(value)
+def optional(reader: Reader) -> Reader:
+    """Make a reader that takes None too."""
+    return lambda value: None if value is None else reader(value)
 
 
-def _is_constant(value) -> bool:
-    """Whether it is a tensor that PyTorch takes for a number."""
+def _is_constant(value: Any) -> TypeGuard[torch.Tensor]:
+    """Tell whether a value is a tensor that PyTorch takes for a number."""
     return isinstance(value, torch.Tensor) and value.ndim == 0 and not value.requires_grad
