@@ -7,7 +7,7 @@ import enum
 import pathlib
 
 from ninetoothed import dtypes, language
-from ninetoothed.language.primitives import ELEMENTWISE, PRIMITIVES
+from ninetoothed.language.primitives import PRIMITIVES
 
 PAGE = pathlib.Path(__file__).with_suffix(".md")
 HEADER = """# The names of `ninetoothed.language`
@@ -49,8 +49,8 @@ def row(function):
     primitive = PRIMITIVES.get(function.name)
     cells = [f"`{signature(function)}`", "", "", ""]
     if primitive is not None:
-        operands = primitive.operands.replace("->", "→")
-        elementwise = "yes" if primitive.name in ELEMENTWISE else ""
+        operands = primitive.signature.replace("->", "→").replace("|", " or ")
+        elementwise = "yes" if primitive.is_elementwise else ""
         cells[1:] = [operands, elementwise, "yes" if "torch" in primitive.backends else "no"]
     return f"| {' | '.join(cells)} |"
 

@@ -118,7 +118,7 @@ BY_NAME = {dtype.name: dtype for dtype in ALL}
 _TORCH_NAMES = {"bool": int1, "float8_e4m3fn": float8e4nv, "float8_e5m2": float8e5}
 
 
-def from_torch(torch_dtype) -> DType | None:
+def from_torch(torch_dtype: object) -> DType | None:
     """The element type of a `torch.dtype`, or None where the language has none (complex, quantised).
 
     >>> import torch

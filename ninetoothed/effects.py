@@ -6,42 +6,40 @@ from collections.abc import Iterable
 
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
-
-_WRITES = ("atomic_", "store_pointer")
-_EFFECTS = (*_WRITES, "device_assert", "debug_barrier")
+from ninetoothed.language.primitives import Effect
 
 
 def has_effect(operation: ir.Operation) -> bool:
-    """Whether it matters that an operation runs, whoever reads its results."""
+    """Tell whether it matters that an operation runs, whoever reads its results."""
     match operation:
         case ir.Store() | ir.Print() | ir.Breakpoint():
             return True
-        case ir.Apply(function=function):
-            return function.startswith(_EFFECTS) or _is_impure(operation)
+        case ir.Apply():
+            return operation.primitive.effect.must_run or _is_impure(operation)
     return any(has_effect(nested) for block in ir.blocks(operation) for nested in block)
 
 
 def may_write(operations: Iterable[ir.Operation]) -> bool:
-    """Whether some operation, in a nested block too, may change what memory holds."""
+    """Tell whether some operation, in a nested block too, may change what memory holds."""
     return any(
         isinstance(operation, ir.Store)
-        or (isinstance(operation, ir.Apply) and (operation.function.startswith(_WRITES) or _is_impure(operation)))
+        or (isinstance(operation, ir.Apply) and (operation.primitive.effect.writes or _is_impure(operation)))
         for operation in ir.walk(tuple(operations))
     )
 
 
 def stored(operations: Iterable[ir.Operation]) -> frozenset[str]:
-    """The parameters that operations write to, through accesses or pointers; nested blocks are not looked at."""
+    """Collect the parameters that operations write to, through accesses or pointers, nested blocks aside."""
     found = set()
     for operation in operations:
         match operation:
             case ir.Store(access=access):
                 found.add(access.parameter)
-            case ir.Apply(function=function, operands=(pointer, *_)) if function.startswith(_WRITES):
+            case ir.Apply(operands=(pointer, *_)) if operation.primitive.effect.writes:
                 if isinstance(pointer.type.dtype, PointerType):
                     found.add(pointer.type.dtype.parameter)
     return frozenset(found)
 
 
 def _is_impure(operation: ir.Apply) -> bool:
-    return operation.function == "inline_asm_elementwise" and not operation.attribute("is_pure", False)
+    return operation.primitive.effect is Effect.DECLARED and not operation.attribute("is_pure", False)

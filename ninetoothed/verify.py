@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ninetoothed import ir
 from ninetoothed.dtypes import int1
 from ninetoothed.ir import (
@@ -19,17 +21,12 @@ from ninetoothed.ir import (
     Value,
     While,
 )
-from ninetoothed.language.primitives import PRIMITIVES
-
-_SAME_SHAPE = frozenset(
-    "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid floor ceil neg abs invert add sub mul"
-    " truediv pow"
-    " floordiv mod maximum minimum and or xor lshift rshift eq ne lt le gt ge where fma cast bitcast".split()
-)
+from ninetoothed.language.primitives import PRIMITIVES, Primitive
+from ninetoothed.language.signature import Place
 
 
 def verify(program: Program) -> None:
-    """Check that every value is defined before its use and every operation is typed as its kind demands."""
+    """Check that every value is defined before its use and every operation is typed as its class demands."""
     assert len(program.grid) == len(program.axes)
     names = {parameter.name for parameter in program.parameters}
     assert len(names) == len(program.parameters), "parameters of one name"
@@ -110,10 +107,30 @@ def _access(access: ir.Access, program: Program) -> None:
 
 
 def _primitive(operation: Apply) -> None:
+    """Check an application against its row: attributes, types, and lanes."""
     primitive = PRIMITIVES.get(operation.function)
     assert primitive is not None, f"{operation.function!r} is no primitive"
-    unknown = {name for name, _ in operation.attributes} - set(primitive.attributes)
-    assert not unknown, f"{operation.function!r} has no attributes {unknown}"
-    if operation.function in _SAME_SHAPE:
-        lanes = {value.type.lanes for value in (*operation.operands, *operation.results)}
-        assert len(lanes) == 1, f"{operation.function!r} meets different shapes {lanes}"
+    attributes = dict(operation.attributes)
+    assert primitive.attributes.take(attributes), (
+        f"{primitive.name!r} has the attributes {sorted(attributes)}; it takes {sorted(primitive.attributes.known)},"
+        f" and needs {sorted(primitive.attributes.needed)}"
+    )
+    types = [tuple(value.type.dtype for value in values) for values in (operation.operands, operation.results)]
+    assert primitive.takes(*types), f"{primitive.name!r} takes {primitive.signature}, and is given {_shown(*types)}"
+    operands = _lanes(primitive, operation.operands, primitive.operands)
+    results = _lanes(primitive, operation.results, primitive.results)
+    assert primitive.lanes(operands, results, attributes), (
+        f"{primitive.name!r} has lanes that do not fit together: {_shown(operands, results)} with {attributes}"
+    )
+
+
+def _lanes(primitive: Primitive, values: tuple[Value, ...], places: tuple[Place, ...]) -> list[tuple[int, ...]]:
+    """The lanes of values, without those that are to be scalars."""
+    scalars = {value for value, place in zip(values, places) if place.is_scalar}
+    for value in scalars:
+        assert value.type.is_scalar, f"{primitive.name!r} takes {primitive.signature}, and is given a tile for a scalar"
+    return [value.type.lanes for value in values if value not in scalars]
+
+
+def _shown(operands: Iterable[object], results: Iterable[object]) -> str:
+    return f"{', '.join(map(str, operands))} -> {', '.join(map(str, results))}"

@@ -13,15 +13,7 @@ from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, is_nonnegative
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.values import origin
 from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
-
-COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-
-# Their results are not negative where their operands are not: of those that grow, only in types of indices, which are
-# taken not to overflow; smaller ones wrap.
-_NEVER_BELOW_OPERANDS = frozenset(
-    "assign broadcast expand_dims full reshape permute min max minimum maximum floordiv mod".split()
-)
-_GROWING = frozenset({"add", "mul", "sum"})
+from ninetoothed.language.primitives import PRIMITIVES, Sign
 
 
 def number_type(number) -> DType:
@@ -60,11 +52,13 @@ def _wrapped(number, dtype: DType):
 
 def _keeps_sign(operation: Apply) -> bool:
     """Whether a result is not negative where no operand is."""
-    if operation.function == "cast":
-        return _reaches(operation.result.type.dtype, operation.operands[0].type.dtype)
-    if operation.function in _GROWING:
-        return operation.result.type.dtype.bits >= 32
-    return operation.function in _NEVER_BELOW_OPERANDS
+    match operation.primitive.sign:
+        case Sign.CONVERTED:
+            return _reaches(operation.result.type.dtype, operation.operands[0].type.dtype)
+        case Sign.GROWING:  # types of indices are taken not to overflow; smaller ones wrap
+            return operation.result.type.dtype.bits >= 32
+        case sign:
+            return sign is Sign.KEPT
 
 
 def _reaches(target: DType, source: DType) -> bool:
@@ -316,7 +310,7 @@ class Builder:
             if isinstance(pointer, Value) and isinstance(pointer.type.dtype, PointerType):
                 return self.move(pointer, offset if function == "add" else self.binary("mul", offset, -1))
         common = self.common_type(lhs, rhs)
-        if function in COMPARISONS:
+        if PRIMITIVES[function].is_comparison:
             for number in (lhs, rhs):
                 if isinstance(number, int) and not holds(common, number):
                     common = dtypes.promote(common, number_type(number))

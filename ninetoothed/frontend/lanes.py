@@ -18,12 +18,6 @@ from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import Apply, Lane, TileType, Value
 
-# What they compute of a lane that is no element is none; `where` may choose something that is.
-_LANEWISE = frozenset(
-    "add sub mul floordiv mod neg abs invert and or xor lshift rshift minimum maximum cast bitcast assign".split()
-)
-_MOVING = frozenset("full broadcast expand_dims reshape permute flip".split())
-
 
 def lane(context: TraceContext, axis: int, count: int) -> Lane:
     """A lane variable; its name tells its range, so that equal tiles share it."""
@@ -97,14 +91,17 @@ def _read(context: TraceContext, value: Value) -> tuple[LaneBound, ...]:
 
     def inputs(value: Value) -> tuple[Value, ...]:
         operation = producer(value)
-        is_followed = isinstance(operation, Apply) and operation.function in _LANEWISE | _MOVING
+        if not isinstance(operation, Apply):
+            return ()
+        # What is computed of a lane that is no element is none; `where` may choose something that is.
+        is_followed = operation.primitive.computes_indices or operation.primitive.moves_lanes
         return operation.operands if is_followed else ()
 
     def rule(value: Value) -> tuple[LaneBound, ...]:
         match producer(value):
             case ir.Load(access=access):
                 return _of_load(context, access)
-            case Apply(function=function) as operation if function in _MOVING:
+            case Apply() as operation if operation.primitive.moves_lanes:
                 found = known[operation.operands[0]]
                 return tuple(limit.moved(_moved(context, operation, limit.index)) for limit in found)
         return tuple(dict.fromkeys(limit for operand in inputs(value) for limit in known[operand]))

@@ -12,6 +12,7 @@ from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.values import TileRef, shown
 from ninetoothed.ir import Value
+from ninetoothed.language.primitives import PRIMITIVES
 
 # Syntax -> (primitive, Python's own meaning)
 BINARY = {
@@ -37,7 +38,6 @@ BINARY = {
 }
 _PYTHON = dict(BINARY.values())
 _EXPR = frozenset({"add", "sub", "mul", "floordiv", "mod"})
-_ORDER = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 def is_number(value: Any) -> bool:
@@ -102,7 +102,7 @@ def _on_expressions(context: TraceContext, name: str, lhs: Expr | int | float, r
         if name in ("floordiv", "mod") and not is_nonnegative(rhs - 1, facts):
             return None
         return _simplified(_PYTHON[name](lhs, rhs), facts)
-    if name in _ORDER:
+    if PRIMITIVES[name].is_comparison:
         return _decide(name, lhs, rhs, facts)
     return None
 

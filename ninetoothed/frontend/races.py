@@ -20,6 +20,7 @@ from ninetoothed.definition import KernelParameter
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, maximum, simplify, var
 from ninetoothed.frontend.context import TraceContext
+from ninetoothed.language.primitives import Effect
 
 Names = frozenset[str]
 _NOTHING: Names = frozenset()
@@ -186,8 +187,8 @@ class _Dependence:
 
     def _of_memory(self, operation: ir.Apply) -> Names:
         """Follow reads through pointers; the result of an atomic depends on the programs that came before."""
-        if operation.function.startswith("atomic_"):
+        effect = operation.primitive.effect
+        if effect is Effect.UPDATES:
             return frozenset(self.axes.sizes)
         pointers = (v.type.dtype for v in operation.operands if isinstance(v.type.dtype, PointerType))
-        reads = operation.function == "load_pointer"
-        return frozenset(_loaded(pointer.parameter) for pointer in pointers if reads)
+        return frozenset(_loaded(pointer.parameter) for pointer in pointers if effect is Effect.READS)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts
+from ninetoothed.language.primitives import PRIMITIVES, Primitive
 from ninetoothed.lowering import CutEdge, Guard
 
 
@@ -127,12 +128,17 @@ class Index(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Operation):
-    """A row of `language.PRIMITIVES` applied to values; see there for the meaning of `function` and `attributes`."""
+    """A primitive applied to values; its row in `language.primitives` says what `attributes` there are."""
 
     results: tuple[Value, ...]
     function: str
     operands: tuple[Value, ...]
     attributes: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def primitive(self) -> Primitive:
+        """The row of `function`."""
+        return PRIMITIVES[self.function]
 
     @property
     def result(self) -> Value:

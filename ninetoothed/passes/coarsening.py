@@ -15,7 +15,7 @@ from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, cdiv, const, is_nonnegative, var
 from ninetoothed.lowering import Guard
-from ninetoothed.passes.operations import LANEWISE, REDUCTIONS, SCANS
+from ninetoothed.passes.operations import is_dot, is_fold, is_lanewise
 
 _LANE = "packed"
 
@@ -96,19 +96,19 @@ class _Work:
 
     def _apply(self, operation: ir.Apply) -> None:
         if not any(operand in self.values for operand in operation.operands):
-            if not operation.results or operation.function not in LANEWISE | _WITH_AXIS | {"dot"}:
+            if not (is_lanewise(operation) or _has_axis(operation) or is_dot(operation)):
                 raise _Single
             self.operations.append(operation)
             return
         attributes = dict(operation.attributes)
         (first, *_) = operation.operands
-        if operation.function in _WITH_AXIS:
+        if _has_axis(operation):
             rank = len(operation.result.type.lanes if operation.function == "expand_dims" else first.type.lanes)
             axis = attributes.get("axis")
             if axis is None and rank != 1:
                 raise _Single
             attributes["axis"] = (axis or 0) % rank + 1
-        elif operation.function not in LANEWISE:
+        elif not is_lanewise(operation):
             raise _Single
         if operation.function in ("full", "broadcast"):
             operands = (self._with_rank(first, len(operation.result.type.lanes)),)
@@ -190,4 +190,6 @@ class _Work:
         return value
 
 
-_WITH_AXIS = REDUCTIONS | SCANS | {"expand_dims"}
+def _has_axis(operation: ir.Apply) -> bool:
+    """Whether an operation works along an axis, which is the next one once programs have an axis of their own."""
+    return is_fold(operation) or operation.function == "expand_dims"

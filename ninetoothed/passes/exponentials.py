@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.dtypes import float32
-from ninetoothed.passes.operations import VIEWS, is_ordered
+from ninetoothed.passes.operations import is_ordered, is_repetition
 
 LOG2_E = math.log2(math.e)
 # Numbers from here on may have no finite multiple.
@@ -66,8 +66,8 @@ class _Work:
 
     def seen(self, value: ir.Value) -> ir.Value:
         """What a value is a view of."""
-        while isinstance(producer := self.producers.get(value), ir.Apply) and producer.function in VIEWS:
-            (value,) = producer.operands
+        while is_repetition(producer := self.producers.get(value)):
+            (value,) = ir.operands(producer)
         return value
 
     def number(self, value: ir.Value) -> ir.Value | str | int | float | None:
@@ -127,7 +127,7 @@ class _Work:
             case ir.ScalarArgument():
                 argument = ir.Value(value.type)
                 return [replace(producer, result=argument), *_times_log2e(argument, result)]
-            case ir.Apply(function=function, operands=(operand,)) if function in VIEWS:
+            case ir.Apply(operands=(operand,)) if is_repetition(producer):
                 return [replace(producer, results=(result,), operands=(self.scaled(operand),))]
             case ir.Apply(function="mul", operands=operands) if factors := self.factors(value):
                 operands = tuple(self.scaled(v) if v is factors[1] else v for v in operands)

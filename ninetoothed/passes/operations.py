@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from ninetoothed import ir
-from ninetoothed.language.primitives import ELEMENTWISE
-
-# Each lane of the result needs the same lane of the operands alone, wherever else the operation is computed.
-LANEWISE = ELEMENTWISE - {
-    *("assign", "inline_asm_elementwise", "load_pointer", "rand", "randint", "randint4x", "randn")
-} | {"broadcast", "full"}
-REDUCTIONS = frozenset({"sum", "max", "min", "xor_sum", "argmax", "argmin"})
-SCANS = frozenset({"cumsum", "cumprod"})
-# Show their operand from another side: repeating them costs nothing, wherever they are used.
-VIEWS = frozenset({"full", "broadcast", "expand_dims", "data_ptr"})
-# Must stay where they are and be computed once: they read or write memory, or their order matters.
-ORDERED = frozenset({"load_pointer", "store_pointer", "device_assert", "debug_barrier", "inline_asm_elementwise"})
+from ninetoothed.language.primitives import Effect, Form
 
 
 def is_ordered(operation: ir.Operation) -> bool:
     """Whether an operation must stay where it is: it touches memory, has an effect, or holds blocks."""
     if isinstance(operation, ir.Apply):
-        return operation.function in ORDERED or operation.function.startswith("atomic_")
+        return operation.primitive.effect is not Effect.NONE
     return not isinstance(operation, ir.Constant | ir.ScalarArgument | ir.Index)
+
+
+def is_lanewise(operation: ir.Apply) -> bool:
+    """Whether each lane of the result needs the same lane of the operands alone, wherever else it is computed."""
+    return operation.primitive.is_map or operation.function in ("full", "broadcast")
+
+
+def is_repetition(operation: ir.Operation | None) -> bool:
+    """Whether an operation repeats the lanes of its operand, which costs nothing wherever it is done."""
+    return isinstance(operation, ir.Apply) and operation.primitive.form is Form.BROADCAST
+
+
+def is_fold(operation: ir.Apply) -> bool:
+    """Whether an operation is a reduction or a scan, without a function of the user's."""
+    primitive = operation.primitive
+    return primitive.form in (Form.REDUCTION, Form.SCAN) and not primitive.has_combine
 
 
 def is_dot(operation: ir.Operation) -> bool:

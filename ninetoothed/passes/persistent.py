@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ninetoothed import ir
+from ninetoothed.language.primitives import Effect
 
 
 def loop_of(program: ir.Program, boxes: Mapping[ir.Operation, object]) -> ir.For | None:
@@ -37,4 +38,4 @@ def loop_of(program: ir.Program, boxes: Mapping[ir.Operation, object]) -> ir.For
 
 def _is_by_hand(operation: ir.Operation) -> bool:
     """Whether an operation may read or write memory through pointers, or does nothing but have an effect."""
-    return isinstance(operation, ir.Apply) and (not operation.results or "pointer" in operation.function)
+    return isinstance(operation, ir.Apply) and (not operation.results or operation.primitive.effect is Effect.READS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.passes.operations import LANEWISE
+from ninetoothed.passes.operations import is_lanewise
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _cut_lanes(lanes: tuple[ir.Lane, ...], cuts: Cuts) -> tuple[tuple[ir.Lane, .
 def _of_operands(operation: ir.Apply, value: ir.Value, cuts: Cuts) -> list[Cuts]:
     """The cuts of each operand that give a result its own."""
     operands, rank = operation.operands, len(value.type.lanes)
-    if not cuts or operation.function in LANEWISE:
+    if not cuts or is_lanewise(operation):
         if any(operand.type.lanes and len(operand.type.lanes) != rank for operand in operands if cuts):
             raise Whole
         return [cuts] * len(operands)

@@ -21,8 +21,6 @@ from dataclasses import replace
 from ninetoothed import ir
 from ninetoothed.passes.operations import is_dot
 
-# They show their operand from another side.
-_VIEWS = frozenset({"broadcast", "expand_dims", "permute", "reshape"})
 _REGISTER = 32  # bits
 
 
@@ -49,7 +47,7 @@ def _defined_in(operation: ir.Operation) -> tuple[ir.Value, ...]:
 def is_in_memory(value: ir.Value, producers: Mapping[ir.Value, ir.Operation]) -> bool:
     """Whether a value is loaded, and at most shown from another side."""
     producer = producers.get(value)
-    while isinstance(producer, ir.Apply) and producer.function in _VIEWS:
+    while isinstance(producer, ir.Apply) and producer.primitive.is_view and not producer.operands[0].type.is_scalar:
         producer = producers.get(producer.operands[0])
     return isinstance(producer, ir.Load)
 

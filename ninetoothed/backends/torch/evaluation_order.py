@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
+from ninetoothed.language.primitives import Effect
 
 Step = tuple[ir.Operation, tuple[ir.Value, ...]]
-
-_IMPURE = ("load_pointer", "store_pointer", "atomic_", "device_assert", "debug_barrier", "reduce", "associative_scan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +58,8 @@ def _is_common(operation: ir.Operation, integers: frozenset[str]) -> bool:
             return True
         case ir.Index(expr=expr, lanes=lanes, bindings=bindings):
             return expr.variables <= integers | {lane.name for lane in lanes} | {name for name, _ in bindings}
-        case ir.Apply(function=function):
-            return not function.startswith(_IMPURE)
+        case ir.Apply():
+            return operation.primitive.effect is Effect.NONE and not operation.primitive.has_combine
     return False
 
 

@@ -20,6 +20,7 @@ from ninetoothed.backends.torch.evaluation_order import EvaluationOrder, make_or
 from ninetoothed.dtypes import PointerType
 from ninetoothed.effects import stored
 from ninetoothed.expr import Expr
+from ninetoothed.language.primitives import Effect
 
 # Elements of the largest tile value over a slice of programs: a few of them fit a CPU's cache, and a pass over
 # one takes longer than starting it. Matrix products are worth larger ones.
@@ -195,7 +196,7 @@ def _must_run_serially(operations: Sequence[ir.Operation], applied: set[str]) ->
     written = stored(operations)
     return any(
         isinstance(operation, ir.Apply)
-        and operation.function.startswith(("load_pointer", "atomic_"))
+        and operation.primitive.effect in (Effect.READS, Effect.UPDATES)
         and isinstance(pointer := operation.operands[0].type.dtype, PointerType)
         and pointer.parameter in written
         for operation in polled

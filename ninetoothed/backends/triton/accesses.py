@@ -9,7 +9,7 @@ from ninetoothed import ir
 from ninetoothed.backends.triton import barriers, descriptors, syntax
 from ninetoothed.backends.triton.analysis import guard_key
 from ninetoothed.backends.triton.context import Context, Text
-from ninetoothed.backends.triton.functions import ELEMENTWISE, materialise
+from ninetoothed.backends.triton.functions import materialise
 from ninetoothed.backends.triton.integers import terms
 from ninetoothed.backends.triton.tiles import Frame, Part
 from ninetoothed.expr import Expr, const
@@ -219,15 +219,8 @@ def _is_unobserved(context: Context, operation: ir.Load) -> bool:
                     stored_key = guard_key(access)
                     if stored_key is None or stored_key[0] != key[0] or not set(key[1]) <= set(stored_key[1]):
                         return False
-                case ir.Apply(function=function, results=results, operands=operands) if _is_lanewise(
-                    function, operands, results
-                ):
-                    pending += results
+                case ir.Apply() as reader if reader.primitive.is_map:
+                    pending += reader.results
                 case _:
                     return False
     return True
-
-
-def _is_lanewise(function: str, operands, results) -> bool:
-    lanes = results[0].type.lanes if results else ()
-    return function in ELEMENTWISE and all(operand.type.lanes == lanes for operand in operands)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ninetoothed import ir
 from ninetoothed.expr import var
 from ninetoothed.ir import Apply, Block, Constant, For, If, Index, Operation, Value, While
-from ninetoothed.passes.operations import VIEWS, is_ordered
+from ninetoothed.passes.operations import is_ordered, is_repetition
 
 END = 1 << 30  # the position of a block's yields: after all of its operations
 
@@ -56,7 +56,7 @@ class Analysis:
         match self.producers.get(value):
             case Constant() | ir.ScalarArgument():
                 return True
-            case Apply(function=function, operands=operands) if function in VIEWS:
+            case Apply(operands=operands) as operation if is_repetition(operation) or operation.function == "data_ptr":
                 return all(self.is_cheap(v) or not self.is_inlined(v) for v in operands)
             case Index(lanes=lanes, bindings=bindings, expr=expr):
                 return not lanes and not bindings and (expr.is_constant or expr.sole_atom is not None)

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 from ninetoothed import ir
 from ninetoothed.expr import Expr
 from ninetoothed.ir import Value
-from ninetoothed.language.primitives import ELEMENTWISE
 from ninetoothed.passes.overhang import contents
 from ninetoothed.passes.overhang.edges import Bound, Edge
 from ninetoothed.passes.overhang.lanewise import joined
-from ninetoothed.passes.overhang.shapes import RULES as SHAPES
 from ninetoothed.passes.overhang.tiles import Tile, clashes, distinct, ends_later
 
 if TYPE_CHECKING:
@@ -65,11 +63,11 @@ class _Update:
             return self.work.tile(raw)
         if operation.function == "assign":
             return self.of(operation.operands[1])
-        if operation.function in ELEMENTWISE:
+        if operation.primitive.is_elementwise and not operation.primitive.effect.writes:
             return self.joined(operation)
         if operation.function == "dot" and len(operation.operands) == 3 and self.depends(operation.operands[2]):
             return self.joined(operation)
-        if operation.function in SHAPES and len(operation.operands) == 1:
+        if operation.primitive.moves_lanes:
             inner = self.of(operation.operands[0])
             if inner.value is self.work.value(operation.operands[0]):
                 value = self.work.value(raw)

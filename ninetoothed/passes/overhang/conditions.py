@@ -13,8 +13,6 @@ from ninetoothed.passes.overhang.edges import Bound, Edge
 if TYPE_CHECKING:
     from ninetoothed.passes.overhang.resolve import Rewriter
 
-MOVING = ("full", "broadcast", "expand_dims", "reshape", "permute")
-
 
 def is_implied(work: Rewriter, condition: Value, edge: Edge) -> bool:
     """Whether lanes where a condition holds are not past an edge: the program has its own mask."""
@@ -46,7 +44,7 @@ def _conjuncts(work: Rewriter, condition: Value):
         if a is not None and b is not None:
             yield a - b + 1
             yield b - a + 1
-    elif operation.function in MOVING:
+    elif operation.primitive.is_view:
         axes = edges_.forwards(operation)
         source = operation.operands[0].type
         names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(source.lanes)}
@@ -68,7 +66,7 @@ def expression(work: Rewriter, raw: Value) -> Expr | None:
             dtypes.int64,
         ):
             return expression(work, inner)
-        case ir.Apply(function=function) as operation if function in MOVING:
+        case ir.Apply() as operation if operation.primitive.is_view:
             e, axes = expression(work, operation.operands[0]), edges_.forwards(operation)
             if e is None:
                 return None

@@ -6,7 +6,8 @@ import math
 import operator
 
 from ninetoothed import ir
-from ninetoothed.dtypes import DType, int1
+from ninetoothed.dtypes import DType, PointerType, int1
+from ninetoothed.language.primitives import Primitive
 
 Number = int | float | bool
 
@@ -39,7 +40,7 @@ def computed(operation: ir.Apply, held: list[Number | None]) -> Number | None:
         return then if condition else otherwise
     if None in held:
         return None
-    if function in ("cast", "assign", "full", "broadcast", "expand_dims", "reshape", "permute", "flip"):
+    if operation.primitive.moves_lanes or function in ("cast", "assign"):
         return _exact(held[0], dtype)
     try:
         if function in _UNARY:
@@ -62,23 +63,27 @@ def _exact(number: Number, dtype: DType) -> Number | None:
     return int(number) if low <= number <= high else None
 
 
-def identity(function: str, dtype: DType) -> Number | None:
-    """The number that a reduction may take in without a difference."""
+def identity(primitive: Primitive, dtype: DType) -> Number | None:
+    """The number that a primitive may take in without a difference; None where it has none of a type."""
     low, high = (-math.inf, math.inf) if dtype.is_floating else dtype.range
-    return {
-        "sum": 0, "xor_sum": 0, "cumsum": 0, "cumprod": 1, "max": low, "argmax": low, "min": high, "argmin": high,
-    }.get(function)  # fmt: skip
+    match primitive.identity:
+        case "least":
+            return low
+        case "greatest":
+            return high
+        case bool() as truth:
+            return truth if dtype == int1 else None
+        case number:
+            return number
 
 
 def neutral(operation: ir.Apply, position: int) -> Number | None:
     """The number that, as an operand at a position, leaves the other operand of an operation as it is, NaN too."""
-    function, dtype = operation.function, operation.result.type.dtype
-    if function in ("maximum", "minimum") and dtype.is_floating and not operation.attribute("propagate_nan"):
+    primitive, dtype = operation.primitive, operation.result.type.dtype
+    if operation.function in ("maximum", "minimum") and dtype.is_floating and not operation.attribute("propagate_nan"):
         return None  # Of NaN and a number they give the number.
-    low, high = (-math.inf, math.inf) if dtype.is_floating else getattr(dtype, "range", (None, None))
-    if function in ("sub", "truediv") and position == 0:
+    if len(operation.operands) != 2 or (position == 0 and not primitive.is_commutative):
         return None
-    return {
-        "add": 0, "sub": 0, "mul": 1, "truediv": 1, "maximum": low, "minimum": high, "or": 0, "xor": 0,
-        "and": True if dtype == int1 else None,
-    }.get(function)  # fmt: skip
+    if isinstance(dtype, PointerType):
+        return 0 if primitive.identity == 0 else None
+    return identity(primitive, dtype)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ninetoothed import ir
 from ninetoothed.ir import Value
 from ninetoothed.passes.overhang import contents
-from ninetoothed.passes.overhang.conditions import MOVING, is_implied
+from ninetoothed.passes.overhang.conditions import is_implied
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, mask_type
 from ninetoothed.passes.overhang.tiles import Tile, clashes, distinct
 
@@ -54,13 +54,10 @@ def _falls(work: Rewriter, operation: ir.Apply, held: list) -> contents.Number |
     return None
 
 
-_KEEPING = (*MOVING, "cast", "assign")
-
-
 def _peeled(work: Rewriter, raw: Value) -> ir.Operation | None:
     """The operation behind moves and casts."""
     operation = work.producers.get(raw)
-    while isinstance(operation, ir.Apply) and operation.function in _KEEPING:
+    while isinstance(operation, ir.Apply) and (operation.primitive.is_view or operation.function in ("cast", "assign")):
         operation = work.producers.get(operation.operands[-1 if operation.function == "assign" else 0])
     return operation
 

@@ -11,15 +11,12 @@ from collections.abc import Iterable
 from ninetoothed import ir
 from ninetoothed.effects import has_effect
 from ninetoothed.expr import Expr, Facts, simplify
-from ninetoothed.language.primitives import ELEMENTWISE
+from ninetoothed.language.primitives import Form
 from ninetoothed.passes.overhang import edges
 from ninetoothed.passes.overhang.edges import Axes, with_lanes
 
 # Lanes with `room <= 0` by any of these are left out; None: all lanes are.
 Rooms = frozenset[Expr] | None
-
-_REDUCTIONS = frozenset("sum max min xor_sum argmax argmin reduce".split())
-_SCANS = frozenset("cumsum cumprod associative_scan".split())
 
 
 def unobserved(program: ir.Program) -> dict[ir.Value, frozenset[Expr]]:
@@ -105,26 +102,27 @@ class _Work:
         for other in operation.results[1:]:
             theirs = self.of(other)
             rooms = theirs if rooms is None else rooms if theirs is None else rooms & theirs
-        function = operation.function
         if rooms is None:
             if not has_effect(operation):
                 return  # nothing reads it, so it reads nothing
             rooms = frozenset()
-        if function in ELEMENTWISE:
+        primitive = operation.primitive
+        if primitive.is_elementwise and not primitive.effect.writes:
             for value in operation.operands:
                 self.read(value, rooms)
-        elif function in _REDUCTIONS:
+        elif primitive.form is Form.REDUCTION:
             axis, keep_dims = operation.attribute("axis"), bool(operation.attribute("keep_dims"))
             kept = edges.reduced(operation.operands[0].type, axis, keep_dims)
             for value in operation.operands:
                 back = {new: edges.lane(value.type, old) for old, new in kept.items()}
                 self.read(value, self.moved(rooms, operation.results[0].type, back, value.type))
-        elif function in _SCANS or function == "sort":
-            own = len(operation.operands[0].type.lanes) - 1 if function == "sort" else operation.attribute("axis")
+        elif primitive.form in (Form.SCAN, Form.SORT):
+            last = len(operation.operands[0].type.lanes) - 1
+            own = last if primitive.form is Form.SORT else operation.attribute("axis")
             for value in operation.operands:
                 back = {axis: edges.lane(value.type, axis) for axis in range(len(value.type.lanes)) if axis != own}
                 self.read(value, self.moved(rooms, value.type, back, value.type))
-        elif function == "dot":
+        elif operation.function == "dot":
             self.product(operation, rooms)
         else:
             back = edges.backwards(operation) if len(operation.operands) == 1 and operation.results else None

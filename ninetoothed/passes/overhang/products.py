@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ninetoothed.passes.overhang.resolve import Rewriter
 
 
-def _dot(work: Rewriter, operation: ir.Apply) -> None:
+def dot(work: Rewriter, operation: ir.Apply) -> None:
     """Past an edge along the depth both sides are to hold 0: 0 times what is no number would be none."""
     a, b, *accumulator = operation.operands
     left, right = work.tile(a), work.tile(b)
@@ -82,14 +82,14 @@ def _outside(edge: Edge, depth: int, tile: Tile, type: TileType, facts) -> Edge 
 # -- effects ---------------------------------------------------------------------------------------
 
 
-def _assert(work: Rewriter, operation: ir.Apply) -> None:
+def check(work: Rewriter, operation: ir.Apply) -> None:
     (raw,) = operation.operands
     tile = work.tile(raw)
     tile = work.filled(raw, tile, True, tile.ends(work.facts))
     work.emit(operation, (tile.value,))
 
 
-def _atomic(work: Rewriter, operation: ir.Apply) -> None:
+def atomic(work: Rewriter, operation: ir.Apply) -> None:
     """Overhang writes nothing; the mask that the frontend made tells the lanes that round the tile up."""
     pointer, value, *masks = operation.operands
     ends = [
@@ -108,10 +108,3 @@ def _atomic(work: Rewriter, operation: ir.Apply) -> None:
     work.emit(operation, operands)
     for result in operation.results:
         work.set(result, Tile(result, distinct(edge for raw in operation.operands for edge in work.tile(raw).edges)))
-
-
-RULES = {
-    "dot": _dot,
-    "device_assert": _assert,
-    **dict.fromkeys("atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_xchg".split(), _atomic),
-}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import var
 from ninetoothed.ir import TileType, Value
+from ninetoothed.language.primitives import PRIMITIVES, Form
 from ninetoothed.passes.overhang import contents, edges as edges_
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes
 from ninetoothed.passes.overhang.tiles import Tile, distinct
@@ -58,7 +59,7 @@ def _reduction(work: Rewriter, operation: ir.Apply) -> None:
     tile, axes = work.tile(raw), _axes(operation)
     work.settle(tile.clashes, axes, operation.location)
     ends = _met(tile.ends(work.facts), axes, len(tile.value.type.lanes))
-    number = contents.identity(operation.function, tile.value.type.dtype)
+    number = contents.identity(operation.primitive, tile.value.type.dtype)
     if operation.function.startswith("arg") and not all(edge.is_prefix for edge in ends):
         tile = _candidates(work, raw, tile, ends, operation)
     else:
@@ -73,7 +74,7 @@ def _candidates(work: Rewriter, raw: Value, tile: Tile, ends: list[Edge], operat
     `operation` then is an `argmin` of what is negated.
     """
     emission, type = work.emission, tile.value.type
-    filled = work.filled(raw, tile, contents.identity(operation.function, type.dtype), ends)
+    filled = work.filled(raw, tile, contents.identity(operation.primitive, type.dtype), ends)
     shape = tuple(s if a not in _axes(operation) else edges_.const(1) for a, s in enumerate(type.shape))
     lanes = tuple(n if a not in _axes(operation) else 1 for a, n in enumerate(type.lanes))
     extremum = emission.apply(
@@ -98,20 +99,20 @@ def _scan(work: Rewriter, operation: ir.Apply) -> None:
     ends = _met(tile.ends(work.facts), axes, len(tile.value.type.lanes))
     # Overhang that comes after all that counts cannot be told.
     if operation.attribute("reverse") or not all(edge.is_prefix for edge in ends):
-        tile = work.filled(raw, tile, contents.identity(operation.function, tile.value.type.dtype), ends)
+        tile = work.filled(raw, tile, contents.identity(operation.primitive, tile.value.type.dtype), ends)
     work.emit(operation, (tile.value,))
     work.set(operation.result, Tile(operation.result, tile.edges))
 
 
-def _sort(work: Rewriter, operation: ir.Apply) -> None:
+def sort(work: Rewriter, operation: ir.Apply) -> None:
     """Overhang comes last, in either direction."""
     (raw,) = operation.operands
     tile, type = work.tile(raw), operation.result.type
     last = len(type.lanes) - 1
     work.settle(tile.clashes, frozenset((last,)), operation.location)
     ends = _met(tile.ends(work.facts), frozenset((last,)), len(type.lanes))
-    function = "max" if operation.attribute("descending") else "min"
-    filled = work.filled(raw, tile, contents.identity(function, type.dtype), ends)
+    chosen = PRIMITIVES["max" if operation.attribute("descending") else "min"]
+    filled = work.filled(raw, tile, contents.identity(chosen, type.dtype), ends)
     work.emit(operation, (filled.value,))
     kept = tile.edges
     if not all(edge.is_prefix for edge in ends):
@@ -131,7 +132,7 @@ def _counted(work: Rewriter, ends: list[Edge], type: TileType, axis: int) -> Mas
     return Mask(emission.together("lt", place, count, dtypes.int1))
 
 
-def _histogram(work: Rewriter, operation: ir.Apply) -> None:
+def histogram(work: Rewriter, operation: ir.Apply) -> None:
     """Overhang is counted as 0, and taken off again."""
     (raw,) = operation.operands
     tile, emission = work.tile(raw), work.emission
@@ -211,10 +212,8 @@ def _flagged(combine: ir.Lambda) -> ir.Lambda:
     return ir.Lambda(combine.name, (*left, in_left, *right, in_right), tuple(body), tuple(yields))
 
 
-RULES = {
-    **dict.fromkeys("sum max min xor_sum argmax argmin".split(), _reduction),
-    **dict.fromkeys(("cumsum", "cumprod"), _scan),
-    **dict.fromkeys(("reduce", "associative_scan"), _combined),
-    "sort": _sort,
-    "histogram": _histogram,
-}
+def fold(work: Rewriter, operation: ir.Apply) -> None:
+    """Rewrite a reduction or a scan."""
+    primitive = operation.primitive
+    rule = _combined if primitive.has_combine else _scan if primitive.form is Form.SCAN else _reduction
+    rule(work, operation)

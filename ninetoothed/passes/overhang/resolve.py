@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ninetoothed import dtypes, ir
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, const, maximum, minimum, simplify
 from ninetoothed.ir import TileType, Value
-from ninetoothed.language.primitives import ELEMENTWISE
+from ninetoothed.language.primitives import Effect, Form, Primitive
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.overhang import assignment, edges as edges_, lanewise, products, reductions, regions, shapes
 from ninetoothed.passes.overhang.contents import Number
@@ -19,7 +19,7 @@ from ninetoothed.passes.overhang.emission import Emission
 from ninetoothed.passes.overhang.observed import unobserved
 from ninetoothed.passes.overhang.tiles import Clash, Tile, distinct
 
-RULES = {**shapes.RULES, **reductions.RULES, **products.RULES}
+Rule = Callable[["Rewriter", ir.Apply], None]
 
 # What a load may fill its overhang with, in the order of preference.
 FILLS = (-math.inf, math.inf)
@@ -272,19 +272,13 @@ class Rewriter:
         )
 
     def apply(self, operation: ir.Apply) -> None:
-        function = operation.function
-        if function == "assign":
-            assignment.assign(self, operation)
-        elif function == "where":
-            lanewise.where(self, operation)
-        elif function in ELEMENTWISE:
-            lanewise.elementwise(self, operation)
-        elif function in RULES:
-            RULES[function](self, operation)
-        else:
-            self.emit(operation, tuple(map(self.value, operation.operands)))
-            for result in operation.results:
-                self.set(result, Tile(result))
+        rule_of(operation.primitive)(self, operation)
+
+    def untouched(self, operation: ir.Apply) -> None:
+        """Keep an operation of which the overhang is not looked at: its operands have none, or need none."""
+        self.emit(operation, tuple(map(self.value, operation.operands)))
+        for result in operation.results:
+            self.set(result, Tile(result))
 
     def emit(self, operation: ir.Apply, operands: tuple[Value, ...]) -> None:
         self.emission.emit(replace(operation, operands=operands))
@@ -301,6 +295,37 @@ class Rewriter:
                 operation.function, (mask,), TileType(dtypes.int1, type.shape, type.lanes), **dict(operation.attributes)
             )
         )
+
+
+def rule_of(primitive: Primitive) -> Rule:
+    """The rule by which operations of a primitive are rewritten; KeyError for one that needs its own and has none."""
+    if primitive.name in _OWN:
+        return _OWN[primitive.name]
+    match primitive.form:
+        case Form.ELEMENTWISE if primitive.effect is Effect.CHECKS:
+            return products.check
+        case Form.ELEMENTWISE if primitive.effect is Effect.UPDATES:
+            return products.atomic if primitive.is_masked else Rewriter.untouched
+        case Form.ELEMENTWISE:
+            return lanewise.elementwise
+        case _ if primitive.moves_lanes:
+            return shapes.move
+        case Form.REDUCTION | Form.SCAN:
+            return reductions.fold
+        case Form.SORT:
+            return reductions.sort
+        case Form.HISTOGRAM:
+            return reductions.histogram
+    raise KeyError(f"the pass `overhang` has no rule for {primitive.name!r}")
+
+
+_OWN: dict[str, Rule] = {
+    "assign": assignment.assign,
+    "where": lanewise.where,
+    "dot": products.dot,
+    "dot_scaled": Rewriter.untouched,
+    **shapes.SHUFFLES,
+}
 
 
 def _instead(edge: Edge, number: Number | None) -> tuple[Edge, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ninetoothed.passes.overhang.resolve import Rewriter
 
 
-def _moving(work: Rewriter, operation: ir.Apply) -> None:
+def move(work: Rewriter, operation: ir.Apply) -> None:
     tile = work.tile(operation.operands[0])
     work.emit(operation, (tile.value,))
     found = {edge: work.moved(edge, operation) for edge in tile.edges}
@@ -91,9 +91,5 @@ def _gather(work: Rewriter, operation: ir.Apply) -> None:
     work.set(operation.result, Tile(operation.result, work.tile(index).edges))
 
 
-RULES = {
-    **dict.fromkeys("full broadcast expand_dims reshape permute flip".split(), _moving),
-    **dict.fromkeys(("join", "cat"), _two),
-    "split": _split,
-    "gather": _gather,
-}
+# Those of several operands or results, each by itself.
+SHUFFLES = {"join": _two, "cat": _two, "split": _split, "gather": _gather}

@@ -15,12 +15,9 @@ from ninetoothed.backends.triton.functions import (
     reductions,
     shapes,
 )
-from ninetoothed.backends.triton.functions.reductions import REDUCTIONS, SCANS
 from ninetoothed.backends.triton.functions.values import dtype_node, materialise, typed
 
-__all__ = ["ELEMENTWISE", "REDUCTIONS", "SCANS", "dtype_node", "materialise", "text_of", "typed"]
-
-ELEMENTWISE = frozenset({*elementwise.FUNCTIONS, *division.FUNCTIONS, "broadcast", "full"})
+__all__ = ["dtype_node", "materialise", "text_of", "typed"]
 
 _FUNCTIONS: dict[str, Callable[[Context, ir.Apply, list[Text]], Text]] = {
     **elementwise.FUNCTIONS,

@@ -75,11 +75,9 @@ def _histogram(context: Context, operation: ir.Apply, operands: list[Text]) -> T
     return Text(node, operation.result.type.lanes)
 
 
-REDUCTIONS = frozenset("sum max min xor_sum argmax argmin".split())
-SCANS = frozenset("cumsum cumprod".split())
 FUNCTIONS = {
-    **dict.fromkeys(REDUCTIONS, _reduction),
-    **dict.fromkeys(SCANS, _scan),
+    **dict.fromkeys("sum max min xor_sum argmax argmin".split(), _reduction),
+    **dict.fromkeys(("cumsum", "cumprod"), _scan),
     "sort": _sort,
     "histogram": _histogram,
 }

@@ -1,0 +1,153 @@
+"""Signatures of primitives: which element types operands and results have, as text that a verifier executes.
+
+    condition: int1, then: any T, otherwise: T -> T
+
+A place is `[name:] [scalar] type`, with `?` behind it if it may be left out, `...` if there may be any number of it. A
+type is one of
+  * alternatives of element types and of classes of them (`float32|float64`, `integer|int1`), perhaps with a variable
+    that stands for the type found from then on;
+  * a variable;
+  * `*P`: the element type of the pointers P;
+  * `~T`: a type as wide as T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ninetoothed.dtypes import BY_NAME, DType, PointerType
+
+ElementType = DType | PointerType
+
+CLASSES = frozenset({"any", "number", "integer", "pointer", *BY_NAME})
+
+
+@dataclass(frozen=True)
+class TypePattern:
+    """The element types that a place takes: of some `classes`, or in a `relation` to the type of a `variable`."""
+
+    classes: tuple[str, ...]
+    variable: str
+    relation: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> TypePattern:
+        """Read a type; ValueError where it has no meaning."""
+        words = text.split()
+        if len(words) == 1 and words[0][0] in "*~":
+            return cls((), words[0][1:], words[0][0])
+        if len(words) == 1 and words[0].isupper():
+            return cls((), words[0])
+        classes, variable = tuple(words[0].split("|")), words[1] if len(words) == 2 else ""
+        if len(words) > 2 or not set(classes) <= CLASSES or (variable and not variable.isupper()):
+            raise ValueError(f"{text!r} is no type; classes are {', '.join(sorted(CLASSES))}")
+        return cls(classes, variable)
+
+    def matches(self, dtype: ElementType, found: dict[str, ElementType]) -> bool:
+        """Whether a type fits, where variables stand for those `found` so far; adds its own."""
+        if self.classes:
+            if self.variable:
+                found[self.variable] = dtype
+            return any(_is_of(dtype, name) for name in self.classes)
+        known = found.get(self.variable)
+        if self.relation == "*":
+            return isinstance(known, PointerType) and known.element == dtype
+        return known is not None and (known.bits == dtype.bits if self.relation else known == dtype)
+
+
+def _is_of(dtype: ElementType, name: str) -> bool:
+    match name:
+        case "any":
+            return True
+        case "number":
+            return isinstance(dtype, DType)
+        case "integer":
+            return dtype.is_integer
+        case "pointer":
+            return isinstance(dtype, PointerType)
+    return dtype == BY_NAME[name]
+
+
+@dataclass(frozen=True)
+class Place:
+    """An operand or a result in a signature; `is_scalar`: it has no lanes, whatever the others have."""
+
+    name: str
+    type: TypePattern
+    is_scalar: bool = False
+    is_optional: bool = False
+    is_repeated: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        name, _, type = text.rpartition(":")
+        type = type.strip()
+        is_optional, is_repeated = type.endswith("?"), type.endswith("...")
+        type = type.removesuffix("?").removesuffix("...")
+        is_scalar = type.startswith("scalar ")
+        pattern = TypePattern.parse(type.removeprefix("scalar "))
+        return cls(name.strip(), pattern, is_scalar, is_optional, is_repeated)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The operands and the results of a primitive.
+
+    >>> Signature.parse("x: integer T, y: T -> T").takes((BY_NAME["int8"],) * 2, (BY_NAME["int8"],))
+    True
+    """
+
+    text: str
+    operands: tuple[Place, ...]
+    results: tuple[Place, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Signature:
+        """Read a signature; ValueError where it has no meaning, or uses a variable that nothing stands for."""
+        sides = [[part.strip() for part in side.split(",") if part.strip()] for side in text.split("->")]
+        if len(sides) != 2:
+            raise ValueError(f"a signature is `operands -> results`, not {text!r}")
+        operands, results = (tuple(map(Place.parse, side)) for side in sides)
+        known: set[str] = set()
+        for place in (*operands, *results):
+            if place.type.classes:
+                known.add(place.type.variable)
+            elif place.type.variable not in known:
+                raise ValueError(f"nothing stands for {place.type.variable} in {text!r}")
+        return cls(text, operands, results)
+
+    def takes(self, operands: Sequence[ElementType], results: Sequence[ElementType]) -> bool:
+        """Whether operands and results of these types are as many and of the types that they should be."""
+        found: dict[str, ElementType] = {}
+        return _match(self.operands, operands, found) and _match(self.results, results, found)
+
+
+def _match(places: tuple[Place, ...], types: Sequence[ElementType], found: dict[str, ElementType]) -> bool:
+    if places and places[-1].is_repeated:
+        places = (*places[:-1], *places[-1:] * (len(types) - len(places) + 1))
+    needed = sum(not place.is_optional for place in places)
+    if not needed <= len(types) <= len(places):
+        return False
+    return all(place.type.matches(type, found) for place, type in zip(places, types))
+
+
+@dataclass(frozen=True)
+class AttributeNames:
+    """The attributes that an application must have, and those that it may have."""
+
+    needed: frozenset[str]
+    known: frozenset[str]
+
+    @classmethod
+    def parse(cls, text: str) -> AttributeNames:
+        """Read names, those that may be left out with `?`: `axis keep_dims?`."""
+        names = text.split()
+        return cls(
+            frozenset(name for name in names if not name.endswith("?")),
+            frozenset(name.removesuffix("?") for name in names),
+        )
+
+    def take(self, attributes: Mapping[str, object]) -> bool:
+        """Whether nothing is missing, and nothing unknown."""
+        return self.needed <= attributes.keys() <= self.known
