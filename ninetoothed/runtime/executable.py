@@ -25,7 +25,7 @@ from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.build import assembler
 from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
 from ninetoothed.runtime.guard_source import FunctionSource
-from ninetoothed.runtime.selection.problem import PACKED_WARPS
+from ninetoothed.runtime.selection.problem import COARSENED_WARPS
 from ninetoothed.runtime.variants import Variant
 from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
 
@@ -169,7 +169,7 @@ def _compiled(
 ) -> CompiledKernel:
     chosen, gpu = variant.selection.configuration, variant.selection.gpu
     emitted = triton.emit(variant.program, options)
-    warps = PACKED_WARPS if emitted.packed else chosen.num_warps
+    warps = COARSENED_WARPS if emitted.packed else chosen.num_warps
     aligned = _aligned(definition, variant) | {each.name for each in emitted.buffers}
     return compile_kernel(emitted, gpu, warps, chosen.num_stages, aligned, uses_wgmma)
 
@@ -187,15 +187,15 @@ def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options
     chosen = variant.selection.configuration
     spread = variant.selection.specialisation.spread
     options = triton.Options(
-        split=chosen.split,
-        at_once=chosen.at_once,
-        quarters=chosen.quarters,
+        split=chosen.split_k,
+        at_once=chosen.tiles_per_wave,
+        quarters=chosen.remainder_stages,
         spread=spread,
         unhoisted=_knows("disable_licm"),
         opaque=assembler.loses_registers(variant.selection.gpu),
     )
-    if not chosen.described or not descriptors.are_supported():
-        return replace(options, packed=chosen.packed)
+    if not chosen.use_tma or not descriptors.are_supported():
+        return replace(options, packed=chosen.coarsening)
     return replace(options, described=_aligned(definition, variant), persistent=chosen.programs > 0)
 
 

@@ -1,69 +1,90 @@
-"""Blocks of attention: scores, weights and what they add up to in registers, operands in shared memory."""
+"""Schedules of attention: scores, weights and what they add up to in registers, operands in shared memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ninetoothed.runtime.selection.machine import Machine
-from ninetoothed.runtime.selection.problem import RESERVED, Configuration, Task
+from ninetoothed.runtime.selection.pattern import AttentionPattern
+from ninetoothed.runtime.selection.problem import RESERVED, Configuration, TuningProblem
 from ninetoothed.runtime.sizes import evaluate, power_above
 
 
-def attentions(task: Task, gpu: Machine) -> Iterator[Configuration]:
-    """Blocks whose scores, weights and accumulator fit into registers, and whose operands fit into shared memory."""
-    if _is_exact(task):
-        yield from _exact_attentions(task, gpu)
+class _Shape(NamedTuple):
+    """Rows of queries and of keys, the most stages, and the warps; None for as few as have the registers."""
+
+    rows: int
+    keys: int
+    stages: int
+    warps: int | None = None
+
+
+def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machine) -> Iterator[Configuration]:
+    """Yield blocks whose scores, weights and accumulator fit into registers, and whose operands into shared memory."""
+    width = power_above(max(evaluate(pattern.width, problem.values), 16))
+    if problem.bits(pattern.query) == 32 and problem.specialisation.dot_precision == "highest":
+        yield from _exact_attentions(problem, pattern, machine, width)
         return
-    kind = task.structure.kind
     # Registers for scores, weights and what they add up to; Hopper reads operands from shared memory.
-    limit = 200 if 90 <= gpu.capability < 100 else 110 if gpu.capability < 90 else 130
-    bits, width = task.bits(kind.lhs), power_above(max(evaluate(kind.width, task.values), 16))
-    rows = min(128, power_above(task.extent(kind.rows)))
-    while rows > 64 and task.programs({kind.rows: task.block(kind.rows, rows)}) < gpu.multiprocessors:
+    limit = 200 if 90 <= machine.capability < 100 else 110 if machine.capability < 90 else 130
+    rows = min(128, power_above(problem.extent(pattern.rows)))
+    while rows > 64 and problem.programs({pattern.rows: problem.block(pattern.rows, rows)}) < machine.multiprocessors:
         rows //= 2
     general = ((rows, 64), (rows, 32), (min(rows, 64), 32), (min(rows, 32), 32), (16, 16))
-    for m, n, most, fixed in (*_fine_attentions(task, gpu, rows, width), *((m, n, 3, None) for m, n in general)):
-        m = task.block(kind.rows, m)
-        n = task.block(kind.keys, min(n, power_above(task.extent(kind.keys))))
+    shapes = [*_fine_shapes(problem, pattern, machine, rows, width), *(_Shape(m, n, 3) for m, n in general)]
+    for shape in shapes:
+        m, n = _blocks(problem, pattern, shape)
         # A score and a weight for each key, and what is accumulated of the width.
-        warps = fixed or next((w for w in (4, 8) if m * (2 * n + width) // (32 * task.warps(w)) <= limit), None)
-        for stages in range(most, 0, -1):
-            needed = bits // 8 * width * (m + 2 * task.stages(stages) * n) + RESERVED
-            if warps and needed <= gpu.shared_memory:
-                yield task.configuration({kind.rows: m, kind.keys: n}, warps, stages)
+        fitting = (warps for warps in (4, 8) if m * (2 * n + width) // (32 * problem.warps(warps)) <= limit)
+        warps = shape.warps or next(fitting, None)
+        for stages in range(shape.stages, 0, -1):
+            needed = _shared_memory(problem, pattern, m, n, width, stages)
+            if warps and needed <= machine.shared_memory:
+                yield problem.configuration({pattern.rows: m, pattern.keys: n}, warps, stages)
                 break
 
 
-def _fine_attentions(task: Task, gpu: Machine, rows: int, width: int) -> Iterator[tuple[int, int, int, int | None]]:
-    """(rows, keys, stages, warps) for Hopper: one group of warps, so that one's products hide another's exponentials.
+def _blocks(problem: TuningProblem, pattern: AttentionPattern, shape: _Shape) -> tuple[int, int]:
+    """Return the blocks of a shape that the kernel may have."""
+    keys = min(shape.keys, power_above(problem.extent(pattern.keys)))
+    return problem.block(pattern.rows, shape.rows), problem.block(pattern.keys, keys)
+
+
+def _shared_memory(
+    problem: TuningProblem, pattern: AttentionPattern, rows: int, keys: int, width: int, stages: int
+) -> int:
+    """Return the bytes for the queries, and for the keys and values of all stages."""
+    return problem.bits(pattern.query) // 8 * width * (rows + 2 * problem.stages(stages) * keys) + RESERVED
+
+
+def _fine_shapes(
+    problem: TuningProblem, pattern: AttentionPattern, machine: Machine, rows: int, width: int
+) -> Iterator[_Shape]:
+    """Yield shapes for Hopper: a warp group each, so that the products of one hide the exponentials of another.
 
     Of wide tiles it takes twice the rows, which halves what is copied for each. A flag that is set (a mask, a diagonal)
     costs registers for each score, and tiles that are looked at in part.
     """
-    if gpu.capability // 10 != 9 or task.bits(task.structure.kind.lhs) > 16 or width > 128:
+    if machine.capability // 10 != 9 or problem.bits(pattern.query) > 16 or width > 128:
         return
-    is_flagged = any(argument.value is True for argument in task.specialisation.arguments)
+    is_flagged = any(argument.value is True for argument in problem.specialisation.arguments)
     if width > 64:
-        many = task.programs({task.structure.kind.rows: 128}) >= 2 * gpu.multiprocessors
-        if rows == 128 and many and not is_flagged:
-            yield rows, 64, 2, 4
-        yield min(rows, 64), 64, 3, None
+        are_many = problem.programs({pattern.rows: 128}) >= 2 * machine.multiprocessors
+        if rows == 128 and are_many and not is_flagged:
+            yield _Shape(rows, 64, 2, 4)
+        yield _Shape(min(rows, 64), 64, 3)
     else:
-        yield (min(rows, 64), 64, 3, None) if is_flagged else (min(rows, 64), 128, 2, None)
+        yield _Shape(min(rows, 64), 64, 3) if is_flagged else _Shape(min(rows, 64), 128, 2)
 
 
-def _is_exact(task: Task) -> bool:
-    """Whether products are of whole float32 numbers, which no tensor core multiplies."""
-    return task.bits(task.structure.kind.lhs) == 32 and task.specialisation.dot_precision == "highest"
-
-
-def _exact_attentions(task: Task, gpu: Machine) -> Iterator[Configuration]:
-    """Small blocks and many warps: each thread keeps its part of both operands in registers, too."""
-    kind = task.structure.kind
-    width = power_above(max(evaluate(kind.width, task.values), 16))
+def _exact_attentions(
+    problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int
+) -> Iterator[Configuration]:
+    """Yield blocks for float32 without tensor cores: small, with many warps, as threads hold both operands, too."""
     shapes = ((64, 32, 8),) if width <= 64 else ((32, 64, 8),) if width <= 128 else ()
-    for m, n, warps in (*shapes, (32, 32, 16), (32, 32, 8), (16, 16, 4)):
-        m, n = task.block(kind.rows, m), task.block(kind.keys, min(n, power_above(task.extent(kind.keys))))
+    for rows, keys, warps in (*shapes, (32, 32, 16), (32, 32, 8), (16, 16, 4)):
+        m, n = _blocks(problem, pattern, _Shape(rows, keys, 0))
         for stages in range(3 if width <= 64 else 2, 0, -1):
-            if 4 * width * (m + 2 * task.stages(stages) * n) + RESERVED <= gpu.shared_memory:
-                yield task.configuration({kind.rows: m, kind.keys: n}, warps, stages)
+            if _shared_memory(problem, pattern, m, n, width, stages) <= machine.shared_memory:
+                yield problem.configuration({pattern.rows: m, pattern.keys: n}, warps, stages)

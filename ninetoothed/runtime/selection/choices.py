@@ -13,7 +13,8 @@ from itertools import chain
 from ninetoothed import ir
 from ninetoothed.errors import ArgumentError, SizeError
 from ninetoothed.runtime import agreement, conditions, requirements, specialise
-from ninetoothed.runtime.selection.ranking import Configuration, varied
+from ninetoothed.runtime.selection.problem import Configuration
+from ninetoothed.runtime.selection.ranking import varied
 from ninetoothed.runtime.specialise import SpecialisationPlan
 
 

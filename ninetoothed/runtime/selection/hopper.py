@@ -17,7 +17,8 @@ from ninetoothed.expr import const
 from ninetoothed.passes.remainder_subtile import FEWEST_LANES, QUARTERS
 from ninetoothed.passes.stream_k import Tail
 from ninetoothed.runtime.selection.machine import Machine
-from ninetoothed.runtime.selection.problem import RESERVED, SMALL_TILES, Configuration, Task
+from ninetoothed.runtime.selection.pattern import ProductPattern
+from ninetoothed.runtime.selection.problem import RESERVED, SMALL_TILES, Configuration, TuningProblem
 from ninetoothed.runtime.sizes import power_above
 
 # (rows, columns, warps): products of 64 rows are a group of four warps, so that small tiles are the general ones, and
@@ -54,29 +55,30 @@ _STORE, _STORE_BEHIND = 0.004, 0.02
 _MEET, _PART = 8500, 0.13
 
 
-def is_measured(task: Task, gpu: Machine) -> bool:
+def is_measured(problem: TuningProblem, pattern: ProductPattern, machine: Machine) -> bool:
     """Whether the estimate was fitted to products like this on a GPU like this."""
-    operands = task.structure.kind.lhs, task.structure.kind.rhs
-    are_halves = all(task.bits(operand) == 16 and task.is_aligned(operand) for operand in operands)
-    return gpu.capability // 10 == 9 and are_halves
+    operands = pattern.lhs, pattern.rhs
+    are_halves = all(problem.bits(operand) == 16 and problem.is_aligned(operand) for operand in operands)
+    return machine.capability // 10 == 9 and are_halves
 
 
-def products(task: Task, gpu: Machine) -> Iterator[Configuration]:
+def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) -> Iterator[Configuration]:
     """Configurations that fit, the one of least estimated time first."""
     estimated: dict[Configuration, float] = {}
     # Of equals long steps come first where there are few: each waits once. Short ones leave a deeper pipeline.
-    are_few = task.extent(task.structure.kind.depth) <= 64 * _MANY_STEPS
-    for (rows, columns, warps), depth in itertools.product(_tiles(task), (128, 64) if are_few else (64, 128)):
-        plan = _Plan.of(task, gpu, rows, columns, depth, warps)
+    are_few = problem.extent(pattern.depth) <= 64 * _MANY_STEPS
+    for (rows, columns, warps), depth in itertools.product(
+        _tiles(problem, pattern), (128, 64) if are_few else (64, 128)
+    ):
+        plan = _Plan.of(problem, pattern, machine, rows, columns, depth, warps)
         for each in plan.variants() if plan is not None else ():
             estimated.setdefault(each.configuration(), each.cycles())
-    yield from sorted(estimated, key=estimated.get)
+    yield from sorted(estimated, key=lambda each: estimated[each])
 
 
-def _tiles(task: Task) -> Iterator[tuple[int, int, int]]:
+def _tiles(problem: TuningProblem, pattern: ProductPattern) -> Iterator[tuple[int, int, int]]:
     """Those of at least 64 rows and columns; where a side of the product is shorter, those of just that side."""
-    kind = task.structure.kind
-    sides = [max(16, power_above(task.extent(name))) for name in (kind.rows, kind.columns)]
+    sides = [max(16, power_above(problem.extent(name))) for name in (pattern.rows, pattern.columns)]
     for rows, columns, warps in _TILES:
         if all(
             block >= 64 if side >= 64 else block == side for block, side in zip((rows, columns), sides, strict=True)
@@ -103,8 +105,9 @@ class _Plan:
     if these are cut in quarters, too.
     """
 
-    task: Task
-    gpu: Machine
+    problem: TuningProblem
+    pattern: ProductPattern
+    machine: Machine
     rows: int
     columns: int
     depth: int
@@ -116,19 +119,27 @@ class _Plan:
     quarters: int = 0
 
     @classmethod
-    def of(cls, task: Task, gpu: Machine, rows: int, columns: int, depth: int, warps: int) -> _Plan | None:
+    def of(
+        cls,
+        problem: TuningProblem,
+        pattern: ProductPattern,
+        machine: Machine,
+        rows: int,
+        columns: int,
+        depth: int,
+        warps: int,
+    ) -> _Plan | None:
         """With blocks and warps that the kernel may have; None where its accumulator then takes too many registers."""
-        kind = task.structure.kind
-        rows, columns = task.block(kind.rows, rows), task.block(kind.columns, columns)
-        depth = task.block(kind.depth, min(depth, power_above(task.extent(kind.depth))))
-        plan = cls(task, gpu, rows, columns, depth, task.warps(warps))
+        rows, columns = problem.block(pattern.rows, rows), problem.block(pattern.columns, columns)
+        depth = problem.block(pattern.depth, min(depth, power_above(problem.extent(pattern.depth))))
+        plan = cls(problem, pattern, machine, rows, columns, depth, problem.warps(warps))
         return plan if plan.registers <= 128 + _OTHER_REGISTERS else None
 
     def variants(self) -> Iterator[_Plan]:
         """With pipelines as deep as fits for some number of programs at once, and the sum in some number of parts."""
-        pipelines = sorted({self._pipeline(together) for together in (4, 3, 2, 1)} | {self.task.stages(3)})
+        pipelines = sorted({self._pipeline(together) for together in (4, 3, 2, 1)} | {self.problem.stages(3)})
         fitting = [
-            plan for stages in pipelines if (plan := replace(self, stages=stages)).shared <= self.gpu.shared_memory
+            plan for stages in pipelines if (plan := replace(self, stages=stages)).shared <= self.machine.shared_memory
         ]
         # Of equals the shallowest comes first, which starts the soonest; of many steps the deepest, which waits for the
         # fewest loads, but where tiles are stored beside the next: that takes memory, too.
@@ -144,7 +155,7 @@ class _Plan:
             if tailed.is_worth_splitting:
                 yield tailed
         for plan in fitting:
-            quarters = self.task.stages(max(min(2 * plan.stages - 2, _MOST_STAGES), 1))
+            quarters = self.problem.stages(max(min(2 * plan.stages - 2, _MOST_STAGES), 1))
             cut = replace(plan, split=_QUARTER_SPLIT, has_tail=True, quarters=quarters)
             if self._can_be_cut and quarters <= 2 * plan.stages and cut.is_worth_splitting:
                 yield cut
@@ -152,9 +163,8 @@ class _Plan:
     @property
     def _can_be_cut(self) -> bool:
         """Whether tiles are large, and none is a whole side of the product: in place, it would be read too late."""
-        kind = self.task.structure.kind
-        sides = (kind.rows, self.rows), (kind.columns, self.columns)
-        return all(FEWEST_LANES <= block < self.task.extent(name) for name, block in sides)
+        sides = (self.pattern.rows, self.rows), (self.pattern.columns, self.columns)
+        return all(FEWEST_LANES <= block < self.problem.extent(name) for name, block in sides)
 
     def persistent(self) -> Iterator[_Plan]:
         # Where tiles are slow to copy, they are better shared out singly; long steps leave no room for the tile stored,
@@ -162,30 +172,29 @@ class _Plan:
         if self._is_slow_to_copy or self.depth > 64 or not self.rows <= self.columns <= 2 * self.rows:
             return
         looping = replace(self, programs=1)
-        looping = replace(looping, programs=self.gpu.multiprocessors * min(looping.resident, 2))
-        is_fed = looping.warps * looping.programs >= 8 * self.gpu.multiprocessors
-        if looping.shared <= self.gpu.shared_memory and self.tiles > looping.programs and is_fed:
+        looping = replace(looping, programs=self.machine.multiprocessors * min(looping.resident, 2))
+        is_fed = looping.warps * looping.programs >= 8 * self.machine.multiprocessors
+        if looping.shared <= self.machine.shared_memory and self.tiles > looping.programs and is_fed:
             yield looping
 
     def configuration(self) -> Configuration:
-        kind = self.task.structure.kind
-        blocks = {kind.rows: self.rows, kind.columns: self.columns, kind.depth: self.depth}
-        chosen = self.task.configuration(blocks, self.warps, self.stages)
+        blocks = {self.pattern.rows: self.rows, self.pattern.columns: self.columns, self.pattern.depth: self.depth}
+        chosen = self.problem.configuration(blocks, self.warps, self.stages)
         at_once = self.at_once if self.has_tail else 0
         return replace(
             chosen,
-            described=True,
+            use_tma=True,
             programs=self.programs,
-            split=self.split,
-            at_once=at_once,
-            quarters=self.quarters,
+            split_k=self.split,
+            tiles_per_wave=at_once,
+            remainder_stages=self.quarters,
         )
 
     # -- what it takes --
 
     def _pipeline(self, together: int) -> int:
-        fits = (self.gpu.shared_memory // together - RESERVED) // self.step_bytes
-        return self.task.stages(max(min(fits, _MOST_STAGES, self.steps + 1), 3))
+        fits = (self.machine.shared_memory // together - RESERVED) // self.step_bytes
+        return self.problem.stages(max(min(fits, _MOST_STAGES, self.steps + 1), 3))
 
     @property
     def step_bytes(self) -> int:
@@ -203,24 +212,25 @@ class _Plan:
     @property
     def resident(self) -> int:
         """How many programs a multiprocessor runs at once."""
-        by_registers = self.gpu.registers // (self.registers * 32 * self.warps)
+        by_registers = self.machine.registers // (self.registers * 32 * self.warps)
         # A multiprocessor has a kilobyte more than one program may take; what is reserved counts it.
-        return max(1, min((self.gpu.shared_memory + 1024) // self.shared, by_registers, 8))
+        return max(1, min((self.machine.shared_memory + 1024) // self.shared, by_registers, 8))
 
     @property
     def at_once(self) -> int:
-        return self.gpu.multiprocessors * self.resident
+        return self.machine.multiprocessors * self.resident
 
     # -- how much it does --
 
     @functools.cached_property
     def tiles(self) -> int:
-        kind = self.task.structure.kind
-        return self.task.programs({kind.rows: self.rows, kind.columns: self.columns, kind.depth: self.depth})
+        return self.problem.programs(
+            {self.pattern.rows: self.rows, self.pattern.columns: self.columns, self.pattern.depth: self.depth}
+        )
 
     @property
     def steps(self) -> int:
-        return -(-self.task.extent(self.task.structure.kind.depth) // self.depth)
+        return -(-self.problem.extent(self.pattern.depth) // self.depth)
 
     @property
     def is_worth_splitting(self) -> bool:
@@ -267,7 +277,7 @@ class _Plan:
 
     def _of_each(self, programs: int) -> int:
         """The most that one multiprocessor gets of so many."""
-        return -(-programs // self.gpu.multiprocessors)
+        return -(-programs // self.machine.multiprocessors)
 
     def _waves(self) -> list[_Wave]:
         if self.has_tail:
@@ -297,18 +307,16 @@ class _Plan:
     @property
     def _copy(self) -> float:
         """Cycles to copy what a step needs."""
-        kind = self.task.structure.kind
-        sides = (kind.lhs, self.rows), (kind.rhs, self.columns)
+        sides = (self.pattern.lhs, self.rows), (self.pattern.rhs, self.columns)
         return sum(side * self.depth * 2 / self._copy_rate(operand) for operand, side in sides)
 
     def _copy_rate(self, operand: int) -> int:
-        if self.task.has_odd_rows(operand):
+        if self.problem.has_odd_rows(operand):
             return _ODD_COPY
-        steps = self.task.definition.parameters[operand].arrangement.steps
+        steps = self.problem.definition.parameters[operand].arrangement.steps
         return _GATHER if any(step.operation in ("flatten", "ravel") for step in steps) else _COPY
 
     @property
     def _is_slow_to_copy(self) -> bool:
-        kind = self.task.structure.kind
-        rates = [self._copy_rate(operand) for operand in (kind.lhs, kind.rhs)]
+        rates = [self._copy_rate(operand) for operand in (self.pattern.lhs, self.pattern.rhs)]
         return _GATHER in rates or rates == [_ODD_COPY, _ODD_COPY]

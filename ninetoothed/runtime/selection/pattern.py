@@ -1,8 +1,7 @@
-"""What an arrangement tells of the work: which block sizes cut the grid, which a loop, and what they multiply.
+"""The pattern of a kernel, read off its arrangement: which block sizes cut the grid, which a loop, what they multiply.
 
-Nothing is traced: the levels of the arranged tensors say it all. A block size in a formula of the outermost level cuts
-the grid; one in a formula of a level below cuts a loop. Two tiles that share a loop's block as an inner dimension are
-the operands of a matrix product.
+Nothing is traced. A block size in a formula of the outermost level cuts the grid; one in a formula of a level below
+cuts a loop. Two tiles that share a loop's block size as their inner dimension are the operands of a matrix product.
 """
 
 from __future__ import annotations
@@ -18,18 +17,34 @@ from ninetoothed.expr import Expr, FloorDiv, Max, Min, as_expr, const
 
 
 @dataclass(frozen=True)
-class Tile:
-    """What one parameter loads at once: the parameter's position and the shape of its innermost level."""
+class LoadedTile:
+    """The tile that a parameter loads at once: the parameter's position, and the shape of its innermost level."""
 
     parameter: int
     shape: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
-class Product:
-    """A matrix product of tiles (rows, depth) and (depth, columns), by the names of their block sizes.
+class Pattern:
+    """The work of a kernel: lane by lane, or a row at a time, unless it is one of the classes below.
 
-    `depth` is cut by a loop. lhs, rhs: the positions of the parameters.
+    tiles: what is loaded at once, one a parameter.
+    grid: the shape of the outermost level.
+    extents: the number of elements that each block size cuts into blocks.
+    loops: the number of steps of each loop, by the block size that cuts it.
+    """
+
+    tiles: tuple[LoadedTile, ...]
+    grid: tuple[Expr, ...]
+    extents: Mapping[str, Expr]
+    loops: Mapping[str, Expr]
+
+
+@dataclass(frozen=True)
+class ProductPattern(Pattern):
+    """A matrix product of tiles (rows, depth) and (depth, columns), named by block sizes; a loop cuts the depth.
+
+    lhs, rhs: the positions of the operands among the parameters.
     """
 
     rows: str
@@ -38,31 +53,28 @@ class Product:
     lhs: int
     rhs: int
 
+    @property
+    def operands(self) -> tuple[int, int]:
+        """The positions of both operands."""
+        return self.lhs, self.rhs
+
 
 @dataclass(frozen=True)
-class Attention:
-    """Tiles (rows, width) against a loop over tiles (keys, width): two products in it. lhs: the queries' position."""
+class AttentionPattern(Pattern):
+    """Tiles (rows, width) against a loop over tiles (keys, width): two products a step.
+
+    rows, keys: names of block sizes. query: the position of the parameter whose rows these are.
+    """
 
     rows: str
     keys: str
     width: Expr
-    lhs: int
-
-
-@dataclass(frozen=True)
-class Structure:
-    """extents: for each block size the number of elements that it cuts; loops: the block sizes that cut loops."""
-
-    tiles: tuple[Tile, ...]
-    grid: tuple[Expr, ...]
-    extents: Mapping[str, Expr]
-    loops: Mapping[str, Expr]
-    kind: Product | Attention | None
+    query: int
 
 
 @functools.lru_cache(maxsize=8)
-def structure(definition: KernelDefinition) -> Structure:
-    """The structure of a kernel's arrangement."""
+def pattern_of(definition: KernelDefinition) -> Pattern:
+    """Return the pattern of a kernel's arrangement."""
     used = [
         (i, p) for i, p in enumerate(definition.parameters) if p.touched and p.source.ndim and not p.source.constexpr
     ]
@@ -76,26 +88,32 @@ def structure(definition: KernelDefinition) -> Structure:
                     extents.setdefault(name, _elements(size, blocks))
                     if level:
                         loops.setdefault(name, size)
-    tiles = tuple(Tile(i, tuple(map(as_expr, p.innermost))) for i, p in used)
+    tiles = tuple(LoadedTile(i, tuple(map(as_expr, p.innermost))) for i, p in used)
     for name in _uncut(tiles, [parameter.arrangement for _, parameter in used]) & blocks:
         extents.setdefault(name, const(1))
     grid = tuple(map(as_expr, used[0][1].outermost)) if used else ()
-    return Structure(tiles, grid, extents, loops, _kind(tiles, loops, blocks))
+    return _classified(Pattern(tiles, grid, extents, loops), blocks)
 
 
-def _uncut(tiles: tuple[Tile, ...], arrangements: Iterable[Arrangement]) -> frozenset[str]:
-    """What tiles are sized by and no number of tiles depends on: it cuts one element, of which there is one tile."""
+def _uncut(tiles: tuple[LoadedTile, ...], arrangements: Iterable[Arrangement]) -> frozenset[str]:
+    """Return the sizes of tiles on which no number of tiles depends: each cuts one element, of which there is one tile.
+
+    A dimension that was squeezed has been counted, too.
+    """
     counted: frozenset[str] = frozenset()
     for arrangement in arrangements:
         squeezes = (step for step in arrangement.steps if step.operation == "squeeze")
         squeezed = (step.shape[dim] for step in squeezes for dim in step.arguments[0])
         sizes = itertools.chain(squeezed, *arrangement.levels[:-1])
         counted = counted.union(*(as_expr(size).variables for size in sizes))
-    return frozenset().union(*(size.variables for tile in tiles for size in tile.shape)) - counted
+    return frozenset[str]().union(*(size.variables for tile in tiles for size in tile.shape)) - counted
 
 
 def _elements(size: Expr, blocks: frozenset[str]) -> Expr:
-    """How many tiles there are if each has one element; the number of tiles where a part of a block would be 0."""
+    """Count the elements that a block size cuts: the tiles there would be if each had one element.
+
+    Where a formula divides by a part of a block, which would be 0, the number of tiles stands for it.
+    """
     try:
         return size.subs(dict.fromkeys(blocks, 1))
     except ZeroDivisionError:
@@ -103,7 +121,7 @@ def _elements(size: Expr, blocks: frozenset[str]) -> Expr:
 
 
 def _divisors(size: Expr) -> frozenset[str]:
-    """The names by which a formula divides."""
+    """Return the names by which a formula divides."""
     found: frozenset[str] = frozenset()
     for atom in size.atoms:
         match atom:
@@ -114,21 +132,48 @@ def _divisors(size: Expr) -> frozenset[str]:
     return found
 
 
-def _kind(tiles: tuple[Tile, ...], loops: Mapping[str, Expr], blocks: frozenset[str]) -> Product | Attention | None:
-    matrices = [(tile, *(_name(size, blocks) for size in tile.shape)) for tile in tiles if len(tile.shape) == 2]
-    for lhs, rows, depth in matrices:
-        if depth in loops and rows is not None and rows not in loops:
-            for rhs, below, columns in matrices:
-                if below == depth and columns is not None and columns not in loops:
-                    return Product(rows, columns, depth, lhs.parameter, rhs.parameter)
-    for lhs, rows, width in matrices:
-        if rows is not None and rows not in loops and width is None:
-            for _, keys, other in matrices:
-                if keys in loops and other is None:
-                    return Attention(rows, keys, lhs.shape[1], lhs.parameter)
+def _classified(pattern: Pattern, blocks: frozenset[str]) -> Pattern:
+    """Return a pattern as a product or an attention, if it is one."""
+    matrices = [_Matrix.of(tile, blocks) for tile in pattern.tiles if len(tile.shape) == 2]
+    return _product(pattern, matrices) or _attention(pattern, matrices) or pattern
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """A tile of two dimensions: for each, the block size that it is, or None."""
+
+    tile: LoadedTile
+    rows: str | None
+    columns: str | None
+
+    @classmethod
+    def of(cls, tile: LoadedTile, blocks: frozenset[str]) -> _Matrix:
+        return cls(tile, *(_block_size(size, blocks) for size in tile.shape))
+
+
+def _block_size(size: Expr, blocks: frozenset[str]) -> str | None:
+    return next((name for name in size.variables & blocks if size == as_expr(name)), None)
+
+
+def _product(pattern: Pattern, matrices: list[_Matrix]) -> ProductPattern | None:
+    """Find tiles (rows, depth) and (depth, columns) of which a loop cuts the depth alone."""
+    own = pattern.tiles, pattern.grid, pattern.extents, pattern.loops
+    for lhs, rhs in itertools.product(matrices, matrices):
+        rows, depth, columns = lhs.rows, lhs.columns, rhs.columns
+        if rows is None or depth is None or columns is None or rhs.rows != depth:
+            continue
+        if depth in pattern.loops and rows not in pattern.loops and columns not in pattern.loops:
+            return ProductPattern(*own, rows, columns, depth, lhs.tile.parameter, rhs.tile.parameter)
     return None
 
 
-def _name(size: Expr, blocks: frozenset[str]) -> str | None:
-    """The block size that a dimension is, if it is one."""
-    return next((name for name in size.variables & blocks if size == as_expr(name)), None)
+def _attention(pattern: Pattern, matrices: list[_Matrix]) -> AttentionPattern | None:
+    """Find tiles (rows, width) and (keys, width) of which a loop cuts the keys alone, and nothing the width."""
+    own = pattern.tiles, pattern.grid, pattern.extents, pattern.loops
+    for query, key in itertools.product(matrices, matrices):
+        rows, keys = query.rows, key.rows
+        if rows is None or keys is None or query.columns is not None or key.columns is not None:
+            continue
+        if keys in pattern.loops and rows not in pattern.loops:
+            return AttentionPattern(*own, rows, keys, query.tile.shape[1], query.tile.parameter)
+    return None

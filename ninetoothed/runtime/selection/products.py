@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ninetoothed.runtime.selection.machine import Machine
-from ninetoothed.runtime.selection.problem import RESERVED, SMALL_TILES, Configuration, Task
+from ninetoothed.runtime.selection.pattern import ProductPattern
+from ninetoothed.runtime.selection.problem import RESERVED, SMALL_TILES, Configuration, TuningProblem
 from ninetoothed.runtime.sizes import power_above
 
 # (rows, columns, warps): large tiles with many warps, which keeps registers free whatever the GPU and the types.
@@ -23,50 +24,53 @@ _TILES = (
 )
 
 
-def products(task: Task, gpu: Machine) -> Iterator[Configuration]:
+def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) -> Iterator[Configuration]:
     """Tiles that fit, the one of least estimated time first."""
-    kind = task.structure.kind
-    bits = max(task.bits(kind.lhs), task.bits(kind.rhs))
+    bits = max(problem.bits(pattern.lhs), problem.bits(pattern.rhs))
     scored: dict[Configuration, float] = {}
     # Before Hopper operands pass through registers.
-    most = 64 * (128 if gpu.capability >= 90 else 32)
-    is_exact = bits == 32 and task.specialisation.dot_precision == "highest"
+    most = 64 * (128 if machine.capability >= 90 else 32)
+    is_exact = bits == 32 and problem.specialisation.dot_precision == "highest"
     for (m, n, warps), row_bytes in itertools.product(_TILES, (256, 128, 64)):
         if row_bytes == 256 and (is_exact or m * n > most):
             continue  # too few stages would fit, or too much would be unrolled
         k = row_bytes * 8 // bits
         blocks = {
-            kind.rows: task.block(kind.rows, m),
-            kind.columns: task.block(kind.columns, n),
-            kind.depth: task.block(kind.depth, min(k, power_above(task.extent(kind.depth)))),
+            pattern.rows: problem.block(pattern.rows, m),
+            pattern.columns: problem.block(pattern.columns, n),
+            pattern.depth: problem.block(pattern.depth, min(k, power_above(problem.extent(pattern.depth)))),
         }
-        shape = _Shape(*blocks.values(), bits, task.warps(warps), is_exact)
-        stages = _stages(task, shape, gpu)
-        if shape.registers > _accumulator_registers(task, is_exact, gpu) or shape.shared(stages) > gpu.shared_memory:
+        shape = _Shape(
+            blocks[pattern.rows], blocks[pattern.columns], blocks[pattern.depth], bits, problem.warps(warps), is_exact
+        )
+        stages = _stages(problem, pattern, shape, machine)
+        if (
+            shape.registers > _accumulator_registers(problem, pattern, is_exact, machine)
+            or shape.shared(stages) > machine.shared_memory
+        ):
             continue
-        configuration = task.configuration(blocks, shape.warps, stages)
-        scored.setdefault(configuration, _cycles(task, shape, stages, task.programs(blocks), gpu))
-    yield from sorted(scored, key=scored.get)
+        configuration = problem.configuration(blocks, shape.warps, stages)
+        scored.setdefault(configuration, _cycles(problem, pattern, shape, stages, problem.programs(blocks), machine))
+    yield from sorted(scored, key=lambda each: scored[each])
 
 
-def _accumulator_registers(task: Task, is_exact: bool, gpu: Machine) -> int:
+def _accumulator_registers(problem: TuningProblem, pattern: ProductPattern, is_exact: bool, machine: Machine) -> int:
     """How much of a thread's registers an accumulator may take, beside what the rest of the kernel keeps in them."""
     if is_exact:
         return 64
-    kind = task.structure.kind
-    if not (task.is_aligned(kind.lhs) and task.is_aligned(kind.rhs)):
+    if not (problem.is_aligned(pattern.lhs) and problem.is_aligned(pattern.rhs)):
         return 64  # Each element is loaded by itself, through registers.
     results = sum(
-        {kind.rows, kind.columns} == set().union(*(size.variables for size in tile.shape))
-        for tile in task.structure.tiles
+        {pattern.rows, pattern.columns} == set().union(*(size.variables for size in tile.shape))
+        for tile in pattern.tiles
     )
-    return 64 if results > 1 and gpu.capability >= 100 else 128
+    return 64 if results > 1 and machine.capability >= 100 else 128
 
 
-def _stages(task: Task, shape: _Shape, gpu: Machine) -> int:
+def _stages(problem: TuningProblem, pattern: ProductPattern, shape: _Shape, machine: Machine) -> int:
     """Three for the largest tiles, four for others, as many as fit."""
-    stages = task.stages(3 if shape.rows * shape.columns >= 128 * 256 else 4)
-    while not task.definition.num_stages and stages > 2 and shape.shared(stages) > gpu.shared_memory:
+    stages = problem.stages(3 if shape.rows * shape.columns >= 128 * 256 else 4)
+    while not problem.definition.num_stages and stages > 2 and shape.shared(stages) > machine.shared_memory:
         stages -= 1
     return stages
 
@@ -105,13 +109,15 @@ class _Shape:
         return min(1.0, 0.35 + 0.65 * math.sqrt(self.rows * self.columns / largest))
 
 
-def _cycles(task: Task, shape: _Shape, stages: int, programs: int, gpu: Machine) -> float:
+def _cycles(
+    problem: TuningProblem, pattern: ProductPattern, shape: _Shape, stages: int, programs: int, machine: Machine
+) -> float:
     """An estimate of the clock cycles of the busiest multiprocessor."""
-    steps = -(-task.extent(task.structure.kind.depth) // shape.depth)
-    multiply = 2 * shape.rows * shape.columns * shape.depth / (_rate(gpu, shape) * shape.efficiency)
+    steps = -(-problem.extent(pattern.depth) // shape.depth)
+    multiply = 2 * shape.rows * shape.columns * shape.depth / (_rate(machine, shape) * shape.efficiency)
     fetch = shape.step_bytes / 64  # bytes a cycle from the L2 cache
-    each = -(-programs // gpu.multiprocessors)
-    resident = max(1, min(gpu.shared_memory // shape.shared(stages), 2048 // (32 * shape.warps), 4, each))
+    each = -(-programs // machine.multiprocessors)
+    resident = max(1, min(machine.shared_memory // shape.shared(stages), 2048 // (32 * shape.warps), 4, each))
     # A lone program waits for its loads: a round trip to memory for as many steps as are in flight.
     latency = 800 / max(stages - 1, 1) / resident
     step = max(multiply, fetch, latency) + 60
@@ -119,28 +125,29 @@ def _cycles(task: Task, shape: _Shape, stages: int, programs: int, gpu: Machine)
     return each * steps * step + start + end
 
 
-def _rate(gpu: Machine, shape: _Shape) -> float:
+def _rate(machine: Machine, shape: _Shape) -> float:
     """Operations a cycle of one multiprocessor in dense products."""
     if shape.is_exact:
         return 256
-    generation = 1 if gpu.capability < 90 else 2 if gpu.capability < 100 else 4
+    generation = 1 if machine.capability < 90 else 2 if machine.capability < 100 else 4
     return 2048 * generation * 16 / shape.bits
 
 
-def persistent(task: Task, configuration: Configuration, gpu: Machine) -> Configuration | None:
+def persistent(
+    problem: TuningProblem, pattern: ProductPattern, configuration: Configuration, machine: Machine
+) -> Configuration | None:
     """With fewer programs than tiles, one after another; None where there are too few, or tiles are slow to copy."""
-    kind = task.structure.kind
-    operands = kind.lhs, kind.rhs
+    operands = pattern.lhs, pattern.rhs
     # Rows that start at odd multiples of 16 bytes are slower to copy: tiles are then better shared out singly.
-    if max(map(task.bits, operands)) > 16 or any(map(task.has_odd_rows, operands)):
+    if max(map(problem.bits, operands)) > 16 or any(map(problem.has_odd_rows, operands)):
         return None
-    shared = _shape(task, configuration).shared_persistent(configuration.num_stages)
-    programs = gpu.multiprocessors * max(1, min(gpu.shared_memory // shared, 2))
-    return replace(configuration, programs=programs) if task.programs(configuration.blocks) > programs else None
+    shared = _shape(problem, pattern, configuration).shared_persistent(configuration.num_stages)
+    programs = machine.multiprocessors * max(1, min(machine.shared_memory // shared, 2))
+    return replace(configuration, programs=programs) if problem.programs(configuration.blocks) > programs else None
 
 
-def _shape(task: Task, configuration: Configuration) -> _Shape:
-    kind, blocks = task.structure.kind, {**task.values, **configuration.blocks}
-    bits = max(task.bits(kind.lhs), task.bits(kind.rhs))
-    sides = (blocks[name] for name in (kind.rows, kind.columns, kind.depth))
+def _shape(problem: TuningProblem, pattern: ProductPattern, configuration: Configuration) -> _Shape:
+    blocks = {**problem.values, **configuration.blocks}
+    bits = max(problem.bits(pattern.lhs), problem.bits(pattern.rhs))
+    sides = (blocks[name] for name in (pattern.rows, pattern.columns, pattern.depth))
     return _Shape(*sides, bits, configuration.num_warps, False)

@@ -16,7 +16,7 @@ from ninetoothed.backends import triton
 from ninetoothed.runtime import dispatch, executable, specialise
 from ninetoothed.runtime.build.compile import write_module
 from ninetoothed.runtime.selection import machine, ranking
-from ninetoothed.runtime.selection.pattern import structure
+from ninetoothed.runtime.selection.pattern import pattern_of
 from ninetoothed.runtime.selection.problem import Configuration
 
 
@@ -124,9 +124,9 @@ def interpret(kernel, arguments, gpu=machine.H200, blocks=None, **changes):
 
 def _candidates(blocks):
     def candidates(definition, specialisation, sizes, gpu):
-        kind = structure(definition).kind
-        named = zip((kind.rows, kind.columns, kind.depth), blocks, strict=True)
-        return (Configuration(tuple(sorted(named)), described=True),)
+        pattern = pattern_of(definition)
+        named = zip((pattern.rows, pattern.columns, pattern.depth), blocks, strict=True)
+        return (Configuration(tuple(sorted(named)), use_tma=True),)
 
     return candidates
 

@@ -54,24 +54,24 @@ def chosen(kernel, *arguments):
 
 class TestWhenRowsArePacked:
     def test_short_and_many(self):
-        assert chosen(softmax.make(2), *matrices(100_000, 128)).packed == 16
-        assert chosen(softmax.make(2), *matrices(100_000, 500)).packed == 4
+        assert chosen(softmax.make(2), *matrices(100_000, 128)).coarsening == 16
+        assert chosen(softmax.make(2), *matrices(100_000, 500)).coarsening == 4
 
     def test_few_beside_each_other(self):
         def arrangement(x, y):
             return x.tile((1, 1, 128)), y.tile((1, 1, 128))
 
         kernel = ninetoothed.make(arrangement, softmax.application, (Tensor(3), Tensor(3)))
-        assert chosen(kernel, *(torch.empty(100, 1000, 512, dtype=torch.float16) for _ in range(2))).packed == 4
+        assert chosen(kernel, *(torch.empty(100, 1000, 512, dtype=torch.float16) for _ in range(2))).coarsening == 4
 
     def test_long_or_few(self):
-        assert chosen(softmax.make(2), *matrices(100_000, 4096)).packed == 1
-        assert chosen(softmax.make(2), *matrices(1000, 128)).packed == 1
+        assert chosen(softmax.make(2), *matrices(100_000, 4096)).coarsening == 1
+        assert chosen(softmax.make(2), *matrices(1000, 128)).coarsening == 1
 
     def test_the_users_own_warps(self):
         kernel = ninetoothed.make(softmax.arrangement, softmax.application, (Tensor(2), Tensor(2)), num_warps=2)
         configuration = chosen(kernel, *matrices(100_000, 128))
-        assert (configuration.packed, configuration.num_warps) == (1, 2)
+        assert (configuration.coarsening, configuration.num_warps) == (1, 2)
 
 
 def test_how_many_programs():

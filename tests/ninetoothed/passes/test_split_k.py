@@ -15,7 +15,7 @@ from ninetoothed.backends.triton import Options, emit
 from ninetoothed.passes.reduction_match import match
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
-from ninetoothed.runtime.selection.pattern import structure
+from ninetoothed.runtime.selection.pattern import pattern_of
 from ninetoothed_ops.kernels import addmm, mm, sdpa
 from tests.ninetoothed.backends import interpreting
 
@@ -161,7 +161,7 @@ def test_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel = mm.make()
     variant = traced(kernel, halves(2048, 4096), halves(4096, 2048), halves(2048, 2048))
-    configuration = dataclasses.replace(variant.selection.configuration, programs=0, split=4)
+    configuration = dataclasses.replace(variant.selection.configuration, programs=0, split_k=4)
     variant = dataclasses.replace(
         variant, selection=dataclasses.replace(variant.selection, configuration=configuration)
     )
@@ -176,12 +176,13 @@ def test_parts_of_small_tiles_are_read_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel = mm.make()
     variant = traced(kernel, halves(512, 8192), halves(8192, 512), halves(512, 512))
-    chosen, kind = variant.selection.configuration, structure(kernel.definition).kind
-    area = chosen.blocks[kind.rows] * chosen.blocks[kind.columns]
-    assert chosen.split > 1 and not chosen.at_once and area <= 64 * 128
+    chosen, pattern = variant.selection.configuration, pattern_of(kernel.definition)
+    area = chosen.blocks[pattern.rows] * chosen.blocks[pattern.columns]
+    assert chosen.split_k > 1 and not chosen.tiles_per_wave and area <= 64 * 128
     vectors = area // (32 * chosen.num_warps) // 4
     assert (
-        executable.GpuExecutable.compile(kernel.definition, variant).sass().count("LDG.E.128") == chosen.split * vectors
+        executable.GpuExecutable.compile(kernel.definition, variant).sass().count("LDG.E.128")
+        == chosen.split_k * vectors
     )
 
 

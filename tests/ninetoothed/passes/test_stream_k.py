@@ -139,7 +139,9 @@ def test_compiled(tmp_path, monkeypatch):
     pytest.importorskip("triton")
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     variant = traced(5120)
-    chosen = dataclasses.replace(variant.selection.configuration, programs=0, split=4, at_once=132, quarters=0)
+    chosen = dataclasses.replace(
+        variant.selection.configuration, programs=0, split_k=4, tiles_per_wave=132, remainder_stages=0
+    )
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, configuration=chosen))
     compiled = executable.GpuExecutable.compile(mm.make().definition, variant)
 

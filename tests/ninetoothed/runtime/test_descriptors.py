@@ -97,7 +97,7 @@ class TestLaunching:
     def test_empty_operands_have_none(self):
         arguments = halves(4096, 0), halves(0, 4096), halves(4096, 4096)
         _, variant, emitted = traced(mm.make(), *arguments)
-        assert not emitted.descriptors and not emitted.persistent and not variant.selection.configuration.described
+        assert not emitted.descriptors and not emitted.persistent and not variant.selection.configuration.use_tma
 
 
 def make_tensordesc_arg(described, metadata):
@@ -202,5 +202,5 @@ class TestWhatDoesNotFit:
 def test_configurations_say_how_tiles_are_shared_out():
     assert str(ranking.Configuration((("M", 64),), 4, 3, True, 132)) == "M=64, num_warps=4, num_stages=3, programs=132"
     assert str(ranking.Configuration((("M", 64),), 4, 3)) == "M=64, num_warps=4, num_stages=3"
-    shared = ranking.Configuration((), 8, 4, split=8, at_once=132, quarters=6)
-    assert str(shared) == "num_warps=8, num_stages=4, split=8, at_once=132, quarters=6"
+    shared = ranking.Configuration((), 8, 4, split_k=8, tiles_per_wave=132, remainder_stages=6)
+    assert str(shared) == "num_warps=8, num_stages=4, split_k=8, tiles_per_wave=132, remainder_stages=6"

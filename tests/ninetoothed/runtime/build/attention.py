@@ -58,7 +58,7 @@ def variant(rows, warps, gpu=machine.H200, columns=64):
     configuration = launcher.trace(given, {}, gpu).selection.configuration
     names = (name for name, _ in configuration.meta)
     meta = tuple(zip(names, (rows, columns)))
-    configuration = replace(configuration, meta=meta, num_warps=warps, num_stages=3, described=gpu.capability >= 90)
+    configuration = replace(configuration, meta=meta, num_warps=warps, num_stages=3, use_tma=gpu.capability >= 90)
     call = arguments.BoundCall(given, ())
     selection = launcher._variants.select(call, torch.device("cpu"), gpu, configuration)
     return launcher.definition, variants.trace(launcher.definition, selection)

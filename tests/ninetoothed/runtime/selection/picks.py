@@ -63,12 +63,12 @@ def described(definition, pick):
     """Every field of a schedule in a line."""
     blocks = "x".join(str(pick.blocks[name]) for name in definition.meta_symbols)
     parts = [blocks or "-", f"w{pick.num_warps}", f"s{pick.num_stages}"]
-    parts += ["tma"] if pick.described else []
-    parts += [f"coarsening={pick.packed}"] if pick.packed != 1 else []
+    parts += ["tma"] if pick.use_tma else []
+    parts += [f"coarsening={pick.coarsening}"] if pick.coarsening != 1 else []
     parts += [f"persistent={pick.programs}"] if pick.programs else []
-    parts += [f"split_k={pick.split}"] if pick.split != 1 else []
-    parts += [f"tiles_per_wave={pick.at_once}"] if pick.at_once else []
-    parts += [f"remainder_stages={pick.quarters}"] if pick.quarters else []
+    parts += [f"split_k={pick.split_k}"] if pick.split_k != 1 else []
+    parts += [f"tiles_per_wave={pick.tiles_per_wave}"] if pick.tiles_per_wave else []
+    parts += [f"remainder_stages={pick.remainder_stages}"] if pick.remainder_stages else []
     return " ".join(parts)
 
 

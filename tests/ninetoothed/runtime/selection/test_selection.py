@@ -11,7 +11,7 @@ from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import ArrangementError
 from ninetoothed.runtime import dispatch, specialise
 from ninetoothed.runtime.selection import machine, ranking
-from ninetoothed.runtime.selection.pattern import Attention, Product, structure
+from ninetoothed.runtime.selection.pattern import AttentionPattern, Pattern, ProductPattern, pattern_of
 from ninetoothed_ops.kernels import add, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, softmax
 
 GPUS = (machine.A100, machine.H100, machine.H200, machine.B200)
@@ -38,21 +38,21 @@ def tensor(*shape, dtype=torch.float16):
 def product(m, n, k, dtype=torch.float16, gpu=machine.H200):
     kernel = mm.make()
     best = chosen(kernel, tensor(m, k, dtype=dtype), tensor(k, n, dtype=dtype), tensor(m, n, dtype=dtype), gpu=gpu)[0]
-    kind = structure(kernel.definition).kind
-    return tuple(best.blocks[name] for name in (kind.rows, kind.columns, kind.depth)), best
+    pattern = pattern_of(kernel.definition)
+    return tuple(best.blocks[name] for name in (pattern.rows, pattern.columns, pattern.depth)), best
 
 
 @pytest.mark.parametrize(
     "kernel", (mm.make(), addmm.make(), bmm.make(), conv2d.make()), ids=lambda kernel: kernel.__name__
 )
 def test_products_are_recognised(kernel):
-    assert isinstance(structure(kernel.definition).kind, Product)
+    assert isinstance(pattern_of(kernel.definition), ProductPattern)
 
 
 def test_attention_is_recognised_and_other_kernels_are_neither():
-    assert isinstance(structure(sdpa.make().definition).kind, Attention)
+    assert isinstance(pattern_of(sdpa.make().definition), AttentionPattern)
     for kernel in (add.make(1), silu.make(1), softmax.make(2), rms_norm.make(2), rope.make()):
-        assert structure(kernel.definition).kind is None
+        assert type(pattern_of(kernel.definition)) is Pattern
 
 
 def test_large_products_of_halves_take_large_tiles():
@@ -74,25 +74,24 @@ def test_sizes_are_seen_as_classes():
 class TestProductsOfHalvesOnHopper:
     def test_one_tile_for_each_multiprocessor_gets_a_deep_pipeline(self):
         blocks, best = product(512, 4096, 4096)
-        assert blocks == (128, 128, 64) and (best.num_warps, best.split) == (4, 1) and best.num_stages >= 6
+        assert blocks == (128, 128, 64) and (best.num_warps, best.split_k) == (4, 1) and best.num_stages >= 6
 
     def test_as_many_of_the_largest_tiles_as_multiprocessors(self):
         blocks, best = product(1024, 4096, 14336)
-        assert blocks == (128, 256, 64) and (best.num_warps, best.programs, best.split) == (8, 0, 1)
+        assert blocks == (128, 256, 64) and (best.num_warps, best.programs, best.split_k) == (8, 0, 1)
 
     def test_few_tiles_share_out_their_sums(self):
         (m, n, k), best = product(512, 512, 8192)
         tiles = (512 // m) * (512 // n)
-        assert (
-            best.split > 1 and machine.H200.multiprocessors // 2 <= tiles * best.split <= machine.H200.multiprocessors
-        )
-        assert 8192 // k >= 3 * best.split
+        multiprocessors = machine.H200.multiprocessors
+        assert best.split_k > 1 and multiprocessors // 2 <= tiles * best.split_k <= multiprocessors
+        assert 8192 // k >= 3 * best.split_k
 
     def test_few_steps_are_long(self):
         assert product(1024, 1024, 1024)[0][2] == 128 and product(4096, 4096, 4096)[0][2] == 64
 
     def test_sums_of_few_steps_stay_whole(self):
-        assert product(512, 512, 512)[1].split == product(128, 128, 128)[1].split == 1
+        assert product(512, 512, 512)[1].split_k == product(128, 128, 128)[1].split_k == 1
 
     def test_as_many_programs_as_there_are_multiprocessors_take_tile_after_tile(self):
         assert product(8192, 8192, 8192)[1].programs == machine.H200.multiprocessors
@@ -101,15 +100,15 @@ class TestProductsOfHalvesOnHopper:
     @pytest.mark.parametrize("size", [(3072, 3072, 3072), (5120, 5120, 5120), (1280, 4096, 4096)], ids=str)
     def test_tiles_left_over_after_whole_waves_are_cut_in_quarters(self, size):
         blocks, best = product(*size)
-        assert blocks == (128, 256, 64) and best.programs == 0 and best.at_once == machine.H200.multiprocessors
+        assert blocks == (128, 256, 64) and best.programs == 0 and best.tiles_per_wave == machine.H200.multiprocessors
         # A quarter's step is half as large, and more of them are under way in the same memory.
-        assert best.num_stages < best.quarters <= 2 * best.num_stages
+        assert best.num_stages < best.remainder_stages <= 2 * best.num_stages
 
     def test_not_where_a_tile_is_a_side_of_the_product(self):
         """In place, as in `x = x @ w`, a quarter would be stored while others still read the rows."""
-        columns = structure(mm.make().definition).kind.columns
+        columns = pattern_of(mm.make().definition).columns
         candidates = chosen(mm.make(), tensor(40000, 256), tensor(256, 256), tensor(40000, 256))
-        assert {each.blocks[columns] for each in candidates if each.quarters} == {128}
+        assert {each.blocks[columns] for each in candidates if each.remainder_stages} == {128}
 
     @pytest.mark.parametrize("num_stages", (1, 2, 9))
     def test_stages_that_the_user_gives_are_those_of_quarters(self, num_stages):
@@ -117,14 +116,14 @@ class TestProductsOfHalvesOnHopper:
             mm.arrangement, mm.application, tuple(Tensor(2) for _ in range(3)), num_stages=num_stages
         )
         for each in chosen(kernel, *(tensor(3072, 3072) for _ in range(3))):
-            assert each.num_stages == num_stages and each.quarters in (0, num_stages)
+            assert each.num_stages == num_stages and each.remainder_stages in (0, num_stages)
 
     def test_many_tiles_left_over_have_their_sums_in_parts(self):
         best = product(512, 11008, 16384)[1]
-        assert best.split > 1 and best.at_once == machine.H200.multiprocessors and not best.quarters
+        assert best.split_k > 1 and best.tiles_per_wave == machine.H200.multiprocessors and not best.remainder_stages
 
     def test_not_where_a_wave_of_them_is_almost_full(self):
-        assert product(4096, 4096, 4096)[1].at_once == 0
+        assert product(4096, 4096, 4096)[1].tiles_per_wave == 0
 
     @pytest.mark.parametrize("odd", [(False, False), (False, True), (True, False), (True, True)], ids=str)
     def test_operands_of_which_both_have_rows_of_odd_multiples_of_16_bytes_are_shared_out_singly(self, odd):
@@ -138,13 +137,13 @@ class TestProductsOfHalvesOnHopper:
     def test_all_candidates_fit(self):
         for m, n, k in itertools.product((1, 100, 4096), repeat=3):
             arguments = tensor(m, k), tensor(k, n), tensor(m, n)
-            kind = structure(mm.make().definition).kind
+            pattern = pattern_of(mm.make().definition)
             for each in chosen(mm.make(), *arguments):
-                rows, columns, depth = (each.blocks[name] for name in (kind.rows, kind.columns, kind.depth))
+                rows, columns, depth = (each.blocks[name] for name in (pattern.rows, pattern.columns, pattern.depth))
                 stored = rows * columns if each.programs else 0
                 assert each.num_stages * (rows + columns) * depth * 2 + stored <= machine.H200.shared_memory
-                assert rows * columns // (32 * each.num_warps) <= 128 and each.described
-                assert each.split == 1 or not each.programs
+                assert rows * columns // (32 * each.num_warps) <= 128 and each.use_tma
+                assert each.split_k == 1 or not each.programs
 
     def test_what_the_user_gives_is_obeyed(self):
         blocks = (Symbol("M", constexpr=True), Symbol("N", constexpr=True), block_size(32, 32))
@@ -245,7 +244,7 @@ def test_a_dimension_of_one_element_gets_the_smallest_block():
     smallest = conv2d.make(filters=1).definition.meta_symbols
     for gpu in (None, *GPUS):
         best = chosen(depthwise, *arguments, gpu=gpu)[0]
-        columns = structure(depthwise.definition).kind.columns
+        columns = pattern_of(depthwise.definition).columns
         assert best.blocks[columns] == max(smallest[columns].lower_bound or 1, 1), gpu
 
 
@@ -275,8 +274,8 @@ def test_attention_fits_registers(gpu, width):
     q, mask = tensor(4, 16, 4096, width), tensor(4, 16, 4096, 4096)
     kernel = sdpa.make()
     best = chosen(kernel, q, q, q, mask, 0.1, q, 0, True, gpu=gpu)[0]
-    kind = structure(kernel.definition).kind
-    m, n = best.blocks[kind.rows], best.blocks[kind.keys]
+    pattern = pattern_of(kernel.definition)
+    m, n = best.blocks[pattern.rows], best.blocks[pattern.keys]
     assert m in (64, 128) and n >= 32 and best.num_warps in (4, 8)
     assert m * (2 * n + width) // (32 * best.num_warps) <= 200
 

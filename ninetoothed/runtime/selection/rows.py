@@ -1,0 +1,84 @@
+"""Schedules of kernels without products: lane by lane, or whole rows at once. And those of the PyTorch backend."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ninetoothed.runtime.selection.machine import Machine
+from ninetoothed.runtime.selection.problem import MOST_LANES, Configuration, TuningProblem, sorted_blocks, within
+from ninetoothed.runtime.sizes import evaluate, power_above, power_below
+
+# Lanes of all rows that one program computes side by side: enough for its warps to have two vectors a thread.
+COARSENED_LANES = 2048
+
+
+def lanewise(problem: TuningProblem, machine: Machine) -> Configuration:
+    """Give each thread a 16-byte vector, of elements of more than 16 bits two; whole rows get warps by their length."""
+    symbols, tiles = problem.definition.meta_symbols, problem.pattern.tiles
+    bits = max([problem.bits(tile.parameter) for tile in tiles], default=32)
+    # The lanes of a tile, the block sizes to be chosen aside.
+    fixed = max([problem.lanes(tile, dict.fromkeys(symbols, 1)) for tile in tiles], default=1)
+    if not symbols:
+        chosen = problem.configuration({}, _row_warps(fixed), 3)
+        return replace(chosen, coarsening=_coarsening(problem, fixed, machine))
+    vector = 128 // bits
+    held = vector * (2 if bits > 16 else 1)
+    wanted = 128 * held
+    # Small arrays are spread over all multiprocessors.
+    total = problem.programs(dict.fromkeys(symbols, 1))
+    share = power_below(max(total // (machine.multiprocessors * 2), 1))
+    wanted = max(min(wanted, share), 32 * vector)
+    blocks = _distributed(problem, max(wanted // fixed, 1))
+    lanes = fixed * math.prod(blocks.values())
+    warps = lanes // (32 * held) if fixed == 1 else min(power_above(lanes // (32 * vector)), 16)
+    return problem.configuration(blocks, max(warps, 1), 3)
+
+
+def _row_warps(lanes: int) -> int:
+    """Choose warps for some 16 lanes a thread, and more lanes where there would be too many threads."""
+    return min(max(power_above(lanes // 512), 1), 32)
+
+
+def _coarsening(problem: TuningProblem, lanes: int, machine: Machine) -> int:
+    """Choose how many programs are done side by side: as many as fit, or are along the last axis; else one.
+
+    Rows of other lengths then get the same number, so that there are few variants.
+    """
+    extents = [evaluate(extent, problem.values) for extent in problem.pattern.grid]
+    last = next((extent for extent in reversed(extents) if extent > 1), 1)
+    count = min(power_below(max(COARSENED_LANES // lanes, 1)), power_above(last))
+    is_free = not problem.definition.num_warps and not problem.pattern.loops
+    return count if is_free and problem.programs({}) >= 2 * machine.multiprocessors * count else 1
+
+
+def _distributed(problem: TuningProblem, wanted: int) -> dict[str, int]:
+    """Choose block sizes whose product is about `wanted`, the last dimensions (which lie closest in memory) first."""
+    names = list(problem.definition.meta_symbols)
+    shapes = (reversed(tile.shape) for tile in problem.pattern.tiles)
+    order = [name for shape in shapes for size in shape for name in sorted(size.variables)]
+    blocks: dict[str, int] = {}
+    for name in dict.fromkeys([*(n for n in order if n in names), *names]):
+        remaining = len(names) - len(blocks)
+        part = wanted if remaining == 1 else min(wanted, max(128, round(wanted ** (1 / remaining))))
+        extent = power_above(max(problem.extent(name), 1))
+        blocks[name] = problem.block(name, min(power_below(max(part, 1)), extent))
+        wanted = max(wanted // blocks[name], 1)
+    return blocks
+
+
+def on_cpu(problem: TuningProblem) -> Configuration:
+    """Choose few and large blocks, but not so large that much of the last one is empty."""
+    blocks = {}
+    for name, symbol in problem.definition.meta_symbols.items():
+        extent = problem.extent(name)
+        least = 2 if name in problem.pattern.loops or len(problem.definition.meta_symbols) > 1 else 1
+        blocks[name] = within(symbol, power_below(max(extent // least, 1)))
+    while max((problem.lanes(tile, blocks) for tile in problem.pattern.tiles), default=1) > MOST_LANES:
+        halves = {name: problem.block(name, block // 2) for name, block in blocks.items()}
+        smaller = [name for name, half in halves.items() if half < blocks[name]]
+        if not smaller:
+            break
+        largest = max(smaller, key=blocks.__getitem__)
+        blocks[largest] = halves[largest]
+    return Configuration(sorted_blocks(blocks))
