@@ -63,8 +63,16 @@ def _nested(operation: Operation, defined: set[Value], program: Program) -> None
             _alike(operation.then_yields, operation.else_yields, operation.results)
         case Apply() if isinstance(operation.attribute("combine"), ir.Lambda):
             combine = operation.attribute("combine")
+            _combines(operation, combine)
             assert not any(isinstance(inner, If) for inner in ir.walk(combine.body)), "a combining function branches"
             _all_in(combine.yields, _block(combine.body, set(combine.arguments), program))
+
+
+def _combines(operation: Apply, combine: ir.Lambda) -> None:
+    """Check that a combining function takes the elements of both sides, and gives those of one."""
+    sides = [value.type.dtype for value in operation.operands]
+    taken, given = ([value.type.dtype for value in values] for values in (combine.arguments, combine.yields))
+    assert taken == 2 * sides and given == sides, f"a combining function of {sides} makes {given} of {taken}"
 
 
 def _all_in(values: tuple[Value, ...], defined: set[Value]) -> None:

@@ -75,7 +75,7 @@ def _index(context: Context, operation: ir.Index) -> Text:
 
 
 def _apply(context: Context, operation: ir.Apply, place: Place) -> None:
-    is_combining = operation.function in ("reduce", "associative_scan")
+    is_combining = operation.primitive.has_combine
     text = (combine if is_combining else functions).text_of(context, operation)
     if not operation.results:
         context.run(text.node)

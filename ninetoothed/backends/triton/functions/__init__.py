@@ -19,7 +19,7 @@ from ninetoothed.backends.triton.functions.values import dtype_node, materialise
 
 __all__ = ["dtype_node", "materialise", "text_of", "typed"]
 
-_FUNCTIONS: dict[str, Callable[[Context, ir.Apply, list[Text]], Text]] = {
+FUNCTIONS: dict[str, Callable[[Context, ir.Apply, list[Text]], Text]] = {
     **elementwise.FUNCTIONS,
     **division.FUNCTIONS,
     **shapes.FUNCTIONS,
@@ -32,7 +32,7 @@ _FUNCTIONS: dict[str, Callable[[Context, ir.Apply, list[Text]], Text]] = {
 
 def text_of(context: Context, operation: ir.Apply) -> Text:
     """The text of an application with one result, or with several (a tuple)."""
-    function = _FUNCTIONS.get(operation.function)
+    function = FUNCTIONS.get(operation.function)
     if function is None:
         raise context.unsupported(f"`{operation.function}` has no translation to Triton", operation)
     return function(context, operation, [context.texts[value] for value in operation.operands])

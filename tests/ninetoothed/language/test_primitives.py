@@ -1,0 +1,153 @@
+"""The rows of primitives: each is whole, has its lowerings, and a forgotten fact is an error when it is made."""
+
+import dataclasses
+
+import pytest
+
+from ninetoothed.backends.torch.functions import FUNCTIONS as TORCH
+from ninetoothed.backends.triton.functions import FUNCTIONS as TRITON
+from ninetoothed.dtypes import PointerType, float16, float32, float64, int1, int8, int32, int64, uint32
+from ninetoothed.language import lane_rules
+from ninetoothed.language.primitives import PRIMITIVES, Effect, Form, Primitive
+from ninetoothed.language.signature import AttributeNames, Signature
+from ninetoothed.passes.overhang.resolve import rule_of
+
+POINTER = PointerType(float32, "x")
+
+
+def test_each_backend_lowers_the_primitives_whose_rows_name_it_and_no_others():
+    combining = {name for name, row in PRIMITIVES.items() if row.has_combine}  # printed by backends/triton/combine.py
+    tables = {"torch": TORCH.keys(), "triton": TRITON.keys() | combining}
+    for backend, table in tables.items():
+        assert table == {name for name, row in PRIMITIVES.items() if backend in row.backends}
+    assert [name for name, row in PRIMITIVES.items() if not row.backends] == ["assign"]
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_the_pass_overhang_has_a_rule_for_every_primitive(name):
+    assert PRIMITIVES[name].name == name and callable(rule_of(PRIMITIVES[name]))
+
+
+def test_a_shuffle_without_a_rule_of_its_own_is_an_error():
+    with pytest.raises(KeyError, match="no rule for 'weave'"):
+        rule_of(dataclasses.replace(PRIMITIVES["join"], name="weave"))
+
+
+@pytest.mark.parametrize("field", ("name", "form", "effect", "signatures", "lanes", "attributes", "doc"))
+def test_a_fact_left_out_is_an_error(field):
+    facts = {each.name: getattr(PRIMITIVES["sum"], each.name) for each in dataclasses.fields(Primitive)}
+    Primitive(**facts)
+    del facts[field]
+    with pytest.raises(TypeError, match=field):
+        Primitive(**facts)
+
+
+@pytest.mark.parametrize(
+    "name, change, message",
+    (
+        ("exp", {"doc": ""}, "needs a name, signatures and a docstring"),
+        ("exp", {"signatures": ()}, "needs a name, signatures and a docstring"),
+        ("exp", {"backends": frozenset({"tritn"})}, "backends that do not exist: ['tritn']"),
+        ("exp", {"lanes": lane_rules.reshape}, "has the form ELEMENTWISE, and lanes by the rule 'reshape'"),
+        ("sum", {"identity": None}, "folds lanes: it needs an identity"),
+        ("reduce", {"identity": 0}, "folds lanes: it needs an identity, or a combining function of the user's"),
+        ("sum", {"effect": Effect.READS}, "has an effect, but not lane by lane"),
+        ("load_pointer", {"effect": Effect.NONE}, "reads or writes where pointers point, and has no effect"),
+        ("atomic_add", {"effect": Effect.NONE}, "reads or writes where pointers point, and has no effect"),
+        ("debug_barrier", {"effect": Effect.NONE}, "gives no results, and has no effect"),
+        ("inline_asm_elementwise", {"effect": Effect.NONE}, "must have the attribute `is_pure` if its effect is"),
+        ("exp", {"effect": Effect.DECLARED}, "must have the attribute `is_pure` if its effect is declared"),
+        ("exp", {"is_commutative": True}, "is commutative, and has not two operands"),
+    ),
+)
+def test_facts_that_contradict_each_other_are_an_error(name, change, message):
+    with pytest.raises(ValueError) as error:
+        dataclasses.replace(PRIMITIVES[name], **change)
+    assert f"primitive {name!r}" in str(error.value) and message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text", ("x: flot -> int1", "x: any T", "x: any T -> U", "-> *P", "x: any T U -> T", "T, any T -> T")
+)
+def test_a_signature_without_a_meaning_is_an_error(text):
+    with pytest.raises(ValueError):
+        Signature.parse(text)
+
+
+TAKEN = (
+    ("any T -> T", (float16,), (float16,), True),
+    ("any T -> T", (float16,), (float32,), False),
+    ("any T -> T", (float16, float16), (float16,), False),
+    ("any T -> T", (float16,), (), False),
+    ("float32|float64 T, T -> T", (float64, float64), (float64,), True),
+    ("float32|float64 T, T -> T", (float16, float16), (float16,), False),
+    ("integer T -> int1", (uint32,), (int1,), True),
+    ("integer T -> int1", (int1,), (int1,), False),
+    ("number -> any", (POINTER,), (float32,), False),
+    ("pointer P, mask: int1? -> *P", (POINTER,), (float32,), True),
+    ("pointer P, mask: int1? -> *P", (POINTER, int1), (float32,), True),
+    ("pointer P, mask: int1? -> *P", (POINTER, int8), (float32,), False),
+    ("pointer P, mask: int1? -> *P", (POINTER,), (float64,), False),
+    ("pointer P, mask: int1? -> *P", (int64,), (float32,), False),
+    ("any T -> ~T", (float32,), (int32,), True),
+    ("any T -> ~T", (float32,), (int64,), False),
+    ("number T, T... -> T", (int32,) * 3, (int32,), True),
+    ("number T, T... -> T", (int32,), (int32,), True),
+    ("number T, T... -> T", (), (int32,), False),
+    ("number T, T... -> T", (int32, int8), (int32,), False),
+    ("any... -> any...", (), (), True),
+    ("scalar any T -> T", (int32,), (int32,), True),
+    ("->", (), (), True),
+)
+
+
+@pytest.mark.parametrize("text, operands, results, is_taken", TAKEN)
+def test_a_signature_takes_the_types_that_it_says(text, operands, results, is_taken):
+    assert Signature.parse(text).takes(operands, results) == is_taken
+
+
+def test_attributes_are_all_there_and_known():
+    names = AttributeNames.parse("axis keep_dims?")
+    assert names.take({"axis": 0}) and names.take({"axis": 0, "keep_dims": True})
+    assert not names.take({"keep_dims": True}) and not names.take({"axis": 0, "dim": 0})
+
+
+LANES = (
+    ("broadcast", [(1, 8)], [(4, 8)], {}, [(4, 4)]),
+    ("expand_dims", [(4, 8)], [(4, 1, 8)], {"axis": 1}, [(4, 8, 1)]),
+    ("reshape", [(4, 8)], [(2, 16)], {}, [(2, 8)]),
+    ("permute", [(4, 8)], [(8, 4)], {"dims": (1, 0)}, [(4, 8)]),
+    ("flip", [(4, 8)], [(4, 8)], {"axis": -1}, [(8, 4)]),
+    ("join", [(4, 8), (4, 8)], [(4, 8, 2)], {}, [(8, 8)]),
+    ("split", [(4, 8, 2)], [(4, 8), (4, 8)], {}, [(4, 8), (8, 4)]),
+    ("cat", [(8,), (8,)], [(16,)], {}, [(8,)]),
+    ("gather", [(64, 8), (4, 8)], [(4, 8)], {"axis": 0}, [(64, 8)]),
+    ("sum", [(4, 8)], [(4,)], {"axis": 1}, [(8,)]),
+    ("sum", [(4, 8)], [(4, 1)], {"axis": -1, "keep_dims": True}, [(4,)]),
+    ("sum", [(4, 8)], [()], {}, [(4,)]),
+    ("sum", [(4, 8)], [(1, 1)], {"keep_dims": True}, [()]),
+    ("cumsum", [(4, 8)], [(4, 8)], {"axis": 0}, [(4, 1)]),
+    ("histogram", [(64,)], [(16,)], {"num_bins": 16}, [(64,)]),
+    ("dot", [(4, 8), (8, 16)], [(4, 16)], {}, [(4, 8)]),
+    ("dot", [(4, 8), (8, 16), (4, 16)], [(4, 16)], {}, [(16, 4)]),
+    ("dot", [(1, 4, 8), (2, 8, 16)], [(2, 4, 16)], {}, [(1, 4, 16)]),
+    ("add", [(4, 8), (4, 8)], [(4, 8)], {}, [(4, 1)]),
+)
+
+
+@pytest.mark.parametrize("name, operands, results, attributes, wrong", LANES)
+def test_lanes_fit_together(name, operands, results, attributes, wrong):
+    rule = PRIMITIVES[name].lanes
+    assert rule(operands, results, attributes) and not rule(operands, wrong, attributes)
+
+
+def test_what_is_derived_of_rows():
+    def names(of):
+        return {name for name, row in PRIMITIVES.items() if of(row)}
+
+    assert names(lambda row: row.is_comparison) == {"eq", "ne", "lt", "le", "gt", "ge"}
+    assert names(lambda row: row.moves_lanes) == {"full", "broadcast", "expand_dims", "reshape", "permute", "flip"}
+    assert names(lambda row: row.effect.writes) >= {"store_pointer", "atomic_cas", "atomic_add"}
+    assert not names(lambda row: row.is_map) & {"load_pointer", "rand", "inline_asm_elementwise", "data_ptr"}
+    assert names(lambda row: row.form is Form.SCAN) == {"cumsum", "cumprod", "associative_scan"}
+    assert not names(lambda row: row.computes_indices) & {"where", "exp", "eq", "load_pointer", "randint"}
