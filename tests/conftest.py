@@ -28,6 +28,7 @@ QUICK = (
     "ninetoothed/frontend/test_errors.py",
     "ninetoothed/frontend/test_guards.py",
     "ninetoothed/frontend/test_indexing.py",
+    "ninetoothed/frontend/test_messages.py",
     "ninetoothed/frontend/test_parse.py",
     "ninetoothed/frontend/test_races.py",
     "ninetoothed/language/test_functions.py",

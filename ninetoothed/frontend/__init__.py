@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError, EmptyKernelWarning
 from ninetoothed.expr import as_expr
-from ninetoothed.frontend import memory, statements
+from ninetoothed.frontend import memory, remedies, statements
 from ninetoothed.frontend.calls import call
 from ninetoothed.frontend.context import Interpreter, TraceContext
 from ninetoothed.frontend.expressions import evaluate
@@ -88,6 +88,9 @@ def _traced(
         call(context, definition.application, arguments, {})
     except Mismatch as error:
         raise context.mismatch(error) from None
+    except ApplicationError as error:
+        # It tells the place in the application: of the tracer's frames, a user learns nothing.
+        raise error.with_traceback(None) from error.__cause__
     except RecursionError:
         raise ApplicationError(f"kernel {definition.name!r}: the application is nested too deeply") from None
     return context
@@ -116,7 +119,7 @@ def _warn_if_it_never_stores(context: TraceContext) -> None:
         meant = next((f"; {name!r} is a name of its own: did you mean {match!r}?" for name, match in near), "")
         error = context.error(
             f"the application stores nothing, so this kernel does nothing: assign the result to one of its"
-            f" parameters ({', '.join(names)}){meant}",
+            f" parameters ({', '.join(names)}){meant or remedies.for_a_return(parsed, names)}",
             parsed.location(parsed.tree),
         )
         # As code of the user's own would warn: once for each place.

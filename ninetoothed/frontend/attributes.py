@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ninetoothed.expr import Expr
-from ninetoothed.frontend import functions, memory
+from ninetoothed.frontend import functions, memory, remedies
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.values import BoundMethod, Dimension, LevelRef, SourceRef, TileRef, count_of
 from ninetoothed.ir import Value
@@ -49,8 +49,8 @@ def _tile_attribute(context: TraceContext, ref: TileRef, name: str) -> Any:
         return _level_attribute(context, ref.parameter, ref.level, name)
     if memory.is_hierarchical(context, ref):
         raise context.error(
-            f"a tile of tiles has no attribute {name!r}; it has shape, ndim, dtype, source, offsets"
-            " and data_ptr, and can be indexed"
+            f"a tile of tiles has no attribute {name!r}; index it to get a tile, as in `{memory.name(context, ref)}[0]`"
+            ", or take its shape, ndim, dtype, source, offsets or data_ptr"
         )
     return _value_attribute(context, memory.load(context, ref), name)
 
@@ -95,4 +95,4 @@ def _value_attribute(context: TraceContext, value: Value, name: str) -> Any:
         return functions.permute(context, value, ()) if len(value.type.shape) > 1 else value
     if name == "to" or name in FUNCTIONS:
         return BoundMethod(value, name)
-    raise context.error(f"a tile has no attribute {name!r}")
+    raise context.error(f"a tile has no attribute {name!r}; {remedies.for_attribute(name)}")

@@ -213,7 +213,7 @@ def _max(context, *operands, name):
     if len(operands) == 1 and isinstance(operands[0], tuple | list | range):
         operands = tuple(operands[0])
     if len(operands) == 1:
-        raise context.error(f"`{name}` of one tile: use `ntl.{name[:3]}` to reduce it")
+        raise context.error(f"`{name[:3]}` of one tile: use `ntl.{name[:3]}` to reduce it")
     return extremum(context, name, operands)
 
 

@@ -35,6 +35,7 @@ from ninetoothed.frontend.values import (
 from ninetoothed.frontend.variables import iterate, outside, read
 from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function
+from ninetoothed.wording import counted
 
 MAX_DEPTH = 64
 
@@ -208,7 +209,7 @@ def _method(context: TraceContext, method: BoundMethod, args: tuple, kwargs: dic
     owner, name = method.owner, method.name
     if isinstance(owner, Value):
         if name == "to":
-            return functions.cast(context, owner, *args, **kwargs)
+            return _call_language(context, FUNCTIONS["cast"], (owner, *args), kwargs)
         return _call_language(context, FUNCTIONS[name], (owner, *args), kwargs)
     if name == "data_ptr":
         return memory.data_ptr(context, owner.parameter)
@@ -227,7 +228,8 @@ def _source_method(context: TraceContext, owner: SourceRef, name: str, dim=None)
         return numbers
     dim = _constant(context, dim)
     if not -len(numbers) <= dim < len(numbers):
-        raise context.error(f"the source of {source.name!r} has {len(numbers)} dimensions: there is no dimension {dim}")
+        rank = counted(len(numbers), "dimension")
+        raise context.error(f"the source of {source.name!r} has {rank}: there is no dimension {dim}")
     return numbers[dim]
 
 

@@ -26,6 +26,8 @@ from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS
 
 MAX_UNROLLED = 4096
+_WHERE = "choose element by element with `ntl.where(condition, a, b)`, or reduce the condition, say with `ntl.max`"
+_ANY = "a loop goes on for a whole tile: reduce the condition, say with `ntl.max`, and choose inside with `ntl.where`"
 _ZERO_STEP = "the step of `range` must not be zero"
 
 
@@ -186,7 +188,7 @@ def while_(context: TraceContext, scope: Scope, node: ast.While) -> Any:
 
     def body():
         with context.builder.block() as before:
-            condition = scalar(context, truth(context, read()), "the condition of `while`")
+            condition = scalar(context, truth(context, read()), "the condition of `while`", _ANY)
         with context.conditionally():
             context.run(scope, node.body)
         after()
@@ -256,7 +258,9 @@ def if_(context: TraceContext, scope: Scope, node: ast.If) -> Any:
     condition = operand(context, context.evaluate(scope, node.test))
     if not is_dynamic(condition):
         return context.run(scope, node.body if condition else node.orelse)
-    condition = scalar(context, truth(context, condition), "the condition of `if`")
+    context.builder.location = scope.parsed.location(node.test)
+    condition = scalar(context, truth(context, condition), "the condition of `if`", _WHERE)
+    context.builder.location = location
     branches = [_traced(context, partial(context.run, scope, body)) for body in (node.body, node.orelse)]
     _branch(context, condition, branches, location)
     return None

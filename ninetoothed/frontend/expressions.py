@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ninetoothed.dtypes import DType, int1
-from ninetoothed.frontend import functions
+from ninetoothed.frontend import functions, remedies
 from ninetoothed.frontend.attributes import OF_PLACES, attribute
 from ninetoothed.frontend.calls import call_node
 from ninetoothed.frontend.context import TraceContext
@@ -27,6 +27,7 @@ from ninetoothed.frontend.operators import (
 from ninetoothed.frontend.values import Cell, FormattedText, LocalFunction, Scope, shown
 from ninetoothed.frontend.variables import iterate, outside, read, snapshot
 from ninetoothed.ir import Value
+from ninetoothed.wording import counted
 
 
 def evaluate(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
@@ -56,7 +57,8 @@ def _name(context, scope, node):
     try:
         return outside(context, scope.parsed.lookup(node.id))
     except KeyError:
-        raise context.error(f"name {node.id!r} is not defined", scope.parsed.location(node)) from None
+        remedy = remedies.for_name(node.id, scope)
+        raise context.error(f"name {node.id!r} is not defined; {remedy}", scope.parsed.location(node)) from None
 
 
 def _constant(context, scope, node):
@@ -132,7 +134,7 @@ def compare(context: TraceContext, op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
         return same == isinstance(op, ast.Is)
     if isinstance(op, ast.In | ast.NotIn):
         if is_dynamic(operand(context, lhs)) or is_dynamic(rhs):
-            raise context.error("`in` needs values that are known when compiling")
+            raise context.error("`in` needs values that are known when compiling; compare with `(x == a) | (x == b)`")
         return (lhs in rhs) == isinstance(op, ast.In)
     if isinstance(lhs, DType) and _is_dtype(rhs):
         return (functions.as_dtype(context, rhs) == lhs) == isinstance(op, ast.Eq)
@@ -272,7 +274,8 @@ def _of_python(context: TraceContext, owner: Any, indices: tuple, text: str) -> 
     try:
         return outside(context, owner[key])
     except IndexError:
-        raise context.error(f"`{text}` has {len(owner)} items: there is none at index {key}") from None
+        size = counted(len(owner), "item")
+        raise context.error(f"`{text}` has {size}: there is none at index {key}") from None
     except (KeyError, TypeError) as error:
         raise context.error(f"`{text}` cannot be indexed so: {type(error).__name__}: {error}") from None
 

@@ -15,6 +15,7 @@ from ninetoothed.frontend.operators import operand, truth
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.frontend.values import KnownCount
 from ninetoothed.ir import TileType, Value
+from ninetoothed.wording import counted
 
 # -- arguments -------------------------------------------------------------------------------------
 
@@ -70,7 +71,10 @@ def _extent(context: TraceContext, size: Any) -> Any:
 def _known(context: TraceContext, value: Any, what: str) -> Any:
     value = operand(context, value)
     if isinstance(value, Value):
-        raise context.error(f"{what} must be known when compiling, not computed by the kernel")
+        raise context.error(
+            f"{what} must be known when compiling, not computed by the kernel; use numbers, sizes such as `x.shape[0]`,"
+            " or a parameter `Tensor(0, constexpr=True)`"
+        )
     return value
 
 
@@ -78,7 +82,9 @@ def axis_of(context: TraceContext, value: Value, axis: Any) -> int:
     axis = _known(context, axis, "an axis")
     rank = len(value.type.shape)
     if not isinstance(axis, int) or not -rank <= axis < rank:
-        raise context.error(f"axis {axis!r} is out of range for a tile of shape {shapes.text(extents_of(value.type))}")
+        remedy = f"use {-rank} to {rank - 1}" if rank else "it is one number"
+        shape = shapes.text(extents_of(value.type))
+        raise context.error(f"axis {axis!r} is out of range for a tile of shape {shape}; {remedy}")
     return axis % rank
 
 
@@ -189,7 +195,7 @@ def permute(context, input, dims):
     rank = len(input.type.shape)
     if not dims:
         if rank < 2:
-            raise context.error(f"a tile of {rank} dimensions has no two that could be transposed")
+            raise context.error(f"a tile of {counted(rank, 'dimension')} has no two that could be transposed")
         dims = (*range(rank - 2), rank - 1, rank - 2)
     dims = tuple(axis_of(context, input, d) for d in dims)
     if sorted(dims) != list(range(rank)):
@@ -229,7 +235,8 @@ def cat(context, input, other, can_reorder=False):
     a, b = tile(context, input), tile(context, other)
     dtype = context.builder.common_type(a, b)
     if len(a.type.shape) != 1 or len(b.type.shape) != 1 or a.type.lanes != b.type.lanes:
-        raise context.error("`cat` joins two tiles of one dimension and of the same size")
+        shape, second = (shapes.text(extents_of(v.type)) for v in (a, b))
+        raise context.error(f"`cat` joins two tiles of one dimension and of the same size, not {shape} and {second}")
     extent = shapes.Extent(a.type.shape[0] + b.type.shape[0], a.type.lanes[0] * 2)
     exact(context, "cat", a)
     return context.builder.apply(
@@ -275,7 +282,8 @@ def dot(
     ea, eb = extents_of(a.type), extents_of(b.type)
     if len(ea) not in (2, 3) or len(ea) != len(eb):
         raise context.error(
-            f"`dot` multiplies two tiles of 2 or 3 dimensions, not {shapes.text(ea)} by {shapes.text(eb)}"
+            f"`dot` multiplies two tiles of 2 or 3 dimensions, not {shapes.text(ea)} by {shapes.text(eb)}; add one"
+            " with `x[:, None]`, or write `ntl.sum(x * y)`"
         )
     message = f"`dot`: the inner sizes of {shapes.text(ea)} and {shapes.text(eb)} differ"
     shapes.agree(ea[-1], eb[-2], message, builder.require)

@@ -21,6 +21,7 @@ from ninetoothed.frontend.reductions import select
 from ninetoothed.frontend.shapes import extents_of
 from ninetoothed.frontend.values import SourceRef, TileRef, plain, shown
 from ninetoothed.ir import Value
+from ninetoothed.wording import counted
 
 
 def index(context: TraceContext, owner: Any, indices: tuple) -> Any:
@@ -63,8 +64,8 @@ def element(context: TraceContext, ref: TileRef, indices: tuple) -> TileRef:
         raise context.error("a tile of tiles is indexed with one number for each dimension")
     if len(indices) != len(shape):
         raise context.error(
-            f"{name!r} has {len(shape)} dimensions at this level (shape {shapes.tuple_text(shape)}) and is"
-            f" indexed with {len(indices)}"
+            f"{name!r} has {counted(len(shape), 'dimension')} at this level (shape {shapes.tuple_text(shape)}) and is"
+            f" indexed with {len(indices)}; give one index a dimension"
         )
     chosen = (_position(context, i, d, shape, repr(name)) for d, i in enumerate(indices))
     return TileRef(ref.parameter, (*ref.indices, tuple(_as_expr(context, i) for i in chosen)))
@@ -77,7 +78,8 @@ def source_indices(context: TraceContext, ref: SourceRef, indices: tuple) -> tup
     if any(i is None or i is Ellipsis or isinstance(i, slice) for i in indices):
         raise context.error(f"{what} is indexed with one number, or one tile of indices, for each dimension")
     if len(indices) != source.ndim:
-        raise context.error(f"{what} has {source.ndim} dimensions and is indexed with {len(indices)}")
+        rank = counted(source.ndim, "dimension")
+        raise context.error(f"{what} has {rank} and is indexed with {len(indices)}; give one index a dimension")
     sizes = tuple(context.number(size) for size in source.sizes)
     return tuple(_position(context, i, d, sizes, what) for d, i in enumerate(indices))
 
@@ -89,7 +91,9 @@ def innermost_indices(context: TraceContext, ref: TileRef, indices: tuple) -> tu
         at = next(n for n, i in enumerate(indices) if i is Ellipsis)
         indices = (*indices[:at], *(slice(None),) * (len(shape) - len(indices) + 1), *indices[at + 1 :])
     if len(indices) > len(shape):
-        raise context.error(f"a tile of {len(shape)} dimensions is indexed with {len(indices)} indices")
+        rank = counted(len(shape), "dimension")
+        remedy = f"give at most {len(shape)}"
+        raise context.error(f"{name!r} is a tile of {rank} and is indexed with {len(indices)}; {remedy}")
     check_slices(context, indices)
     chosen = (i if isinstance(i, slice) else _position(context, i, d, shape, repr(name)) for d, i in enumerate(indices))
     return tuple(_as_expr(context, i) if isinstance(i, Value) and i.type.is_scalar else i for i in chosen)

@@ -18,6 +18,7 @@ from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
 from ninetoothed.ir import Access, TileType, Value
 from ninetoothed.lowering import Guard, lower, source_indices
 from ninetoothed.tiling import are_alike
+from ninetoothed.wording import counted
 
 
 def tile(context: TraceContext, parameter: int) -> TileRef:
@@ -173,7 +174,7 @@ def load(context: TraceContext, ref: TileRef, indices=None) -> Value:
     if is_hierarchical(context, ref):
         raise context.error(
             f"{name(context, ref)!r} is a tile of tiles here (shape {shapes.tuple_text(shape(context, ref))});"
-            " index it to get one of its tiles"
+            f" index it to get one of its tiles, as in `{name(context, ref)}[0]`"
         )
     argument = context.argument(ref.parameter)
     if argument.role == "scalar":
@@ -280,7 +281,8 @@ def offsets(context: TraceContext, ref: TileRef, dimension: int | None) -> Value
         return _element_offsets(context, ref)
     if not -source.ndim <= dimension < source.ndim:
         raise context.error(
-            f"{name(context, ref)!r} has a source of {source.ndim} dimensions: there is no dimension {dimension}"
+            f"{name(context, ref)!r} has a source of {counted(source.ndim, 'dimension')}: there is no dimension"
+            f" {dimension}"
         )
     type = access(context, ref).type
     # Names of which nothing is known show on which dimensions the index depends, even those of one element.

@@ -37,6 +37,10 @@ BINARY = {
     ast.GtE: ("ge", operator.ge),
 }
 _PYTHON = dict(BINARY.values())
+_SIGNS = dict(
+    zip(_PYTHON, "+ - * / // % ** << >> & | ^ @ == != < <= > >=".split(), strict=True),
+)
+REDUCE = "index one element, or reduce it, say with `ntl.max`"
 _EXPR = frozenset({"add", "sub", "mul", "floordiv", "mod"})
 
 
@@ -65,7 +69,7 @@ def binary(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
         try:
             return _PYTHON[name](lhs, rhs)
         except TypeError:
-            raise context.error(f"{shown(lhs)} and {shown(rhs)} cannot be combined by {name!r}") from None
+            raise context.error(f"{shown(lhs)} and {shown(rhs)} cannot be combined by `{_SIGNS[name]}`") from None
     for side in (lhs, rhs):
         if not is_dynamic(side) and not is_number(side):
             if name in ("eq", "ne"):
@@ -84,11 +88,14 @@ def binary(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
 def _check_types(context: TraceContext, name: str, lhs: Any, rhs: Any) -> None:
     for side, other in ((lhs, rhs), (rhs, lhs)):
         if isinstance(side, Value) and isinstance(side.type.dtype, dtypes.PointerType) and name not in ("add", "sub"):
-            raise context.error(f"pointers can be added to, not combined by {name!r}")
+            raise context.error(f"pointers can be added to, not combined by `{_SIGNS[name]}`")
         if name in ("and", "or", "xor", "lshift", "rshift"):
             common = context.builder.common_type(side, other)
             if common.is_floating:
-                raise context.error(f"bitwise operator {name!r} works on integers and bools, not on {common}")
+                raise context.error(
+                    f"bitwise operator `{_SIGNS[name]}` works on integers and bools, not on {common}; convert with"
+                    " `.to(ntl.int32)`, or its bits with `.to(ntl.int32, bitcast=True)`"
+                )
 
 
 def _on_expressions(context: TraceContext, name: str, lhs: Expr | int | float, rhs: Expr | int | float) -> Any:
@@ -229,12 +236,12 @@ def extremum(context: TraceContext, name: str, operands: tuple) -> Any:
     return result
 
 
-def scalar(context: TraceContext, value: Any, what: str) -> Value:
-    """A dynamic value as a scalar: tiles of one element are taken apart."""
+def scalar(context: TraceContext, value: Any, what: str, remedy: str = REDUCE) -> Value:
+    """Read a dynamic value as a scalar; a tile of one element is taken apart."""
     value = context.builder.value(operand(context, value))
     if any(lanes != 1 for lanes in value.type.lanes):
         raise context.error(
-            f"{what} must be one number, not a tile of shape {shapes.text(shapes.extents_of(value.type))}"
+            f"{what} must be one number, not a tile of shape {shapes.text(shapes.extents_of(value.type))}; {remedy}"
         )
     if value.type.is_scalar:
         return value

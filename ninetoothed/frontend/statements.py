@@ -115,7 +115,9 @@ def assign(context: TraceContext, scope: Scope, target: ast.expr, value: Any) ->
         owner = _owner(context, scope, target.value)
         store_element(context, owner, evaluate_indices(context, scope, target.slice), value)
     else:
-        raise context.error("only names and elements can be assigned")
+        text = ast.unparse(target)
+        message = f"`{text}` cannot be assigned: an application assigns names and elements; what a tensor is, its shape"
+        raise context.error(f"{message} and its levels, is the arrangement's", scope.parsed.location(target))
 
 
 def _owner(context: TraceContext, scope: Scope, node: ast.expr) -> Any:

@@ -14,6 +14,7 @@ import numpy
 from ninetoothed.errors import AbsentError
 from ninetoothed.expr import Expr
 from ninetoothed.ir import Value
+from ninetoothed.wording import counted
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def shown(value: Any) -> str:
     if isinstance(value, TileRef | SourceRef | LevelRef):
         return {TileRef: "a tile", SourceRef: "a source", LevelRef: "the type of a tile"}[type(value)]
     if isinstance(value, tuple | list):
-        return f"a sequence of {len(value)} items"
+        return f"a sequence of {counted(len(value), 'item')}"
     if isinstance(value, FormattedText):
         return "text that is only known at run time (it can be printed)"
     if callable(value) or isinstance(value, LocalFunction | BoundMethod):

@@ -1,0 +1,68 @@
+"""Say what to write instead of a name that an application has not: PyTorch's, Triton's, or a misspelt one."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable
+
+from ninetoothed.frontend.parse import ParsedFunction
+from ninetoothed.frontend.values import Scope
+from ninetoothed.language import FUNCTIONS
+from ninetoothed.wording import near
+
+_ARRANGE = "rearrange the tensor in the arrangement, where it has that method"
+_TYPES = ("float", "half", "bfloat16", "double", "int", "long", "bool", "type", "astype")
+_MOVES = ("cuda", "cpu", "device", "contiguous", "clone", "detach", "requires_grad", "item", "tolist", "numpy")
+# Attributes of PyTorch's tensors, and what an application says in their place.
+_OF_TENSORS = {
+    **dict.fromkeys(("tile", "expand", "unsqueeze", "pad"), _ARRANGE),
+    **dict.fromkeys(_TYPES, "convert with `.to(ntl.float32)`, say"),
+    **dict.fromkeys(_MOVES, "a tile is on the device already, and is no tensor of PyTorch's"),
+    **dict.fromkeys(("copy_", "fill_", "zero_", "add_", "mul_"), "assign the parameter: `y = ...` stores"),
+    **dict.fromkeys(("view", "view_as"), "write `ntl.reshape`"),
+    **dict.fromkeys(("numel", "size"), "`x.shape` has the sizes"),
+    "mask": "nothing needs one: what lies out of bounds is not stored, is left out of sums, and is read as `other`",
+    "stride": "`x.source.stride(d)` is the stride of the tensor",
+    "strides": "`x.source.strides` are the strides of the tensor",
+    "pow": "write `x ** n`",
+    "transpose": "write `ntl.permute` or `ntl.trans`",
+}
+_OFFERED = ("shape", "ndim", "dtype", "T", "to", "source", "offsets")
+
+
+def for_attribute(name: str) -> str:
+    """Say what to write in the place of an attribute that a tile has not."""
+    remedy = _OF_TENSORS.get(name) or near(name, (*_OFFERED, *FUNCTIONS))
+    return remedy or f"it has {', '.join(_OFFERED)}, and the functions of `ninetoothed.language`, such as `x.sum()`"
+
+
+def for_name(name: str, scope: Scope) -> str:
+    """Say what to write in the place of a name that is not defined."""
+    if name in FUNCTIONS:
+        return f"write `ntl.{name}`, with `import ninetoothed.language as ntl`"
+    return near(name, _visible(scope)) or (
+        "assign it before, define or import it outside of the application, or make it a parameter of the kernel"
+    )
+
+
+def _visible(scope: Scope | None) -> Iterable[str]:
+    """List the names that a function sees; those that begin with an underscore are rarely meant."""
+    while scope is not None:
+        yield from scope.cells
+        if scope.parent is None:
+            function = scope.parsed.function
+            found = (*function.__code__.co_freevars, *function.__globals__, *vars(builtins))
+            yield from (name for name in found if not name.startswith("_"))
+        scope = scope.parent
+
+
+def for_a_return(parsed: ParsedFunction, names: Iterable[str]) -> str:
+    """Say what to write in the place of a `return` with a value, "" where an application has none."""
+    body = parsed.tree.body if isinstance(parsed.tree.body, list) else []
+    returned = next((node for node in body if isinstance(node, ast.Return) and node.value is not None), None)
+    if returned is None:
+        return ""
+    *_, last = names
+    value = ast.unparse(returned.value)
+    return f"; a kernel returns nothing: write `{last} = {value}` instead of `return {value}`"

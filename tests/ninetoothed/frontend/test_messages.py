@@ -1,0 +1,350 @@
+"""Typical mistakes of applications, and all that is said of each: what is wrong, and what to write instead."""
+
+import linecache
+import textwrap
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import ApplicationError, Tensor
+from ninetoothed.errors import EmptyKernelWarning
+
+MISTAKES = (
+    (
+        "if x > 0:\n    y = x",
+        "the condition of `if` must be one number, not a tile of shape (8,); choose element by element"
+        " with `ntl.where(condition, a, b)`, or reduce the condition, say with `ntl.max`",
+    ),
+    (
+        "while x > 0:\n    x = x - 1",
+        "the condition of `while` must be one number, not a tile of shape (8,); a loop goes on for a"
+        " whole tile: reduce the condition, say with `ntl.max`, and choose inside with `ntl.where`",
+    ),
+    (
+        "for i in range(x):\n    y = x",
+        "a bound of `range` must be one number, not a tile of shape (8,); index one element, or reduce"
+        " it, say with `ntl.max`",
+    ),
+    (
+        "y = x.mask",
+        "a tile has no attribute 'mask'; nothing needs one: what lies out of bounds is not stored, is"
+        " left out of sums, and is read as `other`",
+    ),
+    (
+        "y = x.float()",
+        "a tile has no attribute 'float'; convert with `.to(ntl.float32)`, say",
+    ),
+    (
+        "y = x.numel()",
+        "a tile has no attribute 'numel'; `x.shape` has the sizes",
+    ),
+    (
+        "y = x.tile((2,))",
+        "a tile has no attribute 'tile'; rearrange the tensor in the arrangement, where it has that method",
+    ),
+    (
+        "y = x.view(2, 4)",
+        "cannot store to 'y': shape (2, 4) does not broadcast to (8,)",
+    ),
+    (
+        "y = x.cuda()",
+        "a tile has no attribute 'cuda'; a tile is on the device already, and is no tensor of PyTorch's",
+    ),
+    (
+        "y = x.summ()",
+        "a tile has no attribute 'summ'; did you mean 'sum'?",
+    ),
+    (
+        "y = x.zzz",
+        "a tile has no attribute 'zzz'; it has shape, ndim, dtype, T, to, source, offsets, and the"
+        " functions of `ninetoothed.language`, such as `x.sum()`",
+    ),
+    (
+        "y.copy_(x)",
+        "a tile has no attribute 'copy_'; assign the parameter: `y = ...` stores",
+    ),
+    (
+        "x.dtype = y.dtype",
+        "`x.dtype` cannot be assigned: an application assigns names and elements; what a tensor is, its"
+        " shape and its levels, is the arrangement's",
+    ),
+    (
+        "y = zzqx(x)",
+        "name 'zzqx' is not defined; assign it before, define or import it outside of the application,"
+        " or make it a parameter of the kernel",
+    ),
+    (
+        "y = xx + 1",
+        "name 'xx' is not defined; assign it before, define or import it outside of the application, or"
+        " make it a parameter of the kernel",
+    ),
+    (
+        "y = exp(x)",
+        "name 'exp' is not defined; write `ntl.exp`, with `import ninetoothed.language as ntl`",
+    ),
+    (
+        "y = ntl.expp(x)",
+        "ninetoothed.language has no 'expp'; did you mean exp or exp2?",
+    ),
+    (
+        "y = ntl.exp(x, x)",
+        "`ntl.exp` was given 2 arguments; it takes (x)",
+    ),
+    (
+        "y = ntl.exp()",
+        "`ntl.exp` misses its argument 'x'; it takes (x)",
+    ),
+    (
+        "y = ntl.where(x > 0, x)",
+        "`ntl.where` misses its argument 'y'; it takes (condition, x, y)",
+    ),
+    (
+        "y = x.to()",
+        "`ntl.cast` misses its argument 'dtype'; it takes (input, dtype, fp_downcast_rounding, bitcast)",
+    ),
+    (
+        'y = x.to("cuda")',
+        "'cuda' is no dtype; use one such as `ntl.float32`",
+    ),
+    (
+        'y = ntl.zeros((4,), dtype="float")',
+        "'float' is no dtype; use one such as `ntl.float32`",
+    ),
+    (
+        "y = ntl.zeros((x,), dtype=ntl.float32)",
+        "a shape must be known when compiling, not computed by the kernel; use numbers, sizes such as"
+        " `x.shape[0]`, or a parameter `Tensor(0, constexpr=True)`",
+    ),
+    (
+        "y = torch.exp(x)",
+        "'exp' is not a function of the language and cannot run on tiles; use"
+        " `ninetoothed.language.exp`, or write it as a plain Python function",
+    ),
+    (
+        "y = sorted(x)",
+        "'sorted' is not a function of the language and cannot run on tiles; use what"
+        " `ninetoothed.language` has, or write it as a plain Python function",
+    ),
+    (
+        "y = max(x)",
+        "`max` of one tile: use `ntl.max` to reduce it",
+    ),
+    (
+        "y = x[0:4]",
+        "a tile can be sliced only with a bare `:`; slice the tensor in the arrangement, index a"
+        " parameter with a tile such as `ntl.arange(1, 3)`, or choose elements of a computed tile with"
+        " `ntl.gather`",
+    ),
+    (
+        "y = x[100]",
+        "index 100 is out of range for dimension 0 of 'x', which has shape (8,); use -8 to 7",
+    ),
+    (
+        "y = x[1.5]",
+        "'x' is indexed with 1.5; an index is an integer or a tile of integers",
+    ),
+    (
+        "y = x[0, 0]",
+        "'x' is a tile of 1 dimension and is indexed with 2; give at most 1",
+    ),
+    (
+        "y = x.source[0, 0]",
+        "the source of 'x' has 1 dimension and is indexed with 2; give one index a dimension",
+    ),
+    (
+        "y = x.shape[1]",
+        "`x.shape` has 1 item: there is none at index 1",
+    ),
+    (
+        "y = x.offsets(3)",
+        "'x' has a source of 1 dimension: there is no dimension 3",
+    ),
+    (
+        "y = ntl.sum(x, axis=3)",
+        "axis 3 is out of range for a tile of shape (8,); use -1 to 0",
+    ),
+    (
+        "y = ntl.dot(x, x)",
+        "`dot` multiplies two tiles of 2 or 3 dimensions, not (8,) by (8,); add one with `x[:, None]`,"
+        " or write `ntl.sum(x * y)`",
+    ),
+    (
+        "y = x << 1",
+        "bitwise operator `<<` works on integers and bools, not on float32; convert with"
+        " `.to(ntl.int32)`, or its bits with `.to(ntl.int32, bitcast=True)`",
+    ),
+    (
+        'y = x + "a"',
+        "'a' cannot be combined with a tile; only numbers can",
+    ),
+    (
+        "y = x.source + 1",
+        "a source and 1 cannot be combined by `+`",
+    ),
+    (
+        "y = x in (1, 2)",
+        "`in` needs values that are known when compiling; compare with `(x == a) | (x == b)`",
+    ),
+    (
+        "y = ntl.arange(0, 16)",
+        "cannot store to 'y': shape (16,) does not broadcast to (8,)",
+    ),
+    (
+        "y = x + ntl.arange(0, 16)",
+        "shapes (8,) and (16,) do not broadcast together",
+    ),
+    (
+        "y = ntl.cat(x, ntl.zeros((4,), ntl.float32))",
+        "`cat` joins two tiles of one dimension and of the same size, not (8,) and (4,)",
+    ),
+    (
+        "y = x.reshape(3, 3)",
+        "cannot reshape (8,) to (3, 3): dimensions that are split or joined must be powers of two, but"
+        " for the first of each group",
+    ),
+    (
+        "y = ntl.load(x)",
+        "expected a pointer such as `x.source.data_ptr() + x.offsets()`; tiles are read by naming them"
+        " and written by assigning them",
+    ),
+    (
+        "y = x, x",
+        "'y' is a parameter: it takes tiles and numbers, not a sequence of 2 items",
+    ),
+    (
+        "y = x.shape",
+        "'y' is a parameter: it takes tiles and numbers, not a sequence of 1 item",
+    ),
+    (
+        'y = f"{x}"',
+        "'y' is a parameter: it takes tiles and numbers, not text that is only known at run time (it can be printed)",
+    ),
+    (
+        "y = None",
+        "'y' is a parameter: it takes tiles and numbers, not None",
+    ),
+    (
+        "a, b = x",
+        "8 values cannot be unpacked into 2 names",
+    ),
+    (
+        "x[0] += ntl.arange(0, 3)",
+        "cannot store to 'x': shape (3,) does not broadcast to ()",
+    ),
+    (
+        "y = 1 // 0",
+        "ZeroDivisionError: integer division or modulo by zero",
+    ),
+    (
+        "assert x.shape[0] == 9",
+        "assertion failed when compiling: x.shape[0] == 9",
+    ),
+    (
+        "for i in range(4):\n    break",
+        "an application may not use `break`: give the loop its bounds in `range`, or use `while`",
+    ),
+    (
+        "try:\n    y = x\nexcept ValueError:\n    pass",
+        "an application may not use `try`: nothing is raised when a kernel runs; test what may fail with an `if`",
+    ),
+    (
+        "y = [x for x in range(3)][5]",
+        "`[x for x in range(3)]` has 3 items: there is none at index 5",
+    ),
+)
+
+UNSTORED = (
+    (
+        "return x + 1",
+        "the application stores nothing, so this kernel does nothing: assign the result to one of its"
+        " parameters (x, y); a kernel returns nothing: write `y = x + 1` instead of `return x + 1`",
+    ),
+    (
+        "yy = x + 1",
+        "the application stores nothing, so this kernel does nothing: assign the result to one of its"
+        " parameters (x, y); 'yy' is a name of its own: did you mean 'y'?",
+    ),
+)
+
+WITH_TILES_OF_TILES = (
+    (
+        "y = x",
+        "'x' is a tile of tiles here (shape (x_size_0 // 8,)); index it to get one of its tiles, as in `x[0]`",
+    ),
+    (
+        "y[0] = x[0, 0]",
+        "'x' has 1 dimension at this level (shape (x_size_0 // 8,)) and is indexed with 2; give one index a dimension",
+    ),
+    (
+        "y[0] = x.sum()",
+        "a tile of tiles has no attribute 'sum'; index it to get a tile, as in `x[0]`,"
+        " or take its shape, ndim, dtype, source, offsets or data_ptr",
+    ),
+    (
+        "for t in x:\n    y[0] = t",
+        "iterate over tiles with `for i in range(x.shape[0])` and `x[i]`",
+    ),
+    (
+        "y[5:] = x[0]",
+        "a tile of tiles is indexed with one number for each dimension",
+    ),
+    (
+        "y[0] = x[0].shape[1]",
+        "`x[0].shape` has 1 item: there is none at index 1",
+    ),
+)
+
+
+def tiles(x, y):
+    return x.tile((8,)), y.tile((8,))
+
+
+def tiles_of_tiles(x, y):
+    return x.tile((8,)).tile((-1,)), y.tile((8,)).tile((-1,))
+
+
+def application_of(body):
+    """An application with this body, whose source is found as that of a notebook's cell is."""
+    text = "def application(x, y):\n" + textwrap.indent(body, "    ") + "\n"
+    name = f"<mistake: {body}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    namespace = {"ntl": ntl, "torch": torch}
+    exec(compile(text, name, "exec"), namespace)
+    return namespace["application"]
+
+
+@pytest.mark.parametrize("body, message", MISTAKES)
+def test_a_mistake_of_an_application(body, message):
+    expect(tiles, body, message)
+
+
+@pytest.mark.parametrize("body, message", WITH_TILES_OF_TILES)
+def test_a_mistake_with_tiles_of_tiles(body, message):
+    expect(tiles_of_tiles, body, message)
+
+
+def expect(arrangement, body, message):
+    kernel = ninetoothed.make(arrangement, application_of(body), (Tensor(1), Tensor(1)))
+    x, y = torch.ones(16), torch.full((16,), 7.0)
+    with pytest.raises(ApplicationError) as caught:
+        kernel(x, y)
+    assert caught.value.msg == f"kernel 'application': {message}"
+    assert caught.value.filename == f"<mistake: {body}>" and bool((y == 7).all())
+
+
+@pytest.mark.parametrize("body, message", UNSTORED)
+def test_a_result_that_is_stored_nowhere(body, message):
+    kernel = ninetoothed.make(tiles, application_of(body), (Tensor(1), Tensor(1)))
+    with pytest.warns(EmptyKernelWarning) as caught:
+        kernel(torch.ones(16), torch.ones(16))
+    assert message in str(caught[0].message)
+
+
+def test_the_traceback_of_an_application_is_short():
+    kernel = ninetoothed.make(tiles, application_of("y = (x + 1).mask"), (Tensor(1), Tensor(1)))
+    with pytest.raises(ApplicationError) as caught:
+        kernel(torch.ones(16), torch.ones(16))
+    modules = [entry.path.parent.name for entry in caught.traceback]
+    assert modules.count("frontend") <= 3, "only this test, the runtime and the call of the tracer"
