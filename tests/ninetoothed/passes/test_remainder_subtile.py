@@ -170,7 +170,9 @@ def test_compiled(kernel, tmp_path, monkeypatch):
         "turned": (mm.make(), (a, a.mT, a)),
     }[kernel]
     variant = traced(made, *arguments)
-    chosen = dataclasses.replace(variant.selection.configuration, programs=0, split=8, at_once=132, quarters=6)
+    chosen = dataclasses.replace(
+        variant.selection.configuration, programs=0, split_k=8, tiles_per_wave=132, remainder_stages=6
+    )
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, configuration=chosen))
     compiled = executable.GpuExecutable.compile(made.definition, variant)
 

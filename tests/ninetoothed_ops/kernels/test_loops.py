@@ -61,8 +61,8 @@ def test_products(name, kind, monkeypatch):
 
 
 def test_products_in_parts(monkeypatch):
-    for at_once in (0, 132):
-        own = compiled(*calls.large("mm"), monkeypatch, programs=0, split=4, at_once=at_once)
+    for tiles_per_wave in (0, 132):
+        own = compiled(*calls.large("mm"), monkeypatch, programs=0, split_k=4, tiles_per_wave=tiles_per_wave)
         assert own.emitted.buffers
         check(own, twins.mm, IS_TURNED=False)
 
@@ -94,9 +94,9 @@ def test_nothing_is_computed_between_a_wait_and_the_product_that_it_is_for(width
 
 OPTIONS = (
     {},
-    {"split": 4},
-    {"split": 4, "at_once": 132},
-    {"split": 8, "at_once": 132, "quarters": 6},
+    {"split_k": 4},
+    {"split_k": 4, "tiles_per_wave": 132},
+    {"split_k": 8, "tiles_per_wave": 132, "remainder_stages": 6},
     {"programs": 132},
 )
 
@@ -107,7 +107,7 @@ def test_products_of_a_round_do_not_wait_for_one_another(name, options, monkeypa
     """Where ptxas serializes them, each commits a group of its own, and is waited for."""
     own = compiled(*PRODUCTS[name][0](), monkeypatch, **{"programs": 0, **options})
     # All products are in loops, of which there is another for quarters.
-    assert groups(own.sass().splitlines()) == (2 if "quarters" in options else 1)
+    assert groups(own.sass().splitlines()) == (2 if "remainder_stages" in options else 1)
 
 
 @pytest.mark.parametrize("width", (64, 128))
