@@ -114,9 +114,10 @@ class _Work:
             operands = (self._with_rank(first, len(operation.result.type.lanes)),)
         else:
             operands = tuple(map(self._lifted, operation.operands))
+        function = "broadcast" if operation.function == "full" else operation.function  # of a number for each program
         results = tuple(map(self._wide, operation.results))
         self.operations.append(
-            replace(operation, results=results, operands=operands, attributes=tuple(attributes.items()))
+            ir.Apply(results, function, operands, tuple(attributes.items()), location=operation.location)
         )
 
     # -- what depends on the program --
