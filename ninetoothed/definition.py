@@ -1,10 +1,11 @@
-"""A kernel before any call: what `make` collects and every later stage reads."""
+"""The definition of a kernel: `make` collects it, and every later stage reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Source
 from ninetoothed.symbol import Symbol
@@ -15,8 +16,8 @@ from ninetoothed.tiling import Tilings, tilings
 class KernelParameter:
     """One parameter of a kernel: its name in the application and its arranged tensor.
 
-    `touched`: whether the application's text mentions it; a parameter that is never touched is exempt from checks. One
-    that only some variants touch is for the others (see `runtime.exemption`).
+    touched: whether the application's text mentions it; a parameter that is never touched is exempt from checks. One
+        that only some variants touch is exempt in the others (see `runtime.exemption`).
     """
 
     name: str
@@ -48,7 +49,7 @@ class KernelDefinition:
 
     name: str
     parameters: tuple[KernelParameter, ...]
-    application: Callable
+    application: Callable[..., Any]
     symbols: dict[str, Symbol]
     num_warps: tuple[int, ...] | None = None
     num_stages: tuple[int, ...] | None = None
@@ -56,13 +57,13 @@ class KernelDefinition:
     tune: bool = False
 
     def without(self, positions: frozenset[int]) -> KernelDefinition:
-        """The kernel that touches no parameter at `positions`, for variants that do not."""
+        """Return the definition for variants that touch no parameter at `positions`."""
         parameters = (replace(p, touched=p.touched and i not in positions) for i, p in enumerate(self.parameters))
         return replace(self, parameters=tuple(parameters))
 
     @cached_property
     def tilings(self) -> tuple[tuple[tuple[Tilings, ...], ...], ...]:
-        """For each parameter, how the dimensions of its levels came to be cut."""
+        """How the dimensions of each level were cut, for each parameter."""
         return tilings([parameter.arrangement for parameter in self.parameters])
 
     @cached_property

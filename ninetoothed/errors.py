@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import sys
-from collections.abc import Iterable
-from types import FrameType
-from typing import Any
+from collections.abc import Callable, Iterable
+from types import FrameType, TracebackType
+from typing import Any, ParamSpec, TypeVar
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class NineToothedError(Exception):
@@ -121,10 +124,45 @@ class NotOfferedError(UnsupportedError, AttributeError):
     """A name of the language that this version lacks; an AttributeError too, so that `hasattr` is False."""
 
 
+def shortened(error: NineToothedError) -> NineToothedError:
+    """Drop the package's frames from an error's traceback: where a user's mistake was found inside tells them nothing.
+
+    The environment variable `NINETOOTHED_TRACEBACK=full` keeps them.
+    """
+    if os.environ.get("NINETOOTHED_TRACEBACK") == "full":
+        return error
+    frames = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames += [] if _is_ours(trace.tb_frame) else [trace]
+        trace = trace.tb_next
+    kept: TracebackType | None = None
+    for frame in reversed(frames):
+        kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return error.with_traceback(kept)
+
+
+def shortens_tracebacks(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Make a function of the public interface whose errors end short tracebacks; see `shortened`."""
+
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return function(*args, **kwargs)
+        except NineToothedError as error:
+            raise shortened(error)  # noqa: B904
+
+    return call
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE)
+
+
 def user_line() -> str:
     """Return `file:line: source` of the innermost frame outside the package, or an empty string."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
+    while frame is not None and _is_ours(frame):
         frame = frame.f_back
     if frame is None:
         return ""

@@ -1,4 +1,4 @@
-"""What a compiled variant may rely on: a plain, hashable value, and all that the compiler sees of a call's arguments.
+"""The specialisation of a call: a plain, hashable value with all that a compiled variant may rely on.
 
 Two calls whose specialisations are equal run the same code. Only *classes* of run-time numbers enter it, so that a new
 batch size or sequence length compiles nothing once its class has been seen:
@@ -13,6 +13,7 @@ batch size or sequence length compiles nothing once its class has been seen:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,10 +23,12 @@ from ninetoothed.expr import Expr, Facts, Range, const, divisor, var
 
 @dataclass(frozen=True)
 class ArgumentClass:
-    """What is known of one kernel argument: a tensor, a run-time scalar ("scalar") or a compile-time one ("constant").
+    """The class of one argument of a call.
 
-    Of one that the variant never touches ("absent") nothing is known.
-    `wide`: some element lies beyond 2^31 - 1 elements from the first. `aligned`: the address is a multiple of 16 bytes.
+    role: "tensor", "scalar" (a number known at run time), "constant" (a number known when compiling), or "absent" (an
+        argument that the variant never touches, of which nothing is known).
+    wide: whether some element lies beyond 2^31 - 1 elements from the first.
+    aligned: whether the address is a multiple of 16 bytes.
     """
 
     role: str
@@ -43,7 +46,7 @@ class Specialisation:
     constants: (name, number) for symbols known exactly: constexprs, chosen block sizes, constexpr sizes, sizes and
         strides that are 1, strides that are 0.
     aliases: (name, other name) for sizes that must agree and did, so that one run-time argument serves both.
-    products: (name, number, sizes) for strides of flattened tensors without gaps in memory, as what they are then.
+    products: (name, number, sizes) for strides of tensors without gaps in memory: number times the sizes.
     divisible: sizes and strides that are multiples of 16.
     half_divisible: those that are multiples of 8, and not of 16, where elements then make whole vectors; see
         `runtime.vectors`.
@@ -66,13 +69,13 @@ class Specialisation:
     half_divisible: frozenset[str] = frozenset()
 
     def bindings(self) -> dict[str, Expr]:
-        """What to put for symbols: numbers that are known, and one name for sizes that agree."""
+        """Return what replaces symbols: the numbers that are known, and one name for sizes that agree."""
         numbers = {name: const(value) for name, value in self.constants if isinstance(value, int)}
         products = {name: math.prod(map(var, sizes), start=const(number)) for name, number, sizes in self.products}
         return {name: numbers.get(other, var(other)) for name, other in self.aliases} | products | numbers
 
     def unified(self, name: str, size: Expr) -> Specialisation:
-        """With a size under another's name, or as a number: what is told of either class is true of both."""
+        """Give a size another size's name, or a number: both are the same, so that the facts of both hold."""
         if size.is_constant:
             products = (
                 (stride, number * size.constant ** sizes.count(name), tuple(each for each in sizes if each != name))
@@ -101,21 +104,21 @@ class Specialisation:
             buckets=tuple(sorted(bounds.items())),
         )
 
-    def facts(self, names) -> Facts:
-        """The ranges and divisors of the run-time integers `names`."""
+    def facts(self, names: Iterable[str]) -> Facts:
+        """Return the ranges and divisors of the run-time integers `names`."""
         upper = dict(self.buckets)
         facts = Facts()
         for name in names:
-            facts = facts.bind(name, 0, upper.get(name), self._told(name))
+            facts = facts.bind(name, 0, upper.get(name), self._divisor(name))
         return facts
 
     def multiple_of(self, name: str) -> int:
-        """A number known to divide a size or a stride."""
+        """Return a number known to divide a size or a stride."""
         value = self.bindings().get(name, var(name))
         return divisor(value, self.facts(value.variables))
 
-    def _told(self, name: str) -> int:
-        """What the class of a number says to divide it."""
+    def _divisor(self, name: str) -> int:
+        """Return the divisor that the class of a run-time integer tells."""
         return 16 if name in self.divisible else 8 if name in self.half_divisible else 1
 
 

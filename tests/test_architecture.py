@@ -38,6 +38,7 @@ ROOMS = tuple(
     ninetoothed.passes
     ninetoothed.backends.torch
     ninetoothed.backends.triton
+    ninetoothed.integrate
     ninetoothed.runtime
     ninetoothed.make
     ninetoothed

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from difflib import get_close_matches
 
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import ApplicationError, EmptyKernelWarning
+from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import as_expr
-from ninetoothed.frontend import memory, remedies, statements
+from ninetoothed.frontend import memory, statements
 from ninetoothed.frontend.calls import call
 from ninetoothed.frontend.context import Interpreter, TraceContext
 from ninetoothed.frontend.expressions import evaluate
 from ninetoothed.frontend.parse import assigned_names, parse_application
+from ninetoothed.frontend.preview import warn_that_nothing_is_stored
 from ninetoothed.frontend.races import races
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import Absent, Cell
@@ -88,9 +87,6 @@ def _traced(
         call(context, definition.application, arguments, {})
     except Mismatch as error:
         raise context.mismatch(error) from None
-    except ApplicationError as error:
-        # It tells the place in the application: of the tracer's frames, a user learns nothing.
-        raise error.with_traceback(None) from error.__cause__
     except RecursionError:
         raise ApplicationError(f"kernel {definition.name!r}: the application is nested too deeply") from None
     return context
@@ -111,20 +107,10 @@ def _unified(context: TraceContext, specialisation: Specialisation) -> Specialis
 
 def _warn_if_it_never_stores(context: TraceContext) -> None:
     """Warn where no parameter is ever assigned; a program may be empty where a branch was known not to be taken."""
-    names = [parameter.name for parameter in context.definition.parameters]
-    parsed = parse_application(context.definition.application)
-    assigned = assigned_names(parsed.tree)
-    if names and not set(names) & set(assigned):
-        near = ((name, match) for name in assigned for match in get_close_matches(name, names, 1))
-        meant = next((f"; {name!r} is a name of its own: did you mean {match!r}?" for name, match in near), "")
-        error = context.error(
-            f"the application stores nothing, so this kernel does nothing: assign the result to one of its"
-            f" parameters ({', '.join(names)}){meant or remedies.for_a_return(parsed, names)}",
-            parsed.location(parsed.tree),
-        )
-        # As code of the user's own would warn: once for each place.
-        registry = parsed.function.__globals__.setdefault("__warningregistry__", {})
-        warnings.warn_explicit(str(error), EmptyKernelWarning, error.filename, error.lineno, registry=registry)
+    application = context.definition.application
+    names = tuple(parameter.name for parameter in context.definition.parameters)
+    if names and not set(names) & set(assigned_names(parse_application(application).tree)):
+        warn_that_nothing_is_stored(context.definition.name, application, names)
 
 
 def _cell(context: TraceContext, parameter: int) -> Cell:

@@ -12,16 +12,14 @@ import functools
 import math
 import threading
 import weakref
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch._C._dynamo import eval_frame
 
 from ninetoothed import ir
-from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import ArgumentError, ArgumentTypeError, ResourceError, SizeError
+from ninetoothed.errors import ArgumentError, ResourceError, SizeError
 from ninetoothed.runtime import arguments, executable, variants
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.call_cache import CallCache
@@ -64,39 +62,6 @@ def launch(kernel, args: tuple, kwargs: dict[str, Any]) -> None:
 def program(kernel, args: tuple, kwargs: dict[str, Any]) -> ir.Program:
     """The traced program that a call would run."""
     return launcher_of(kernel).trace(args, kwargs).program
-
-
-def source(kernel, args: tuple, kwargs: dict[str, Any], gpu: machine.Machine | str | None = None) -> KernelSource:
-    """Return the Triton text and the configuration of a call: for the GPU given, else the present one, else an H200.
-
-    `gpu` may be a name, such as "h100", and may stand among the keywords of the call too.
-    """
-    kwargs = dict(kwargs)
-    asked = kwargs.pop("gpu", None) if gpu is None else gpu
-    gpu = machine.named(asked) if isinstance(asked, str) else asked
-    if gpu is None:
-        gpu = machine.current() or machine.H200
-    if not isinstance(gpu, machine.Machine):
-        raise ArgumentTypeError(
-            f'`gpu` is given {gpu!r}; pass a name, such as "H200", or a `ninetoothed.runtime.selection.machine.Machine`'
-        )
-    variant = launcher_of(kernel).trace(args, kwargs, gpu)
-    text = triton.emit(variant.program, executable.options_of(kernel.definition, variant)).source
-    return KernelSource(text, variant.selection.configuration, variant.selection.gpu)
-
-
-@dataclass(frozen=True)
-class KernelSource:
-    """What a call compiles to; prints as Triton source under a comment that tells the configuration."""
-
-    text: str
-    configuration: Configuration
-    gpu: Any
-
-    def __str__(self) -> str:
-        return f"# {self.configuration} for {self.gpu}\n{self.text}"
-
-    __repr__ = __str__
 
 
 @hidden_from_dynamo

@@ -187,8 +187,9 @@ def measure(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:
         if role == "tensor":
             for stride, number in zip(parameter.source.strides, tensor.stride(), strict=True):
                 if values.setdefault(stride.name, number) != number:
-                    what = f"has stride {number} where another tensor gives {stride} = {values[stride.name]}"
-                    raise problem(definition, parameter, what, "use a Tensor of its own for each parameter")
+                    first = next(other.name for other in definition.parameters if stride in other.source.strides)
+                    what = f"has stride {number} where `{first}` has {values[stride.name]}, and both are one Tensor"
+                    raise problem(definition, parameter, what, "make a Tensor of its own for each parameter")
     for parameter, dim, size, number in expressions:
         expected = as_expr(size).evaluate(values) if as_expr(size).variables <= values.keys() else number
         if expected != number:

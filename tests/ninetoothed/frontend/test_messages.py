@@ -326,10 +326,9 @@ def test_a_mistake_with_tiles_of_tiles(body, message):
 
 
 def expect(arrangement, body, message):
-    kernel = ninetoothed.make(arrangement, application_of(body), (Tensor(1), Tensor(1)))
     x, y = torch.ones(16), torch.full((16,), 7.0)
     with pytest.raises(ApplicationError) as caught:
-        kernel(x, y)
+        ninetoothed.make(arrangement, application_of(body), (Tensor(1), Tensor(1)))(x, y)
     assert caught.value.msg == f"kernel 'application': {message}"
     assert caught.value.filename == f"<mistake: {body}>" and bool((y == 7).all())
 

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
-from ninetoothed.runtime import call_cache, dispatch, executable, variants
+from ninetoothed.runtime import call_cache, dispatch, executable, explain, variants
 from ninetoothed.runtime.selection.machine import A100, B200, H100, H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
@@ -385,7 +385,7 @@ class TestSource:
             tuple(Tensor(1) for _ in range(3)),
             num_warps=2,
         )
-        source = dispatch.source(kernel, (torch.zeros(1000),) * 3, {}, gpu=H200)
+        source = explain.source(kernel, (torch.zeros(1000),) * 3, {}, gpu=H200)
         assert source.configuration.num_warps == 2 and source.gpu == H200
         assert "def " in source.text and source.text in str(source) and "num_warps=2" in repr(source)
         assert dispatch.launcher_of(kernel).variants == ()

@@ -1,0 +1,117 @@
+"""Find mistakes of an application in its text alone, before any call: those that no argument could mend."""
+
+from __future__ import annotations
+
+import ast
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from typing import Any
+
+from ninetoothed import language
+from ninetoothed.errors import ApplicationError, EmptyKernelWarning
+from ninetoothed.frontend import remedies
+from ninetoothed.frontend.parse import ParsedFunction, assigned_names, parse_application
+from ninetoothed.ir import SourceLocation
+from ninetoothed.language.functions import FUNCTIONS, arithmetic, elementwise, random, reductions, shapes
+
+# Calling a function of these stores nothing.
+_PURE = frozenset(
+    name
+    for name in FUNCTIONS
+    for family in (elementwise, arithmetic, shapes, reductions, random)
+    if name in vars(family)
+)
+_BRANCHING = (ast.If, ast.IfExp, ast.While)
+_UNKNOWN = object()
+
+
+def check(name: str, application: Callable[..., Any]) -> None:
+    """Raise `ApplicationError` for a name that `ninetoothed.language` has not, where every call would read it.
+
+    A branch may be left out by a constexpr, so that names inside branches are left to the call.
+    """
+    parsed = parse_application(application)
+    body = parsed.tree.body if isinstance(parsed.tree.body, list) else [parsed.tree.body]
+    for statement in body:
+        for node in _certain(statement):
+            if isinstance(node, ast.Attribute) and _resolved(parsed, node.value) is language:
+                try:
+                    getattr(language, node.attr)
+                except AttributeError as error:
+                    raise _error(name, str(error), parsed.location(node)) from None
+        if any(isinstance(node, ast.Return) for node in ast.walk(statement)):
+            return
+
+
+def stores_nothing(application: Callable[..., Any], parameters: tuple[str, ...]) -> bool:
+    """Tell whether an application can assign none of its parameters; False also where only a call can tell."""
+    parsed = parse_application(application)
+    calls = (node for node in ast.walk(parsed.tree) if isinstance(node, ast.Call))
+    names = {argument.arg for argument in ast.walk(parsed.tree.args) if isinstance(argument, ast.arg)} | set(parameters)
+    stored = (node for node in ast.walk(parsed.tree) if isinstance(node, ast.Subscript | ast.Attribute))
+    is_through_another = any(isinstance(node.ctx, ast.Store) for node in stored)
+    is_assigned = bool(names & set(assigned_names(parsed.tree))) or is_through_another
+    return not is_assigned and all(_is_pure(parsed, node.func) for node in calls)
+
+
+def warn_that_nothing_is_stored(name: str, application: Callable[..., Any], parameters: tuple[str, ...]) -> None:
+    """Warn of a kernel that does nothing, once for each place as code of the user's own would."""
+    parsed = parse_application(application)
+    near = ((own, match) for own in assigned_names(parsed.tree) for match in get_close_matches(own, parameters, 1))
+    meant = next((f"; {own!r} is a name of its own: did you mean {match!r}?" for own, match in near), "")
+    error = _error(
+        name,
+        "the application stores nothing, so this kernel does nothing: assign the result to one of its parameters"
+        f" ({', '.join(parameters)}){meant or remedies.for_a_return(parsed, parameters)}",
+        parsed.location(parsed.tree),
+    )
+    registry = parsed.function.__globals__.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(str(error), EmptyKernelWarning, error.filename or "", error.lineno or 0, registry=registry)
+
+
+def _error(name: str, message: str, place: SourceLocation) -> ApplicationError:
+    return ApplicationError(f"kernel {name!r}: {message}", place.file, place.line, place.column + 1, place.text)
+
+
+def _certain(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a statement that every call evaluates."""
+    if isinstance(node, _BRANCHING):
+        yield from _certain(node.test)
+    elif isinstance(node, ast.For):
+        yield from _certain(node.iter)
+    elif isinstance(node, ast.BoolOp):
+        yield from _certain(node.values[0])
+    elif isinstance(node, ast.AnnAssign):
+        yield from _certain(node.value) if node.value is not None else ()
+    elif isinstance(node, ast.expr | ast.stmt | ast.keyword) and not isinstance(
+        node, ast.Lambda | ast.FunctionDef | ast.ClassDef | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    ):
+        yield node
+        for child in ast.iter_child_nodes(node):
+            yield from _certain(child)
+
+
+def _resolved(parsed: ParsedFunction, node: ast.expr) -> Any:
+    """Return the module, or member of one, for which a dotted name stands; `_UNKNOWN` where it is anything else."""
+    if isinstance(node, ast.Name) and node.id not in _locals(parsed):
+        try:
+            return parsed.lookup(node.id)
+        except KeyError:
+            return _UNKNOWN
+    if isinstance(node, ast.Attribute):
+        owner = _resolved(parsed, node.value)
+        if isinstance(owner, types.ModuleType):
+            return vars(owner).get(node.attr, _UNKNOWN)
+    return _UNKNOWN
+
+
+def _locals(parsed: ParsedFunction) -> frozenset[str]:
+    return frozenset(parsed.function.__code__.co_varnames + parsed.function.__code__.co_cellvars)
+
+
+def _is_pure(parsed: ParsedFunction, callee: ast.expr) -> bool:
+    if not isinstance(callee, ast.Attribute):
+        return False
+    return callee.attr in _PURE and _resolved(parsed, callee.value) is language

@@ -1,0 +1,226 @@
+"""Integrate an arrangement and an application: from arranged tensors and a function to a `KernelDefinition`."""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ninetoothed.arrangement import Arrangement
+from ninetoothed.definition import KernelDefinition, KernelParameter
+from ninetoothed.errors import ArrangementError, UnsupportedError
+from ninetoothed.frontend.parse import called, mentioned_names, signature, unwrap
+from ninetoothed.symbol import Symbol
+from ninetoothed.tensor import Tensor
+
+# The numbers that a GPU has for an option, and how a message tells them.
+_CHOICES = {
+    "num_warps": ((1, 2, 4, 8, 16, 32), "a power of two from 1 to 32"),
+    "num_stages": (range(1, 17), "from 1 to 16"),
+}
+
+Application = Callable[..., Any]
+Choice = int | tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """The options of `make` for a kernel; see there."""
+
+    name: str | None = None
+    num_warps: Choice = None
+    num_stages: Choice = None
+    max_num_configs: int | None = None
+    tune: bool = False
+
+    def __post_init__(self) -> None:
+        count = self.max_num_configs
+        if count is not None and (type(count) is not int or count < 1):
+            raise ArrangementError(f"max_num_configs={count!r} is no number of configurations; give 1 or more")
+
+
+def integrate(arranged: tuple[Any, ...], application: Application, options: KernelOptions) -> KernelDefinition:
+    """Return the definition of a kernel whose parameters are arranged as `arranged`, in order.
+
+    Raises `ArrangementError` where arrangement, application and options do not fit together, and `ApplicationError`
+    where the application's source cannot be read.
+    """
+    name = name_of(application) if options.name is None else options.name
+    application = called(application)
+    names = _parameter_names(application, len(arranged))
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name in ("tl", "triton"):
+        raise ArrangementError(f"a kernel cannot be named {name!r}; give a Python identifier, not `tl` or `triton`")
+    for parameter, tensor in zip(names, arranged, strict=True):
+        _check_arranged(name, parameter, tensor)
+    arrangements = _renamed(tuple(tensor.arrangement for tensor in arranged), names)
+    touched = mentioned_names(application, names)
+    parameters = tuple(
+        KernelParameter(parameter, arrangement, parameter in touched)
+        for parameter, arrangement in zip(names, arrangements, strict=True)
+    )
+    definition = KernelDefinition(
+        name,
+        parameters,
+        application,
+        _symbols(name, parameters),
+        _choices("num_warps", options.num_warps),
+        _choices("num_stages", options.num_stages),
+        options.max_num_configs,
+        options.tune,
+    )
+    _check_outermost(definition)
+    return definition
+
+
+def name_of(function: Application) -> str:
+    """Return the name of a function, or "kernel" where that is no identifier, as of a lambda."""
+    name = getattr(unwrap(function), "__name__", "kernel")
+    return name if name.isidentifier() else "kernel"
+
+
+def type_of(value: object) -> str:
+    """Return the type of a value as one would import it, such as `a torch.Tensor`."""
+    module = type(value).__module__
+    return type(value).__qualname__ if module == "builtins" else f"a {module}.{type(value).__qualname__}"
+
+
+def _check_arranged(name: str, parameter: str, tensor: object) -> None:
+    if not isinstance(tensor, Tensor):
+        raise ArrangementError(
+            f"kernel {name!r}: parameter {parameter!r} is arranged to {type_of(tensor)}; an arrangement takes and"
+            " returns symbolic tensors, such as `ninetoothed.Tensor(1)`, and calling the kernel real ones"
+        )
+    if tensor.jagged_dim is not None:
+        raise UnsupportedError(
+            f"kernel {name!r}: parameter {parameter!r} is jagged; jagged tensors are not offered yet"
+        )
+
+
+def _choices(option: str, value: Choice) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    values = tuple(value) if isinstance(value, tuple | list) else (value,)
+    if not values or any(isinstance(each, bool) or not isinstance(each, int) for each in values):
+        raise ArrangementError(f"{option}={value!r} is no choice; give a number, or several to choose from")
+    allowed, told = _CHOICES[option]
+    wrong = [each for each in values if each not in allowed]
+    if wrong:
+        raise ArrangementError(f"{option}={wrong[0]} is nothing that a GPU has; give {told}, or leave it out")
+    return values
+
+
+def _parameter_names(application: Application, count: int) -> tuple[str, ...]:
+    try:
+        parameters = list(signature(application).parameters.values())
+    except (TypeError, ValueError):
+        raise ArrangementError(f"the application is {application!r}; give a function written in Python") from None
+    unbound = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty]
+    if unbound:
+        raise ArrangementError(
+            f"the application {name_of(application)!r} takes {unbound[0]!r} by keyword alone, which no tensor gives;"
+            " give it a default, or bind it with `functools.partial`"
+        )
+    by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = [p.name for p in by_position]
+    required = sum(p.default is p.empty for p in by_position)
+    variadic = [p.name for p in parameters if p.kind == p.VAR_POSITIONAL]
+    if variadic and count > len(names):
+        numbered = (f"{variadic[0]}_{i}" for i in itertools.count())
+        free = (name for name in numbered if name not in names)
+        names = [*names, *itertools.islice(free, count - len(names))]
+    if not required <= count <= len(names):
+        counts = required if required == len(names) else f"{required} to {len(names)}"
+        raise ArrangementError(
+            f"the application {name_of(application)!r} takes {counts} parameters ({', '.join(names)}), and the"
+            f" arrangement gives {count} tensors; let it return one for each parameter, in that order"
+        )
+    return tuple(names[:count])
+
+
+def _renamed(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> tuple[Arrangement, ...]:
+    """Name sources after the application's parameters, whatever number they were created under."""
+    values = dict(_new_names(arrangements, _stems(arrangements, names)))
+
+    def rename(size: int | Symbol) -> int | Symbol:
+        return size.subs(values) if isinstance(size, Symbol) else size
+
+    renamed = []
+    for arrangement, name in zip(arrangements, names, strict=True):
+        arrangement = arrangement.map_sizes(rename)
+        renamed.append(replace(arrangement, source=replace(arrangement.source, name=name)))
+    return tuple(renamed)
+
+
+def _new_names(arrangements: tuple[Arrangement, ...], stems: Iterable[str]) -> Iterator[tuple[str, Symbol]]:
+    """Yield the name of each size and stride with what replaces it; of one that several share, the first's."""
+    seen = set()
+    for arrangement, stem in zip(arrangements, stems, strict=True):
+        source = arrangement.source
+        for suffix, sizes in (("size", source.sizes), ("stride", source.strides)):
+            for d, symbol in enumerate(sizes):
+                old = f"{source.name}_{suffix}_{d}"
+                if isinstance(symbol, Symbol) and symbol.name == old and old not in seen:
+                    seen.add(old)
+                    yield old, _copy_options(symbol, f"{stem}_{suffix}_{d}")
+
+
+def _stems(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> list[str]:
+    """Return the parameters' names, with underscores after those from which another's name would be made."""
+    stems: list[str] = []
+    for arrangement, name in zip(arrangements, names, strict=True):
+        dims, stem, others = range(arrangement.source.ndim), name, {*names, *stems} - {name}
+        while stem in others or any(f"{stem}_{suffix}_{d}" in names for suffix in ("size", "stride") for d in dims):
+            stem += "_"
+        stems.append(stem)
+    return stems
+
+
+def _copy_options(symbol: Symbol, name: str) -> Symbol:
+    return Symbol(
+        name,
+        constexpr=symbol.constexpr,
+        meta=symbol.meta,
+        lower_bound=symbol.lower_bound,
+        upper_bound=symbol.upper_bound,
+        power_of_two=symbol.power_of_two,
+    )
+
+
+def _symbols(name: str, parameters: tuple[KernelParameter, ...]) -> dict[str, Symbol]:
+    """Return the constexpr and meta symbols of all arrangements; any other free name would never get a value."""
+    sizes = {str(size) for parameter in parameters for size in (*parameter.source.sizes, *parameter.source.strides)}
+    taken = {parameter.name for parameter in parameters}
+    symbols: dict[str, Symbol] = {}
+    for parameter in parameters:
+        for symbol_name, symbol in parameter.arrangement.symbols.items():
+            if symbol_name in taken:
+                raise ArrangementError(
+                    f"kernel {name!r}: {symbol_name!r} is a parameter of the application and a symbol in the"
+                    f" arrangement of {parameter.name!r}; give one of them another name"
+                )
+            if symbol_name in sizes:
+                continue
+            if not (symbol.constexpr or symbol.meta):
+                raise ArrangementError(
+                    f"kernel {name!r}: the arrangement of {parameter.name!r} uses {symbol_name!r}, which is no size of"
+                    " a parameter and is marked neither constexpr=True nor meta=True, so it never gets a value"
+                )
+            symbols[symbol_name] = symbol
+    return symbols
+
+
+def _check_outermost(definition: KernelDefinition) -> None:
+    """Check that outermost shapes agree where they are numbers; each call checks the others."""
+    known = [
+        (parameter.name, tuple(size for size in parameter.outermost if size != 1))
+        for parameter in definition.parameters
+        if all(isinstance(size, int) for size in parameter.outermost) and parameter.source.ndim
+    ]
+    for (first, expected), (name, shape) in zip(known, known[1:], strict=False):
+        if shape != expected:
+            raise ArrangementError(
+                f"kernel {definition.name!r}: outermost shapes must agree, but {first!r} has {expected} and {name!r}"
+                f" has {shape} (dimensions of size 1 dropped); rearrange one of them, for example with `expand`"
+            )
