@@ -91,4 +91,4 @@ def check_bits(compiled):
         for one, other in zip(text.instructions, bits.instructions, strict=True):
             for precise, coarse in ((one.writes, other.writes), (one.reads, other.reads)):
                 assert {each for each in precise if each.startswith("R")} <= coarse, one.text
-            assert (one.product, one.commits, one.waits) == (other.product, other.commits, other.waits), one.text
+            assert (one.wgmma, one.commits, one.waits) == (other.wgmma, other.commits, other.waits), one.text

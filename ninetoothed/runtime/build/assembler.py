@@ -1,4 +1,4 @@
-"""Which ptxas makes machine code for Hopper.
+"""Find the ptxas that assembles machine code for Hopper.
 
 ptxas before CUDA 13.3 loses registers there (see `wgmma`), and Triton bundles 12.8. A later one is used where one is
 found: that which the user names to Triton, that of the package `nvidia-cuda-nvcc` (the extra `ninetoothed[cuda]`), or a
@@ -41,7 +41,7 @@ class Assembler:
         return f"ptxas {'.'.join(map(str, self.version))} ({self.path})"
 
     def assemble(self, ptx: str) -> bytes:
-        """The cubin of a PTX module, for the architecture that it names, with line numbers as Triton has them."""
+        """Return the cubin of a PTX module for the architecture that it names, with line numbers as Triton has them."""
         (architecture,) = re.findall(r"^\s*\.target\s+(\w+)", ptx, re.MULTILINE)
         with tempfile.TemporaryDirectory() as directory:
             source, cubin = Path(directory) / "kernel.ptx", Path(directory) / "kernel.cubin"
@@ -51,12 +51,12 @@ class Assembler:
 
 
 def for_capability(capability: int) -> Assembler | None:
-    """The assembler for a GPU; None where Triton's own is not in question."""
+    """Return the assembler for a GPU; None where Triton's own is trusted."""
     return for_hopper() if capability // 10 == 9 else None
 
 
 def loses_registers(gpu: Machine | None) -> bool:
-    """Whether the assembler for a GPU is not sound; without Triton there is only text, which has no fault."""
+    """Tell whether the assembler for a GPU is not sound; without Triton there is only text, which has no fault."""
     try:
         chosen = for_capability(gpu.capability) if gpu is not None else None
     except ModuleNotFoundError:
@@ -65,9 +65,9 @@ def loses_registers(gpu: Machine | None) -> bool:
 
 
 def for_hopper() -> Assembler:
-    """The first sound assembler whose output the driver loads, Triton's own else.
+    """Return the first sound assembler whose output the driver loads; if there is none, Triton's own.
 
-    One that the user names is used as it is, sound or not.
+    An assembler that the user names is used, sound or not.
     """
     own = of_triton()
     if own.is_sound or _is_named_by_user(own):
@@ -77,7 +77,7 @@ def for_hopper() -> Assembler:
 
 
 def of_triton() -> Assembler:
-    """The assembler that Triton uses for Hopper."""
+    """Return the assembler that Triton uses for Hopper."""
     from triton import knobs
 
     tool = knobs.nvidia.ptxas
@@ -86,13 +86,13 @@ def of_triton() -> Assembler:
 
 
 def disassemble(cubin: bytes) -> str:
-    """The machine code of a cubin as text."""
+    """Return the machine code of a cubin as text."""
     # The analysis of data flow, which is left out, takes a third of the time and adds nothing to the text.
     return _tool("nvdisasm", cubin, "--print-code", "--no-dataflow")
 
 
 def usage(cubin: bytes) -> str:
-    """The registers and the memory that the functions of a cubin take, as text."""
+    """Return as text the registers and the memory that the functions of a cubin take."""
     return _tool("cuobjdump", cubin, "--dump-resource-usage")
 
 
@@ -113,12 +113,12 @@ def _is_named_by_user(own: Assembler) -> bool:
 
 
 def _candidates() -> Iterator[str]:
-    """Every ptxas that there is."""
+    """Yield the paths of every ptxas that there is."""
     yield from filter(os.path.isfile, _places())
 
 
 def _places() -> Iterator[str]:
-    """Where a ptxas may be."""
+    """Yield the paths where a ptxas may be."""
     try:
         files = metadata.files("nvidia-cuda-nvcc") or ()
     except metadata.PackageNotFoundError:
@@ -133,7 +133,7 @@ def _places() -> Iterator[str]:
 
 @functools.cache
 def _version(path: str) -> tuple[int, int] | None:
-    """The version of a ptxas; None where there is none that runs."""
+    """Return the version of a ptxas; None where there is none that runs."""
     try:
         found = re.search(r"release (\d+)\.(\d+)", _output(path, "--version"))
     except (OSError, RuntimeError):
@@ -142,14 +142,14 @@ def _version(path: str) -> tuple[int, int] | None:
 
 
 def _is_loaded_by_driver(assembler: Assembler) -> bool:
-    """Whether the driver is of the assembler's major version, or later; where there is no driver, nothing is loaded."""
+    """Tell whether the driver is of the assembler's major version or later; without a driver nothing is loaded."""
     version = _driver_version()
     return version is None or version // 1000 >= assembler.version[0]
 
 
 @functools.cache
 def _driver_version() -> int | None:
-    """The version of CUDA that the driver supports, as 13000 for 13.0."""
+    """Return the version of CUDA that the driver supports, such as 13000 for 13.0; None without a driver."""
     try:
         version = ctypes.c_int()
         failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))

@@ -1,4 +1,4 @@
-"""The control flow of a function, PTX or machine code: which loops there are, and where a register was written."""
+"""Control flow of a function, in PTX or machine code: its loops, and where each register was written."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from functools import cached_property
 
 
 @dataclass(frozen=True)
-class Product:
-    """A wgmma: its shape, and the registers that hold its left operand, none where that is read from shared memory."""
+class Wgmma:
+    """A product of a warp group, wgmma: its shape, and the registers of its operands.
+
+    left: none where the left operand is read from shared memory.
+    """
 
     shape: str
     left: tuple[str, ...]
@@ -18,11 +21,15 @@ class Product:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction.
+    """One instruction: the registers that it touches, and where control goes after it.
 
-    targets: the labels that it may branch to. falls: whether the next instruction may follow. is_conditional: whether a
-    predicate guards it, so that what it writes may stay. is_copy: whether it moves registers as they are. is_opaque:
-    whether registers alone do not tell what it writes.
+    targets: the labels that it may branch to.
+    falls: whether the next instruction may follow.
+    is_conditional: whether a predicate guards it, so that the registers that it writes may keep their values.
+    is_copy: whether it moves registers as they are.
+    is_opaque: whether its result depends on more than the registers that it reads.
+    commits: whether it ends a group of wgmmas.
+    waits: how many groups of wgmmas may still be in flight after it; None if it waits for none.
     """
 
     text: str
@@ -33,27 +40,26 @@ class Instruction:
     is_conditional: bool = False
     is_copy: bool = False
     is_opaque: bool = False
-    product: Product | None = None
-    # Groups of wgmma: whether this one ends a group, and how many may be in flight after waiting.
+    wgmma: Wgmma | None = None
     commits: bool = False
     waits: int | None = None
 
 
 @dataclass(frozen=True)
 class Code:
-    """A function: its instructions, and the numbers of those that labels stand before."""
+    """A function: its instructions, and for each label the number of the instruction that it stands before."""
 
     instructions: Sequence[Instruction]
     labels: Sequence[tuple[str, int]]
 
     @cached_property
-    def products(self) -> dict[int, Product]:
-        """The products by the numbers of their instructions, in their order."""
-        return {n: each.product for n, each in enumerate(self.instructions) if each.product is not None}
+    def wgmmas(self) -> dict[int, Wgmma]:
+        """The wgmmas by the numbers of their instructions, in their order."""
+        return {n: each.wgmma for n, each in enumerate(self.instructions) if each.wgmma is not None}
 
     @cached_property
     def starts(self) -> list[int]:
-        """The first instruction of each basic block."""
+        """The number of the first instruction of each basic block."""
         ends = (n + 1 for n, each in enumerate(self.instructions) if each.targets or not each.falls)
         targets = {label for each in self.instructions for label in each.targets}
         starts = {0, *ends, *(n for label, n in self.labels if label in targets)}
@@ -61,12 +67,12 @@ class Code:
 
     @cached_property
     def block_of(self) -> list[int]:
-        """The block of each instruction."""
+        """The basic block of each instruction."""
         stops = (*self.starts[1:], len(self.instructions))
         return [block for block, (start, stop) in enumerate(zip(self.starts, stops)) for _ in range(start, stop)]
 
     def block(self, block: int) -> range:
-        """The instructions of a block."""
+        """Return the numbers of the instructions of a block."""
         stop = self.starts[block + 1] if block + 1 < len(self.starts) else len(self.instructions)
         return range(self.starts[block], stop)
 
@@ -91,21 +97,21 @@ class Code:
         return found
 
     def following(self, n: int) -> list[int]:
-        """The instructions that may run after one."""
+        """Return the instructions that may run right after instruction `n`."""
         block = self.block_of[n]
         if n + 1 in self.block(block):
             return [n + 1]
         return [self.starts[each] for each in self.successors[block]]
 
     def _place(self, label: str, origin: int) -> int:
-        """The instruction after a label; of several of one name, each in a scope of its own, the nearest."""
+        """Return the instruction after a label; of several of one name, each in a scope of its own, the nearest."""
         places = [n for name, n in self.labels if name == label]
         if not places:
             raise LookupError(f"{self.instructions[origin].text} goes to {label}, which is not there")
         return max((n for n in places if n <= origin), default=places[0])
 
     def written_from(self, label: str, origin: int) -> frozenset[str]:
-        """The registers that may be written between a label and the function's end; nested calls not followed."""
+        """Return the registers that may be written from a label to the end; nested calls are not followed."""
         pending, seen = [self.block_of[self._place(label, origin)]], set()
         while pending:
             block = pending.pop()
@@ -118,7 +124,7 @@ class Code:
 
     @cached_property
     def loops(self) -> list[frozenset[int]]:
-        """The natural loops, as sets of blocks, the smallest first; those with the same head are one."""
+        """The natural loops, as sets of blocks, the smallest first; loops with the same head are one."""
         bodies: dict[int, set[int]] = {}
         for block, following in enumerate(self.successors):
             for head in following:
@@ -127,10 +133,11 @@ class Code:
         return sorted(map(frozenset, bodies.values()), key=len)
 
     def loops_of(self, n: int) -> list[frozenset[int]]:
-        """The loops around an instruction, the innermost first."""
+        """Return the loops around an instruction, the innermost first."""
         return [loop for loop in self.loops if self.block_of[n] in loop]
 
     def _up_to(self, head: int, tail: int) -> set[int]:
+        """Return the blocks from which `tail` can be reached without passing `head`."""
         body, pending = {head}, [tail]
         while pending:
             block = pending.pop()
@@ -141,7 +148,7 @@ class Code:
 
     @cached_property
     def _dominators(self) -> list[int]:
-        """The blocks through which every way to a block leads, as bits."""
+        """For each block, the blocks through which every way to it leads, as bits."""
         everything = (1 << len(self.starts)) - 1
         found = [everything] * len(self.starts)
         found[0] = 1
@@ -168,7 +175,7 @@ class Code:
         return found
 
     def definitions(self, register: str, at: int) -> Iterator[int]:
-        """The instructions that may have written what a register holds just before instruction `at`."""
+        """Yield the instructions that may have written the value of a register just before instruction `at`."""
         pending, seen = [(self.block_of[at], at)], set()
         while pending:
             block, limit = pending.pop()
@@ -183,24 +190,24 @@ class Code:
                 pending += [(each, len(self.instructions)) for each in new]
 
     def is_invariant(self, register: str, at: int, loop: frozenset[int]) -> bool:
-        """Whether a register holds the same at instruction `at` in every round of a loop.
+        """Tell whether a register holds the same value at instruction `at` in every iteration of a loop.
 
-        It does where it was written before the loop, or is copied or computed in it from what was. A register that is
-        computed from itself does not; one that is copied round the loop does.
+        It does if it was written before the loop, or is copied or computed in it from registers that were. A register
+        that is computed from itself does not; one that is copied from iteration to iteration does.
         """
         return self._is_invariant(register, at, loop, (), set())
 
     def _is_invariant(
         self, register: str, at: int, loop: frozenset[int], path: tuple[int, ...], invariant: set[int]
     ) -> bool:
-        """The same, on a path of instructions that lead to the first register; `invariant` are those already seen."""
+        """Tell the same of a register on a path of instructions to the first one; `invariant`: those proved already."""
         for n in self.definitions(register, at):
             instruction = self.instructions[n]
             if n in invariant or self.block_of[n] not in loop:
                 continue
             if n in path and all(self.instructions[each].is_copy for each in path[path.index(n) :]):
                 continue
-            if n in path or instruction.is_opaque or instruction.product:
+            if n in path or instruction.is_opaque or instruction.wgmma:
                 return False
             if not all(self._is_invariant(each, n, loop, (*path, n), invariant) for each in instruction.reads):
                 return False

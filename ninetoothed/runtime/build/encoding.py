@@ -1,10 +1,11 @@
-"""The functions of machine code for Hopper, read from its bits: quickly, and coarsely.
+"""Decode machine code for Hopper from its bits: quickly, and coarsely.
 
 nvdisasm takes a quarter of a second before it looks at its first instruction. Here an instruction is known by little
 more than the places in its bits where registers stand. It may write four registers from the one at the place of its
 result, and may read four from each at any place, even where a number stands there; only common operations are known
-better. Nothing is sure to be written, and nothing can be told of values. So an instruction touches at least what it
-does in `sass`: where `wgmma` finds no fault in this, it finds none in the text; where it does, the text decides.
+better. Nothing is sure to be written, and nothing can be told of values. So an instruction touches at least the
+registers that it touches in `sass`: where `wgmma` finds no fault in these bits, it finds none in the text; where it
+does, the text decides.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from ninetoothed.runtime.build.code import Code, Instruction, Product
+from ninetoothed.runtime.build.code import Code, Instruction, Wgmma
 
 _WIDEST = 4  # registers of a result or an operand
 _ZERO = 0xFF  # the register that is always 0
@@ -20,7 +21,7 @@ _ALWAYS = 7  # the predicate that is always true
 
 # The lowest 12 bits are the operation: 9 that name it, and its form, which says where numbers stand.
 _BRANCH, _EXIT, _WARPGROUP = 0x947, 0x94D, 0x9C5
-_PRODUCTS = {0xDF0: 4, 0x9F0: 0}  # HGMMA: how many registers its left operand takes
+_WGMMAS = {0xDF0: 4, 0x9F0: 0}  # HGMMA: how many registers its left operand takes
 _TYPES = (0x08, 0x18)  # of float16, and of bfloat16, added up in float32
 _ARRIVE, _WAIT = 0, 1 << 31
 
@@ -47,12 +48,12 @@ _BARRIERS = frozenset({0x1A7, 0x1B1, 0x1B2})  # SYNCS
 
 
 def functions(cubin: bytes) -> dict[str, Code]:
-    """The functions by name. Raises LookupError for products and jumps that are not known here."""
+    """Return the functions of a cubin by name; LookupError for wgmmas and jumps that are not known here."""
     return {name: _function(code) for name, code in _sections(cubin)}
 
 
 def _sections(cubin: bytes) -> Iterator[tuple[str, bytes]]:
-    """The name and the machine code of each function of an ELF file."""
+    """Yield the name and the machine code of each function of an ELF file."""
     (start,), (size, count, names) = struct.unpack_from("<Q", cubin, 0x28), struct.unpack_from("<3H", cubin, 0x3A)
     headers = [struct.unpack_from("<IIQQQQ", cubin, start + size * n) for n in range(count)]
     for name, _, _, _, offset, length in headers:
@@ -81,19 +82,19 @@ def _instruction(n: int, word: int) -> Instruction:
         return Instruction(text, falls=is_guarded)
     if operation == _WARPGROUP and not is_guarded and _bits(word, 16, 48) in (_ARRIVE, _WAIT):
         return Instruction(text, waits=_bits(word, 72, 8) if _bits(word, 16, 48) else None)
-    if operation in _PRODUCTS and not is_guarded and _bits(word, 72, 8) in _TYPES and _bits(word, 84, 3) in (0, 7):
-        return _product(text, word)
+    if operation in _WGMMAS and not is_guarded and _bits(word, 72, 8) in _TYPES and _bits(word, 84, 3) in (0, 7):
+        return _wgmma(text, word)
     if operation & 0x1FF in _UNKNOWN:
         raise LookupError(f"{text} is not known")
     return _plain(text, word)
 
 
-def _product(text: str, word: int) -> Instruction:
+def _wgmma(text: str, word: int) -> Instruction:
     columns = 8 * (_bits(word, 53, 5) + 1)
     accumulator = _registers(word, 16, columns // 2)
-    product = Product(f"64x{columns}x16", _registers(word, 24, _PRODUCTS[word & 0xFFF]), accumulator)
-    reads = frozenset((*product.left, *accumulator))
-    return Instruction(text, frozenset(accumulator), reads, product=product, commits=_bits(word, 84, 3) == 0)
+    wgmma = Wgmma(f"64x{columns}x16", _registers(word, 24, _WGMMAS[word & 0xFFF]), accumulator)
+    reads = frozenset((*wgmma.left, *accumulator))
+    return Instruction(text, frozenset(accumulator), reads, wgmma=wgmma, commits=_bits(word, 84, 3) == 0)
 
 
 def _plain(text: str, word: int) -> Instruction:
@@ -108,7 +109,7 @@ def _plain(text: str, word: int) -> Instruction:
 
 
 def _touched(name: int, form: int) -> tuple[int, tuple[int, ...], int]:
-    """How many registers an operation writes, the places of those that it reads, and how many it reads from each."""
+    """Return how many registers an operation writes, the places of those it reads, and how many it reads from each."""
     second = (32,) if form == 1 else ()
     if name in _NARROW:
         return 1, (24, *second, 64), 1
@@ -131,7 +132,7 @@ def _registers(word: int, place: int, count: int) -> tuple[str, ...]:
 
 
 def _distance(word: int) -> int:
-    """How many instructions of 16 bytes a branch skips; the bits tell it in units of 4 bytes, with a sign."""
+    """Return how many instructions, of 16 bytes, a branch skips: the bits tell it in units of 4 bytes, signed."""
     distance = _bits(word, 34, 48) << 8 | _bits(word, 16, 8)
     return (distance - (_bits(word, 81, 1) << 56)) // 4
 

@@ -1,10 +1,10 @@
-"""The functions of a PTX module: control flow, and each instruction's registers."""
+"""Parse the functions of a PTX module: control flow, and each instruction's registers."""
 
 from __future__ import annotations
 
 import re
 
-from ninetoothed.runtime.build.code import Code, Instruction, Product
+from ninetoothed.runtime.build.code import Code, Instruction, Wgmma
 
 # A wgmma whose left operand is in registers: its second operand is a list of them.
 LEFT_IN_REGISTERS = re.compile(r"wgmma\.mma_async\S+\s+\{[^}]*\}\s*,\s*\{")
@@ -14,13 +14,13 @@ _IGNORED = re.compile(r"//[^\n]*|^\s*\.[^\n]*", re.MULTILINE)  # comments, and d
 _END = re.compile(r";|(?<=:)\s*\n|^\s*[{}]\s*$", re.MULTILINE)  # of a statement: braces by themselves are scopes
 _STATEMENT = re.compile(r"(?:([\w$]+):)?\s*(?:@!?([%\w]+)\s+)?([a-z][\w.:]*)?\s*(.*)", re.DOTALL)
 _REGISTER = re.compile(r"%[a-z]+\d+")
-_PRODUCT = re.compile(r"wgmma\.mma_async\.\S*\.m(\d+)n(\d+)k(\d+)\.")
+_WGMMA = re.compile(r"wgmma\.mma_async\.\S*\.m(\d+)n(\d+)k(\d+)\.")
 # Begin the names of instructions whose results depend on other threads, or on a function.
 _VARYING = ("shfl", "vote", "match", "redux", "elect", "activemask", "call")
 
 
 def functions(text: str) -> dict[str, Code]:
-    """The functions of a module by name. Raises LookupError for text that is not understood."""
+    """Return the functions of a module by name; LookupError for text that is not understood."""
     heads = list(_FUNCTION.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
     return {head[1]: _function(text[head.end() : end].partition("\n\t.section")[0]) for head, end in zip(heads, ends)}
@@ -47,8 +47,8 @@ def _instruction(opcode: str, operands: str, is_conditional: bool) -> Instructio
         return Instruction(text, targets=(operands.split()[-1],), falls=is_conditional)
     if opcode in ("ret", "exit", "trap"):
         return Instruction(text, falls=is_conditional)
-    if product := _PRODUCT.match(text):
-        return _product(text, "x".join(product.groups()))
+    if found := _WGMMA.match(text):
+        return _wgmma(text, "x".join(found.groups()))
     # The first operand is the result, unless it is an address or a number.
     first = operands.partition("}")[0] if operands.startswith("{") else operands.partition(",")[0]
     has_result = "[" not in first and _REGISTER.search(first) is not None
@@ -62,7 +62,7 @@ def _instruction(opcode: str, operands: str, is_conditional: bool) -> Instructio
     )
 
 
-def _product(text: str, shape: str) -> Instruction:
+def _wgmma(text: str, shape: str) -> Instruction:
     accumulator, *left = (tuple(_REGISTER.findall(group)) for group in re.findall(r"\{([^}]*)\}", text))
-    product = Product(shape, left[0] if left else (), accumulator)
-    return Instruction(text, frozenset(accumulator), frozenset((*product.left, *accumulator)), product=product)
+    wgmma = Wgmma(shape, left[0] if left else (), accumulator)
+    return Instruction(text, frozenset(accumulator), frozenset((*wgmma.left, *accumulator)), wgmma=wgmma)

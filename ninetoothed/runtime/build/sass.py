@@ -1,11 +1,11 @@
-"""The functions of machine code for Hopper, as nvdisasm prints it: control flow, and each instruction's registers."""
+"""Parse machine code for Hopper as nvdisasm prints it: control flow, and each instruction's registers."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 
-from ninetoothed.runtime.build.code import Code, Instruction, Product
+from ninetoothed.runtime.build.code import Code, Instruction, Wgmma
 
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.([\w$.]+),", re.MULTILINE)
 _LABEL = re.compile(r"([.$\w]+):")
@@ -14,18 +14,18 @@ _REGISTER = re.compile(r"(?<![A-Z_])(U?R)(\d+)(\.64)?")
 _PREDICATE = re.compile(r"!?U?P(\d|T)$")
 _TARGET = re.compile(r"`\(([^)]+)\)")
 _CONSTANT = re.compile(r"\bc\[[^]]*\]\[[^]]*\]")
-_PRODUCT = re.compile(r"[HQIB]GMMA\.(64x(\d+)x\d+)\.(\w+)")
+_WGMMA = re.compile(r"[HQIB]GMMA\.(64x(\d+)x\d+)\.(\w+)")
 # Registers of a left operand: 64 rows of 32 bytes, shared out to 128 threads.
 _LEFT = 4
-# Begin the names of instructions whose first operand is no result; of those that look at more than their operands.
+# Beginnings of the names of instructions whose first operand is no result, and of those that read more than operands.
 _NO_RESULT = ("ST", "RED.", "BAR", "CALL", "NANOSLEEP", "WARPSYNC", "DEPBAR", "PLOP3", "FCHK", "VOTE.ALL", "R2P")
 _VARYING = ("SHFL", "VOTE", "MATCH", "REDUX", "S2R", "CS2R", "CALL")
-# They read parameters, and spilled registers.
+# They read parameters and spilled registers, which nothing else writes.
 _KNOWN_MEMORY = ("LDC", "ULDC", "LDL")
 
 
 def functions(text: str) -> dict[str, Code]:
-    """The functions by name. Raises LookupError for text that is not understood, and for jumps to computed places."""
+    """Return the functions by name; LookupError for text that is not understood, and for jumps to computed places."""
     heads = list(_SECTION.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
     return {head[1]: _function(text[head.end() : end]) for head, end in zip(heads, ends)}
@@ -34,19 +34,19 @@ def functions(text: str) -> dict[str, Code]:
 def _function(text: str) -> Code:
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
-    meetings: dict[str, tuple[str, ...]] = {}
+    reconvergence: dict[str, tuple[str, ...]] = {}
     for line in text.splitlines():
         if label := _LABEL.match(line):
             labels.append((label[1], len(instructions)))
         elif found := _INSTRUCTION.match(line):
-            instructions.append(_instruction(found, meetings))
+            instructions.append(_instruction(found, reconvergence))
         elif line.lstrip().startswith("/*"):
             raise LookupError(f"`{line.strip()}` is not understood")
     return _with_calls(Code(instructions, labels))
 
 
-def _instruction(found: re.Match, meetings: dict[str, tuple[str, ...]]) -> Instruction:
-    """One instruction. meetings: by barrier, the labels where threads that parted meet again."""
+def _instruction(found: re.Match, reconvergence: dict[str, tuple[str, ...]]) -> Instruction:
+    """Parse one instruction. reconvergence: by barrier, the labels where threads that diverged meet again."""
     opcode, operands = found["opcode"], found["operands"]
     text, name = f"{opcode} {operands}".strip(), opcode.partition(".")[0]
     targets = tuple(_TARGET.findall(operands))
@@ -59,14 +59,14 @@ def _instruction(found: re.Match, meetings: dict[str, tuple[str, ...]]) -> Instr
         case "EXIT" | "RET":
             return Instruction(text, falls=is_guarded)
         case "BSSY":
-            meetings[operands.partition(",")[0]] = targets
+            reconvergence[operands.partition(",")[0]] = targets
             return Instruction(text)
         case "BSYNC":
-            return Instruction(text, targets=meetings.get(operands, ()))
+            return Instruction(text, targets=reconvergence.get(operands, ()))
         case "WARPGROUP":
             return Instruction(text, waits=int(operands.rpartition(" ")[2], 16) if "DEPBAR" in opcode else None)
-    if product := _PRODUCT.match(opcode):
-        return _product(text, product, operands)
+    if wgmma := _WGMMA.match(opcode):
+        return _wgmma(text, wgmma, operands)
     return _plain(text, opcode, operands, is_guarded)
 
 
@@ -81,19 +81,19 @@ def _plain(text: str, opcode: str, operands: str, is_guarded: bool) -> Instructi
     width = 1 if has_result and not name.startswith("D") else _width(opcode)
     # An address takes no more registers than it says, however wide what is there.
     reads = frozenset[str]().union(*(_registers(part, 1 if "[" in part else width) for part in parts))
-    looks_at_memory = "[" in _CONSTANT.sub("", operands) and name not in _KNOWN_MEMORY
+    reads_memory = "[" in _CONSTANT.sub("", operands) and name not in _KNOWN_MEMORY
     return Instruction(
         text,
         written,
         reads,
         is_conditional=is_guarded,
         is_copy=name in ("MOV", "UMOV") or ".MOV" in opcode,
-        is_opaque=looks_at_memory or name.startswith(_VARYING),
+        is_opaque=reads_memory or name.startswith(_VARYING),
     )
 
 
 def _width(opcode: str) -> int:
-    """How many registers the result takes, or what is stored."""
+    """Return how many registers the result of an operation takes, or the value that it stores."""
     name, *modifiers = opcode.split(".")
     if name in ("HMMA", "IMMA", "DMMA"):
         return 2 if "F16" in modifiers and "F32" not in modifiers else 4
@@ -111,18 +111,18 @@ def _width(opcode: str) -> int:
 
 
 def _registers(operand: str, width: int = 1) -> frozenset[str]:
-    """The registers that an operand names, each the first of so many."""
+    """Return the registers of an operand: `width` from each that it names."""
     found = _REGISTER.findall(operand)
     return frozenset(f"{kind}{int(n) + k}" for kind, n, pair in found for k in range(2 if pair else width))
 
 
-def _product(text: str, found: re.Match, operands: str) -> Instruction:
+def _wgmma(text: str, found: re.Match, operands: str) -> Instruction:
     shape, columns, dtype = found.groups()
     result, left, *_ = (part.strip() for part in operands.split(","))
     accumulator = _range(result, int(columns) // (4 if dtype == "F16" else 2))
-    product = Product(shape, _range(left, _LEFT) if left.startswith("R") else (), accumulator)
-    reads = frozenset((*product.left, *accumulator))
-    return Instruction(text, frozenset(accumulator), reads, product=product, commits=operands.endswith("gsb0"))
+    wgmma = Wgmma(shape, _range(left, _LEFT) if left.startswith("R") else (), accumulator)
+    reads = frozenset((*wgmma.left, *accumulator))
+    return Instruction(text, frozenset(accumulator), reads, wgmma=wgmma, commits=operands.endswith("gsb0"))
 
 
 def _range(first: str, count: int) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ def _range(first: str, count: int) -> tuple[str, ...]:
 
 
 def _with_calls(code: Code) -> Code:
-    """Code in which a call writes all that the function that it calls does."""
+    """Return code in which a call writes all registers that the function called writes."""
     calls = {n: each for n, each in enumerate(code.instructions) if each.text.startswith("CALL")}
     if not calls:
         return code

@@ -1,4 +1,4 @@
-"""Machine code that can be trusted: on Hopper, made by an assembler that is sound, or else verified."""
+"""Machine code that can be trusted: on Hopper it comes from a sound assembler, or is verified."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ninetoothed.runtime.build.assembler import Assembler
 
 
 def sound(kernel: Any, chosen: Assembler | None) -> tuple[Any, tuple[str, ...]]:
-    """A compiled kernel with machine code that keeps all registers; or itself, and what its machine code loses.
+    """Return a compiled kernel whose machine code keeps all registers; or the kernel itself, and what it loses.
 
-    chosen: the assembler for its GPU. Only products whose left operands are in registers are assembled anew, or
-    verified: nothing else is affected, and nothing else takes time here.
+    chosen: the assembler for its GPU; None to trust Triton's own. Only kernels with wgmmas whose left operands are in
+    registers are assembled anew, or verified: nothing else is affected, and nothing else takes time here.
     """
     if chosen is None or (own := assembler.of_triton()).is_sound:
         return kernel, ()
@@ -26,7 +26,7 @@ def sound(kernel: Any, chosen: Assembler | None) -> tuple[Any, tuple[str, ...]]:
 
 
 def _lost(ptx: str, cubin: bytes) -> tuple[str, ...]:
-    """Tell what machine code loses; its bits mostly prove that it is nothing, far sooner than nvdisasm has started."""
+    """Tell what machine code loses; its bits mostly prove that it is nothing, long before nvdisasm has started."""
     if not wgmma.faults(ptx, cubin):
         return ()
     try:
@@ -37,7 +37,7 @@ def _lost(ptx: str, cubin: bytes) -> tuple[str, ...]:
 
 
 def _assembled(kernel: Any, ptx: str, chosen: Assembler) -> Any:
-    """The kernel with machine code of another assembler, kept in Triton's cache under a key of its own."""
+    """Return the kernel with another assembler's machine code, kept in Triton's cache under a key of its own."""
     from triton.compiler import CompiledKernel
     from triton.runtime.cache import get_cache_manager
 

@@ -1,16 +1,17 @@
-"""Verify that machine code for Hopper keeps the registers of its products, wgmma, which run on while others follow.
+"""Verify that machine code for Hopper keeps the registers of its wgmmas, which run on while others follow.
 
 ptxas before CUDA 13.3 loses some (Triton issue 9433, pull request 11781):
 
     q = q * scale                          HMUL2 R88, R88, R12
     for i in range(n):                 loop:
         s = dot(q, k[i])                   HGMMA R24, R88, gdesc[UR4], RZ
-        o += dot(weights(s), v[i])         FADD R88, R24, -R13                  q is lost to all later rounds
+        o += dot(weights(s), v[i])         FADD R88, R24, -R13                  q is lost to all later iterations
                                            HGMMA R56, R88, gdesc[UR8], R56
 
 Two faults are looked for:
-- PTX says that a left operand is the same in every round of a loop, and the loop writes other values to its registers;
-- a product is in flight, and before the wait that covers it an instruction writes registers of its left operand, or
+- PTX says that a left operand is the same in every iteration of a loop, and the loop writes other values to its
+  registers;
+- a wgmma is in flight, and before the wait that covers it an instruction writes registers of its left operand, or
   reads or writes registers of its accumulator.
 """
 
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ninetoothed.runtime.build import encoding, ptx, sass
-from ninetoothed.runtime.build.code import Code, Product
+from ninetoothed.runtime.build.code import Code, Wgmma
 
 # Groups in flight are counted up to here; nobody waits for more.
 _MOST_GROUPS = 8
@@ -39,12 +40,12 @@ class Fault:
 
 
 def is_needed(text: str) -> bool:
-    """Whether a PTX module has products whose left operands are in registers: others are not affected."""
+    """Tell whether a PTX module has wgmmas whose left operands are in registers: others are not affected."""
     return ptx.LEFT_IN_REGISTERS.search(text) is not None
 
 
 def faults(text: str, code: str | bytes) -> tuple[Fault, ...]:
-    """Compare a PTX module with its machine code; none where the machine code is verified to lose no register.
+    """Compare a PTX module with its machine code: no faults prove that the machine code loses no register.
 
     code: machine code as text; or a cubin, which takes little time, but faults found in it may not be real.
     """
@@ -55,7 +56,7 @@ def faults(text: str, code: str | bytes) -> tuple[Fault, ...]:
         return tuple(
             Fault(name, reason)
             for name, pair in pairs.items()
-            if any(product.left for code in pair for product in code.products.values())
+            if any(wgmma.left for code in pair for wgmma in code.wgmmas.values())
             for reason in _reasons(*pair)
         )
     except (LookupError, ValueError, RecursionError) as error:
@@ -63,37 +64,37 @@ def faults(text: str, code: str | bytes) -> tuple[Fault, ...]:
 
 
 def _reasons(source: Code, machine: Code) -> Iterator[str]:
-    if list(map(_kind, source.products.values())) != list(map(_kind, machine.products.values())):
-        yield f"{len(source.products)} products of PTX do not match {len(machine.products)} of the machine code"
+    if list(map(_signature, source.wgmmas.values())) != list(map(_signature, machine.wgmmas.values())):
+        yield f"{len(source.wgmmas)} products of PTX do not match {len(machine.wgmmas)} of the machine code"
         return
-    for n, place in zip(source.products, machine.products):
+    for n, place in zip(source.wgmmas, machine.wgmmas):
         yield from _overwritten(source, n, machine, place)
         yield from _disturbed(machine, place)
 
 
-def _kind(product: Product) -> tuple[str, int, int]:
-    return product.shape, len(product.left), len(product.accumulator)
+def _signature(wgmma: Wgmma) -> tuple[str, int, int]:
+    return wgmma.shape, len(wgmma.left), len(wgmma.accumulator)
 
 
 def _overwritten(source: Code, n: int, machine: Code, place: int) -> Iterator[str]:
-    """Registers of a left operand that is the same in every round, and is not in the machine code."""
+    """Yield registers of a left operand that is the same in every iteration by the PTX, and not in the machine code."""
     for loop, own in zip(source.loops_of(n), machine.loops_of(place)):
-        if all(source.is_invariant(register, n, loop) for register in source.products[n].left):
-            for register in machine.products[place].left:
+        if all(source.is_invariant(register, n, loop) for register in source.wgmmas[n].left):
+            for register in machine.wgmmas[place].left:
                 if not machine.is_invariant(register, place, own):
                     text = machine.instructions[place].text
                     yield f"{register}, loop-invariant, is overwritten in the loop of `{text}`"
 
 
 def _disturbed(machine: Code, place: int) -> Iterator[str]:
-    """Registers of a product in flight that another instruction touches."""
-    product, text = machine.products[place], machine.instructions[place].text
-    read = frozenset(product.accumulator)
-    written = read.union(product.left)
+    """Yield registers of a wgmma in flight that another instruction touches."""
+    wgmma, text = machine.wgmmas[place], machine.instructions[place].text
+    read = frozenset(wgmma.accumulator)
+    written = read.union(wgmma.left)
     for n in sorted(_in_flight(machine, place)):
         other = machine.instructions[n]
-        if other.product is not None and other.product.accumulator == product.accumulator:
-            touched = read.intersection(other.product.left)  # they add to it one after the other
+        if other.wgmma is not None and other.wgmma.accumulator == wgmma.accumulator:
+            touched = read.intersection(other.wgmma.left)  # they add to it one after the other
         else:
             touched = other.writes & written | other.reads & read
         for register in sorted(touched):
@@ -101,7 +102,7 @@ def _disturbed(machine: Code, place: int) -> Iterator[str]:
 
 
 def _in_flight(machine: Code, place: int) -> set[int]:
-    """The instructions that may run between a product and the wait that covers it."""
+    """Return the instructions that may run between a wgmma and the wait that covers it."""
     own_commits = machine.instructions[place].commits
     pending, seen, found = [(n, 0, own_commits) for n in machine.following(place)], set(), set()
     while pending:

@@ -50,7 +50,7 @@ def test_bits_show_that_the_query_is_lost(rows, warps, bundled, monkeypatch):
 def test_every_register_of_a_product_in_flight_is_watched(kept):
     ptx, cubin = kept
     (code,) = encoding.functions(cubin).values()
-    place, product = next((n, each) for n, each in code.products.items() if each.left)
+    place, product = next((n, each) for n, each in code.wgmmas.items() if each.left)
     for register in (*product.left, *product.accumulator):
         move = MOVE | int(register[1:]) << 16
         found = wgmma.faults(ptx, patched(cubin, code, place + 1, move))
@@ -62,7 +62,7 @@ def test_every_register_of_a_product_in_flight_is_watched(kept):
 def test_what_is_not_known_is_not_taken_for_sound(patch, kept):
     ptx, cubin = kept
     (code,) = encoding.functions(cubin).values()
-    place = next(iter(code.products))
+    place = next(iter(code.wgmmas))
     product = int(code.instructions[place].text, 16)
     n, word = {
         "call": (0, MOVE & ~0xFFF | CALL),
