@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ninetoothed import ir
 from ninetoothed.dtypes import int1
 from ninetoothed.ir import (
@@ -21,8 +19,7 @@ from ninetoothed.ir import (
     Value,
     While,
 )
-from ninetoothed.language.primitives import PRIMITIVES, Primitive
-from ninetoothed.language.signature import Place
+from ninetoothed.language.primitives import PRIMITIVES
 
 
 def verify(program: Program) -> None:
@@ -117,28 +114,7 @@ def _access(access: ir.Access, program: Program) -> None:
 def _primitive(operation: Apply) -> None:
     """Check an application against its row: attributes, types, and lanes."""
     primitive = PRIMITIVES.get(operation.function)
-    assert primitive is not None, f"{operation.function!r} is no primitive"
-    attributes = dict(operation.attributes)
-    assert primitive.attributes.take(attributes), (
-        f"{primitive.name!r} has the attributes {sorted(attributes)}; it takes {sorted(primitive.attributes.known)},"
-        f" and needs {sorted(primitive.attributes.needed)}"
-    )
-    types = [tuple(value.type.dtype for value in values) for values in (operation.operands, operation.results)]
-    assert primitive.takes(*types), f"{primitive.name!r} takes {primitive.signature}, and is given {_shown(*types)}"
-    operands = _lanes(primitive, operation.operands, primitive.operands)
-    results = _lanes(primitive, operation.results, primitive.results)
-    assert primitive.lanes(operands, results, attributes), (
-        f"{primitive.name!r} has lanes that do not fit together: {_shown(operands, results)} with {attributes}"
-    )
-
-
-def _lanes(primitive: Primitive, values: tuple[Value, ...], places: tuple[Place, ...]) -> list[tuple[int, ...]]:
-    """The lanes of values, without those that are to be scalars."""
-    scalars = {value for value, place in zip(values, places) if place.is_scalar}
-    for value in scalars:
-        assert value.type.is_scalar, f"{primitive.name!r} takes {primitive.signature}, and is given a tile for a scalar"
-    return [value.type.lanes for value in values if value not in scalars]
-
-
-def _shown(operands: Iterable[object], results: Iterable[object]) -> str:
-    return f"{', '.join(map(str, operands))} -> {', '.join(map(str, results))}"
+    assert primitive is not None, f"`{operation.function}` is no primitive"
+    operands, results = ([value.type for value in values] for values in (operation.operands, operation.results))
+    refusal = primitive.refusal(operands, results, dict(operation.attributes))
+    assert refusal is None, refusal

@@ -263,9 +263,15 @@ class Builder:
     # -- operations --------------------------------------------------------------------------------
 
     def apply(self, function: str, operands: tuple[Value, ...], *types: TileType, **attributes: Any):
-        """Emit a primitive; its result, or the tuple of its results where it has not just one."""
+        """Emit a primitive; its result, or the tuple of its results where it has not just one.
+
+        Raises `shapes.Mismatch` where its row does not take operands and attributes like these.
+        """
         results = tuple(Value(type) for type in types)
         pairs = tuple((name, value) for name, value in attributes.items() if value is not None)
+        refusal = PRIMITIVES[function].refusal([value.type for value in operands], types, dict(pairs))
+        if refusal is not None:
+            raise shapes.Mismatch(f"{refusal}; convert or reshape what does not fit, say with `.to(ntl.float32)`")
         self.emit(Apply(results, function, operands, pairs, location=self.location))
         return results[0] if len(results) == 1 else results
 

@@ -57,10 +57,11 @@ def arithmetic(context: TraceContext, x, y, sanitize_overflow=True, *, name: str
 
 
 def umulhi(context: TraceContext, x, y):
-    result = context.builder.elementwise("umulhi", operand(context, x), operand(context, y))
-    if result.type.dtype.is_floating or result.type.dtype.bits < 32:
-        raise context.error(f"`umulhi` takes integers of 32 and 64 bits, not {result.type.dtype}; use `.to`")
-    return result
+    x, y = operand(context, x), operand(context, y)
+    common = context.builder.common_type(x, y)
+    if common.is_floating or common.bits < 32:
+        raise context.error(f"`umulhi` takes integers of 32 and 64 bits, not {common}; use `.to`")
+    return context.builder.elementwise("umulhi", x, y)
 
 
 def swizzle2d(context: TraceContext, i, j, size_i, size_j, size_g):

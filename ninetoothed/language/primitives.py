@@ -7,13 +7,13 @@ no tables of names. Primitives are strictly typed: their operands have been cast
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from ninetoothed.dtypes import int64
 from ninetoothed.language import lane_rules
-from ninetoothed.language.lane_rules import LaneRule
+from ninetoothed.language.lane_rules import LaneRule, Lanes
 from ninetoothed.language.signature import AttributeNames, ElementType, Place, Signature
 
 BACKENDS = frozenset({"triton", "torch"})
@@ -67,6 +67,16 @@ class Sign(enum.Enum):
 
 # The number that, taken in, changes nothing: the least or the greatest of a type, or the same for every type.
 Identity = int | bool | Literal["least", "greatest"]
+
+
+class Typed(Protocol):
+    """The type of an operand or of a result, such as `ir.TileType`."""
+
+    @property
+    def dtype(self) -> ElementType: ...
+
+    @property
+    def lanes(self) -> Lanes: ...
 
 
 @dataclass(frozen=True)
@@ -133,6 +143,23 @@ class Primitive:
         """All signatures as text."""
         return " or ".join(each.text for each in self.signatures)
 
+    def refusal(self, operands: Sequence[Typed], results: Sequence[Typed], attributes: Mapping[str, Any]) -> str | None:
+        """Say why no application may have operands, results and attributes of these types; None if one may."""
+        if not self.attributes.take(attributes):
+            known, needed = sorted(self.attributes.known), sorted(self.attributes.needed)
+            return f"`{self.name}` has the attributes {sorted(attributes)}; it takes {known}, and needs {needed}"
+        types = [[each.dtype for each in side] for side in (operands, results)]
+        if not self.takes(*types):
+            return f"`{self.name}` takes {self.signature}, and is given {_shown(*types)}"
+        sources, targets = _tiles(self.operands, operands), _tiles(self.results, results)
+        if sources is None or targets is None:
+            return f"`{self.name}` takes {self.signature}, and is given a tile for a scalar"
+        if not self.lanes(sources, targets, attributes):
+            return (
+                f"`{self.name}` has lanes that do not fit together: {_shown(sources, targets)} with {dict(attributes)}"
+            )
+        return None
+
     def takes(self, operands: Sequence[ElementType], results: Sequence[ElementType]) -> bool:
         """Whether an application may have operands and results of these types, by one of the signatures."""
         return any(each.takes(operands, results) for each in self.signatures)
@@ -177,6 +204,18 @@ class Primitive:
     def is_masked(self) -> bool:
         """Whether a last operand may leave out lanes."""
         return bool(self.operands) and self.operands[-1].name == "mask"
+
+
+def _tiles(places: tuple[Place, ...], types: Sequence[Typed]) -> list[Lanes] | None:
+    """The lanes of operands or results, without those that are to be scalars; None where one of these has lanes."""
+    are_scalars = [place.is_scalar for place in places[: len(types)]] + [False] * (len(types) - len(places))
+    if any(type.lanes for type, is_scalar in zip(types, are_scalars) if is_scalar):
+        return None
+    return [type.lanes for type, is_scalar in zip(types, are_scalars) if not is_scalar]
+
+
+def _shown(operands: Iterable[object], results: Iterable[object]) -> str:
+    return f"{', '.join(map(str, operands))} -> {', '.join(map(str, results))}"
 
 
 def _rows(
@@ -236,7 +275,8 @@ _ELEMENTWISE: dict[str, Primitive] = {
     **_rows("or", _MAP, _BITS, "Combine bits: one is set.", identity=0, is_commutative=True),
     **_rows("xor", _MAP, _BITS, "Combine bits: just one is set.", identity=0, is_commutative=True),
     **_rows("lshift rshift", _MAP, "x: integer T, y: T -> T", "Shift the bits of x by y; `rshift` keeps a sign."),
-    **_rows("umulhi", _MAP, "x: integer T, y: T -> T", "Multiply without sign; keep the upper half of the bits."),
+    **_rows("umulhi", _MAP, "x: int32|int64|uint32|uint64 T, y: T -> T",
+            "Multiply without sign; keep the upper half of the bits."),
     **_rows("eq ne", _MAP, "x: number T, y: T -> int1", "Compare: `{name}`.", is_commutative=True),
     **_rows("lt le gt ge", _MAP, "x: number T, y: T -> int1", "Compare: `{name}`."),
     **_rows("where", _MAP, "condition: int1, then: any T, otherwise: T -> T", "Choose lane by lane."),

@@ -565,6 +565,14 @@ def multiplies_high(x, y):
     y = ntl.umulhi(x, x)
 
 
+def counts(x, y):
+    y = ntl.histogram(x, 8)
+
+
+def draws(x, y):
+    y = ntl.rand(x, x)
+
+
 @pytest.mark.parametrize(
     "application, dtype, said",
     (
@@ -574,7 +582,13 @@ def multiplies_high(x, y):
         (finds_atomically, torch.float16, "`atomic_max` takes .* not float16; `atomic_add` takes halves, too"),
         (xors, torch.float32, "`xor_sum` takes integers, not float32"),
         (multiplies_high, torch.int16, "`umulhi` takes integers of 32 and 64 bits, not int16"),
-        (multiplies_high, torch.float32, "`umulhi` takes"),
+        (multiplies_high, torch.float32, "`umulhi` takes integers of 32 and 64 bits, not float32"),
+        (
+            counts,
+            torch.float32,
+            r"`histogram` takes .* is given float32 -> int32; convert or reshape what does not fit",
+        ),
+        (draws, torch.int32, "`rand` takes seed: scalar integer, .* is given a tile for a scalar"),
     ),
 )
 def test_what_no_gpu_does(application, dtype, said):

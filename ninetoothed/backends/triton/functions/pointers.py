@@ -39,7 +39,7 @@ def _atomic(context: Context, operation: ir.Apply, operands: list[Text]) -> Text
     pointer = materialise(operands[0], pointer_type)
     values = [text.node for text in operands[1:]]
     keywords = {name: operation.attribute(name) for name in ("sem", "scope")}
-    if operation.function != "atomic_cas" and len(values) == 2:
+    if operation.primitive.is_masked and len(values) == 2:
         keywords = {"mask": values.pop(), **keywords}
     node = syntax.call(f"tl.{operation.function}", pointer, *values, **keywords)
     return Text(node, pointer_type.lanes)
