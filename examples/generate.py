@@ -4,8 +4,9 @@
     python examples/generate.py --model PATH --device cuda --dtype bfloat16 --prompt "Nine teeth"
     python examples/generate.py --backend torch             # the same model, as transformers runs it
 
-It prints how many tokens a second the backend makes, and whether the other backend chooses the same tokens. Nothing is
-ever downloaded: PATH is a folder that transformers' `save_pretrained` wrote.
+It says what it does while it works, prints how many tokens a second each backend makes, and whether both choose the
+same tokens. On a CPU that checks the kernels and says nothing of their speed: they are made for GPUs. Nothing is ever
+downloaded: PATH is a folder that transformers' `save_pretrained` wrote.
 """
 
 import argparse
@@ -36,17 +37,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ImportError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"{type(model).__name__}, {sum(p.numel() for p in model.parameters()):,} parameters, {describe(options)}")
+    say(introduction(options))
+    say(f"{type(model).__name__}, {sum(p.numel() for p in model.parameters()):,} parameters, {describe(options)}")
 
     tokens, seconds = {}, {}
     for backend in (options.backend, *(other for other in BACKENDS if other != options.backend)):
         if backend == options.backend or not options.no_check:
             tokens[backend], seconds[backend] = run(model, inputs, backend, options)
             made = tokens[backend].numel()
-            print(f"{backend}: {made} tokens in {seconds[backend]:.3f} s, {made / seconds[backend]:.1f} tokens/s")
+            say(f"{backend}: {made} tokens in {seconds[backend]:.3f} s, {made / seconds[backend]:.1f} tokens/s")
     if tokenizer is not None:
         print(tokenizer.batch_decode(tokens[options.backend], skip_special_tokens=True)[0])
     return 0 if options.no_check else compare(model, inputs, tokens)
+
+
+def say(text: str) -> None:
+    """Print at once, also into a pipe."""
+    print(text, flush=True)
+
+
+def introduction(options: argparse.Namespace) -> str:
+    task = "Generating text with NineToothed's kernels and with PyTorch's, to see that both choose the same tokens."
+    if torch.device(options.device).type == "cuda":
+        return task
+    return f"{task}\nThis is a CPU, which is for writing and debugging kernels: expect right results here, and speed on a GPU."
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -75,7 +89,7 @@ def positive(text: str) -> int:
 
 
 def check(device: str) -> None:
-    """Raises ValueError for a device that the kernels do not run on, or that is not there."""
+    """Raise ValueError for a device that the kernels do not run on, or that is not there."""
     try:
         kind, index = torch.device(device).type, torch.device(device).index or 0
     except RuntimeError:
@@ -91,7 +105,7 @@ def describe(options: argparse.Namespace) -> str:
 
 
 def load(options: argparse.Namespace):
-    """(model, tokenizer or None), from the folder, or made up."""
+    """Load (model, tokenizer or None) from the folder, or make up a model."""
     try:
         import transformers
     except ImportError as error:
@@ -144,11 +158,13 @@ def encode(options: argparse.Namespace, model, tokenizer) -> dict[str, torch.Ten
 
 
 def run(model, inputs: dict[str, torch.Tensor], backend: str, options: argparse.Namespace):
-    """(the new tokens, the seconds they took) after a first run that compiles what is to be compiled."""
+    """Give (the new tokens, the seconds they took) after a first run that compiles what is to be compiled."""
     if backend == "torch":
+        say("torch: the model as transformers runs it")
         return timed(model, inputs, options)
 
     report = swap_modules(model)
+    say(f"ninetoothed: {len(report.swapped)} modules run on its kernels; a first run builds these, a second is timed")
     if options.report:
         print(report)
     try:
@@ -185,7 +201,7 @@ def synchronise(device: str) -> None:
 
 
 def compare(model, inputs: dict[str, torch.Tensor], tokens: dict[str, torch.Tensor]) -> int:
-    """Prints whether the backends agree; 0 where they do, up to choices that rounding decides."""
+    """Print whether the backends agree; return 0 where they do, up to choices that rounding decides."""
     ours, theirs = tokens["ninetoothed"], tokens["torch"]
     if torch.equal(ours, theirs):
         print(f"the backends agree on all {ours.numel()} tokens")
@@ -200,7 +216,7 @@ def compare(model, inputs: dict[str, torch.Tensor], tokens: dict[str, torch.Tens
 
 @torch.no_grad()
 def shortfall(model, inputs: dict[str, torch.Tensor], tokens: torch.Tensor) -> tuple[float, float]:
-    """(what rounding explains, by how much a chosen token's logit falls short of the best at most), under PyTorch."""
+    """Give (what rounding explains, how far a chosen token's logit falls short of the best at most), under PyTorch."""
     mask = torch.cat((inputs["attention_mask"], torch.ones_like(tokens)), 1)
     logits = model(input_ids=torch.cat((inputs["input_ids"], tokens), 1), attention_mask=mask).logits
     logits = logits[:, inputs["input_ids"].shape[1] - 1 : -1]
