@@ -60,7 +60,8 @@ def introduction(options: argparse.Namespace) -> str:
     task = "Generating text with NineToothed's kernels and with PyTorch's, to see that both choose the same tokens."
     if torch.device(options.device).type == "cuda":
         return task
-    return f"{task}\nThis is a CPU, which is for writing and debugging kernels: expect right results here, and speed on a GPU."
+    where = "This is a CPU, which is for writing and debugging kernels: expect right results here, and speed on a GPU."
+    return f"{task}\n{where}"
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
