@@ -66,7 +66,6 @@ QUICK = (
     "ninetoothed_ops/modules/test_silu.py",
     "ninetoothed_ops/modules/test_swap.py",
     "ninetoothed_ops/ops/test_errors.py",
-    "ninetoothed_ops/ops/test_public_functions.py",
     "ninetoothed_ops/ops/test_layout.py",
     "ninetoothed_ops/test_registration.py",
 )

@@ -353,6 +353,7 @@ def test_assembly_with_an_effect_is_run_whoever_reads_its_result():
     assert text(application, vector, vector, BLOCK_SIZE=64).count("tl.inline_asm_elementwise") == 1
 
 
+@pytest.mark.slow
 def test_text_does_not_depend_on_the_process():
     program = (
         "import torch; from ninetoothed_ops.kernels import sdpa; from ninetoothed.runtime.selection import machine;"

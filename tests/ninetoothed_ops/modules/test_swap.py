@@ -279,6 +279,7 @@ def test_compiled_code_follows_the_swap(compile):
     assert len(report.swapped) == 4 and ours[:2] == [False, True]
 
 
+@pytest.mark.slow
 def test_transformers_is_never_imported_unasked():
     program = """
 import sys
