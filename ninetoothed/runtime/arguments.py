@@ -19,6 +19,7 @@ import torch
 from ninetoothed import dtypes
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
+from ninetoothed.runtime import private
 
 REGISTER = (
     "register the kernel as an operator with `ninetoothed_ops.register`, which gives such tensors shapes without "
@@ -252,15 +253,14 @@ def _memory(definition: KernelDefinition, parameter: KernelParameter, value: tor
         raise problem(definition, parameter, what, remedy, ArgumentTypeError)
     if type(value) is torch.Tensor:
         return value
-    with torch._C.DisableTorchFunctionSubclass():
-        return value.as_subclass(torch.Tensor)
+    return private.as_plain(value)
 
 
 def _without_memory(value: torch.Tensor) -> tuple[str, str] | None:
     """What the tensor is and what to do instead, or None for one that a kernel can work on."""
     if type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return f"is given a `{type(value).__name__}`, and a kernel runs on plain tensors only", REGISTER
-    if torch._C._functorch.is_functorch_wrapped_tensor(value) or torch._is_functional_tensor(value):
+    if private.is_transformed(value):
         return "is given a tensor that a transformation (vmap, grad, functionalize) wraps", REGISTER
     if value.is_meta:
         return "is given a tensor on the meta device, which has no elements", REGISTER

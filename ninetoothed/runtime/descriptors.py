@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ninetoothed.backends.triton import Emitted
+from ninetoothed.runtime import private
+from ninetoothed.runtime.fast_path import Source
 
 # How many sets of addresses a launch remembers; the older half goes when there are more.
 CAPACITY = 256
@@ -47,20 +49,10 @@ class DescribedMemory:
     round_f32_to_tf32: bool = False
 
 
-def unwrap(run: Any) -> Callable[[int, DescribedMemory], tuple]:
-    """Let Triton's launcher take descriptors that are ready; what makes them ready: (which, described) -> arguments.
-
-    Where the launcher is not built as expected, it goes on encoding them itself.
-    """
-    try:
-        cells = zip(run.launch.__code__.co_freevars, run.launch.__closure__, strict=True)
-        found = {name: cell.cell_contents for name, cell in cells}
-        launcher, metadata = found["launcher"], found["tensordesc_meta"]
-        make = run.launch.__globals__["make_tensordesc_arg"]
-    except (AttributeError, KeyError, TypeError):
-        return lambda position, described: (_of_triton(described),)
-    run.launch = launcher
-    return lambda position, described: tuple(make(described, metadata[position] if metadata else None))
+def encoder(run: Any) -> Callable[[int, DescribedMemory], tuple]:
+    """The function that encodes descriptors for Triton's launcher: (position, described) -> arguments in its place."""
+    encode = private.descriptor_encoder(run)
+    return encode or (lambda position, described: (_of_triton(described),))
 
 
 def _of_triton(described: DescribedMemory) -> Any:
@@ -90,11 +82,12 @@ class DescriptorTable:
 
         return cls(ready, tuple((numbers(a.sizes), numbers(a.strides), list(a.block)) for a in emitted.descriptors))
 
-    def expand(self, values: tuple) -> tuple:
-        """A kernel's arguments, of which the first are addresses to describe, as the launcher takes them."""
+    def write(self, source: Source, values: list[str]) -> list[str]:
+        """The expressions of a kernel's arguments, of which the first are given as addresses to describe."""
         count = len(self.shapes)
-        addresses = values[:count]
-        return (self.known.get(addresses) or self.make(addresses)) + values[count:]
+        addresses = f"({', '.join(values[:count])},)"
+        ready = f"{source.name(self.known)}.get({addresses}) or {source.name(self.make)}({addresses})"
+        return [f"*({ready})", *values[count:]]
 
     def make(self, addresses: tuple) -> tuple:
         """What stands for these addresses, which from now on is known."""

@@ -15,16 +15,16 @@ import weakref
 from typing import Any
 
 import torch
-from torch._C._dynamo import eval_frame
 
 from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentError, ResourceError, SizeError
 from ninetoothed.runtime import arguments, executable, variants
 from ninetoothed.runtime.arguments import BoundCall
-from ninetoothed.runtime.call_cache import CallCache
+from ninetoothed.runtime.call_cache import CallCache, Entry
 from ninetoothed.runtime.exemption import Exemptions
 from ninetoothed.runtime.launch_plan import RECORDER
+from ninetoothed.runtime.private import hidden_from_dynamo
 from ninetoothed.runtime.selection import machine, tuning
 from ninetoothed.runtime.selection.problem import Configuration
 from ninetoothed.runtime.specialise import SpecialisationPlan
@@ -32,21 +32,6 @@ from ninetoothed.runtime.variants import Variant
 
 # How many configurations that spill are compiled before the best of them is taken.
 MOST_SPILLING = 4
-
-
-def hidden_from_dynamo(function):
-    """Let `torch.compile` call a function as it is, between graphs, rather than trace it and all that it calls.
-
-    `torch.compiler.disable` does the same through a wrapper that costs half a microsecond a call, and imports Dynamo.
-    """
-    function._torchdynamo_disable = True
-    function._torchdynamo_disable_msg = "a NineToothed kernel: register it with `ninetoothed_ops.register`"
-    try:
-        action = eval_frame._FrameAction.SKIP
-        eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(action, action))
-    except AttributeError:  # no public part of PyTorch, so it may change
-        return torch.compiler.disable(function)
-    return function
 
 
 @hidden_from_dynamo
@@ -116,29 +101,29 @@ class Launcher:
             args, constants = self._bind(args, kwargs)
         recorder = RECORDER.get()
         if recorder is None:
-            for repeat in self._calls.recent:
-                if repeat(args, constants):
+            for fast_path in self._calls.recent:
+                if fast_path(args, constants):
                     return
             if self._calls.again(args, constants):
                 return
-        found, addresses = self._calls.find(args, constants)
+        known = self._calls.find(args, constants)
         given = args
-        if found is None:
+        if not isinstance(known, Entry):
             try:
-                args, addresses, found = self._prepare(BoundCall(args, constants))
+                args, known = self._prepare(BoundCall(args, constants))
             except ArgumentError as error:
                 if self._is_partial or _is_of_what_is_touched(error):
                     raise
                 keywords = dict(constants)
                 return self._exemptions.run(error, args, lambda launcher, rest: launcher(rest, keywords))
         elif recorder is None:
-            self._calls.write(args, constants, found)
+            self._calls.add_fast_path(args, constants, known)
         if recorder is not None:
-            recorder.launched(self, found, given, args)
+            recorder.launched(self, known.found, given, args)
             with recorder.paused():
-                found.run(args, addresses)
+                known.run(args)
         else:
-            found.run(args, addresses)
+            known.run(args)
 
     def _bind(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, tuple]:
         if len(args) == self._count and kwargs.keys() == self._names and all(type(v) is int for v in kwargs.values()):
@@ -171,17 +156,17 @@ class Launcher:
                     self._variants.learn(selection, error)
                     selection = self._variants.select(call, place, gpu)
 
-    def _prepare(self, given: BoundCall) -> tuple[tuple, list[int], Any]:
-        """What a hit would have found: checked arguments, the addresses of their tensors, and the launch."""
+    def _prepare(self, given: BoundCall) -> tuple[tuple, Entry]:
+        """Check the arguments, and find or make what the call leads to."""
         call, place = self._checked(given.arguments, dict(given.constants))
         with self._lock:
-            found, addresses = self._calls.find(call.arguments, given.constants)
-            if found is None:
+            known = self._calls.find(call.arguments, given.constants)
+            if not isinstance(known, Entry):
                 found = self._select(call, place)
                 if self._variants.shrink():
                     self._forget()
-                self._calls.keep(call.arguments, given.constants, found)
-        return call.arguments, addresses, found
+                known = self._calls.keep(call.arguments, given.constants, found)
+        return call.arguments, known
 
     def tune(self, args: tuple, kwargs: dict[str, Any]) -> Configuration:
         """Measure for calls like this, unless the result is on disk, and return the configuration that they get."""

@@ -1,30 +1,27 @@
-"""Launches that lack nothing but this call's pointers and scalars: what an exact signature leads to.
+"""Executables: what an exact signature of a kernel's call leads to.
 
-`run(args, addresses)` gets the arguments of a call and the addresses of the tensors among them; `write` writes the same
-out (see `written`). `run` is for calls that are not written out: seen once, with tensors at odd addresses, or of which
-guards know nothing. Where `is_replayable`, what is written looks at addresses alone, so that a recording can do without
-the tensors.
+Each writes what a launch does into a fast path (see `fast_path`). Where `is_replayable`, it looks at the addresses of
+tensors alone, so that a launch plan can do without the tensors.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
 from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import AssemblerError
-from ninetoothed.runtime import descriptors
+from ninetoothed.runtime import descriptors, private
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.build import assembler
 from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
-from ninetoothed.runtime.guard_source import FunctionSource
+from ninetoothed.runtime.fast_path import Source
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS
 from ninetoothed.runtime.variants import Variant
 from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
@@ -34,14 +31,11 @@ from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
 class EmptyExecutable:
     """A launch of no programs."""
 
-    precision: None = None
-    device: None = None
+    precision: ClassVar[None] = None
+    device: ClassVar[None] = None
     is_replayable: ClassVar[bool] = True
 
-    def run(self, args: Sequence, addresses: list[int]) -> None:
-        pass
-
-    def write(self, text: FunctionSource, values: list[str]) -> str:
+    def write(self, source: Source, values: list[str]) -> str:
         return "True"
 
 
@@ -65,14 +59,14 @@ class CpuExecutable:
         names = tuple(parameter.name for parameter in definition.parameters)
         return cls(variant.compiled, names, integers, variant.precision)
 
-    def run(self, args: Sequence, addresses: list[int]) -> None:
+    def run(self, args: Sequence) -> None:
         # As for a kernel on a GPU, autograd neither sees what is written nor forbids it.
         with torch.inference_mode():
             values = (value.detach() if isinstance(value, torch.Tensor) else value for value in args)
             self.prepared(dict(zip(self.names, values, strict=True)), self.integers)
 
-    def write(self, text: FunctionSource, values: list[str]) -> str:
-        text.add(f"{text.name(self.run)}(args, ())")
+    def write(self, source: Source, values: list[str]) -> str:
+        source.add(f"{source.name(self.run)}(args)")
         return "True"
 
 
@@ -80,17 +74,14 @@ class CpuExecutable:
 class GpuExecutable:
     """A launch on a GPU.
 
-    `order` says where each of the kernel's arguments is among the call's followed by `integers`, and `pick` takes them.
-    `tensors` are the positions of tensors, which are passed by their addresses, and `on_host` those of 0-d CPU tensors,
-    whose values are read here.
+    order: where each of the kernel's arguments is among the call's, followed by `integers` (sizes and strides).
+    on_host: the positions of 0-d CPU tensors, whose values are read here.
     """
 
     kernel: LoadedKernel | KernelWithWorkspace
     programs: tuple[int, int, int]
-    order: list[int]
-    pick: Callable[[list], tuple]
-    integers: list[int]
-    tensors: tuple[int, ...]
+    order: tuple[int, ...]
+    integers: tuple[int, ...]
     on_host: tuple[int, ...]
     device: int
     precision: str | None
@@ -113,54 +104,32 @@ class GpuExecutable:
     @classmethod
     def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], place):
         emitted = variant.compiled.emitted
-        positions = {parameter.name: position for position, parameter in enumerate(definition.parameters)}
         numbers = [argument.source for argument in emitted.arguments if argument.role == "integer"]
-        positions |= {name: len(definition.parameters) + position for position, name in enumerate(numbers)}
+        names = [*(parameter.name for parameter in definition.parameters), *numbers]
+        positions = {name: position for position, name in enumerate(names)}
         own = {each.name for each in emitted.buffers}
-        order = [positions[argument.source] for argument in emitted.arguments if argument.source not in own]
         with torch.cuda.device(place):
             kernel = variant.compiled.on(place.index)
         return cls(
             with_workspace(kernel, emitted, integers, place),
             emitted.programs(integers, variant.selection.configuration.programs),
-            order,
-            _picker(order),
-            [integers[name] for name in numbers],
-            tuple(position for position, value in enumerate(call.arguments) if isinstance(value, torch.Tensor)),
+            tuple(positions[argument.source] for argument in emitted.arguments if argument.source not in own),
+            tuple(integers[name] for name in numbers),
             tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, place)),
             place.index,
             variant.precision,
             descriptors.DescriptorTable.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
         )
 
-    def run(self, args: Sequence, addresses: Sequence[int]) -> None:
-        given = [*args, *self.integers]
-        for position, address in zip(self.tensors, addresses, strict=True):
-            given[position] = address
-        for position in self.on_host:
-            given[position] = args[position].item()
-        values = self.pick(given)
-        if self.table is not None:
-            values = self.table.expand(values)
-        if torch._C._cuda_getDevice() == self.device:
-            self.kernel(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
-        else:
-            with torch.cuda.device(self.device):
-                self.kernel(self.programs, values, torch._C._cuda_getCurrentRawStream(self.device))
-
-    def write(self, text: FunctionSource, values: list[str]) -> str:
-        """Write the same on the current GPU, for what is passed for each of the call's arguments."""
-        given = [*values, *map(text.name, self.integers)]
+    def write(self, source: Source, values: list[str]) -> str:
+        given = [*values, *map(source.name, self.integers)]
         for position in self.on_host:
             given[position] = f"args[{position}].item()"
         passed = [given[position] for position in self.order]
         if self.table is not None:
-            count = len(self.table.shapes)
-            addresses = f"({', '.join(passed[:count])},)"
-            ready = f"{text.name(self.table.known)}.get({addresses}) or {text.name(self.table.make)}({addresses})"
-            passed[:count] = [f"*({ready})"]
-        stream = f"{text.name(torch._C._cuda_getCurrentRawStream)}({text.name(self.device)})"
-        self.kernel.write(text, self.programs, passed, stream)
+            passed = self.table.write(source, passed)
+        stream = f"{source.name(private.current_stream)}({source.name(self.device)})"
+        self.kernel.write(source, self.programs, passed, stream)
         return "True"
 
 
@@ -207,10 +176,3 @@ def _knows(keyword: str) -> bool:
     except ModuleNotFoundError:
         return True
     return keyword in inspect.signature(loop.__init__).parameters
-
-
-def _picker(order: list[int]) -> Callable[[list], Any]:
-    """Takes the items at some positions, as a tuple also where they are fewer than two."""
-    if len(order) > 1:
-        return itemgetter(*order)
-    return lambda values: tuple(values[position] for position in order)

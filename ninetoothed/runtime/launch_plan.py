@@ -19,16 +19,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ninetoothed.runtime.call_cache import SEEN, CallCache, Mark, unguarded
-from ninetoothed.runtime.guard_source import FunctionSource, Repeat
-from ninetoothed.runtime.memory import Allocation
-from ninetoothed.runtime.specialise import ALIGNMENT
+from ninetoothed.runtime.call_cache import SEEN, CallCache, Entry, Mark
+from ninetoothed.runtime.fast_path import ALIGNMENT, Source
+from ninetoothed.runtime.workspace import Allocation
 
 # The recorder of the call that this thread is in. It is asked once a launch, which a mode of PyTorch's would be too.
 RECORDER: ContextVar[LaunchRecorder | None] = ContextVar("recorder", default=None)
@@ -48,20 +46,20 @@ class LaunchStep:
     address of the argument or allocation of this number, plus so many bytes.
     """
 
-    found: Any
+    executable: Any
     args: tuple
     places: tuple[tuple[int, int, int], ...]
 
-    def write(self, text: FunctionSource) -> None:
-        values = [text.name(value) for value in self.args]
+    def write(self, source: Source) -> None:
+        values = [source.name(value) for value in self.args]
         for position, number, offset in self.places:
-            values[position] = f"p{number} + {text.name(offset)}" if offset else f"p{number}"
-        self.found.write(text, values)
+            values[position] = f"p{number} + {source.name(offset)}" if offset else f"p{number}"
+        self.executable.write(source, values)
 
 
 @dataclass(frozen=True)
 class View:
-    """A view of the argument or allocation of this number, whose elements start `start` elements after its own.
+    """A view of the tensor of this number, whose elements start `start` elements after its own.
 
     is_whole: whether it is that very tensor.
     """
@@ -72,11 +70,11 @@ class View:
     start: int
     is_whole: bool
 
-    def write(self, text: FunctionSource) -> str:
+    def write(self, source: Source) -> str:
         base = f"x{self.number}"
         if self.is_whole:
             return base
-        size, stride, start = map(text.name, (self.size, self.stride, self.start))
+        size, stride, start = map(source.name, (self.size, self.stride, self.start))
         return f"{base}.as_strided({size}, {stride}, {base}.storage_offset() + {start})"
 
 
@@ -87,44 +85,40 @@ class CopyStep:
     source: View
     target: View
 
-    def write(self, text: FunctionSource) -> None:
-        text.add(f"{self.target.write(text)}.copy_({self.source.write(text)})")
+    def write(self, source: Source) -> None:
+        source.add(f"{self.target.write(source)}.copy_({self.source.write(source)})")
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """All that a call does. Numbers of allocations follow those of the arguments; the first `outputs` are returned.
+    """All that a call does: allocate tensors, launch kernels, copy between tensors.
 
-    are_tensors: for each argument, whether it is one. device: the GPU of what is launched.
+    Numbers of allocations follow those of the arguments. The first `outputs` are returned as a tuple; where that is
+    None, the first is returned. count: how many arguments there are. device: the GPU of what is launched.
     """
 
-    are_tensors: tuple[bool, ...]
+    count: int
     allocations: tuple[Allocation, ...]
     steps: tuple[LaunchStep | CopyStep, ...]
     outputs: int | None
     precision: str | None
     device: int | None
 
-    @cached_property
-    def run(self) -> Repeat:
-        """Does it for a call of the same signature; see `recent`."""
-        return unguarded(self.are_tensors, self)
-
-    def write(self, text: FunctionSource, values: list[str]) -> str:
-        """Write it, less what is allocated for nothing, for arguments `x0`, ... at `p0`, ...; what it returns."""
-        first, steps = len(self.are_tensors), FunctionSource(names=text.names)
+    def write(self, source: Source, values: list[str]) -> str:
+        """Write it for arguments `x0`, ... at `p0`, ..., less what is allocated for nothing; return the output."""
+        steps = Source(names=source.names)
         for step in self.steps:
             step.write(steps)
-        mentioned = set(re.findall(r"\b[xp]\d+\b", "".join(steps.lines)))
-        for number, allocation in enumerate(self.allocations, first):
-            if number < first + (self.outputs or 1) or mentioned & {f"x{number}", f"p{number}"}:
-                text.add(f"x{number} = {allocation.write(text, self.device)}")
+        # A kernel need not use all that it is launched on.
+        mentioned = frozenset(re.findall(r"\b[xp]\d+\b", "".join(steps.lines)))
+        outputs = range(self.count, self.count + (self.outputs or 1))
+        for number, allocation in enumerate(self.allocations, self.count):
+            if number in outputs or mentioned & {f"x{number}", f"p{number}"}:
+                source.add(f"x{number} = {allocation.write(source, self.device)}")
             if f"p{number}" in mentioned:
-                text.add(f"p{number} = x{number}.data_ptr()")
-        text.lines += steps.lines
-        if self.outputs is None:
-            return f"x{first}"
-        return f"({''.join(f'x{number}, ' for number in range(first, first + self.outputs))})"
+                source.add(f"p{number} = x{number}.data_ptr()")
+        source.lines += steps.lines
+        return f"x{self.count}" if self.outputs is None else f"({''.join(f'x{number}, ' for number in outputs)})"
 
 
 # Stands for the recording of a call of which there is none.
@@ -184,9 +178,11 @@ class LaunchRecorder(TorchDispatchMode):
         self._places.setdefault(id(view), (view, number, offset + _start(view) - _start(base)))
 
     def _copied(self, source: torch.Tensor, target: torch.Tensor) -> None:
-        views = [self._view(tensor) for tensor in (source, target)]
-        self.fits = self.fits and None not in views and source.device == target.device
-        self.steps.append(CopyStep(*views))
+        views = self._view(source), self._view(target)
+        if views[0] is None or views[1] is None or source.device != target.device:
+            self.fits = False
+        else:
+            self.steps.append(CopyStep(views[0], views[1]))
 
     def _view(self, tensor: Any) -> View | None:
         _, number, offset = self._places.get(id(tensor), (None, None, 0))
@@ -202,8 +198,11 @@ class LaunchRecorder(TorchDispatchMode):
         for position, value in enumerate(args):
             if isinstance(value, torch.Tensor):
                 _, number, offset = self._places.get(id(given[position]), (None, None, 0))
-                places.append((position, number, offset))
-        self.fits = self.fits and found.is_replayable and all(number is not None for _, number, _ in places)
+                if number is None:
+                    self.fits = False
+                else:
+                    places.append((position, number, offset))
+        self.fits = self.fits and found.is_replayable
         others = tuple(None if isinstance(value, torch.Tensor) else value for value in args)
         self.steps.append(LaunchStep(found, others, tuple(places)))
         self.launchers.append(launcher)
@@ -219,13 +218,13 @@ class LaunchRecorder(TorchDispatchMode):
         finally:
             self._is_paused = False
 
-    def recording(self, are_tensors: tuple[bool, ...], output: Any) -> LaunchPlan | None:
-        """All of the call, which gave this output; None where more was done, or on more than one GPU."""
+    def plan(self, count: int, output: Any) -> LaunchPlan | None:
+        """All of the call, which has so many arguments; None where more was done, or on more than one GPU."""
         outputs = output if type(output) is tuple else (output,)
         if not (self.fits and len(self.devices) < 2 and all(map(is_recordable, outputs))):
             return None
         return LaunchPlan(
-            are_tensors,
+            count,
             (*map(Allocation.of, outputs), *self.allocations),
             tuple(self.steps),
             len(outputs) if type(output) is tuple else None,
@@ -264,25 +263,25 @@ class ReplayedFunction:
         if self._kept is not None:
             kwargs["kept"] = self._kept(*args, **kwargs)
         flat, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
-        found, addresses = None, None
+        known: Entry | Mark | None = UNRECORDED
         if RECORDER.get() is None:  # What another recording is about to hold must happen as it is.
-            for repeat in self._calls.recent:
-                output = repeat(flat, names)
+            for fast_path in self._calls.recent:
+                output = fast_path(flat, names)
                 if output is not None:
                     return output
             output = self._calls.again(flat, names)
             if output is not None:
                 return output
-            found, addresses = self._calls.find(flat, names)
-        if type(found) is LaunchPlan:
-            repeat = self._calls.write(flat, names, found)
-            output = None if repeat is None else repeat(flat, names)
-            return found.run(flat, names) if output is None else output
-        if found is SEEN:
+            known = self._calls.find(flat, names)
+        if isinstance(known, Entry):
+            path = self._calls.add_fast_path(flat, names, known)
+            output = None if path is None else path(flat, names)
+            return known.run(flat) if output is None else output
+        if known is SEEN:
             return self._record(args, names, flat)
         output = self._allocate(*args, **kwargs)
         self._launch(output, *args, **kwargs)
-        if found is None and addresses is not None:
+        if known is None:
             self._keep(flat, names, SEEN if _can_be_recorded(flat) else UNRECORDED)
         return output
 
@@ -303,12 +302,11 @@ class ReplayedFunction:
                 self._launch(output, *args, **kwargs)
         finally:
             RECORDER.reset(token)
-        are_tensors = tuple(isinstance(value, torch.Tensor) for value in flat)
-        recording = recorder.recording(are_tensors, output) if type(output) in (torch.Tensor, tuple) else None
-        if recording is not None:
+        plan = recorder.plan(len(flat), output) if type(output) in (torch.Tensor, tuple) else None
+        if plan is not None:
             for launcher in recorder.launchers:
                 launcher.dependants.add(self._calls)
-        self._keep(flat, names, recording or UNRECORDED)
+        self._keep(flat, names, plan or UNRECORDED)
         return output
 
     def _keep(self, flat: tuple, names: tuple[str, ...], found: Any) -> None:

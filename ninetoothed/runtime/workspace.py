@@ -1,34 +1,74 @@
-"""Memory that a kernel needs beside its arguments: the workspace of a launch, and semaphores, which are zeros.
+"""Memory that a call allocates: outputs, and what a kernel needs beside its arguments.
 
-The workspace belongs to the launch. It is allocated for it from PyTorch on the stream of the launch, and let go as soon
-as the launch is enqueued: whatever gets that memory next is enqueued on the same stream, so it runs after the launch.
-PyTorch decides which pool it is from, and nothing of the pool outlives the launch: not under `torch.cuda.graph`, where
-it is the graph's, nor in the run that Inductor makes inside the graph's pool before it captures, nor in a user's pool.
+The workspace of a kernel belongs to the launch. It is allocated for it from PyTorch on the stream of the launch, and
+let go as soon as the launch is enqueued: whatever gets that memory next is enqueued on the same stream, so it runs
+after the launch. PyTorch decides which pool it is from, and nothing of the pool outlives the launch. A private pool,
+which is that of a CUDA graph (in the run that Inductor makes before its capture too) or one that a user has made, must
+get back all that is no output of what runs in it, or it is never free again. What is kept for later calls comes from
+`outliving`.
 
-Semaphores would cost a kernel that zeros them, which takes a tenth of the time of a small product. Kernels leave them
-at zero, so those of a stream are kept, outside of every private pool: launches on one stream run one after another, and
-each finds zeros. A captured launch cannot share them, since its graph may be replayed on any stream, while others run.
-It has zeros of its own, made within the graph at each replay: right also where another graph of the same pool, replayed
-before, has used that memory for something else.
+Semaphores are zeros. They would cost a kernel that zeros them, which takes a tenth of the time of a small product.
+Kernels leave them at zero, so those of a stream are kept, outside of every private pool: launches on one stream run one
+after another, and each finds zeros. A captured launch cannot share them, since its graph may be replayed on any stream,
+while others run. It has zeros of its own, made within the graph at each replay: right also where another graph of the
+same pool, replayed before, has used that memory for something else.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from ninetoothed.backends.triton import Emitted
+from ninetoothed.runtime import private
 from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.guard_source import FunctionSource
-from ninetoothed.runtime.memory import Allocation, outliving
+from ninetoothed.runtime.fast_path import Source
 
 # Bytes of which addresses in a workspace are multiples.
 ALIGNMENT = 256
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Memory that a call allocates, of a layout."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Allocation:
+        return cls(tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device)
+
+    def write(self, source: Source, current: int | None) -> str:
+        """Write the expression that allocates it, for a function that runs while `current` is the current GPU."""
+        size, stride, dtype = map(source.name, (self.size, self.stride, self.dtype))
+        if self.device.index is not None and self.device.index == current and private.empty_strided_cuda is not None:
+            return f"{source.name(private.empty_strided_cuda)}({size}, {stride}, {dtype})"
+        return f"{source.name(torch.empty_strided)}({size}, {stride}, dtype={dtype}, device={source.name(self.device)})"
+
+
+def outliving(make: Callable[[], torch.Tensor], device: torch.device) -> torch.Tensor:
+    """Call `make` for a tensor that is kept: its memory is in no private pool, whichever this thread allocates from.
+
+    Pools are those of threads, so another thread calls it, on this one's current stream. Not while a graph is captured
+    there: its kernels would not run before the graph does.
+    """
+    stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+
+    def on_stream() -> torch.Tensor:
+        with torch.cuda.stream(stream):
+            return make()
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(on_stream).result()
 
 
 def with_workspace(
@@ -54,7 +94,7 @@ def with_workspace(
 
 @dataclass(frozen=True)
 class KernelWithWorkspace:
-    """A kernel that is launched on less than it takes: its workspace and its semaphores are put in here.
+    """A kernel that is launched without its workspace and its semaphores, which are put among the arguments here.
 
     count: bytes of semaphores. places: for each argument put in (whether it is a semaphore, bytes from the start of the
     workspace or of the semaphores). after: how many other arguments follow them.
@@ -67,24 +107,18 @@ class KernelWithWorkspace:
     after: int
     semaphores: Semaphores
 
-    def __call__(self, programs: tuple[int, int, int], arguments: tuple, stream: int) -> None:
+    def write(self, source: Source, programs: tuple[int, int, int], arguments: list[str], stream: str) -> None:
+        """Write a launch with these arguments, which lack its own; see `LoadedKernel.write`."""
         cut = len(arguments) - self.after
         # Both tensors are held until the launch is enqueued.
-        workspace, semaphores = self.workspace.make(), self.semaphores.on(stream, self.count)
-        own = [(semaphores if is_zeroed else workspace).data_ptr() + start for is_zeroed, start in self.places]
-        self.kernel(programs, (*arguments[:cut], *own, *arguments[cut:]), stream)
-
-    def write(self, text: FunctionSource, programs: tuple[int, int, int], arguments: list[str], stream: str) -> None:
-        """Write the same out; see `LoadedKernel.write`."""
-        cut = len(arguments) - self.after
-        text.add(f"stream = {stream}")
-        text.add(f"workspace = {self.workspace.write(text, self.workspace.device.index)}")
-        text.add(f"semaphores = {text.name(self.semaphores.on)}(stream, {text.name(self.count)})")
+        source.add(f"stream = {stream}")
+        source.add(f"workspace = {self.workspace.write(source, self.workspace.device.index)}")
+        source.add(f"semaphores = {source.name(self.semaphores.on)}(stream, {source.name(self.count)})")
         own = [
             f"{'semaphores' if is_zeroed else 'workspace'}.data_ptr()" + (f" + {start}" if start else "")
             for is_zeroed, start in self.places
         ]
-        self.kernel.write(text, programs, [*arguments[:cut], *own, *arguments[cut:]], "stream")
+        self.kernel.write(source, programs, [*arguments[:cut], *own, *arguments[cut:]], "stream")
 
 
 @dataclass(frozen=True)

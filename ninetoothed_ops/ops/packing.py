@@ -5,7 +5,7 @@ import weakref
 
 import torch
 
-from ninetoothed.runtime.memory import outliving
+from ninetoothed.runtime.workspace import outliving
 
 # Fewer channels fill no wide load; smaller filters are read from cache whatever their order.
 FEWEST_CHANNELS = 16

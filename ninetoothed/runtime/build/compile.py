@@ -8,7 +8,7 @@ import math
 import re
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,9 @@ from typing import Any
 
 from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
-from ninetoothed.runtime import descriptors
+from ninetoothed.runtime import descriptors, private
 from ninetoothed.runtime.build import assembler, disk_cache, triton_cache
-from ninetoothed.runtime.guard_source import FunctionSource
+from ninetoothed.runtime.fast_path import Source
 from ninetoothed.runtime.selection.machine import Machine
 
 # Bytes that pointers are multiples of where they are known to be aligned.
@@ -189,14 +189,16 @@ class CompiledKernel:
                     loaded = self._loaded[device] = LoadedKernel.of(self)
         return loaded
 
-    def launch(self, programs: tuple[int, int, int], arguments: tuple, stream: int) -> None:
-        """Run so many programs on the current device; `arguments` are those of `emitted.arguments`, in their order.
+    def launch(self, programs: tuple[int, int, int], arguments: tuple) -> None:
+        """Run so many programs on the current stream; `arguments` are those of `emitted.arguments`, in their order.
 
-        Pointers are given as addresses (or as tensors), `stream` as the address of the CUDA stream.
+        Pointers are given as addresses, or as tensors.
         """
-        import torch
-
-        self.on(torch._C._cuda_getDevice())(programs, arguments, stream)
+        device, source = private.current_device(), Source()
+        positions = range(len(arguments))
+        source.add(f"{''.join(f'x{i}, ' for i in positions)}= args")
+        self.on(device).write(source, programs, [f"x{i}" for i in positions], str(private.current_stream(device)))
+        source.function()(arguments, ())
 
 
 class LoadedKernel:
@@ -208,11 +210,11 @@ class LoadedKernel:
         self._kernel = kernel
         self._run = kernel.run
         # What makes a descriptor ready to be passed.
-        self.ready = descriptors.unwrap(kernel.run) if described else None
+        self.ready = descriptors.encoder(kernel.run) if described else None
         self._function = kernel.function
         self._metadata = kernel.packed_metadata
         self._runtime = runtime
-        self._launch, self._fixed, self._singly = underneath(kernel.run, self._function, self._metadata)
+        self._launch, self._fixed, self._singly = private.c_launcher(kernel.run, self._function, self._metadata)
 
     @classmethod
     def of(cls, compiled: CompiledKernel) -> LoadedKernel:
@@ -230,67 +232,31 @@ class LoadedKernel:
             raise CompilationError(f"kernel `{compiled.emitted.name}` could not be loaded: {error}") from error
         return cls(fresh, knobs.runtime, bool(compiled.emitted.descriptors))
 
-    def __call__(self, programs: tuple[int, int, int], arguments: Sequence, stream: int) -> None:
-        enter, leave = self._runtime.launch_enter_hook, self._runtime.launch_exit_hook
-        # A hook is a function or None, or a chain of functions, which may be empty.
-        if self._launch is None or getattr(enter, "calls", enter) or getattr(leave, "calls", leave):
-            self._watched(programs, arguments, stream, _active(enter), _active(leave))
-        elif self._singly:
-            self._launch(*programs, stream, *self._fixed, *arguments)
-        else:
-            self._launch(*programs, stream, *self._fixed, arguments)
+    def write(self, source: Source, programs: tuple[int, int, int], arguments: Sequence[str], stream: str) -> None:
+        """Write a launch of so many programs on the current device, which is the kernel's, for a fast path.
 
-    def write(
-        self, text: FunctionSource, programs: tuple[int, int, int], arguments: Sequence[str], stream: str
-    ) -> None:
-        """Write the same out, which takes two fifths of the time."""
+        arguments, stream: the expressions of those of `emitted.arguments`, in their order, and of the stream's address.
+        """
         passed = "".join(f"{each}, " for each in arguments)
-        axes = ", ".join(map(text.name, programs))
-        call = f"{text.name(self)}(({axes}), ({passed}), {stream})"
+        axes = ", ".join(map(source.name, programs))
+        watched = f"{source.name(self._watched)}(({axes}), ({passed}), {stream})"
         if self._launch is None:
-            text.add(call)
+            source.add(watched)
             return
-        runtime, fixed = text.name(self._runtime), text.name(self._fixed)
-        text.add(f"enter, leave = {runtime}.launch_enter_hook, {runtime}.launch_exit_hook")
-        text.add(f"if getattr(enter, 'calls', enter) or getattr(leave, 'calls', leave): {call}")
+        settings, fixed = source.name(self._runtime), source.name(self._fixed)
+        # A hook is a function or None, or a chain of functions, which may be empty.
+        source.add(f"enter, leave = {settings}.launch_enter_hook, {settings}.launch_exit_hook")
+        source.add(f"if getattr(enter, 'calls', enter) or getattr(leave, 'calls', leave): {watched}")
         passed = passed if self._singly else f"({passed})"
-        text.add(f"else: {text.name(self._launch)}({axes}, {stream}, *{fixed}, {passed})")
+        source.add(f"else: {source.name(self._launch)}({axes}, {stream}, *{fixed}, {passed})")
 
-    def _watched(
-        self, programs: tuple[int, int, int], arguments: Sequence, stream: int, enter: Any, leave: Any
-    ) -> None:
-        metadata = None
-        if enter is not None:
-            metadata = self._kernel.launch_metadata(programs, stream, *arguments)
+    def _watched(self, programs: tuple[int, int, int], arguments: Sequence, stream: int) -> None:
+        """Launch through Triton's own launcher, which calls the hooks."""
+        enter, leave = _active(self._runtime.launch_enter_hook), _active(self._runtime.launch_exit_hook)
+        metadata = None if enter is None else self._kernel.launch_metadata(programs, stream, *arguments)
         self._run(*programs, stream, self._function, self._metadata, metadata, enter, leave, *arguments)
 
 
 def _active(hook: Any) -> Any:
     """A launch hook, or None where it is an empty chain, which costs time for nothing."""
     return hook if getattr(hook, "calls", True) else None
-
-
-def underneath(run: Any, function: Any, metadata: Any) -> tuple[Callable | None, tuple, bool]:
-    """What Triton's launcher calls, which is written in C; what it passes between the stream and the arguments, always
-    the same where no hook watches; and whether the arguments follow one by one or as one tuple.
-
-    The launcher is a function in Python that takes half a microsecond. Versions differ in what they pass, so that is
-    found out by watching one. None where it is not as expected, or allocates memory at each launch.
-    """
-    stream, argument, seen = object(), object(), []
-    try:
-        launch, sizes = run.launch, (run.global_scratch_size, getattr(run, "profile_scratch_size", 0))
-        run.launch = lambda *given: seen.append(given)
-    except AttributeError:
-        return None, (), True
-    try:
-        if not any(sizes):
-            run(1, 1, 1, stream, function, metadata, None, None, None, argument)
-    except Exception:  # Whatever it raises for a stream and an argument like these, it is not as expected.
-        seen = []
-    finally:
-        run.launch = launch
-    for *first, last in seen:
-        if first[:4] == [1, 1, 1, stream] and (last is argument or last == (argument,)):
-            return launch, tuple(first[4:]), last is argument
-    return None, (), True

@@ -28,7 +28,7 @@ from ninetoothed.errors import CompilationError, NineToothedError
 from ninetoothed.runtime import arguments, executable, variants
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.build import disk_cache
-from ninetoothed.runtime.call_cache import signature
+from ninetoothed.runtime.fast_path import unguarded
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.problem import Configuration, within
 
@@ -107,11 +107,11 @@ def _measure(definition, known, call, place, gpu, candidates) -> dict[Configurat
 
     traced = list(_traced(definition, known, call, place, gpu, candidates))
     compiled = {variant.selection.configuration: variant for variant in compile_all(traced, compile)}
-    addresses, runs = signature(call.arguments, (), ())[1], {}
+    runs = {}
     for configuration, variant in compiled.items():
         with suppress(CompilationError):
             launch = executable.GpuExecutable.of(definition, variant, call, variant.selection.values, place)
-            runs[configuration] = functools.partial(launch.run, call.arguments, addresses)
+            runs[configuration] = functools.partial(unguarded(call.arguments, launch), call.arguments, ())
     stored = frozenset().union(*(variant.stored for variant in compiled.values()))
     written = [
         value

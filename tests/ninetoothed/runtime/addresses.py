@@ -22,14 +22,8 @@ class FromAddresses:
     def precision(self):
         return self.evaluation.precision
 
-    def run(self, args, addresses):
-        given, at = list(args), iter(addresses)
-        for position, value in enumerate(args):
-            given[position] = next(at) if isinstance(value, torch.Tensor) else value
-        self._from(given)
-
-    def write(self, text, values):
-        text.add(f"{text.name(self._from)}(({''.join(f'{value}, ' for value in values)}))")
+    def write(self, source, values):
+        source.add(f"{source.name(self._from)}(({''.join(f'{value}, ' for value in values)}))")
         return "True"
 
     def _from(self, given):
@@ -37,7 +31,7 @@ class FromAddresses:
             value if layout is None else _tensor(value, *layout)
             for value, layout in zip(given, self.layouts, strict=True)
         )
-        self.evaluation.run(values, ())
+        self.evaluation.run(values)
 
 
 def _tensor(address, shape, stride, dtype):

@@ -5,7 +5,7 @@ import torch
 
 import ninetoothed
 from ninetoothed import Symbol, Tensor
-from ninetoothed.runtime import call_cache, dispatch
+from ninetoothed.runtime import call_cache, dispatch, fast_path, private
 
 X, Y = torch.zeros(4, 6), torch.zeros(6)
 
@@ -15,12 +15,12 @@ class Given:
 
     precision, device = None, None
 
-    def write(self, text, values):
+    def write(self, source, values):
         return f"[{', '.join(values)}]"
 
 
 def known(args, constants=(), exact=()):
-    return call_cache.guarded(args, constants, exact, Given())
+    return fast_path.guarded(args, constants, exact, Given())
 
 
 def test_a_call_with_other_memory_is_recognised():
@@ -95,7 +95,7 @@ def test_zeros_of_either_sign_are_not_the_same(zero):
 def test_precision_counts_where_it_matters():
     found, before = Given(), torch.get_float32_matmul_precision()
     found.precision = "high"
-    repeat = call_cache.guarded((X, Y), (), (), found)
+    repeat = fast_path.guarded((X, Y), (), (), found)
     try:
         for precision in ("high", "highest", "high"):
             torch.set_float32_matmul_precision(precision)
@@ -114,11 +114,11 @@ def test_the_gpu_of_a_launch_is_made_the_current_one(monkeypatch):
         yield
         current[0] = before
 
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: current[0], raising=False)
+    monkeypatch.setattr(private, "current_device", lambda: current[0])
     monkeypatch.setattr(torch.cuda, "device", device)
     found = Given()
     found.device = 1
-    for repeat in (call_cache.guarded((X, 2), (), (), found), call_cache.unguarded((True, False), found)):
+    for repeat in (fast_path.guarded((X, 2), (), (), found), fast_path.unguarded((X, 2), found)):
         assert repeat((X, 2), ()) == [X.data_ptr(), 2]
         current[0] = 1
         assert repeat((X, 2), ()) == [X.data_ptr(), 2]
@@ -126,12 +126,12 @@ def test_the_gpu_of_a_launch_is_made_the_current_one(monkeypatch):
     assert entered == [1, 1]
 
 
-GUARDS = call_cache.TensorGuards
+GUARDS = private.TensorGuards
 
 
 @pytest.mark.parametrize("guards", (GUARDS, None, lambda *args: None), ids=("there", "missing", "changed"))
 def test_kernels_run_with_and_without(guards, monkeypatch):
-    monkeypatch.setattr(call_cache, "TensorGuards", guards)
+    monkeypatch.setattr(private, "TensorGuards", guards)
     block = Symbol("BLOCK", constexpr=True)
 
     def application(x, factor, z):
@@ -155,8 +155,8 @@ class TestManyCalls:
     @pytest.fixture
     def written(self, monkeypatch):
         """The calls that were written out."""
-        seen, guarded = [], call_cache.guarded
-        monkeypatch.setattr(call_cache, "guarded", lambda args, *others: seen.append(args) or guarded(args, *others))
+        seen, guarded = [], fast_path.guarded
+        monkeypatch.setattr(fast_path, "guarded", lambda args, *others: seen.append(args) or guarded(args, *others))
         return seen
 
     def run(self, calls, args):
@@ -164,12 +164,12 @@ class TestManyCalls:
         output = next((output for repeat in calls.recent if (output := repeat(args, ())) is not None), None)
         output = calls.again(args, ()) if output is None else output
         if output is None:
-            found, addresses = calls.find(args, ())
-            if found is None:
-                calls.keep(args, (), Given())
+            known = calls.find(args, ())
+            if known is None:
+                known = calls.keep(args, (), Given())
             else:
-                calls.write(args, (), found)
-            output = addresses
+                calls.add_fast_path(args, (), known)
+            output = known.run(args)
         assert output[0] == args[0].data_ptr()
 
     def test_each_is_written_out_once(self, written):
@@ -191,13 +191,13 @@ class TestManyCalls:
         calls = call_cache.CallCache()
         for _ in range(50):
             self.run(calls, (X, float("nan")))
-        assert len(written) == call_cache.KINDS
+        assert len(written) == call_cache.FAST_PATHS
 
     def test_those_of_the_same_shapes_are_few(self, written):
         calls = call_cache.CallCache()
         for number in range(5 * 20):
             self.run(calls, (X, number % 20))
-        assert len(written) <= 20 * call_cache.KINDS
+        assert len(written) <= 20 * call_cache.FAST_PATHS
         assert [len(alike) for alike in calls._by_shapes.values()] == [call_cache.ALIKE]
 
     def test_the_last_ones_come_first_in_the_end(self):
@@ -218,11 +218,11 @@ class TestManyCalls:
         assert not calls.recent and calls.again((X,), ()) is None
         for _ in range(3):
             self.run(calls, (X,))
-        calls.keep((X,), (), found := Given())
-        assert calls.write((X,), (), found)((X,), ()) and len(written) == 3
+        known = calls.keep((X,), (), Given())
+        assert calls.add_fast_path((X,), (), known)((X,), ()) and len(written) == 3
 
     @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
     def test_tensors_without_shapes_are_not_known(self):
         nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
         calls = call_cache.CallCache()
-        assert calls.again((nested,), ()) is None and calls.find((nested,), ()) == (None, None)
+        assert calls.again((nested,), ()) is None and calls.find((nested,), ()) is call_cache.UNHASHABLE

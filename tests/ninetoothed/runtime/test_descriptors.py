@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from ninetoothed.errors import ResourceError
-from ninetoothed.runtime import descriptors, dispatch, executable
+from ninetoothed.runtime import descriptors, dispatch, executable, private
+from ninetoothed.runtime.fast_path import Source
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed_ops.kernels import addmm, mm
 
@@ -39,7 +40,10 @@ class LoadedKernel:
         self.described.append((position, described))
         return (f"map of {int(described.base)}", *described.shape, *described.strides)
 
-    def __call__(self, programs, arguments, stream):
+    def write(self, source, programs, arguments, stream):
+        source.add(f"{source.name(self._launched)}({programs}, ({''.join(f'{each}, ' for each in arguments)}))")
+
+    def _launched(self, programs, arguments):
         self.calls.append((programs, arguments))
 
 
@@ -47,8 +51,15 @@ class LoadedKernel:
 def gpu(monkeypatch):
     """As if there were an H200."""
     monkeypatch.setattr(machine, "current", lambda place=None: machine.H200)
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7, raising=False)
+    monkeypatch.setattr(private, "current_device", lambda: 0)
+    monkeypatch.setattr(private, "current_stream", lambda index: 7)
+
+
+def run(found, addresses):
+    """Launch on tensors at these addresses."""
+    source = Source()
+    found.write(source, [str(address) for address in addresses])
+    source.function()((), ())
 
 
 class TestLaunching:
@@ -70,7 +81,7 @@ class TestLaunching:
     def test_what_is_passed(self, gpu, monkeypatch):
         arguments = halves(4096, 512), halves(1024, 512).mT, halves(4096, 1024)
         found, loaded = self.prepare(monkeypatch, *arguments)
-        found.run(arguments, [16, 32, 48])
+        run(found, [16, 32, 48])
         ((programs, passed),) = loaded.calls
         assert passed[:5] == ("map of 16", 4096, 512, 512, 1)
         assert passed[5:10] == ("map of 32", 1024, 512, 512, 1)
@@ -82,7 +93,7 @@ class TestLaunching:
         arguments = halves(4096, 512), halves(512, 1024), halves(4096, 1024)
         found, loaded = self.prepare(monkeypatch, *arguments)
         for addresses in ([16, 32, 48], [16, 32, 48], [16, 32, 64], [16, 32, 48]):
-            found.run(arguments, addresses)
+            run(found, addresses)
         assert len(loaded.described) == 6 and len(loaded.calls) == 4
         assert loaded.calls[0] == loaded.calls[1] == loaded.calls[3] != loaded.calls[2]
 
@@ -90,7 +101,7 @@ class TestLaunching:
         arguments = halves(4096, 512), halves(512, 1024), halves(4096, 1024)
         found, loaded = self.prepare(monkeypatch, *arguments)
         for address in range(16, 16 * 3 * descriptors.CAPACITY, 16):
-            found.run(arguments, [address, 16, 32])
+            run(found, [address, 16, 32])
             assert loaded.calls[-1][1][0] == f"map of {address}"
             assert len(found.table.known) <= descriptors.CAPACITY
 
@@ -117,14 +128,14 @@ class TestTheLauncherUnderneath:
     def test_takes_what_is_ready(self):
         launcher = object()
         run = types.SimpleNamespace(launch=wrapped(launcher, ["a", "b"]))
-        ready = descriptors.unwrap(run)
+        ready = descriptors.encoder(run)
         assert run.launch is launcher
         assert ready(1, self.described) == (("map", 64, "b"), 8, 16, 16, 1)
 
     def test_is_left_alone_where_it_is_not_as_expected(self):
         tools = pytest.importorskip("triton.tools.tensor_descriptor")
         run = types.SimpleNamespace(launch=len)
-        (passed,) = descriptors.unwrap(run)(0, self.described)
+        (passed,) = descriptors.encoder(run)(0, self.described)
         assert run.launch is len and isinstance(passed, tools.TensorDescriptor)
         assert vars(passed) == vars(self.described)
 
@@ -132,7 +143,7 @@ class TestTheLauncherUnderneath:
         driver = pytest.importorskip("triton.backends.nvidia.driver")
         plain = driver.wrap_handle_tensordesc(print, {0: "tensordesc<fp16[8, 16]>", 1: "i32"}, None)
         run = types.SimpleNamespace(launch=plain)
-        ready = descriptors.unwrap(run)
+        ready = descriptors.encoder(run)
         assert run.launch is print
         # Without descriptors in hardware Triton passes the address, the shape and the strides.
         assert ready(0, self.described)[:5] == (64, 8, 16, 16, 1) if plain.__closure__ else True

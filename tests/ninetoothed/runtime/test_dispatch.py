@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
-from ninetoothed.runtime import call_cache, dispatch, executable, explain, variants
+from ninetoothed.runtime import call_cache, dispatch, executable, explain, fast_path, private, variants
 from ninetoothed.runtime.selection.machine import A100, B200, H100, H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
@@ -430,13 +430,14 @@ class Recorder:
     def on(self, device):
         return self
 
-    def __call__(self, programs, arguments, stream):
-        self.calls.append((programs, arguments, stream))
+    def write(self, source, programs, arguments, stream):
+        passed = "".join(f"{each}, " for each in arguments)
+        source.add(f"{source.name(self.calls.append)}(({programs}, ({passed}), {stream}))")
 
 
 def test_a_launch_passes_pointers_scalars_and_integers_in_the_order_of_the_text(monkeypatch):
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7 + device, raising=False)
+    monkeypatch.setattr(private, "current_device", lambda: 0)
+    monkeypatch.setattr(private, "current_stream", lambda device: 7 + device)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     kernel, x, half, z = scaled(Tensor(0)), torch.zeros(1001), torch.tensor(0.5, dtype=torch.float16), torch.zeros(1001)
     launcher = dispatch.launcher_of(kernel)
@@ -450,7 +451,7 @@ def test_a_launch_passes_pointers_scalars_and_integers_in_the_order_of_the_text(
         variant.selection.values,
         torch.device("cuda:0"),
     )
-    ready.run(call.arguments, [x.data_ptr(), half.data_ptr(), z.data_ptr()])
+    fast_path.unguarded(call.arguments, ready)(call.arguments, ())
     expected = {"x": x.data_ptr(), "factor": 0.5, "z": z.data_ptr(), "x_size_0": 1001}
     assert recorder.calls == [
         ((16, 1, 1), tuple(expected[argument.source] for argument in recorder.emitted.arguments), 7)

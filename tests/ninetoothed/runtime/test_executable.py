@@ -10,8 +10,9 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.runtime import call_cache, dispatch, executable, workspace
+from ninetoothed.runtime import dispatch, executable, fast_path, private, workspace
 from ninetoothed.runtime.build.compile import LoadedKernel
+from ninetoothed.runtime.fast_path import Source
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed_ops.kernels import addmm, mm
 
@@ -87,13 +88,19 @@ def load(launcher):
     return LoadedKernel(kernel, settings, False), reached, settings
 
 
+def launch(kernel, programs, arguments, stream):
+    source = Source()
+    kernel.write(source, programs, [f"args[{i}]" for i in range(len(arguments))], str(stream))
+    source.function()(arguments, ())
+
+
 @pytest.mark.parametrize("launcher", (Spread, Packed))
 @pytest.mark.parametrize("arguments", ((), (5,), (5, 6.0, 7)))
 def test_what_the_launcher_would_pass_is_passed_without_it(launcher, arguments):
     loaded, reached, _ = load(launcher)
     loaded._kernel.run(3, 1, 1, 9, "function", "metadata", None, None, None, *arguments)
     before = loaded._kernel.run.calls
-    loaded((3, 1, 1), arguments, 9)
+    launch(loaded, (3, 1, 1), arguments, 9)
     assert reached[0] == reached[1] and len(reached) == 2
     assert loaded._kernel.run.calls == before
 
@@ -102,7 +109,7 @@ def test_what_the_launcher_would_pass_is_passed_without_it(launcher, arguments):
 def test_a_launcher_that_is_not_as_expected_is_called(launcher):
     loaded, reached, _ = load(launcher)
     before = loaded._kernel.run.calls
-    loaded((3, 1, 1), (5, 6), 9)
+    launch(loaded, (3, 1, 1), (5, 6), 9)
     assert loaded._kernel.run.calls == before + 1 and len(reached) == 1 and reached[0][-2:] == (5, 6)
 
 
@@ -117,7 +124,7 @@ def test_hooks_are_passed_to_the_launcher(launcher):
         (None, None, (None, None, None)),
     ):
         settings.launch_enter_hook, settings.launch_exit_hook = enter, leave
-        loaded((3, 1, 1), (5,), 9)
+        launch(loaded, (3, 1, 1), (5,), 9)
         passed = reached.pop()
         assert passed[passed.index("metadata") + 1 :][:3] == expected
     assert loaded._kernel.run.calls == 1 + 3
@@ -155,10 +162,10 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("launcher", (Spread, Packed, Greedy))
-def test_what_is_written_out_launches_the_same(name, launcher, monkeypatch):
+def test_all_fast_paths_launch_the_same(name, launcher, monkeypatch):
     kernel, arguments, constants, options = CALLS[name]
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7, raising=False)
+    monkeypatch.setattr(private, "current_device", lambda: 0)
+    monkeypatch.setattr(private, "current_stream", lambda index: 7)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     block = torch.empty(2**20, dtype=torch.uint8)
@@ -176,15 +183,13 @@ def test_what_is_written_out_launches_the_same(name, launcher, monkeypatch):
     place, variant = torch.device("cuda:0"), dataclasses.replace(variant, compiled=compiled)
     found = executable.GpuExecutable.of(definition, variant, call, variant.selection.values, place)
 
-    tensors = [isinstance(value, torch.Tensor) for value in arguments]
     for _ in range(2):
-        found.run(arguments, [value.data_ptr() for value in arguments if isinstance(value, torch.Tensor)])
-        assert call_cache.unguarded(tensors, found)(arguments, ())
-        repeat = call_cache.guarded(arguments, call.constants, (), found)
+        assert fast_path.unguarded(arguments, found)(arguments, ())
+        repeat = fast_path.guarded(arguments, call.constants, (), found)
         assert repeat(arguments, call.constants) and not repeat(arguments, ("other",))
         settings.launch_exit_hook = print  # Then through the launcher.
         assert repeat(arguments, call.constants)
         settings.launch_exit_hook = None
-        *launches, watched = (reached.pop(0) for _ in range(4))
-        assert launches[0] == launches[1] == launches[2] == tuple(None if v is print else v for v in watched)
+        *launches, watched = (reached.pop(0) for _ in range(3))
+        assert launches[0] == launches[1] == tuple(None if v is print else v for v in watched)
         assert len(launches[0][-1] if launcher is Packed else launches[0]) >= len(emitted.arguments)

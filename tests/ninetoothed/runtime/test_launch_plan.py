@@ -11,6 +11,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.runtime import dispatch
+from ninetoothed.runtime.call_cache import Entry
 from ninetoothed.runtime.launch_plan import LaunchPlan, ReplayedFunction
 from tests.ninetoothed.runtime import addresses
 
@@ -37,7 +38,8 @@ def like(first, *others, **options):
 
 
 def recorded(function):
-    return [found for found in function._calls._known.values() if isinstance(found, LaunchPlan)]
+    entries = [known for known in function._calls._known.values() if isinstance(known, Entry)]
+    return [entry.found for entry in entries if isinstance(entry.found, LaunchPlan)]
 
 
 def check(function, reference, *calls, records=1):

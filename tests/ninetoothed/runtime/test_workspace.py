@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from ninetoothed.backends.triton import Options, emit
-from ninetoothed.runtime import dispatch, memory, workspace
+from ninetoothed.runtime import dispatch, workspace
 from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.guard_source import FunctionSource
+from ninetoothed.runtime.fast_path import Source
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.runtime.workspace import Semaphores
 from ninetoothed_ops.kernels import mm
@@ -62,7 +62,7 @@ def gpu(monkeypatch):
 
 
 class Launched:
-    """A split product behind Triton's launcher: `run` and `repeat` launch it, `seen` has what was alive meanwhile."""
+    """A split product behind Triton's launcher: `again` launches it, `seen` has what was alive meanwhile."""
 
     def __init__(self, gpu):
         operands = [torch.empty(shape, dtype=torch.float16) for shape in ((64, 4096), (4096, 64), (64, 64))]
@@ -73,30 +73,25 @@ class Launched:
         hooks = types.SimpleNamespace(launch_enter_hook=None, launch_exit_hook=None)
         loaded = LoadedKernel(kernel, hooks, False)
         self.kernel = workspace.with_workspace(loaded, self.emitted, variant.selection.values, torch.device("cuda", 0))
-        self.given = (1,) * (len(self.emitted.arguments) - len(self.emitted.buffers))
-        text = FunctionSource()
-        self.kernel.write(text, (4, 1, 1), ["1"] * len(self.given), "args[0]")
-        text.add("return True")
-        self._repeat = text.function()
+        count = len(self.emitted.arguments) - len(self.emitted.buffers)
+        source = Source()
+        self.kernel.write(source, (4, 1, 1), ["1"] * count, "args[0]")
+        self._launch = source.function()
 
     def _reached(self, *passed):
         own = [value for value in passed[-1] if value != 1]
         alive = {entry[3]().data_ptr(): entry for entry in self.gpu.made if entry[3]() is not None}
         self.seen.append([alive.get(address) for address in own])
 
-    def run(self):
-        self.kernel((4, 1, 1), self.given, self.gpu.stream)
-
-    def repeat(self):
-        self._repeat((self.gpu.stream,), ())
+    def again(self):
+        self._launch((self.gpu.stream,), ())
 
 
-@pytest.fixture(params=("run", "repeat"))
-def launched(gpu, request):
+@pytest.fixture
+def launched(gpu):
     """A launch that is done, as one does it again; what was allocated before does not count."""
     made = Launched(gpu)
     gpu.made.clear()
-    made.again = getattr(made, request.param)
     return made
 
 
@@ -177,7 +172,7 @@ def test_outliving_memory_is_allocated_by_another_thread_on_this_stream(monkeypa
 
     monkeypatch.setattr(torch.cuda, "stream", stream)
     threads = []
-    result = memory.outliving(lambda: threads.append(threading.get_ident()) or "made", torch.device("cuda", 0))
+    result = workspace.outliving(lambda: threads.append(threading.get_ident()) or "made", torch.device("cuda", 0))
     assert result == "made" and threads != [threading.get_ident()] and entered == [(threads[0], 7)]
 
 

@@ -1,0 +1,129 @@
+"""Private names of PyTorch and of Triton: why each is used, and what stands in for it where it is missing.
+
+None of them is needed: each saves time. Another version may lack one, or mean something else by it, so a fallback
+stands beside it, and tests/ninetoothed/runtime/test_private.py says whether the pinned versions have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# -- PyTorch --
+
+
+def _public_stream(device: int) -> int:
+    return int(torch.cuda.current_stream(device).cuda_stream)
+
+
+# The index of the current GPU, and the address of its current stream: without the checks of the public functions.
+current_device: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+current_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _public_stream)
+matmul_precision: Callable[[], str] = getattr(
+    torch._C, "_get_float32_matmul_precision", torch.get_float32_matmul_precision
+)
+
+try:  # Inductor's, for the current GPU: (size, stride, dtype) in half the time of `torch.empty_strided`.
+    from torch._C._dynamo import guards as _guards
+except ImportError:
+    _guards = None  # type: ignore[assignment]
+empty_strided_cuda: Callable[..., torch.Tensor] | None = getattr(_guards, "_empty_strided_cuda", None)
+# Guards of `torch.compile`: they compare types, devices, shapes and strides of all tensors in one call into C++.
+TensorGuards: Callable[..., Any] | None = getattr(_guards, "TensorGuards", None)
+
+
+def tensor_guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
+    """Compile a predicate on as many tensors: whether they are like these. None where guards do not work as expected.
+
+    "Like" means of one Python type, dispatch keys, dtype, device, shape, strides and `requires_grad`.
+    """
+    if TensorGuards is None or not tensors:
+        return None
+    shapes, strides = [list(tensor.shape) for tensor in tensors], [list(tensor.stride()) for tensor in tensors]
+    try:
+        check = TensorGuards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides).check
+        works = check(*tensors) and not check(*(tensor.unsqueeze(0) for tensor in tensors))
+    except (TypeError, RuntimeError):
+        return None
+    return check if works else None
+
+
+def hidden_from_dynamo(function: F) -> F:
+    """Let `torch.compile` call a function as it is, between graphs, rather than trace it and all that it calls.
+
+    `torch.compiler.disable`, the fallback, does the same through a wrapper that costs half a microsecond a call, and
+    imports Dynamo.
+    """
+    marked: Any = function
+    marked._torchdynamo_disable = True
+    marked._torchdynamo_disable_msg = "a NineToothed kernel: register it with `ninetoothed_ops.register`"
+    try:
+        from torch._C._dynamo import eval_frame
+
+        action = eval_frame._FrameAction.SKIP
+        eval_frame.set_code_exec_strategy(marked.__code__, eval_frame._FrameExecStrategy(action, action))
+    except (ImportError, AttributeError):
+        return torch.compiler.disable(function)
+    return function
+
+
+def is_transformed(tensor: torch.Tensor) -> bool:
+    """Whether a transformation (vmap, grad, functionalize) wraps a tensor."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._is_functional_tensor(tensor)
+
+
+def as_plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory as an instance of `torch.Tensor`, without asking a subclass."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.as_subclass(torch.Tensor)
+
+
+# -- Triton --
+
+
+def c_launcher(run: Any, function: Any, metadata: Any) -> tuple[Callable[..., Any] | None, tuple[Any, ...], bool]:
+    """Find the function in C that Triton's launcher `run` calls, which takes half a microsecond less.
+
+    Returns the function, what it is passed between the stream and the arguments (always the same where no hook
+    watches), and whether the arguments follow one by one or as one tuple. Versions differ in what they pass, so that is
+    found out by watching one call. None for the function where it is not as expected, or allocates memory at each
+    launch: `run` itself then serves.
+    """
+    stream, argument, seen = object(), object(), []
+    try:
+        launch, sizes = run.launch, (run.global_scratch_size, getattr(run, "profile_scratch_size", 0))
+        run.launch = lambda *given: seen.append(given)
+    except AttributeError:
+        return None, (), True
+    try:
+        if not any(sizes):
+            run(1, 1, 1, stream, function, metadata, None, None, None, argument)
+    except Exception:  # Whatever it raises for a stream and an argument like these, it is not as expected.
+        seen = []
+    finally:
+        run.launch = launch
+    for *first, last in seen:
+        if first[:4] == [1, 1, 1, stream] and (last is argument or last == (argument,)):
+            return launch, tuple(first[4:]), last is argument
+    return None, (), True
+
+
+def descriptor_encoder(run: Any) -> Callable[[int, Any], tuple[Any, ...]] | None:
+    """Let Triton's launcher `run` take encoded descriptors, and return its encoder: (position, described) -> arguments.
+
+    Otherwise it encodes every descriptor anew at each launch. None where the launcher is not built as expected: it is
+    left as it is, and takes instances of `TensorDescriptor`.
+    """
+    try:
+        cells = zip(run.launch.__code__.co_freevars, run.launch.__closure__, strict=True)
+        found = {name: cell.cell_contents for name, cell in cells}
+        launcher, metadata = found["launcher"], found["tensordesc_meta"]
+        encode = run.launch.__globals__["make_tensordesc_arg"]
+    except (AttributeError, KeyError, TypeError):
+        return None
+    run.launch = launcher
+    return lambda position, described: tuple(encode(described, metadata[position] if metadata else None))
