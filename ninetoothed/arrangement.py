@@ -87,7 +87,7 @@ class Arrangement:
         """`{name: Symbol}` of every name that the sizes and steps mention (strides apart)."""
         found: dict[str, Symbol] = {}
 
-        def visit(size):
+        def visit(size: Size) -> Size:
             for name, leaf in leaves_of(size).items():
                 if name not in found or not (found[name].constexpr or found[name].meta):
                     found[name] = leaf
@@ -99,7 +99,7 @@ class Arrangement:
         return found
 
 
-def _mapped(value, function):
+def _mapped(value: Any, function: Callable[[Size], Size]) -> Any:
     if isinstance(value, tuple):
         return tuple(_mapped(item, function) for item in value)
     return function(value)

@@ -1,13 +1,17 @@
 """Numbers for symbols: what an arrangement looks like for given sizes, and which element of the source lies where."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 
-from ninetoothed.arrangement import Arrangement
+from ninetoothed.arrangement import Arrangement, Shape, Size, Step
 from ninetoothed.errors import ArrangementError
-from ninetoothed.expr import as_expr, var
+from ninetoothed.expr import Expr, as_expr, var
 from ninetoothed.metaops import pull_back
 from ninetoothed.operands import shape_text
 from ninetoothed.symbol import Symbol, as_size, from_expr
@@ -15,7 +19,7 @@ from ninetoothed.tensor import Tensor
 from ninetoothed.wording import counted
 
 
-def subs(tensor: Tensor, mapping) -> Tensor:
+def subs(tensor: Tensor, mapping: Mapping[Any, Any]) -> Tensor:
     """`tensor` with numbers in the place of symbols.
 
     Keys of `mapping` are symbols or names (values: ints or symbols), and tensors (values: `{"shape": (...)}` or
@@ -28,7 +32,7 @@ def subs(tensor: Tensor, mapping) -> Tensor:
     """
     values = _values(mapping)
 
-    def number(size):
+    def number(size: Size) -> Size:
         return from_expr(as_expr(size).subs(values), size.leaves) if isinstance(size, Symbol) else size
 
     arrangement = tensor.arrangement.map_sizes(number)
@@ -40,7 +44,7 @@ def subs(tensor: Tensor, mapping) -> Tensor:
     return Tensor.of(arrangement, tensor.level)
 
 
-def eval(tensor: Tensor, subs=None) -> numpy.ndarray:
+def eval(tensor: Tensor, subs: Mapping[Any, Any] | None = None) -> numpy.ndarray:
     """The flat (row-major) index into the source of every element of every level, outermost first; -1 out of bounds.
 
     `subs` is as for the function of that name. Raises `ArrangementError` where a symbol is left.
@@ -61,20 +65,20 @@ def eval(tensor: Tensor, subs=None) -> numpy.ndarray:
             f"`{tensor.name}` of shape {shape_text(tensor.shape)} has no numbers for {', '.join(unknown)}; "
             f"give them, for example x.eval({example}}})"
         )
-    shape = tuple(size for level in arrangement.levels for size in level)
+    shape: Any = tuple(size for level in arrangement.levels for size in level)  # numbers, now that no name is left
     values = {f"i{dim}": grid for dim, grid in enumerate(numpy.indices(shape, sparse=True))}
     indices, valid = _located(arrangement, _Arrays(values))
-    flat = 0
+    flat: Any = 0
     for index, size in zip(indices, arrangement.source.sizes, strict=True):
         flat = flat * size + index
     return numpy.array(numpy.broadcast_to(numpy.where(valid, flat, -1), shape), dtype=numpy.int64)
 
 
-def _located(arrangement: Arrangement, arrays: "_Arrays"):
+def _located(arrangement: Arrangement, arrays: _Arrays) -> tuple[list[Any], Any]:
     """Index arrays for the dimensions of the source, and where all guards hold."""
     names = iter(arrays.values)
     indices = tuple(tuple(var(next(names)) for _ in level) for level in arrangement.levels)
-    valid = True
+    valid: Any = True
     for step in reversed(arrangement.steps):
         indices, guards = pull_back(step, indices)
         for guard in guards:
@@ -89,39 +93,39 @@ class _Arrays:
 
     values: dict
 
-    def const(self, n):
+    def const(self, n: int) -> Any:
         return numpy.int64(n)
 
-    def var(self, name):
+    def var(self, name: str) -> Any:
         return self.values[name]
 
-    def add(self, operands):
+    def add(self, operands: Any) -> Any:
         return sum(operands[1:], start=operands[0])
 
-    def mul(self, coefficient, factors):
+    def mul(self, coefficient: int, factors: Any) -> Any:
         return math.prod(factors, start=numpy.int64(coefficient))
 
-    def floordiv(self, a, b):
+    def floordiv(self, a: Any, b: Any) -> Any:
         return a // numpy.maximum(b, 1)  # a size of 0 divides nothing: there is no element
 
-    def mod(self, a, b):
+    def mod(self, a: Any, b: Any) -> Any:
         return a % numpy.maximum(b, 1)
 
-    def minimum(self, operands):
+    def minimum(self, operands: Any) -> Any:
         return _reduced(numpy.minimum, operands)
 
-    def maximum(self, operands):
+    def maximum(self, operands: Any) -> Any:
         return _reduced(numpy.maximum, operands)
 
 
-def _reduced(function, operands):
+def _reduced(function: Callable[[Any, Any], Any], operands: Any) -> Any:
     result = operands[0]
     for operand in operands[1:]:
         result = function(result, operand)
     return result
 
 
-def _shapes(mapping):
+def _shapes(mapping: Mapping[Any, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
     for key, value in mapping.items():
         if not isinstance(key, Tensor):
             continue
@@ -133,7 +137,7 @@ def _shapes(mapping):
         yield key.name, tuple(shape)
 
 
-def _values(mapping):
+def _values(mapping: Mapping[Any, Any]) -> dict[str, Expr]:
     """`{name: Expr}`; the sizes of a tensor are those of the tensor that it was arranged from."""
     values = {}
     for key, value in mapping.items():
@@ -160,13 +164,13 @@ def _values(mapping):
     return values
 
 
-def _check_shape(name, sizes, shape):
+def _check_shape(name: str, sizes: Shape, shape: tuple[Any, ...]) -> None:
     for dim, (size, number) in enumerate(zip(sizes, shape, strict=True)):
         if isinstance(size, int) and isinstance(number, int) and size != number:
             raise ArrangementError(f"dimension {dim} of `{name}` has size {size}, which cannot become {number}")
 
 
-def _check_step(arrangement, step):
+def _check_step(arrangement: Arrangement, step: Step) -> None:
     if step.operation not in ("squeeze", "expand"):
         return
     wanted = step.arguments[1] if step.operation == "expand" else (1,) * len(step.shape)

@@ -7,10 +7,13 @@
 There is no state: lowering is one fold of `metaops.pull_back` over the steps, innermost indices back to the source.
 """
 
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from __future__ import annotations
 
-from ninetoothed.arrangement import Arrangement, Step
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, const, is_nonnegative, simplify, var
 from ninetoothed.metaops import Guard, pull_back
 
@@ -50,7 +53,7 @@ def lower(
     indices: Iterable[Iterable[Expr | int]],
     facts: Facts,
     bindings: Mapping[str, Expr | int] | None = None,
-    lanes: Container[str] = (),
+    lanes: Iterable[str] = (),
 ) -> Location:
     """The place of the element with `indices` (a tuple a level, outermost first).
 
@@ -61,20 +64,20 @@ def lower(
     follow from `facts` and from earlier guards are dropped. The indices hold where the guards do; elsewhere they may be
     anything (`source_indices` has them unclamped).
     """
-    bound, indices, facts = _prepared(arrangement, indices, facts, bindings)
+    bound, located, facts = _prepared(arrangement, indices, facts, bindings)
     own = {const(0), *(var(name) for name in lanes)}  # 0 along an axis of one lane
     checked = _Checked(facts)
-    for level, (level_indices, shape) in enumerate(zip(indices, bound.levels, strict=True)):
+    for level, (level_indices, shape) in enumerate(zip(located, bound.levels, strict=True)):
         is_last = level == len(bound.levels) - 1
         for index, size in zip(level_indices, shape, strict=True):
             checked = checked.check(Guard(index, as_expr(size)), not (is_last and index in own))
     for step in reversed(bound.steps):
-        indices, guards = pull_back(step, indices)
-        indices = _simplified(indices, checked.facts)
+        located, guards = pull_back(step, located)
+        located = _simplified(located, checked.facts)
         for dimension, guard in enumerate(guards):
             checked = checked.cut(guard) if _is_cut(step, dimension) else checked.check(guard)
     edges = _nearest(checked.edges, facts)
-    return Location(_simplified(indices, checked.facts)[0], _not_implied(checked.guards, facts), edges)
+    return Location(_simplified(located, checked.facts)[0], _not_implied(checked.guards, facts), edges)
 
 
 def source_indices(
@@ -84,11 +87,11 @@ def source_indices(
     bindings: Mapping[str, Expr | int] | None = None,
 ) -> tuple[Expr, ...]:
     """The indices alone, right out of bounds too: simplified with `facts` and never with a guard."""
-    bound, indices, facts = _prepared(arrangement, indices, facts, bindings)
+    bound, located, facts = _prepared(arrangement, indices, facts, bindings)
     for step in reversed(bound.steps):
-        indices, _ = pull_back(step, indices)
-        indices = _simplified(indices, facts)
-    return indices[0]
+        located, _ = pull_back(step, located)
+        located = _simplified(located, facts)
+    return located[0]
 
 
 def bind_sizes(arrangement: Arrangement, bindings: Mapping[str, Expr | int] | None) -> Arrangement:
@@ -99,7 +102,7 @@ def bind_sizes(arrangement: Arrangement, bindings: Mapping[str, Expr | int] | No
     if not bindings:
         return arrangement
 
-    def bind(size):
+    def bind(size: Size) -> Any:
         return size if isinstance(size, int) else as_expr(size).subs(bindings)
 
     return arrangement.map_sizes(bind)
@@ -139,14 +142,14 @@ class _Checked:
     edges: tuple[CutEdge, ...] = ()
     reached: tuple[Guard, ...] = ()
 
-    def cut(self, guard: Guard) -> "_Checked":
+    def cut(self, guard: Guard) -> _Checked:
         """Check the guard of a dimension that `tile` cuts; lanes to which earlier guards leave 0 alone are no part."""
         index, size = simplify(_settled(guard.index, self.facts), self.facts), simplify(guard.size, self.facts)
         fails = not is_nonnegative(size - 1 - index, self.facts)
         checked = self.check(guard, is_reached=False)
         return replace(checked, edges=(*self.edges, CutEdge(index, size, self.reached, fails)))
 
-    def check(self, guard: Guard, is_reached: bool = True) -> "_Checked":
+    def check(self, guard: Guard, is_reached: bool = True) -> _Checked:
         index, size = simplify(guard.index, self.facts), simplify(guard.size, self.facts)
         lower = not is_nonnegative(index, self.facts)
         upper = not is_nonnegative(size - 1 - index, self.facts)
@@ -211,13 +214,18 @@ def _with_positive(facts: Facts, size: Expr) -> Facts:
     return facts
 
 
-def _prepared(arrangement, indices, facts, bindings) -> tuple[Arrangement, Indices, Facts]:
+def _prepared(
+    arrangement: Arrangement,
+    indices: Iterable[Iterable[Expr | int]],
+    facts: Facts,
+    bindings: Mapping[str, Expr | int] | None,
+) -> tuple[Arrangement, Indices, Facts]:
     bound = bind_sizes(arrangement, bindings)
     facts = _with_sizes(bound, facts)
-    indices = tuple(tuple(simplify(as_expr(i), facts) for i in level) for level in indices)
-    given, wanted = tuple(map(len, indices)), tuple(map(len, bound.levels))
+    simplified = tuple(tuple(simplify(as_expr(i), facts) for i in level) for level in indices)
+    given, wanted = tuple(map(len, simplified)), tuple(map(len, bound.levels))
     assert given == wanted, f"indices of ranks {given} for levels of ranks {wanted}"
-    return bound, indices, facts
+    return bound, simplified, facts
 
 
 def _with_sizes(bound: Arrangement, facts: Facts) -> Facts:

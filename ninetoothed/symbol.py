@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import itertools
 import numbers
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NoReturn
 
 from ninetoothed import expr as algebra
 from ninetoothed.errors import arrangement_error as _error
@@ -14,14 +15,14 @@ from ninetoothed.expr import Expr, const, maximum, minimum, var
 _fresh = itertools.count()
 _BLOCK = "ninetoothed_block_size_"
 
-_OPERATIONS = {
+_OPERATIONS: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
     ast.Mult: lambda a, b: a * b,
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
 }
-_FUNCTIONS = {"min": minimum, "max": maximum, "cdiv": algebra.cdiv}
+_FUNCTIONS: dict[str, Callable[..., Expr]] = {"min": minimum, "max": maximum, "cdiv": algebra.cdiv}
 
 
 class Symbol:
@@ -38,8 +39,15 @@ class Symbol:
     """
 
     def __init__(
-        self, expr, constexpr=None, meta=None, lower_bound=None, upper_bound=None, power_of_two=None, _leaves=None
-    ):
+        self,
+        expr: str | int | Symbol | ast.expr,
+        constexpr: bool | None = None,
+        meta: bool | None = None,
+        lower_bound: int | None = None,
+        upper_bound: int | None = None,
+        power_of_two: bool | None = None,
+        _leaves: dict[str, Symbol] | None = None,
+    ) -> None:
         self._node = _parse(expr)
         self.constexpr = constexpr
         self.meta = meta
@@ -54,7 +62,7 @@ class Symbol:
         self.lower_bound, self.upper_bound = _range(self, lower_bound, upper_bound, *default)
 
     @property
-    def name(self):
+    def name(self) -> str | None:
         """The name of a plain name, None for any other expression."""
         return self._node.id if isinstance(self._node, ast.Name) else None
 
@@ -66,7 +74,7 @@ class Symbol:
         return cached
 
     @property
-    def leaves(self):
+    def leaves(self) -> dict[str, Symbol]:
         """`{name: Symbol}` of the plain names in it, with the options that they were made with."""
         if self.name is not None:
             return {self.name: self}
@@ -75,76 +83,76 @@ class Symbol:
             self._leaves = {name: Symbol(name) for name in names}
         return self._leaves
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         cached = self.__dict__.get("_text")
         if cached is None:
             cached = self.__dict__["_text"] = ast.unparse(self._node)
         return cached
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if isinstance(other, Symbol):
             return repr(self) == repr(other)
         if isinstance(other, numbers.Integral):
             return isinstance(self._node, ast.Constant) and self._node.value == other
         return NotImplemented
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self._node.value if isinstance(self._node, ast.Constant) else repr(self))
 
-    def __copy__(self):
+    def __copy__(self) -> Symbol:
         return self
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Symbol:
         return self
 
-    def __add__(self, other):
+    def __add__(self, other: int | Symbol) -> Symbol:
         return self if _is(other, 0) else _binary(self, ast.Add, other)
 
-    def __radd__(self, other):
+    def __radd__(self, other: int | Symbol) -> Symbol:
         return self if _is(other, 0) else _binary(other, ast.Add, self)
 
-    def __sub__(self, other):
+    def __sub__(self, other: int | Symbol) -> Symbol:
         return self if _is(other, 0) else _binary(self, ast.Sub, other)
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: int | Symbol) -> Symbol:
         return _binary(other, ast.Sub, self)
 
-    def __mul__(self, other):
+    def __mul__(self, other: int | Symbol) -> Symbol:
         return self if _is(other, 1) else _binary(self, ast.Mult, other)
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: int | Symbol) -> Symbol:
         return self if _is(other, 1) else _binary(other, ast.Mult, self)
 
-    def __floordiv__(self, other):
+    def __floordiv__(self, other: int | Symbol) -> Symbol:
         _check_divisor(self, other)
         return self if _is(other, 1) else _binary(self, ast.FloorDiv, other)
 
-    def __rfloordiv__(self, other):
+    def __rfloordiv__(self, other: int | Symbol) -> Symbol:
         return _binary(other, ast.FloorDiv, self)
 
-    def __mod__(self, other):
+    def __mod__(self, other: int | Symbol) -> Symbol:
         _check_divisor(self, other)
         return _binary(self, ast.Mod, other)
 
-    def __rmod__(self, other):
+    def __rmod__(self, other: int | Symbol) -> Symbol:
         return _binary(other, ast.Mod, self)
 
-    def __neg__(self):
+    def __neg__(self) -> Symbol:
         return Symbol(ast.UnaryOp(ast.USub(), self._node), _leaves=self.leaves)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: object) -> NoReturn:
         remedy = 'write `//` to round down, or Symbol("cdiv(a, b)") to round up'
         raise TypeError(f"`{self} / {other}`: sizes are integers; {remedy}")
 
     __rtruediv__ = __truediv__
 
-    def __lt__(self, other):
+    def __lt__(self, other: object) -> NoReturn:
         remedy = 'compare in the application, or write for example Symbol("min(a, b)")'
         raise TypeError(f"`{self}` has no value before a call, so it has no order; {remedy}")
 
     __le__ = __gt__ = __ge__ = __lt__
 
-    def subs(self, values):
+    def subs(self, values: Mapping[str, int | Symbol]) -> Any:
         """This symbol with numbers (or symbols) for names: an `int` where no name is left.
 
         >>> (Symbol("a") + Symbol("b")).subs({"a": 1, "b": 2})
@@ -158,23 +166,23 @@ class Symbol:
         )
 
 
-def block_size(lower_bound=None, upper_bound=None):
+def block_size(lower_bound: int | None = None, upper_bound: int | None = None) -> Symbol:
     """A fresh symbol that the compiler chooses: a power of two in `[lower_bound, upper_bound]`, else [32, 1024]."""
     name = f"{_BLOCK}{next(_fresh)}"
     return Symbol(name, meta=True, lower_bound=lower_bound, upper_bound=upper_bound)
 
 
-def smallest(*values):
+def smallest(*values: Any) -> int | Symbol:
     """`min` of ints and symbols: an int where all are, otherwise a symbol."""
     return _call("min", minimum, values)
 
 
-def largest(*values):
+def largest(*values: Any) -> int | Symbol:
     """`max` of ints and symbols: an int where all are, otherwise a symbol."""
     return _call("max", maximum, values)
 
 
-def as_size(value):
+def as_size(value: Any) -> int | Symbol:
     """An `int` where the value is one (or a symbol without names), otherwise the symbol; a string is parsed.
 
     Raises `TypeError` for anything else.
@@ -188,18 +196,19 @@ def as_size(value):
     return value.__index__()
 
 
-def from_expr(expression: Expr, leaves=None):
+def from_expr(expression: Expr, leaves: Mapping[str, int | Symbol] | None = None) -> int | Symbol:
     """The symbol that prints a canonical expression, or its value where it is constant."""
     if expression.is_constant:
         return expression.constant
     leaves = leaves or {}
     if str(expression) in leaves:
         return leaves[str(expression)]
-    kept = {name: leaves.get(name) or Symbol(name) for name in sorted(expression.variables)}
+    found = ((name, leaves.get(name)) for name in sorted(expression.variables))
+    kept = {name: leaf if isinstance(leaf, Symbol) else Symbol(name) for name, leaf in found}
     return Symbol(str(expression), _leaves=kept if str(expression) not in kept else None)
 
 
-def leaves_of(value):
+def leaves_of(value: Any) -> dict[str, Symbol]:
     """`{name: Symbol}` of the names in an int or a symbol."""
     return value.leaves if isinstance(value, Symbol) else {}
 
@@ -222,33 +231,33 @@ def _range(symbol: Symbol, lower: Any, upper: Any, low: int | None, high: int | 
     return lower, upper
 
 
-def _call(name, fold, values):
-    values = [as_size(value) for value in values]
-    folded = fold(*map(algebra.as_expr, values))
+def _call(name: str, fold: Callable[..., Expr], values: Iterable[Any]) -> int | Symbol:
+    sizes = [as_size(value) for value in values]
+    folded = fold(*map(algebra.as_expr, sizes))
     if folded.is_constant:
         return folded.constant
-    for value in values:
-        if algebra.as_expr(value) == folded:
-            return value
-    call = ast.Call(ast.Name(name, ast.Load()), [_node_of(value) for value in values], [])
-    return Symbol(call, _leaves=_merged(*values))
+    for size in sizes:
+        if algebra.as_expr(size) == folded:
+            return size
+    call = ast.Call(ast.Name(name, ast.Load()), [_parse(size) for size in sizes], [])
+    return Symbol(call, _leaves=_merged(*sizes))
 
 
-def _binary(left, operation, right):
-    nodes = _node_of(left), _node_of(right)
-    if None in nodes:
+def _binary(left: Any, operation: type[ast.operator], right: Any) -> Any:
+    lhs, rhs = _node_of(left), _node_of(right)
+    if lhs is None or rhs is None:
         return NotImplemented
-    return Symbol(ast.BinOp(nodes[0], operation(), nodes[1]), _leaves=_merged(left, right))
+    return Symbol(ast.BinOp(lhs, operation(), rhs), _leaves=_merged(left, right))
 
 
-def _check_divisor(symbol, other):
+def _check_divisor(symbol: Symbol, other: object) -> None:
     if _is(other, 0):
         raise _error(f"`{symbol}` is divided by 0", "give another divisor")
 
 
-def _merged(*values):
+def _merged(*values: Any) -> dict[str, Symbol]:
     """All leaves; of two with one name the one with options, so that a plain mention does not hide them."""
-    merged = {}
+    merged: dict[str, Symbol] = {}
     for value in values:
         for name, leaf in leaves_of(value).items():
             known = merged.get(name)
@@ -257,11 +266,11 @@ def _merged(*values):
     return merged
 
 
-def _is(value, number):
+def _is(value: object, number: int) -> bool:
     return isinstance(value, numbers.Integral) and value == number
 
 
-def _node_of(value):
+def _node_of(value: Any) -> ast.expr | None:
     if isinstance(value, Symbol):
         return value._node
     if isinstance(value, numbers.Integral):
@@ -270,7 +279,7 @@ def _node_of(value):
     return None
 
 
-def _parse(source):
+def _parse(source: Any) -> ast.expr:
     if isinstance(source, ast.expr):
         return source
     if isinstance(source, Symbol):
@@ -291,7 +300,7 @@ def _parse(source):
     return node
 
 
-def _names(node):
+def _names(node: ast.AST) -> Iterator[ast.Name]:
     if isinstance(node, ast.Name):
         yield node
     for child in (*getattr(node, "args", ()), *(getattr(node, a, None) for a in ("left", "right", "operand"))):
@@ -299,7 +308,7 @@ def _names(node):
             yield from _names(child)
 
 
-def _canonical(node) -> Expr:
+def _canonical(node: ast.AST) -> Expr:
     if isinstance(node, ast.Name):
         return var(node.id)
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ninetoothed.arrangement import Arrangement, Step
+from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.expr import Expr, as_expr, cdiv, const
 
 
@@ -98,7 +98,8 @@ def _history(arrangement: Arrangement, known: Mapping[Expr, Tilings]) -> list[tu
 
 def _tiled(step: Step, here: tuple[Tilings, ...]) -> list[tuple[Tilings, ...]]:
     (strides, dilations), (outer, inner) = step.arguments, step.after
-    cut, within = [], []
+    cut: list[Tilings] = []
+    within: list[Tilings] = []
     for d, dimension in enumerate(here):
         size, tile = as_expr(step.shape[d]), as_expr(inner[d])
         is_plain = dilations[d] == 1 and as_expr(strides[d]) == tile and as_expr(outer[d]) == cdiv(size, tile)
@@ -160,7 +161,7 @@ def _moved(step: Step, here: tuple[Tilings, ...], known: Mapping[Expr, Tilings])
     raise AssertionError(step.operation)
 
 
-def _part(dimension: Tilings, size) -> Tilings:
+def _part(dimension: Tilings, size: Size) -> Tilings:
     is_plain = all(tiling.is_plain for tiling in dimension)
     return tuple(replace(tiling, is_plain=is_plain) for tiling in _element(size))
 
@@ -176,9 +177,9 @@ def _joined(dimension: Iterable[Tiling]) -> Tilings:
     return tuple(joined)
 
 
-def _elements(sizes) -> tuple[Tilings, ...]:
+def _elements(sizes: Iterable[Size]) -> tuple[Tilings, ...]:
     return tuple(_element(size) for size in sizes)
 
 
-def _element(size) -> Tilings:
+def _element(size: Size) -> Tilings:
     return () if as_expr(size) == 1 else (Tiling(as_expr(size)),)

@@ -11,11 +11,12 @@ from ninetoothed.frontend import memory, statements
 from ninetoothed.frontend.calls import call
 from ninetoothed.frontend.context import Interpreter, TraceContext
 from ninetoothed.frontend.expressions import evaluate
+from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.parse import assigned_names, parse_application
 from ninetoothed.frontend.preview import warn_that_nothing_is_stored
 from ninetoothed.frontend.races import races
 from ninetoothed.frontend.shapes import Mismatch
-from ninetoothed.frontend.values import Absent, Cell
+from ninetoothed.frontend.values import Cell, absent
 from ninetoothed.ir import Parameter, Program, Requirement
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.specialisation import Specialisation
@@ -118,15 +119,15 @@ def _cell(context: TraceContext, parameter: int) -> Cell:
     if argument.role == "constant":
         return Cell(name, argument.value)
     if argument.role == "absent":
-        return Cell(name, None, Absent(name))
+        return Cell(name, None, absent(name))
     return Cell(name, None, memory.tile(context, parameter))
 
 
 def _parameter(context: TraceContext, position: int) -> Parameter:
     parameter, argument = context.definition.parameters[position], context.argument(position)
     if argument.role == "scalar":
-        return Parameter(parameter.name, "scalar", argument.dtype)
+        return Parameter(parameter.name, "scalar", numeric(argument.dtype))
     source = parameter.source
     sizes = tuple(context.number(size) for size in source.sizes)
     strides = tuple(context.number(stride) for stride in source.strides)
-    return Parameter(parameter.name, "tensor", argument.dtype, sizes, strides, argument.wide)
+    return Parameter(parameter.name, "tensor", numeric(argument.dtype), sizes, strides, argument.wide)

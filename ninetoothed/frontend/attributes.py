@@ -36,7 +36,7 @@ def attribute(context: TraceContext, owner: Any, name: str) -> Any:
         raise context.error(str(error)) from None
 
 
-def _sizes(sizes) -> tuple:
+def _sizes(sizes: Any) -> tuple:
     return tuple(size.constant if isinstance(size, Expr) and size.is_constant else size for size in sizes)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,18 +10,10 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, is_nonnegative, simplify, var
 from ninetoothed.frontend import shapes
+from ninetoothed.frontend.numbers import holds, number_type, numeric, reaches, wrapped
 from ninetoothed.frontend.values import origin
 from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
 from ninetoothed.language.primitives import PRIMITIVES, Sign
-
-
-def number_type(number) -> DType:
-    """The type that a Python number takes on its own."""
-    if isinstance(number, bool):
-        return dtypes.int1
-    if isinstance(number, int):
-        return dtypes.int32 if -(2**31) <= number < 2**31 else dtypes.int64
-    return dtypes.float32
 
 
 def settle(value: Value, known: dict[Value, Any], inputs: Callable, rule: Callable) -> Any:
@@ -37,33 +28,19 @@ def settle(value: Value, known: dict[Value, Any], inputs: Callable, rule: Callab
     return known[value]
 
 
-def holds(dtype: DType, number) -> bool:
-    """Whether a number is within the range of a type."""
-    return not dtype.is_integer or (math.isfinite(number) and dtype.range[0] <= number <= dtype.range[1])
-
-
-def _wrapped(number, dtype: DType):
-    """A number as a conversion to a type gives it: integers wrap."""
-    if not dtype.is_integer:
-        return number
-    low, high = dtype.range
-    return (int(number) - low) % (high - low + 1) + low
-
-
 def _keeps_sign(operation: Apply) -> bool:
     """Whether a result is not negative where no operand is."""
     match operation.primitive.sign:
         case Sign.CONVERTED:
-            return _reaches(operation.result.type.dtype, operation.operands[0].type.dtype)
+            return reaches(numeric(operation.result.type.dtype), numeric(operation.operands[0].type.dtype))
         case Sign.GROWING:  # types of indices are taken not to overflow; smaller ones wrap
             return operation.result.type.dtype.bits >= 32
         case sign:
             return sign is Sign.KEPT
 
 
-def _reaches(target: DType, source: DType) -> bool:
-    """Whether a type holds the greatest number of another: none of its positive numbers wraps to a negative one."""
-    return target.is_floating or (not source.is_floating and target.range[1] >= source.range[1])
+# What operations are built from: computed values, sizes, and Python numbers.
+Operand = Value | Expr | float
 
 
 class EmissionForbidden(Exception):
@@ -77,7 +54,7 @@ class Builder:
     is_closed: whether the first operation ends the trial at hand (see `EmissionForbidden`).
     """
 
-    def __init__(self, facts: Facts, index_type: DType, sizes: frozenset[str] = frozenset()):
+    def __init__(self, facts: Facts, index_type: DType, sizes: frozenset[str] = frozenset()) -> None:
         self.facts = facts
         self.sizes = sizes
         self.index_type = index_type
@@ -100,7 +77,7 @@ class Builder:
             self._producers[result] = operation
 
     @contextmanager
-    def block(self):
+    def block(self) -> Iterator[list[ir.Operation]]:
         """Collect what is emitted inside into a list of its own."""
         operations: list[ir.Operation] = []
         self._blocks.append(operations)
@@ -110,7 +87,7 @@ class Builder:
             self._blocks.pop()
 
     @contextmanager
-    def reopened(self, operations: list[ir.Operation]):
+    def reopened(self, operations: list[ir.Operation]) -> Iterator[None]:
         """Go on at the end of a block that was collected before."""
         self._blocks.append(operations)
         try:
@@ -150,9 +127,9 @@ class Builder:
 
     # -- scalars and integers ----------------------------------------------------------------------
 
-    def constant(self, number, dtype: DType | None = None) -> Value:
+    def constant(self, number: float, dtype: DType | PointerType | None = None) -> Value:
         dtype = dtype or number_type(number)
-        if not holds(dtype, number):
+        if not holds(numeric(dtype), number):
             raise shapes.Mismatch(
                 f"{number} is out of range for {dtype}; convert what it meets to a wider type with `.to`"
             )
@@ -194,7 +171,7 @@ class Builder:
     def requirements(self) -> tuple[ir.Requirement, ...]:
         return tuple(self._requirements.values())
 
-    def require(self, left, right, message: str, told: tuple[Expr, Expr] | None = None) -> None:
+    def require(self, left: Expr | int, right: Expr | int, message: str, told: tuple[Expr, Expr] | None = None) -> None:
         """Let a call give both sizes the same number, unless that is known; ShapeMismatch where it cannot.
 
         Sizes that only the kernel knows, of loop counters and computed numbers, are taken to agree. `told` are the
@@ -212,7 +189,7 @@ class Builder:
 
     # -- conversions -------------------------------------------------------------------------------
 
-    def value(self, operand, dtype: DType | None = None) -> Value:
+    def value(self, operand: Operand, dtype: DType | PointerType | None = None) -> Value:
         """A Python number, an expression or a value as a value, of `dtype` where given."""
         if isinstance(operand, Value):
             return operand if dtype is None else self.cast(operand, dtype)
@@ -222,12 +199,12 @@ class Builder:
             return self.value(self.index(operand), dtype)
         return self.constant(operand, dtype)
 
-    def cast(self, value: Value, dtype: DType) -> Value:
+    def cast(self, value: Value, dtype: DType | PointerType) -> Value:
         if value.type.dtype == dtype:
             return value
         producer = self.producer(value)
         if isinstance(producer, Constant) and not (producer.result.type.dtype.is_floating and dtype.is_integer):
-            return self.constant(_wrapped(producer.value, dtype), dtype)
+            return self.constant(wrapped(producer.value, numeric(dtype)), dtype)
         return self.apply("cast", (value,), shapes.with_dtype(value.type, dtype))
 
     def to_float(self, value: Value) -> Value:
@@ -262,7 +239,7 @@ class Builder:
 
     # -- operations --------------------------------------------------------------------------------
 
-    def apply(self, function: str, operands: tuple[Value, ...], *types: TileType, **attributes: Any):
+    def apply(self, function: str, operands: tuple[Value, ...], *types: TileType, **attributes: Any) -> Any:
         """Emit a primitive; its result, or the tuple of its results where it has not just one.
 
         Raises `shapes.Mismatch` where its row does not take operands and attributes like these.
@@ -275,18 +252,16 @@ class Builder:
         self.emit(Apply(results, function, operands, pairs, location=self.location))
         return results[0] if len(results) == 1 else results
 
-    def common_type(self, *operands) -> DType:
+    def common_type(self, *operands: Operand) -> DType:
         """The type in which operands meet; a Python number does not widen a tile of its own or a higher kind."""
         typed = [
-            v.type.dtype if isinstance(v, Value) else self.index_type for v in operands if isinstance(v, Value | Expr)
+            numeric(v.type.dtype) if isinstance(v, Value) else self.index_type
+            for v in operands
+            if isinstance(v, Value | Expr)
         ]
         numbers = [v for v in operands if not isinstance(v, Value | Expr)]
         if not typed:
-            kinds = [number_type(number) for number in numbers]
-            result = kinds[0]
-            for kind in kinds[1:]:
-                result = dtypes.promote(result, kind)
-            return result
+            typed, numbers = [number_type(number) for number in numbers], []
         result = typed[0]
         for dtype in typed[1:]:
             result = dtypes.promote(result, dtype)
@@ -296,21 +271,26 @@ class Builder:
         return result
 
     def elementwise(
-        self, function: str, *operands, dtype: DType | None = None, result: DType | None = None, **attributes
-    ):
+        self,
+        function: str,
+        *operands: Operand,
+        dtype: DType | None = None,
+        result: DType | None = None,
+        **attributes: Any,
+    ) -> Value:
         """Meet in `dtype` (by default the common one), broadcast, apply."""
         dtype = dtype or self.common_type(*operands)
         values = self.broadcast(*(self.value(operand, dtype) for operand in operands))
         return self.apply(function, values, shapes.with_dtype(values[0].type, result or dtype), **attributes)
 
-    def floating(self, function: str, *operands, **attributes) -> Value:
+    def floating(self, function: str, *operands: Operand, **attributes: Any) -> Value:
         """A function of floats: computed in float32 or float64; halves are rounded back, integers give float32."""
         common = self.common_type(*operands)
         computed = common if common in (dtypes.float32, dtypes.float64) else dtypes.float32
         result = self.elementwise(function, *operands, dtype=computed, **attributes)
         return self.cast(result, common) if common.is_half else result
 
-    def binary(self, function: str, lhs, rhs) -> Value:
+    def binary(self, function: str, lhs: Operand, rhs: Operand) -> Value:
         """An arithmetic, bitwise or comparison operator on values, expressions and numbers."""
         for pointer, offset in ((lhs, rhs), (rhs, lhs)):
             if isinstance(pointer, Value) and isinstance(pointer.type.dtype, PointerType):
@@ -330,7 +310,7 @@ class Builder:
             common = dtypes.int32
         return self.elementwise(function, lhs, rhs, dtype=common)
 
-    def move(self, pointer: Value, offset) -> Value:
+    def move(self, pointer: Value, offset: Operand) -> Value:
         """A pointer, `offset` elements further on."""
         offset = self.value(offset)
         if offset.type.dtype.is_floating:
@@ -338,7 +318,7 @@ class Builder:
         pointer, offset = self.broadcast(pointer, offset)
         return self.apply("add", (pointer, offset), pointer.type)
 
-    def _divide(self, function: str, lhs, rhs, common: DType) -> Value:
+    def _divide(self, function: str, lhs: Operand, rhs: Operand, common: DType) -> Value:
         if common == dtypes.int1:
             common = dtypes.int32
         if common.is_integer and isinstance(rhs, int) and rhs == 0:
@@ -348,7 +328,7 @@ class Builder:
         nonnegative = common.kind == "uint" or (self.is_nonnegative(lhs) and self.is_nonnegative(rhs))
         return self.elementwise(function, lhs, rhs, dtype=common, nonnegative=nonnegative or None)
 
-    def is_nonnegative(self, operand) -> bool:
+    def is_nonnegative(self, operand: Operand) -> bool:
         """Whether an integer is known not to be negative (so that truncating and flooring division agree)."""
         if isinstance(operand, Value):
             return settle(operand, self._nonnegative, self._bounding, self._settle_sign)
@@ -360,8 +340,9 @@ class Builder:
     def _bounding(self, value: Value) -> tuple[Value, ...]:
         """The values that, where none is negative, keep this one from being so."""
         producer = self.producer(value)
-        is_bounded = isinstance(producer, Apply) and _keeps_sign(producer)
-        return producer.operands if is_bounded and value.type.dtype.kind != "uint" else ()
+        if isinstance(producer, Apply) and _keeps_sign(producer) and value.type.dtype.kind != "uint":
+            return producer.operands
+        return ()
 
     def _settle_sign(self, value: Value) -> bool:
         operands = self._bounding(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,11 +19,11 @@ from ninetoothed.ir import Value
 _FLOATING = "exp exp2 log log2 sqrt sqrt_rn rsqrt sin cos tanh erf sigmoid floor ceil"
 
 
-def floating(context: TraceContext, *operands, name: str):
+def floating(context: TraceContext, *operands: Any, name: str) -> Any:
     return context.builder.floating(name, *(operand(context, value) for value in operands))
 
 
-def absolute(context: TraceContext, x):
+def absolute(context: TraceContext, x: Any) -> Any:
     x = operand(context, x)
     if not is_dynamic(x):
         return abs(x)
@@ -30,7 +31,7 @@ def absolute(context: TraceContext, x):
     return x if x.type.dtype.kind in ("uint", "bool") else context.builder.apply("abs", (x,), x.type)
 
 
-def pairwise(context: TraceContext, x, y, propagate_nan=None, *, name: str):
+def pairwise(context: TraceContext, x: Any, y: Any, propagate_nan: Any = None, *, name: str) -> Any:
     x, y = operand(context, x), operand(context, y)
     if not isinstance(x, Value) and not isinstance(y, Value):
         return extremum(context, name, (x, y))
@@ -38,12 +39,12 @@ def pairwise(context: TraceContext, x, y, propagate_nan=None, *, name: str):
     return context.builder.elementwise(name, x, y, propagate_nan=nan)
 
 
-def clamp(context: TraceContext, x, min, max, propagate_nan=None):
+def clamp(context: TraceContext, x: Any, min: Any, max: Any, propagate_nan: Any = None) -> Any:
     low = pairwise(context, x, min, propagate_nan, name="maximum")
     return pairwise(context, low, max, propagate_nan, name="minimum")
 
 
-def cdiv(context: TraceContext, x, div):
+def cdiv(context: TraceContext, x: Any, div: Any) -> Any:
     x, div = operand(context, x), operand(context, div)
     if not isinstance(x, Value) and not isinstance(div, Value):
         return binary(context, "floordiv", binary(context, "sub", binary(context, "add", x, div), 1), div)
@@ -52,11 +53,11 @@ def cdiv(context: TraceContext, x, div):
     return binary(context, "add", binary(context, "floordiv", x, div), rest)
 
 
-def arithmetic(context: TraceContext, x, y, sanitize_overflow=True, *, name: str):
+def arithmetic(context: TraceContext, x: Any, y: Any, sanitize_overflow: Any = True, *, name: str) -> Any:
     return binary(context, name, x, y)
 
 
-def umulhi(context: TraceContext, x, y):
+def umulhi(context: TraceContext, x: Any, y: Any) -> Any:
     x, y = operand(context, x), operand(context, y)
     common = context.builder.common_type(x, y)
     if common.is_floating or common.bits < 32:
@@ -64,7 +65,7 @@ def umulhi(context: TraceContext, x, y):
     return context.builder.elementwise("umulhi", x, y)
 
 
-def swizzle2d(context: TraceContext, i, j, size_i, size_j, size_g):
+def swizzle2d(context: TraceContext, i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> Any:
     """Order a size_i x size_j matrix column by column within groups of size_g rows, as Triton defines it."""
     op = partial(binary, context)
     linear = op("add", op("mul", i, size_j), j)
@@ -76,7 +77,7 @@ def swizzle2d(context: TraceContext, i, j, size_i, size_j, size_g):
     return op("add", first, op("mod", rest, rows)), op("floordiv", rest, rows)
 
 
-def program_id(context: TraceContext, axis):
+def program_id(context: TraceContext, axis: Any) -> Any:
     """The number of this program, row-major over the outermost level: programs form one dimension."""
     linear = const(0)
     for name, size in zip(context.axes, context.grid, strict=True):
@@ -84,7 +85,7 @@ def program_id(context: TraceContext, axis):
     return linear if _first(context, axis) else 0
 
 
-def num_programs(context: TraceContext, axis):
+def num_programs(context: TraceContext, axis: Any) -> Any:
     count = const(1)
     for size in context.grid:
         count = count * size
@@ -97,16 +98,16 @@ def _first(context: TraceContext, axis: Any) -> bool:
     return axis == 0
 
 
-def hint(context: TraceContext, input, values=None):
+def hint(context: TraceContext, input: Any, values: Any = None) -> Any:
     """Hints that Triton's users give by hand: nothing to do, the compiler proves what it needs."""
     return input
 
 
-def static_print(context: TraceContext, values):
+def static_print(context: TraceContext, values: Any) -> None:
     builtins.print(*values)
 
 
-def static_assert(context: TraceContext, cond, msg=""):
+def static_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
     cond = operand(context, cond)
     if is_dynamic(cond):
         raise context.error("`static_assert` needs a condition that is known when compiling; use `ntl.device_assert`")
@@ -114,7 +115,7 @@ def static_assert(context: TraceContext, cond, msg=""):
         raise context.error(f"static assertion failed: {msg}")
 
 
-def libdevice(context: TraceContext, *operands, name: str):
+def libdevice(context: TraceContext, *operands: Any, name: str) -> Any:
     """A function of libdevice, in float32 or float64; predicates give int1."""
     builder = context.builder
     values = [operand(context, value) for value in operands]
@@ -124,17 +125,17 @@ def libdevice(context: TraceContext, *operands, name: str):
     return builder.floating("libdevice", *values, name=name)
 
 
-def barrier(context: TraceContext):
+def barrier(context: TraceContext) -> None:
     context.builder.apply("debug_barrier", ())
 
 
-def _reduction(name):
+def _reduction(name: str) -> Callable[..., Any]:
     return lambda context, input, axis=None, keep_dims=False, dtype=None: reductions.reduction(
         context, name, input, axis, keep_dims, dtype
     )
 
 
-def _extremum_along(name):
+def _extremum_along(name: str) -> Callable[..., Any]:
     return lambda context, *arguments: reductions.extremum_along(context, name, *arguments)
 
 
@@ -210,7 +211,7 @@ _TABLE: dict[str, Any] = {
 # -- Python's own builtins -------------------------------------------------------------------------
 
 
-def _max(context, *operands, name):
+def _max(context: TraceContext, *operands: Any, name: str) -> Any:
     if len(operands) == 1 and isinstance(operands[0], tuple | list | range):
         operands = tuple(operands[0])
     if len(operands) == 1:
@@ -218,7 +219,7 @@ def _max(context, *operands, name):
     return extremum(context, name, operands)
 
 
-def _sum(context, items, start=0):
+def _sum(context: TraceContext, items: Any, start: Any = 0) -> Any:
     if not isinstance(items, tuple | list | range):
         raise context.error("`sum` adds up a Python sequence; use `ntl.sum` to reduce a tile")
     for item in items:
@@ -226,7 +227,7 @@ def _sum(context, items, start=0):
     return start
 
 
-def _convert(context, value, *, python):
+def _convert(context: TraceContext, value: Any, *, python: type) -> Any:
     value = operand(context, value)
     if not is_dynamic(value):
         return python(value)
@@ -235,7 +236,7 @@ def _convert(context, value, *, python):
     return functions.cast(context, value, python)
 
 
-def _round(context, value, digits=None):
+def _round(context: TraceContext, value: Any, digits: Any = None) -> Any:
     value = operand(context, value)
     if not is_dynamic(value):
         return round(value) if digits is None else round(value, digits)
@@ -244,7 +245,7 @@ def _round(context, value, digits=None):
     return libdevice(context, value, name="rint")
 
 
-def _len(context, value):
+def _len(context: TraceContext, value: Any) -> Any:
     if isinstance(value, tuple | list | dict | str | range):
         return len(value)
     shape = attribute(context, value, "shape")
@@ -253,7 +254,7 @@ def _len(context, value):
     return shape[0]
 
 
-def _isinstance(context, value, kinds):
+def _isinstance(context: TraceContext, value: Any, kinds: Any) -> bool:
     return isinstance(operand(context, value), kinds)
 
 

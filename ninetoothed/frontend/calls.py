@@ -8,13 +8,14 @@ import inspect
 import types
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from ninetoothed import ir
 from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr
-from ninetoothed.frontend import builtins, functions, memory
+from ninetoothed.frontend import builtins, memory
+from ninetoothed.frontend.arguments import bind, bind_python, value_of
 from ninetoothed.frontend.builder import EmissionForbidden
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.loop_carried import computed
@@ -32,7 +33,7 @@ from ninetoothed.frontend.values import (
     name_of,
     shown,
 )
-from ninetoothed.frontend.variables import iterate, outside, read
+from ninetoothed.frontend.variables import iterate, outside
 from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function
 from ninetoothed.wording import counted
@@ -68,10 +69,6 @@ def _argument(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
     return context.evaluate(scope, node)
 
 
-def _read(context: TraceContext, argument: Any) -> Any:
-    return read(context, argument) if isinstance(argument, Cell) else argument
-
-
 def call(context: TraceContext, callee: Any, args: tuple, kwargs: dict, scope: Scope | None = None) -> Any:
     """Call anything that an application can reach."""
     if isinstance(callee, functools.partial):
@@ -83,13 +80,13 @@ def call(context: TraceContext, callee: Any, args: tuple, kwargs: dict, scope: S
     language = language_function(context, callee)
     if language is not None:
         return _call_language(context, language, args, kwargs)
-    plain = tuple(_read(context, argument) for argument in args)
-    named = {name: _read(context, argument) for name, argument in kwargs.items()}
+    plain = tuple(value_of(context, argument) for argument in args)
+    named = {name: value_of(context, argument) for name, argument in kwargs.items()}
     if isinstance(callee, BoundMethod):
         return _method(context, callee, plain, named)
     if isinstance(callee, DType):
-        return functions.cast(context, *plain, callee)
-    if callee is breakpoint:
+        return _call_language(context, FUNCTIONS["cast"], (*plain, callee), named)
+    if callee is breakpoint and scope is not None:
         return _breakpoint(context, scope)
     try:
         python = builtins.PYTHON.get(callee)
@@ -108,7 +105,9 @@ def _builtin(context: TraceContext, callee: Any, python: Any, plain: tuple, name
     return python(context, *plain, **named)
 
 
-def _python(context: TraceContext, callee: Any, args, kwargs, plain, named) -> Any:
+def _python(
+    context: TraceContext, callee: Any, args: tuple, kwargs: dict[str, Any], plain: tuple, named: dict[str, Any]
+) -> Any:
     """A Python function: inlined if its source is there, else called now if its arguments are known."""
     function = unwrap(callee)
     if isinstance(function, types.FunctionType) and not _is_foreign(function):
@@ -167,8 +166,8 @@ def language_function(context: TraceContext, callee: Any) -> Function | None:
 
 
 def _call_language(context: TraceContext, function: Function, args: tuple, kwargs: dict) -> Any:
-    plain = [_read(context, argument) for argument in args]
-    named = {name: _read(context, argument) for name, argument in kwargs.items() if not name.startswith("_")}
+    plain = [value_of(context, argument) for argument in args]
+    named = {name: value_of(context, argument) for name, argument in kwargs.items() if not name.startswith("_")}
     if function.module.endswith("libdevice"):
         if named or len(plain) != len(function.parameters):
             raise context.error(f"`libdevice.{function.name}` takes {len(function.parameters)} positional arguments")
@@ -177,32 +176,6 @@ def _call_language(context: TraceContext, function: Function, args: tuple, kwarg
     if implementation is None:
         raise context.error(f"`ntl.{function.name}` can be used only as the iterator of a `for` loop")
     return implementation(context, *bind(context, function, plain, named))
-
-
-def bind(context: TraceContext, function: Function, args: list, kwargs: dict) -> list:
-    """Arguments in the order of the signature, defaults filled in; variadic ones as one tuple."""
-    names = list(function.parameters)
-    if function.variadic:
-        fixed = names[:-1]
-        values = [*args[: len(fixed)], *(kwargs.pop(name) for name in fixed[len(args) :] if name in kwargs)]
-        rest = kwargs.pop(names[-1], kwargs.pop("shape", kwargs.pop("dims", None)))
-        variadic = tuple(args[len(fixed) :]) or (
-            () if rest is None else tuple(rest) if isinstance(rest, tuple | list) else (rest,)
-        )
-        args, kwargs = [*values, variadic], kwargs
-    unknown = set(kwargs) - set(names)
-    if len(args) > len(names) or unknown:
-        what = f"an unknown argument {sorted(unknown)[0]!r}" if unknown else f"{len(args)} arguments"
-        raise context.error(f"`ntl.{function.name}` was given {what}; it takes ({', '.join(names)})")
-    result = list(args)
-    for name in names[len(args) :]:
-        if name in kwargs:
-            result.append(kwargs[name])
-        elif name in function.defaults:
-            result.append(function.defaults[name])
-        else:
-            raise context.error(f"`ntl.{function.name}` misses its argument {name!r}; it takes ({', '.join(names)})")
-    return result
 
 
 def _method(context: TraceContext, method: BoundMethod, args: tuple, kwargs: dict) -> Any:
@@ -219,11 +192,11 @@ def _method(context: TraceContext, method: BoundMethod, args: tuple, kwargs: dic
     return _source_method(context, owner, name, *args, **kwargs)
 
 
-def _source_method(context: TraceContext, owner: SourceRef, name: str, dim=None) -> Any:
+def _source_method(context: TraceContext, owner: SourceRef, name: str, dim: Any = None) -> Any:
     source = context.definition.parameters[owner.parameter].source
     values = source.strides if name == "stride" else source.sizes
-    numbers = tuple(context.number(value) for value in values)
-    numbers = tuple(n.constant if n.is_constant else n for n in numbers)
+    known = (context.number(value) for value in values)
+    numbers = tuple(n.constant if n.is_constant else n for n in known)
     if dim is None:
         return numbers
     dim = _constant(context, dim)
@@ -243,7 +216,7 @@ def _constant(context: TraceContext, value: Any) -> int:
 def _breakpoint(context: TraceContext, scope: Scope) -> None:
     variables = []
     for name, cell in scope.cells.items():
-        value = cell.value if cell.value is not None or cell.tile is None else cell.tile
+        value: Any = cell.value if cell.value is not None or cell.tile is None else cell.tile
         if isinstance(value, TileRef):
             value = None if memory.is_hierarchical(context, value) else memory.load(context, value)
         if is_dynamic(value):
@@ -273,7 +246,14 @@ def _inline_local(context: TraceContext, function: LocalFunction, args: tuple, k
 
 
 def _run(
-    context: TraceContext, make_scope: Callable[..., Scope], tree, name: str, args, kwargs, defaults, keyword_defaults
+    context: TraceContext,
+    make_scope: Callable[..., Scope],
+    tree: Any,
+    name: str,
+    args: tuple,
+    kwargs: dict[str, Any],
+    defaults: Any,
+    keyword_defaults: Any,
 ) -> Any:
     """Inline a function. One that loops over known numbers, and does nothing else, gives known numbers."""
     trace = partial(_trace, context, make_scope, tree, name, args, kwargs, defaults, keyword_defaults)
@@ -296,7 +276,14 @@ def _loops(tree: ast.AST) -> bool:
 
 
 def _trace(
-    context: TraceContext, make_scope: Callable[..., Scope], tree, name: str, args, kwargs, defaults, keyword_defaults
+    context: TraceContext,
+    make_scope: Callable[..., Scope],
+    tree: Any,
+    name: str,
+    args: tuple,
+    kwargs: dict[str, Any],
+    defaults: Any,
+    keyword_defaults: Any,
 ) -> Any:
     """Bind parameters as Python does, and trace the body in a scope of its own: names never clash."""
     scope = make_scope(depth=len(context.write_logs))
@@ -312,7 +299,7 @@ def _trace(
     return result
 
 
-def _body(context: TraceContext, scope: Scope, tree) -> Any:
+def _body(context: TraceContext, scope: Scope, tree: Any) -> Any:
     if isinstance(tree, ast.Lambda):
         return context.evaluate(scope, tree.body)
     returned = context.run(scope, tree.body)
@@ -323,34 +310,5 @@ def _cell(context: TraceContext, name: str, argument: Any) -> Cell:
     if isinstance(argument, Cell):
         return argument
     if isinstance(argument, TileRef | Absent):
-        return Cell(name, None, argument, born=len(context.write_logs))
+        return Cell(name, None, cast(TileRef, argument), born=len(context.write_logs))
     return Cell(name, outside(context, argument), born=len(context.write_logs))
-
-
-def bind_python(
-    context: TraceContext, spec: ast.arguments, name, args, kwargs, defaults, keyword_defaults
-) -> dict[str, Any]:
-    """Arguments by parameter name, following Python's rules for calls."""
-    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
-    bound: dict[str, Any] = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
-    bound.update(keyword_defaults)
-    if len(args) > len(positional) and spec.vararg is None:
-        raise context.error(f"{name!r} takes {len(positional)} positional arguments but {len(args)} were given")
-    given = dict(zip(positional, args, strict=False))
-    names = {*positional, *(a.arg for a in spec.kwonlyargs)}
-    extra = {}
-    for key, value in kwargs.items():
-        if key in given:
-            raise context.error(f"{name!r} got two values for its parameter {key!r}")
-        if key not in names and spec.kwarg is None:
-            raise context.error(f"{name!r} has no parameter {key!r}")
-        (given if key in names else extra)[key] = value
-    bound.update(given)
-    if spec.vararg is not None:
-        bound[spec.vararg.arg] = tuple(_read(context, a) for a in args[len(positional) :])
-    if spec.kwarg is not None:
-        bound[spec.kwarg.arg] = {key: _read(context, value) for key, value in extra.items()}
-    for key in names:
-        if key not in bound:
-            raise context.error(f"{name!r} misses its argument {key!r}")
-    return bound

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from ninetoothed import dtypes, ir
-from ninetoothed.arrangement import Arrangement
+from ninetoothed.arrangement import Arrangement, Size, Source
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify, var
@@ -100,7 +100,7 @@ class TraceContext:
         self.loads = {key: value for key, value in self.loads.items() if key[0] == "scalar"}
 
     @contextmanager
-    def conditionally(self):
+    def conditionally(self) -> Iterator[None]:
         """Trace what a condition of the kernel's decides upon."""
         self.conditions += 1
         try:
@@ -108,19 +108,19 @@ class TraceContext:
         finally:
             self.conditions -= 1
 
-    def evaluate(self, scope, node) -> Any:
+    def evaluate(self, scope: Any, node: Any) -> Any:
         """What an expression stands for."""
         return self.interpreter.evaluate(self, scope, node)
 
-    def run(self, scope, body) -> Any:
+    def run(self, scope: Any, body: Any) -> Any:
         """Trace statements until one returns."""
         return self.interpreter.run(self, scope, body)
 
-    def assign(self, scope, target, value) -> None:
+    def assign(self, scope: Any, target: Any, value: Any) -> None:
         """Assign to a target as written."""
         self.interpreter.assign(self, scope, target, value)
 
-    def call(self, function, args: tuple, kwargs: dict) -> Any:
+    def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
         """Call anything that an application can reach."""
         return self.interpreter.call(self, function, args, kwargs)
 
@@ -128,7 +128,7 @@ class TraceContext:
     def facts(self) -> Facts:
         return self.builder.facts
 
-    def number(self, size) -> Expr:
+    def number(self, size: Any) -> Expr:
         """A size or stride as the specialisation knows it."""
         return simplify(as_expr(size).subs(self.bindings), self.facts)
 
@@ -140,20 +140,20 @@ class TraceContext:
         return self._arrangements[parameter]
 
     @cached_property
-    def _arrangements(self):
+    def _arrangements(self) -> tuple[Arrangement, ...]:
         return tuple(bind_sizes(parameter.arrangement, self.bindings) for parameter in self.definition.parameters)
 
     def levels(self, parameter: int) -> tuple[tuple[Expr, ...], ...]:
         return self._levels[parameter]
 
     @cached_property
-    def _levels(self):
+    def _levels(self) -> tuple[tuple[tuple[Expr, ...], ...], ...]:
         return tuple(
             tuple(tuple(self._told(size) for size in level) for level in parameter.arrangement.levels)
             for parameter in self.definition.parameters
         )
 
-    def _told(self, size) -> Expr:
+    def _told(self, size: Any) -> Expr:
         """A size as a number, which tells of which chosen blocks it is made."""
         number, own = self.number(size), as_expr(size)
         is_chosen = number.is_constant and not own.variables.isdisjoint(self.definition.meta_symbols)
@@ -169,7 +169,7 @@ class TraceContext:
     def grid(self) -> tuple[Expr, ...]:
         return () if self.launching is None else tuple(self.number(size) for size in self._outermost(self.launching))
 
-    def _outermost(self, parameter: int):
+    def _outermost(self, parameter: int) -> tuple[Size, ...]:
         return self.definition.parameters[parameter].outermost
 
     @cached_property
@@ -192,7 +192,7 @@ class TraceContext:
             linear = linear // size
         return tuple(reversed([*indices, linear])) if shape else ()
 
-    def require(self, left, right, message: str) -> None:
+    def require(self, left: Any, right: Any, message: str) -> None:
         """Let calls that give two sizes different numbers be refused: where that is seen now, with an error.
 
         The sizes may be expressions over sizes of parameters, and over block sizes: where it is these that do not let
@@ -209,7 +209,8 @@ class TraceContext:
         sizes = mismatch.sizes if isinstance(mismatch, ShapeMismatch) else ()
         names = frozenset().union(*(origin(size).variables for size in sizes))
         if names and names <= self.builder.sizes:
-            error.unmet = ir.Requirement(*map(origin, sizes), str(mismatch), self.builder.location)
+            left, right = map(origin, sizes)
+            error.unmet = ir.Requirement(left, right, str(mismatch), self.builder.location)
         return error
 
     def error(self, message: str, location: ir.SourceLocation | None = None) -> ApplicationError:
@@ -221,6 +222,6 @@ class TraceContext:
         return ApplicationError(message, location.file, location.line, location.column + 1, location.text)
 
 
-def _runtime_names(source):
+def _runtime_names(source: Source) -> Iterator[str]:
     for size in (*source.sizes, *source.strides):
         yield from as_expr(size).variables

@@ -11,10 +11,11 @@ from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.effects import has_effect
-from ninetoothed.expr import Expr, as_expr, const, divisor, is_nonnegative, var
+from ninetoothed.expr import Expr, Facts, as_expr, const, divisor, is_nonnegative, var
 from ninetoothed.frontend import memory
+from ninetoothed.frontend.arguments import bind
 from ninetoothed.frontend.builder import EmissionForbidden
-from ninetoothed.frontend.calls import bind, language_function
+from ninetoothed.frontend.calls import language_function
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.functions import where
@@ -72,6 +73,7 @@ def _counted(
 ) -> None:
     """A loop of the kernel's; over all tiles along a dimension, if one is given."""
     location = context.builder.location
+    assert isinstance(node.target, ast.Name)
     variable = context.builder.fresh(node.target.id)
     counter = var(variable)
     if dimension is not None:
@@ -81,7 +83,7 @@ def _counted(
         start, stop, step = const(0), _rounds(context, start, stop, step), const(1)
     context.builder.facts = _counter_facts(context, variable, start, stop, step)
 
-    def body():
+    def body() -> tuple[Any, Any]:
         context.assign(scope, node.target, counter)
         context.run(scope, node.body)
         return (), None
@@ -115,7 +117,7 @@ def _few(context: TraceContext, items: list) -> list:
     return items
 
 
-def _counter_facts(context: TraceContext, variable: str, start: Expr, stop: Expr, step: Expr):
+def _counter_facts(context: TraceContext, variable: str, start: Expr, stop: Expr, step: Expr) -> Facts:
     """What is known of a loop's counter; a step that is no constant is positive."""
     facts = context.facts
     multiple = divisor(start, facts) if not (start.is_constant and start.constant == 0) else 0
@@ -128,7 +130,7 @@ def _counter_facts(context: TraceContext, variable: str, start: Expr, stop: Expr
     return facts.bind(variable, stop + 1, start, max(multiple, 1))
 
 
-def _range(context: TraceContext, scope: Scope, node: ast.expr):
+def _range(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
     """The bounds of `range` or `ntl.range`, its hints, and the dimension over all of which it is, if any.
 
     The range itself where it is static; None for anything else.
@@ -150,14 +152,15 @@ def _range(context: TraceContext, scope: Scope, node: ast.expr):
     start, stop = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     bounds = tuple(integer(context, value, "a bound of `range`") for value in (start, stop, step))
+    known = [bound for bound in bounds if isinstance(bound, int)]
     if bounds[2] == 0:
         raise context.error(_ZERO_STEP)
     if language is not None and language.name == "static_range":
-        if not all(isinstance(bound, int) for bound in bounds):
+        if len(known) < len(bounds):
             raise context.error("the bounds of `ntl.static_range` must be known when compiling; use `range`")
-        return range(*bounds)
-    if context.builder.is_closed and all(isinstance(bound, int) for bound in bounds):
-        counted = range(*bounds)
+        return range(*known)
+    if context.builder.is_closed and len(known) == len(bounds):
+        counted = range(*known)
         if len(counted) <= MAX_UNROLLED:
             return counted
     given = {n: v for n, v in zip(FUNCTIONS["range"].parameters[3:], hints, strict=True) if v}
@@ -173,7 +176,7 @@ def while_(context: TraceContext, scope: Scope, node: ast.While) -> Any:
         return _while_known(context, scope, node)
     location = context.builder.location
 
-    def test():
+    def test() -> Any:
         return context.evaluate(scope, node.test)
 
     peeked = _traced(context, test)
@@ -186,7 +189,7 @@ def while_(context: TraceContext, scope: Scope, node: ast.While) -> Any:
     if operand(context, _peek(context, read)) is False:
         return None
 
-    def body():
+    def body() -> tuple[Any, Any]:
         with context.builder.block() as before:
             condition = scalar(context, truth(context, read()), "the condition of `while`", _ANY)
         with context.conditionally():

@@ -29,37 +29,45 @@ def pointer(context: TraceContext, value: Any) -> Value:
     return value
 
 
+def pointed(address: Value) -> DType:
+    """Return the type of the elements that pointers point to."""
+    assert isinstance(address.type.dtype, PointerType)
+    return address.type.dtype.element
+
+
 def _masked(context: TraceContext, address: Value, mask: Any, *rest: Value) -> tuple[Value, ...]:
     """Operands of one shape: the pointers, `rest`, and the mask, without the pointers that name no place."""
     builder = context.builder
-    address, *rest = builder.broadcast(address, *rest)
+    address, *others = builder.broadcast(address, *rest)
     known = mask_of(context, lane_bounds(context, address))
     if mask is None:
-        return builder.broadcast(address, *rest, *(() if known is None else (known,)))
+        return builder.broadcast(address, *others, *(() if known is None else (known,)))
     mask = truth(context, mask)
     both = mask if known is None else builder.elementwise("and", mask, known, dtype=dtypes.int1)
-    return builder.broadcast(address, *rest, both)
+    return builder.broadcast(address, *others, both)
 
 
-def load(context, pointer_, mask=None, other=None):
+def load(context: TraceContext, pointer_: Any, mask: Any = None, other: Any = None) -> Value:
     builder, address = context.builder, pointer(context, pointer_)
-    element = address.type.dtype.element
+    element = pointed(address)
     operands = _masked(context, address, mask)
     if mask is not None and other is not None:
         operands = builder.broadcast(*operands, builder.value(operand(context, other), element))
     return builder.apply("load_pointer", operands, with_dtype(operands[0].type, element))
 
 
-def store(context, pointer_, value, mask=None):
+def store(context: TraceContext, pointer_: Any, value: Any, mask: Any = None) -> None:
     builder, address = context.builder, pointer(context, pointer_)
-    value = builder.value(operand(context, value), address.type.dtype.element)
+    value = builder.value(operand(context, value), pointed(address))
     builder.apply("store_pointer", _masked(context, address, mask, value))
     context.forget_loads()
 
 
-def atomic(context, pointer_, val, mask=None, sem=None, scope=None, *, name):
+def atomic(
+    context: TraceContext, pointer_: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None, *, name: str
+) -> Value:
     builder, address = context.builder, pointer(context, pointer_)
-    element = address.type.dtype.element
+    element = pointed(address)
     _check_atomic(context, name, element)
     operands = _masked(context, address, mask, builder.value(operand(context, val), element))
     result = builder.apply(name, operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
@@ -67,7 +75,7 @@ def atomic(context, pointer_, val, mask=None, sem=None, scope=None, *, name):
     return result
 
 
-def _check_atomic(context, name: str, element: DType) -> None:
+def _check_atomic(context: TraceContext, name: str, element: DType) -> None:
     """What no GPU does, or Triton does not say to it."""
     is_bitwise = name in ("atomic_and", "atomic_or", "atomic_xor")
     if element.is_floating:
@@ -80,9 +88,9 @@ def _check_atomic(context, name: str, element: DType) -> None:
         raise context.error(f"`{name}` takes {wanted} of 32 and 64 bits, not {element}{halves}; give it such a tensor")
 
 
-def atomic_cas(context, pointer_, cmp, val, sem=None, scope=None):
+def atomic_cas(context: TraceContext, pointer_: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Value:
     builder, address = context.builder, pointer(context, pointer_)
-    element = address.type.dtype.element
+    element = pointed(address)
     operands = builder.broadcast(address, *(builder.value(operand(context, v), element) for v in (cmp, val)))
     exact(context, "atomic_cas", operands[0])
     result = builder.apply("atomic_cas", operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
@@ -90,7 +98,7 @@ def atomic_cas(context, pointer_, cmp, val, sem=None, scope=None):
     return result
 
 
-def reduce(context, input, axis, combine_fn, keep_dims=False):
+def reduce(context: TraceContext, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
     values = _tiles(context, input)
     axis = None if axis is None else axis_of(context, values[0], axis)
     combine = combining(context, combine_fn, values)
@@ -102,7 +110,7 @@ def reduce(context, input, axis, combine_fn, keep_dims=False):
     return result
 
 
-def associative_scan(context, input, axis, combine_fn, reverse=False):
+def associative_scan(context: TraceContext, input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
     values = _tiles(context, input)
     axis = axis_of(context, values[0], axis)
     combine = combining(context, combine_fn, values)
@@ -175,7 +183,9 @@ def device_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
     context.builder.apply("device_assert", (truth(context, cond),), message=str(msg))
 
 
-def inline_asm(context, asm, constraints, args, dtype, is_pure, pack):
+def inline_asm(
+    context: TraceContext, asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any
+) -> Any:
     values = context.builder.broadcast(*_tiles(context, args))
     several = isinstance(dtype, tuple | list)
     types = tuple(with_dtype(values[0].type, as_dtype(context, d)) for d in (dtype if several else (dtype,)))
@@ -184,7 +194,17 @@ def inline_asm(context, asm, constraints, args, dtype, is_pure, pack):
     )
 
 
-def dot_scaled(context, lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None, out_dtype=dtypes.float32):
+def dot_scaled(
+    context: TraceContext,
+    lhs: Any,
+    lhs_scale: Any,
+    lhs_format: Any,
+    rhs: Any,
+    rhs_scale: Any,
+    rhs_format: Any,
+    acc: Any = None,
+    out_dtype: Any = dtypes.float32,
+) -> Value:
     values = [tile(context, v) for v in (lhs, lhs_scale, rhs, rhs_scale) if v is not None]
     if len(values) != 4:
         raise context.error("`dot_scaled` needs both scales")

@@ -50,7 +50,7 @@ def _describe(node: ast.AST) -> str:
     return names.get(type(node), f"this syntax ({type(node).__name__})")
 
 
-def _name(context, scope, node):
+def _name(context: TraceContext, scope: Scope, node: ast.Name) -> Any:
     cell = scope.find(node.id)
     if cell is not None:
         return read(context, cell)
@@ -61,11 +61,11 @@ def _name(context, scope, node):
         raise context.error(f"name {node.id!r} is not defined; {remedy}", scope.parsed.location(node)) from None
 
 
-def _constant(context, scope, node):
+def _constant(context: TraceContext, scope: Scope, node: ast.Constant) -> Any:
     return node.value
 
 
-def _binary(context, scope, node):
+def _binary(context: TraceContext, scope: Scope, node: ast.BinOp) -> Any:
     lhs, rhs = evaluate(context, scope, node.left), evaluate(context, scope, node.right)
     return apply(context, node.op, lhs, rhs)
 
@@ -77,11 +77,11 @@ def apply(context: TraceContext, op: ast.operator, lhs: Any, rhs: Any) -> Any:
     return binary(context, BINARY[type(op)][0], lhs, rhs)
 
 
-def _unary(context, scope, node):
+def _unary(context: TraceContext, scope: Scope, node: ast.UnaryOp) -> Any:
     return unary(context, node.op, evaluate(context, scope, node.operand))
 
 
-def _logical(context, scope, node):
+def _logical(context: TraceContext, scope: Scope, node: ast.BoolOp) -> Any:
     name = "and" if isinstance(node.op, ast.And) else "or"
     result = operand(context, evaluate(context, scope, node.values[0]))
     for next_node in node.values[1:]:
@@ -113,7 +113,7 @@ def _is_truth(value: Any) -> bool:
     return isinstance(value, bool) or (isinstance(value, Value) and value.type.dtype == int1)
 
 
-def _compare(context, scope, node):
+def _compare(context: TraceContext, scope: Scope, node: ast.Compare) -> Any:
     result = True
     lhs = evaluate(context, scope, node.left)
     for op, right in zip(node.ops, node.comparators, strict=True):
@@ -145,7 +145,7 @@ def _is_dtype(value: Any) -> bool:
     return isinstance(value, DType) or type(value).__name__ == "dtype"
 
 
-def _conditional(context, scope, node):
+def _conditional(context: TraceContext, scope: Scope, node: ast.IfExp) -> Any:
     condition = operand(context, evaluate(context, scope, node.test))
     if not is_dynamic(condition):
         return evaluate(context, scope, node.body if condition else node.orelse)
@@ -163,7 +163,7 @@ def _chosen(context: TraceContext, condition: Value, then: Any, otherwise: Any) 
     return functions.where(context, condition, then, otherwise)
 
 
-def _tuple(context, scope, node):
+def _tuple(context: TraceContext, scope: Scope, node: ast.Tuple | ast.List) -> Any:
     items = []
     for element in node.elts:
         if isinstance(element, ast.Starred):
@@ -173,16 +173,17 @@ def _tuple(context, scope, node):
     return tuple(items)
 
 
-def _dict(context, scope, node):
-    return {
-        evaluate(context, scope, k): evaluate(context, scope, v) for k, v in zip(node.keys, node.values, strict=True)
-    }
+def _dict(context: TraceContext, scope: Scope, node: ast.Dict) -> Any:
+    if None in node.keys:
+        raise context.error("a dict in an application names its keys: write them out instead of `**`")
+    pairs = ((k, v) for k, v in zip(node.keys, node.values, strict=True) if k is not None)
+    return {evaluate(context, scope, k): evaluate(context, scope, v) for k, v in pairs}
 
 
-def _comprehension(context, scope, node):
+def _comprehension(context: TraceContext, scope: Scope, node: ast.ListComp | ast.GeneratorExp) -> Any:
     items: list = []
 
-    def generate(remaining):
+    def generate(remaining: Any) -> Any:
         if not remaining:
             items.append(snapshot(context, evaluate(context, inner, node.elt)))
             return
@@ -205,27 +206,32 @@ def bind(context: TraceContext, scope: Scope, target: ast.expr, value: Any) -> N
     if isinstance(target, ast.Name):
         scope.cells[target.id] = Cell(target.id, value)
         return
+    assert isinstance(target, ast.Tuple | ast.List), "Python's grammar has nothing else here"
     for element, item in zip(target.elts, iterate(context, value), strict=True):
         bind(context, scope, element, item)
 
 
-def _text(context, scope, node):
+_CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+
+
+def _text(context: TraceContext, scope: Scope, node: ast.JoinedStr) -> Any:
     pieces: list = []
     for part in node.values:
         if isinstance(part, ast.Constant):
             pieces.append(part.value)
             continue
+        assert isinstance(part, ast.FormattedValue)
         value = operand(context, evaluate(context, scope, part.value))
         if is_dynamic(value):
             pieces.append(value)
         else:
             form = evaluate(context, scope, part.format_spec) if part.format_spec else ""
-            converted = {115: str, 114: repr, 97: ascii}.get(part.conversion, lambda v: v)(value)
-            pieces.append(format(converted, form))
+            convert = _CONVERSIONS.get(part.conversion)
+            pieces.append(format(value if convert is None else convert(value), form))
     return FormattedText(tuple(pieces)) if any(is_dynamic(piece) for piece in pieces) else "".join(pieces)
 
 
-def _lambda(context, scope, node):
+def _lambda(context: TraceContext, scope: Scope, node: ast.Lambda) -> Any:
     return local_function(context, scope, node, "lambda")
 
 
@@ -241,7 +247,7 @@ def local_function(context: TraceContext, scope: Scope, node: ast.Lambda | ast.F
     return LocalFunction(node, scope, scope.parsed, name, defaults, named)
 
 
-def _named(context, scope, node):
+def _named(context: TraceContext, scope: Scope, node: ast.NamedExpr) -> Any:
     value = evaluate(context, scope, node.value)
     context.assign(scope, node.target, value)
     return value
@@ -250,15 +256,15 @@ def _named(context, scope, node):
 # -- attributes and indices ------------------------------------------------------------------------
 
 
-def _attribute(context, scope, node):
+def _attribute(context: TraceContext, scope: Scope, node: ast.Attribute) -> Any:
     cell = scope.find(node.value.id) if isinstance(node.value, ast.Name) else None
-    is_placed = cell is not None and cell.tile is not None and node.attr in OF_PLACES
-    owner = cell.tile if is_placed else evaluate(context, scope, node.value)
+    place = cell.tile if cell is not None and node.attr in OF_PLACES else None
+    owner = evaluate(context, scope, node.value) if place is None else place
     context.builder.location = scope.parsed.location(node)
     return outside(context, attribute(context, owner, node.attr))
 
 
-def _subscript(context, scope, node):
+def _subscript(context: TraceContext, scope: Scope, node: ast.Subscript) -> Any:
     owner = evaluate(context, scope, node.value)
     indices = evaluate_indices(context, scope, node.slice)
     context.builder.location = scope.parsed.location(node)
@@ -296,7 +302,7 @@ def evaluate_indices(context: TraceContext, scope: Scope, node: ast.expr) -> tup
     return tuple(indices)
 
 
-_RULES = {
+_RULES: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Name: _name,
     ast.Constant: _constant,
     ast.BinOp: _binary,

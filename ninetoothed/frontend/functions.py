@@ -11,6 +11,7 @@ from ninetoothed.expr import as_expr, const, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.lanes import lane
+from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.operators import operand, truth
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.frontend.values import KnownCount
@@ -91,7 +92,7 @@ def axis_of(context: TraceContext, value: Value, axis: Any) -> int:
 # -- creation and conversion -----------------------------------------------------------------------
 
 
-def arange(context, start, end):
+def arange(context: TraceContext, start: Any, end: Any) -> Value:
     start, end = _known(context, start, "`arange`"), _known(context, end, "`arange`")
     start, end = (0, start) if end is None else (start, end)
     for bound in (start, end):
@@ -102,21 +103,23 @@ def arange(context, start, end):
     return context.builder.index(as_expr(start) + var(variable.name), (variable,), tile_type(dtypes.int32, (extent,)))
 
 
-def full(context, shape, value, dtype):
+def full(context: TraceContext, shape: Any, value: Any, dtype: Any) -> Value:
     value = context.builder.value(operand(context, value), as_dtype(context, dtype))
     return context.builder.broadcast_to(value, shape_of(context, shape))
 
 
-def zeros(context, shape, dtype):
+def zeros(context: TraceContext, shape: Any, dtype: Any) -> Value:
     return full(context, shape, 0, dtype)
 
 
-def zeros_like(context, input):
+def zeros_like(context: TraceContext, input: Any) -> Value:
     input = tile(context, input)
     return context.builder.broadcast_to(context.builder.constant(0, input.type.dtype), extents_of(input.type))
 
 
-def cast(context, input, dtype, fp_downcast_rounding=None, bitcast=False):
+def cast(
+    context: TraceContext, input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False
+) -> Value:
     dtype = as_dtype(context, dtype)
     input = operand(context, input)
     if bitcast:
@@ -132,15 +135,15 @@ def cast(context, input, dtype, fp_downcast_rounding=None, bitcast=False):
 # -- shapes ----------------------------------------------------------------------------------------
 
 
-def broadcast(context, input, other):
+def broadcast(context: TraceContext, input: Any, other: Any) -> tuple[Value, ...]:
     return context.builder.broadcast(tile(context, input), tile(context, other))
 
 
-def broadcast_to(context, input, shape):
+def broadcast_to(context: TraceContext, input: Any, shape: Any) -> Value:
     return context.builder.broadcast_to(tile(context, input), shape_of(context, shape))
 
 
-def expand_dims(context, input, axis):
+def expand_dims(context: TraceContext, input: Any, axis: Any) -> Value:
     input = tile(context, input)
     for a in sorted(axis if isinstance(axis, tuple | list) else (axis,)):
         rank = len(input.type.shape) + 1
@@ -156,7 +159,7 @@ def expand_dims(context, input, axis):
     return input
 
 
-def squeeze(context, x, dim):
+def squeeze(context: TraceContext, x: Any, dim: Any) -> Value:
     x = tile(context, x)
     axis, extents = axis_of(context, x, dim), list(extents_of(x.type))
     if not extents.pop(axis).is_one:
@@ -164,7 +167,7 @@ def squeeze(context, x, dim):
     return context.builder.apply("reshape", (x,), tile_type(x.type.dtype, extents))
 
 
-def reshape(context, input, shape):
+def reshape(context: TraceContext, input: Any, shape: Any) -> Value:
     input = tile(context, input)
     shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     shape = [_known(context, size, "a shape") for size in shape]
@@ -189,7 +192,7 @@ def reshape(context, input, shape):
     return context.builder.apply("reshape", (input,), tile_type(input.type.dtype, extents))
 
 
-def permute(context, input, dims):
+def permute(context: TraceContext, input: Any, dims: Any) -> Value:
     input = tile(context, input)
     dims = dims[0] if len(dims) == 1 and isinstance(dims[0], tuple | list) else dims
     rank = len(input.type.shape)
@@ -206,18 +209,18 @@ def permute(context, input, dims):
     )
 
 
-def ravel(context, x):
+def ravel(context: TraceContext, x: Any) -> Value:
     return reshape(context, x, (-1,))
 
 
-def join(context, a, b):
+def join(context: TraceContext, a: Any, b: Any) -> Value:
     dtype = context.builder.common_type(operand(context, a), operand(context, b))
     a, b = context.builder.broadcast(tile(context, a), tile(context, b))
     a, b = context.builder.cast(a, dtype), context.builder.cast(b, dtype)
     return context.builder.apply("join", (a, b), tile_type(dtype, (*extents_of(a.type), shapes.Extent(const(2), 2))))
 
 
-def split(context, a):
+def split(context: TraceContext, a: Any) -> tuple[Value, Value]:
     a = tile(context, a)
     if not a.type.lanes or a.type.lanes[-1] != 2:
         raise context.error(f"`split` needs a last dimension of 2, not shape {shapes.text(extents_of(a.type))}")
@@ -225,13 +228,13 @@ def split(context, a):
     return context.builder.apply("split", (a,), half, half)
 
 
-def interleave(context, a, b):
+def interleave(context: TraceContext, a: Any, b: Any) -> Value:
     joined = join(context, a, b)
     *leading, last, two = joined.type.shape
     return reshape(context, joined, (*leading, last * two))
 
 
-def cat(context, input, other, can_reorder=False):
+def cat(context: TraceContext, input: Any, other: Any, can_reorder: Any = False) -> Value:
     a, b = tile(context, input), tile(context, other)
     dtype = context.builder.common_type(a, b)
     if len(a.type.shape) != 1 or len(b.type.shape) != 1 or a.type.lanes != b.type.lanes:
@@ -255,14 +258,14 @@ def exact(context: TraceContext, name: str, value: Value) -> None:
             )
 
 
-def flip(context, x, dim=None):
+def flip(context: TraceContext, x: Any, dim: Any = None) -> Value:
     x = tile(context, x)
     axis = axis_of(context, x, -1 if dim is None else dim)
     exact(context, "flip", x)
     return context.builder.apply("flip", (x,), x.type, axis=axis)
 
 
-def gather(context, src, index, axis):
+def gather(context: TraceContext, src: Any, index: Any, axis: Any) -> Value:
     src, index = tile(context, src), tile(context, index)
     axis = axis_of(context, src, axis)
     if not index.type.dtype.is_integer:
@@ -274,8 +277,15 @@ def gather(context, src, index, axis):
 
 
 def dot(
-    context, input, other, acc=None, input_precision=None, allow_tf32=None, max_num_imprecise_acc=None, out_dtype=None
-):
+    context: TraceContext,
+    input: Any,
+    other: Any,
+    acc: Any = None,
+    input_precision: Any = None,
+    allow_tf32: Any = None,
+    max_num_imprecise_acc: Any = None,
+    out_dtype: Any = None,
+) -> Value:
     """Matrix product of the last two dimensions."""
     builder = context.builder
     a, b = tile(context, input), tile(context, other)
@@ -287,7 +297,7 @@ def dot(
         )
     message = f"`dot`: the inner sizes of {shapes.text(ea)} and {shapes.text(eb)} differ"
     shapes.agree(ea[-1], eb[-2], message, builder.require)
-    dtype = dtypes.promote(a.type.dtype, b.type.dtype)
+    dtype = dtypes.promote(numeric(a.type.dtype), numeric(b.type.dtype))
     if dtype == dtypes.int1:
         dtype = dtypes.float32
     elif dtype.is_integer and dtype != dtypes.int8:
@@ -299,10 +309,10 @@ def dot(
     a, b = builder.cast(a, dtype), builder.cast(b, dtype)
     batch = shapes.broadcast(ea[:-2], eb[:-2], builder.require)
     type = tile_type(result, (*batch, ea[-2], eb[-1]))
-    values = (a, b)
+    values: tuple[Value, ...] = (a, b)
     if acc is not None:
         acc = tile(context, acc)
-        type = with_dtype(type, dtypes.promote(acc.type.dtype, result))
+        type = with_dtype(type, dtypes.promote(numeric(acc.type.dtype), numeric(result)))
         values += (builder.broadcast_to(builder.cast(acc, type.dtype), extents_of(type)),)
     precision = input_precision or ("tf32" if allow_tf32 else None)
     if dtype == dtypes.float32 and precision is None:
@@ -316,7 +326,7 @@ def _accumulator(dtype: DType) -> DType:
     return dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
 
 
-def where(context, condition, x, y):
+def where(context: TraceContext, condition: Any, x: Any, y: Any) -> Value:
     builder = context.builder
     condition, x, y = truth(context, condition), operand(context, x), operand(context, y)
     dtype = builder.common_type(x, y)

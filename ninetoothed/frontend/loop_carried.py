@@ -6,7 +6,7 @@ until their types stop widening. What was traced before the last round is thrown
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +16,8 @@ from ninetoothed.effects import may_write
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, shapes
-from ninetoothed.frontend.builder import number_type
 from ninetoothed.frontend.context import TraceContext
+from ninetoothed.frontend.numbers import number_type, numeric
 from ninetoothed.frontend.operators import is_number, operand
 from ninetoothed.frontend.shapes import extents_of, tile_type
 from ninetoothed.frontend.values import UNDEFINED, Cell, KnownCount, OpenCount, Scope, TileRef, shown
@@ -35,7 +35,7 @@ def write(context: TraceContext, cell: Cell, value: Any) -> None:
 
 
 @contextmanager
-def region(context: TraceContext):
+def region(context: TraceContext) -> Iterator[tuple[list[ir.Operation], dict[Cell, Any]]]:
     """Trace a block that runs conditionally; variables are as before once it ends. Gives (operations, write_log)."""
     write_log: dict[Cell, Any] = {}
     loads, location = dict(context.loads), context.builder.location
@@ -111,7 +111,7 @@ def join(context: TraceContext, cell: Cell, a: Any, b: Any) -> Any:
         return tuple(join(context, cell, x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, TileType) and isinstance(b, TileType):
         pointers = [t for t in (a, b) if isinstance(t.dtype, dtypes.PointerType)]
-        dtype = pointers[0].dtype if pointers else dtypes.promote(a.dtype, b.dtype)
+        dtype = pointers[0].dtype if pointers else dtypes.promote(numeric(a.dtype), numeric(b.dtype))
         what = f"{cell.name!r} changes its shape from one path to the other: "
         return tile_type(dtype, shapes.broadcast(extents_of(a), extents_of(b), context.builder.require, what))
     if a == b:
@@ -133,7 +133,7 @@ def _leaves(structure: Any) -> list:
     return [structure]
 
 
-def _rebuild(structure: Any, leaves) -> Any:
+def _rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(structure, tuple):
         return tuple(_rebuild(item, leaves) for item in structure)
     return next(leaves)
@@ -169,7 +169,9 @@ def _equal_types(a: Any, b: Any) -> bool:
     return a == b
 
 
-def _loop_carried_types(context: TraceContext, body, variable: str | None) -> tuple[dict[Cell, Any], bool]:
+def _loop_carried_types(
+    context: TraceContext, body: Callable[[], tuple[Any, Any]], variable: str | None
+) -> tuple[dict[Cell, Any], bool]:
     """Which variables a body changes, the types that hold them before and after, and whether it stores.
 
     What is neither a number nor a tile cannot be carried: it is the body's own if that looks at it only after assigning
@@ -190,7 +192,7 @@ def _loop_carried_types(context: TraceContext, body, variable: str | None) -> tu
 
 
 def _types_of_changes(
-    context: TraceContext, body, variable: str | None
+    context: TraceContext, body: Callable[[], tuple[Any, Any]], variable: str | None
 ) -> tuple[dict[Cell, Any], dict[Cell, tuple], bool]:
     """Trace a body once.
 
@@ -216,7 +218,7 @@ def _types_of_changes(
     return types, apart, do_store
 
 
-def _load_before(context: TraceContext, operations, variable: str | None) -> None:
+def _load_before(context: TraceContext, operations: Iterable[ir.Operation], variable: str | None) -> None:
     """Read tiles that every round of a loop without stores would read again.
 
     for k: q = load(Q); ...   ->   q = load(Q); for k: ...
@@ -264,7 +266,7 @@ class TracedLoop:
     write_log: dict[Cell, Any]
 
 
-def loop(context: TraceContext, body, variable: str | None = None) -> TracedLoop:
+def loop(context: TraceContext, body: Callable[[], tuple[Any, Any]], variable: str | None = None) -> TracedLoop:
     """Trace a loop body to a fixed point.
 
     `body` gives `extra`: what each round does first, in a block of its own, and what depends on that.
@@ -312,7 +314,9 @@ def _widened(context: TraceContext, types: dict[Cell, Any], write_log: dict[Cell
     return widened
 
 
-def finish(context: TraceContext, types: dict[Cell, Any], write_log, *blocks) -> tuple[Value, ...]:
+def finish(
+    context: TraceContext, types: dict[Cell, Any], write_log: dict[Cell, Any], *blocks: Iterable[ir.Operation]
+) -> tuple[Value, ...]:
     """Let variables hold the results of an operation; those that only its body knows are undefined after it."""
     results: list[Value] = []
     for cell, before in write_log.items():

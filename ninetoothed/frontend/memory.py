@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import Expr, Var, as_expr, const, is_nonnegative, maximum, var
 from ninetoothed.frontend import shapes
-from ninetoothed.frontend.builder import holds
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.lanes import lane, lane_bounds, place
+from ninetoothed.frontend.numbers import holds, numeric
 from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
-from ninetoothed.ir import Access, TileType, Value
+from ninetoothed.ir import Access, Lane, TileType, Value
 from ninetoothed.lowering import Guard, lower, source_indices
+from ninetoothed.specialisation import ArgumentClass
 from ninetoothed.tiling import are_alike
 from ninetoothed.wording import counted
 
@@ -85,7 +87,13 @@ def _gathered(
 
 
 def _located(
-    context: TraceContext, parameter: int, levels, extents, lanes, before: tuple[Guard, ...], is_gathered: bool
+    context: TraceContext,
+    parameter: int,
+    levels: Any,
+    extents: Iterable[shapes.Extent],
+    lanes: tuple[Lane, ...],
+    before: tuple[Guard, ...],
+    is_gathered: bool,
 ) -> Access:
     argument = context.argument(parameter)
     count = 1
@@ -112,7 +120,7 @@ def _located(
     bindings = context.builder.bindings(*location.indices, *(e for g in (*guards, *edges) for e in (g.index, g.size)))
     return Access(
         context.definition.parameters[parameter].name,
-        shapes.tile_type(argument.dtype, extents),
+        shapes.tile_type(numeric(argument.dtype), extents),
         location.indices,
         guards,
         _other(context, parameter),
@@ -124,7 +132,7 @@ def _located(
 
 def _other(context: TraceContext, parameter: int) -> int | float:
     """What is read out of bounds; infinities are the least and the greatest integer."""
-    source, dtype = context.definition.parameters[parameter].source, context.argument(parameter).dtype
+    source, dtype = context.definition.parameters[parameter].source, numeric(context.argument(parameter).dtype)
     other = 0 if source.other is None else source.other
     if dtype.is_floating:
         return float(other)
@@ -139,7 +147,7 @@ def _other(context: TraceContext, parameter: int) -> int | float:
     return int(other)
 
 
-def _check_counters(context: TraceContext, ref: TileRef, innermost) -> None:
+def _check_counters(context: TraceContext, ref: TileRef, innermost: tuple | None) -> None:
     """Let a tensor that a loop over another's tiles reads or writes in each round have as many."""
     if context.conditions or not context.counters:
         return
@@ -169,7 +177,7 @@ def _check_counter(context: TraceContext, counted: Dimension, taken: Dimension) 
         context.require(a, b, message + "and has another number of tiles")
 
 
-def load(context: TraceContext, ref: TileRef, indices=None) -> Value:
+def load(context: TraceContext, ref: TileRef, indices: tuple | None = None) -> Value:
     """Read the tile at a handle; reading it again before any store gives the same value."""
     if is_hierarchical(context, ref):
         raise context.error(
@@ -193,17 +201,17 @@ def load_at(context: TraceContext, place: Access, hint: str | None) -> Value:
     return context.loads[key]
 
 
-def _scalar(context: TraceContext, parameter: int, argument) -> Value:
+def _scalar(context: TraceContext, parameter: int, argument: ArgumentClass) -> Value:
     key = ("scalar", parameter)
     if key not in context.loads:
         name = context.definition.parameters[parameter].name
-        result = Value(TileType(argument.dtype), name)
+        result = Value(TileType(numeric(argument.dtype)), name)
         context.builder.emit(ir.ScalarArgument(result, name, location=context.builder.location))
         context.loads[key] = result
     return context.loads[key]
 
 
-def store(context: TraceContext, ref: TileRef, operand, indices=None) -> Value:
+def store(context: TraceContext, ref: TileRef, operand: Any, indices: tuple | None = None) -> Value:
     """Write to the tile at a handle, broadcasting and converting; gives the value as it was before conversion."""
     if is_hierarchical(context, ref):
         raise context.error(f"{name(context, ref)!r} is a tile of tiles here; index it to assign one of its tiles")
@@ -217,8 +225,8 @@ def store(context: TraceContext, ref: TileRef, operand, indices=None) -> Value:
     return _write(context, place, operand)
 
 
-def _write(context: TraceContext, place: Access, operand) -> Value:
-    builder, dtype = context.builder, place.type.dtype
+def _write(context: TraceContext, place: Access, operand: Any) -> Value:
+    builder, dtype = context.builder, numeric(place.type.dtype)
     if isinstance(operand, int) and not holds(dtype, operand):
         raise context.error(f"cannot store {operand} to {place.parameter!r}, whose elements are {dtype}")
     if isinstance(operand, Value) and isinstance(operand.type.dtype, PointerType):
@@ -251,7 +259,7 @@ def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Acce
         upper_fails = not is_nonnegative(size - 1 - index, context.facts)
         if lower_fails or upper_fails:
             guards += (Guard(index, size, lower_fails, upper_fails),)
-    type = shapes.tile_type(context.argument(ref.parameter).dtype, extents)
+    type = shapes.tile_type(numeric(context.argument(ref.parameter).dtype), extents)
     bindings = builder.bindings(*names, *(guard.index for guard in guards))
     return Access(parameter.name, type, tuple(names), guards, _other(context, ref.parameter), (), bindings)
 
@@ -263,14 +271,14 @@ def gather(context: TraceContext, ref: SourceRef, indices: tuple) -> Value:
     return result
 
 
-def scatter(context: TraceContext, ref: SourceRef, indices: tuple, operand) -> None:
+def scatter(context: TraceContext, ref: SourceRef, indices: tuple, operand: Any) -> None:
     _write(context, source_access(context, ref, indices), operand)
 
 
 def data_ptr(context: TraceContext, parameter: int) -> Value:
     """The address of a parameter's first element."""
     name = context.definition.parameters[parameter].name
-    type = TileType(PointerType(context.argument(parameter).dtype, name))
+    type = TileType(PointerType(numeric(context.argument(parameter).dtype), name))
     return context.builder.apply("data_ptr", (), type, parameter=name)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from ninetoothed import dtypes
-from ninetoothed.expr import Expr, const, is_nonnegative, maximum, minimum, simplify
+from ninetoothed.expr import Expr, Facts, const, is_nonnegative, maximum, minimum, simplify
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.values import TileRef, shown
@@ -114,7 +115,7 @@ def _on_expressions(context: TraceContext, name: str, lhs: Expr | int | float, r
     return None
 
 
-def _simplified(expr: Expr, facts) -> Expr | int:
+def _simplified(expr: Expr, facts: Facts) -> Expr | int:
     """An expression made simpler. What ranges alone make a number (a loop's counter that has just one value) stays one.
 
     It is a number in this variant only, and must mean what it means in others: `x[k - 1]` is no element from the end.
@@ -125,7 +126,7 @@ def _simplified(expr: Expr, facts) -> Expr | int:
     return expr if simple.is_constant else simple
 
 
-def _decide(name: str, lhs: Expr, rhs: Expr, facts) -> bool | None:
+def _decide(name: str, lhs: Expr, rhs: Expr, facts: Facts) -> bool | None:
     """A comparison whose outcome ranges decide."""
     if name in ("gt", "le"):
         lhs, rhs, name = rhs, lhs, {"gt": "lt", "le": "ge"}[name]
@@ -182,12 +183,19 @@ def ones_like(context: TraceContext, value: Value) -> Value:
     return context.builder.broadcast_to(one, shapes.extents_of(value.type))
 
 
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+}
+
+
 def unary(context: TraceContext, node: ast.unaryop, value: Any) -> Any:
     value = operand(context, value)
     if isinstance(node, ast.Not):
         return not value if not is_dynamic(value) else logical_not(context, value)
     if not is_dynamic(value):
-        return {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[type(node)](value)
+        return _UNARY[type(node)](value)
     if isinstance(node, ast.UAdd):
         return value
     if isinstance(node, ast.USub):

@@ -38,7 +38,7 @@ class ParsedFunction:
         """The value of a free name: closure, then globals, then builtins. Raises KeyError."""
         function = self.function
         if name in function.__code__.co_freevars:
-            cell = function.__closure__[function.__code__.co_freevars.index(name)]
+            cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
             try:
                 return cell.cell_contents
             except ValueError:
@@ -87,6 +87,7 @@ def signature(application: Any) -> inspect.Signature:
 @functools.lru_cache(maxsize=256)
 def parse(function: types.FunctionType) -> ParsedFunction:
     """Read and parse a function's source; a named error where Python kept none."""
+    tree: ast.FunctionDef | ast.Lambda
     try:
         code = function.__code__
         # Of the code: of a function with `__wrapped__`, `inspect` would read what it wraps.
@@ -106,7 +107,7 @@ def parse(function: types.FunctionType) -> ParsedFunction:
             " from a file, a notebook cell, or code that is registered with `linecache`"
         ) from error
     start = max(start, 1)
-    numbered = {i: lines[i - start].rstrip("\n") for i in range(tree.lineno, tree.end_lineno + 1)}
+    numbered = {i: lines[i - start].rstrip("\n") for i in range(tree.lineno, _end(tree)[0] + 1)}
     return ParsedFunction(function, tree, file, numbered, shift)
 
 
@@ -154,17 +155,18 @@ def _places(code: types.CodeType) -> list[tuple[tuple[int, int], tuple[int, int]
     return [((first, start), (last, end)) for first, last, start, end in positions if end]
 
 
-def _start(node: ast.AST) -> tuple[int, int]:
+def _start(node: ast.stmt | ast.expr) -> tuple[int, int]:
     return node.lineno, node.col_offset
 
 
-def _end(node: ast.AST) -> tuple[int, int]:
-    return node.end_lineno, node.end_col_offset
+def _end(node: ast.stmt | ast.expr) -> tuple[int, int]:
+    return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
 
 
 def _code_of(node: ast.Lambda, like: types.CodeType) -> types.CodeType:
     """What a lambda compiles to where the names that `like` closes over are variables of a function around it."""
     around = ast.parse(f"lambda {', '.join(like.co_freevars)}: 0", mode="eval")
+    assert isinstance(around.body, ast.Lambda)
     around.body.body = node
     code = compile(around, like.co_filename, "eval", dont_inherit=True)
     for _ in range(2):

@@ -67,7 +67,7 @@ class _Axes:
     @classmethod
     def of(cls, context: TraceContext, parameter: KernelParameter) -> _Axes:
         blocks = dict.fromkeys(context.definition.meta_symbols, 1)
-        outermost = context.definition.parameters[context.launching].outermost
+        outermost = () if context.launching is None else context.definition.parameters[context.launching].outermost
         sizes, parts, facts = dict(zip(context.axes, map(as_expr, outermost), strict=True)), {}, context.facts
         steps = [step for step in parameter.arrangement.steps if not step.level]
         if steps and steps[-1].operation == "flatten" and context.specialisation.shared_grid:
@@ -167,7 +167,7 @@ class _Dependence:
             case ir.Index(result=result):
                 self.join((result,), self.of_expressions((operation.expr,), operation.bindings))
             case ir.Load(result=result, access=access):
-                self.join((result,), self.of_access(access), {_loaded(access.parameter)})
+                self.join((result,), self.of_access(access), frozenset({_loaded(access.parameter)}))
             case ir.Apply():
                 self.join(operation.results, self._of_memory(operation))
             case ir.For():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ninetoothed import dtypes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import cast, tile, where
 from ninetoothed.frontend.operators import binary, operand
 from ninetoothed.frontend.shapes import with_dtype
+from ninetoothed.ir import Value
 
 
-def random(context, seed, offset, n_rounds=10, *, name):
+def random(context: TraceContext, seed: Any, offset: Any, n_rounds: int = 10, *, name: str) -> Any:
     builder = context.builder
     seed, offset = builder.value(operand(context, seed)), tile(context, offset)
     dtype = dtypes.float32 if name in ("rand", "randn") else dtypes.int32
@@ -17,17 +20,17 @@ def random(context, seed, offset, n_rounds=10, *, name):
     return builder.apply(name, (seed, offset), *types, n_rounds=n_rounds)
 
 
-def rand4x(context: TraceContext, seed, offsets, n_rounds=10):
+def rand4x(context: TraceContext, seed: Any, offsets: Any, n_rounds: int = 10) -> tuple[Value, ...]:
     integers = random(context, seed, offsets, n_rounds, name="randint4x")
     return tuple(uint_to_uniform_float(context, each) for each in integers)
 
 
-def randn4x(context: TraceContext, seed, offset, n_rounds=10):
+def randn4x(context: TraceContext, seed: Any, offset: Any, n_rounds: int = 10) -> tuple[Value, ...]:
     a, b, c, d = rand4x(context, seed, offset, n_rounds)
     return (*pair_uniform_to_normal(context, a, b), *pair_uniform_to_normal(context, c, d))
 
 
-def uint_to_uniform_float(context: TraceContext, x):
+def uint_to_uniform_float(context: TraceContext, x: Any) -> Value:
     """The bits of an integer as float32 in [0, 1)."""
     x = tile(context, x)
     if not x.type.dtype.is_integer or x.type.dtype.bits < 32:
@@ -40,7 +43,7 @@ def uint_to_uniform_float(context: TraceContext, x):
     return binary(context, "mul", cast(context, x, dtypes.float32), scale)
 
 
-def pair_uniform_to_normal(context: TraceContext, u1, u2):
+def pair_uniform_to_normal(context: TraceContext, u1: Any, u2: Any) -> tuple[Value, ...]:
     """Box-Muller: two independent normal numbers for two uniform ones."""
     builder = context.builder
     u1, u2 = tile(context, u1), tile(context, u2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, const, is_nonnegative, simplify
@@ -9,6 +11,7 @@ from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import _known, as_dtype, axis_of, exact, reshape, tile, where
 from ninetoothed.frontend.lanes import along, inside
+from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.operators import binary
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import TileType, Value
@@ -24,7 +27,7 @@ def reduced_type(context: TraceContext, type: TileType, axis: int | None, keep_d
     return tile_type(type.dtype, kept)
 
 
-def reduction(context, name, input, axis, keep_dims, dtype=None):
+def reduction(context: TraceContext, name: str, input: Any, axis: Any, keep_dims: Any, dtype: Any = None) -> Any:
     """sum, xor_sum, max or min; sums of halves run in float32, of small integers in int32."""
     builder = context.builder
     input = tile(context, input)
@@ -67,14 +70,18 @@ def extremum_of_indices(context: TraceContext, name: str, input: Value) -> Expr 
     return simplify(producer.expr.subs(corner), context.facts)
 
 
-def extremum_along(context, name, input, axis, return_indices, tie_break_left, keep_dims):
+def extremum_along(
+    context: TraceContext, name: str, input: Any, axis: Any, return_indices: Any, tie_break_left: Any, keep_dims: Any
+) -> Any:
     values = reduction(context, name, input, axis, keep_dims)
     if not return_indices:
         return values
     return values, arg_extremum(context, f"arg{name}", input, axis, tie_break_left, keep_dims)
 
 
-def arg_extremum(context, name, input, axis, tie_break_left=True, keep_dims=False):
+def arg_extremum(
+    context: TraceContext, name: str, input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False
+) -> Value:
     input = tile(context, input)
     if input.type.dtype.is_half or input.type.dtype == dtypes.int1:
         input = context.builder.cast(input, dtypes.float32)
@@ -83,7 +90,7 @@ def arg_extremum(context, name, input, axis, tie_break_left=True, keep_dims=Fals
     return context.builder.apply(name, (input,), type, axis=axis, keep_dims=keep_dims)
 
 
-def scan(context, name, input, axis=0, reverse=False):
+def scan(context: TraceContext, name: str, input: Any, axis: Any = 0, reverse: Any = False) -> Value:
     builder, input = context.builder, tile(context, input)
     own = dtypes.int32 if input.type.dtype.bits < 32 and not input.type.dtype.is_floating else input.type.dtype
     input = builder.cast(input, dtypes.float32 if own.is_half else own)
@@ -91,7 +98,7 @@ def scan(context, name, input, axis=0, reverse=False):
     return builder.cast(builder.apply(name, (input,), input.type, axis=axis, reverse=bool(reverse)), own)
 
 
-def sort(context, x, dim=None, descending=False):
+def sort(context: TraceContext, x: Any, dim: Any = None, descending: Any = False) -> Value:
     """Sort along the last dimension; NaN is the greatest, as in PyTorch."""
     x = tile(context, x)
     last = len(x.type.shape) - 1
@@ -112,7 +119,7 @@ def _keys(context: TraceContext, x: Value) -> Value:
         return x
     x = builder.to_float(x)
     x = where(context, builder.binary("eq", x, x), x, float("nan"))
-    return _turned(context, builder.apply("bitcast", (x,), with_dtype(x.type, _BITS[x.type.dtype])))
+    return _turned(context, builder.apply("bitcast", (x,), with_dtype(x.type, _BITS[numeric(x.type.dtype)])))
 
 
 def _of_keys(context: TraceContext, keys: Value, dtype: DType) -> Value:
@@ -127,11 +134,11 @@ _BITS = {dtypes.float32: dtypes.int32, dtypes.float64: dtypes.int64}
 
 
 def _turned(context: TraceContext, bits: Value) -> Value:
-    turned = context.builder.binary("xor", bits, bits.type.dtype.range[1])
+    turned = context.builder.binary("xor", bits, numeric(bits.type.dtype).range[1])
     return where(context, context.builder.binary("lt", bits, 0), turned, bits)
 
 
-def topk(context, x, k, dim=None):
+def topk(context: TraceContext, x: Any, k: Any, dim: Any = None) -> Value:
     """The k largest along the last dimension, largest first: the head of a descending sort."""
     sorted_ = sort(context, x, dim, True)
     *leading, last = extents_of(sorted_.type)
@@ -146,13 +153,13 @@ def topk(context, x, k, dim=None):
     return select(context, grouped, len(leading), const(0))
 
 
-def histogram(context, input, num_bins):
+def histogram(context: TraceContext, input: Any, num_bins: Any) -> Value:
     input = tile(context, input)
     extent = shapes.extent(_known(context, num_bins, "`num_bins`"), context.facts)
     return context.builder.apply("histogram", (input,), tile_type(dtypes.int32, (extent,)), num_bins=extent.lanes)
 
 
-def softmax(context, x, dim=None, keep_dims=False):
+def softmax(context: TraceContext, x: Any, dim: Any = None, keep_dims: Any = False) -> Any:
     """exp(x - max) / sum(exp(x - max)) along `dim`, the last by default."""
     x = context.builder.to_float(tile(context, x))
     axis = len(x.type.shape) - 1 if dim is None else axis_of(context, x, dim)

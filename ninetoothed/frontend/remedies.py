@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ninetoothed.frontend.parse import ParsedFunction
 from ninetoothed.frontend.values import Scope
-from ninetoothed.language import FUNCTIONS
+from ninetoothed.language.functions import FUNCTIONS
 from ninetoothed.wording import near
 
 _ARRANGE = "rearrange the tensor in the arrangement, where it has that method"
@@ -61,7 +61,7 @@ def for_a_return(parsed: ParsedFunction, names: Iterable[str]) -> str:
     """Say what to write in the place of a `return` with a value, "" where an application has none."""
     body = parsed.tree.body if isinstance(parsed.tree.body, list) else []
     returned = next((node for node in body if isinstance(node, ast.Return) and node.value is not None), None)
-    if returned is None:
+    if returned is None or returned.value is None:
         return ""
     *_, last = names
     value = ast.unparse(returned.value)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ninetoothed.dtypes import DType
+from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify
 from ninetoothed.ir import TileType
 
@@ -23,7 +24,7 @@ class ShapeMismatch(Mismatch):
     sizes: where it depends on the sizes of a call, the two that would have to be equal.
     """
 
-    def __init__(self, message: str, *sizes: Expr):
+    def __init__(self, message: str, *sizes: Expr) -> None:
         super().__init__(message)
         self.sizes = sizes
 
@@ -49,7 +50,7 @@ def next_power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
-def extent(size, facts: Facts) -> Extent:
+def extent(size: Any, facts: Facts) -> Extent:
     """The extent of a dimension of `size` elements; its bound must be known when compiling."""
     if not isinstance(size, Expr) and (isinstance(size, bool) or not hasattr(size, "__index__")):
         raise ShapeMismatch(f"a tile's extent is a whole number, not {size!r}")
@@ -66,7 +67,7 @@ def extent(size, facts: Facts) -> Extent:
     return Extent(size, next_power_of_two(upper))
 
 
-def tile_type(dtype, extents) -> TileType:
+def tile_type(dtype: DType | PointerType, extents: Iterable[Extent]) -> TileType:
     extents = tuple(extents)
     return TileType(dtype, tuple(e.size for e in extents), tuple(e.lanes for e in extents))
 
@@ -75,7 +76,7 @@ def extents_of(type: TileType) -> tuple[Extent, ...]:
     return tuple(Extent(size, lanes) for size, lanes in zip(type.shape, type.lanes, strict=True))
 
 
-def with_dtype(type: TileType, dtype: DType) -> TileType:
+def with_dtype(type: TileType, dtype: DType | PointerType) -> TileType:
     return TileType(dtype, type.shape, type.lanes)
 
 
@@ -150,7 +151,7 @@ def reshapes(old: tuple[Extent, ...], new: tuple[Extent, ...], message: str, req
         elif any(not e.is_full for group in groups for e in group[1:]):
             return False
         else:
-            require(*map(_total, groups), message)
+            require(_total(groups[0]), _total(groups[1]), message)
     return not left and not right
 
 
@@ -158,9 +159,9 @@ def _total(group: list[Extent]) -> Expr:
     return math.prod((e.size for e in group), start=const(1))
 
 
-def text(extents) -> str:
+def text(extents: Iterable[Extent]) -> str:
     return tuple_text([e.size for e in extents])
 
 
-def tuple_text(sizes) -> str:
+def tuple_text(sizes: Sequence[Any]) -> str:
     return f"({', '.join(map(str, sizes))}{',' if len(sizes) == 1 else ''})"

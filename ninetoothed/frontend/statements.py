@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,18 +74,18 @@ def _describe(statement: ast.stmt) -> str:
 # -- assignment ------------------------------------------------------------------------------------
 
 
-def _assign(context, scope, statement):
+def _assign(context: TraceContext, scope: Scope, statement: ast.Assign) -> None:
     value = evaluate(context, scope, statement.value)
     for target in statement.targets:
         assign(context, scope, target, value)
 
 
-def _annotated(context, scope, statement):
+def _annotated(context: TraceContext, scope: Scope, statement: ast.AnnAssign) -> None:
     if statement.value is not None:
         assign(context, scope, statement.target, evaluate(context, scope, statement.value))
 
 
-def _augmented(context, scope, statement):
+def _augmented(context: TraceContext, scope: Scope, statement: ast.AugAssign) -> None:
     target = statement.target
     if isinstance(target, ast.Name):
         current = _current(context, scope, target)
@@ -98,7 +99,7 @@ def _augmented(context, scope, statement):
     return store_element(context, owner, indices, value)
 
 
-def _current(context, scope, target: ast.Name):
+def _current(context: TraceContext, scope: Scope, target: ast.Name) -> Any:
     cell = scope.cells.get(target.id)
     if cell is None:
         raise context.error(f"{target.id!r} is changed before it has a value")
@@ -130,7 +131,7 @@ def _owner(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
     return cell.tile
 
 
-def _unpack(context, scope, target, value):
+def _unpack(context: TraceContext, scope: Scope, target: ast.Tuple | ast.List, value: Any) -> None:
     items = iterate(context, value)
     starred = [i for i, element in enumerate(target.elts) if isinstance(element, ast.Starred)]
     if starred:
@@ -189,11 +190,11 @@ def _storable(context: TraceContext, what: str, value: Any) -> Any:
 # -- the rest --------------------------------------------------------------------------------------
 
 
-def _expression(context, scope, statement):
+def _expression(context: TraceContext, scope: Scope, statement: ast.Expr) -> None:
     evaluate(context, scope, statement.value)
 
 
-def _return(context, scope, statement):
+def _return(context: TraceContext, scope: Scope, statement: ast.Return) -> Returned:
     if in_runtime_branch(context, scope):
         raise context.error(
             "`return` under a loop or an `if` that is decided at run time: nothing leaves a function early; assign a"
@@ -202,27 +203,29 @@ def _return(context, scope, statement):
     return Returned(None if statement.value is None else evaluate(context, scope, statement.value))
 
 
-def _pass(context, scope, statement):
+def _pass(context: TraceContext, scope: Scope, statement: ast.Pass) -> None:
     return None
 
 
-def _function(context, scope, statement):
+def _function(context: TraceContext, scope: Scope, statement: ast.FunctionDef) -> None:
     if statement.decorator_list:
         raise context.error("a function inside an application has no decorators: it is inlined as it is written")
     assign_name(context, scope, statement.name, local_function(context, scope, statement, statement.name))
 
 
-def _assert(context, scope, statement):
+def _assert(context: TraceContext, scope: Scope, statement: ast.Assert) -> None:
     message = ast.unparse(statement.test) if statement.msg is None else evaluate(context, scope, statement.msg)
     device_assert(context, evaluate(context, scope, statement.test), message)
 
 
-def _import(context, scope, statement):
+def _import(context: TraceContext, scope: Scope, statement: ast.Import | ast.ImportFrom) -> None:
     """Modules named inside an application: known when compiling."""
     import importlib
 
     for alias in statement.names:
         if isinstance(statement, ast.ImportFrom):
+            if statement.level or statement.module is None:
+                raise context.error("an application imports modules by their full names, not relative to its own")
             module = importlib.import_module(statement.module)
             value = getattr(module, alias.name, None) or importlib.import_module(f"{statement.module}.{alias.name}")
         else:
@@ -231,7 +234,7 @@ def _import(context, scope, statement):
         scope.cells[alias.asname or alias.name.split(".")[0]] = Cell(alias.name, value)
 
 
-_RULES = {
+_RULES: dict[type[ast.AST], Callable[..., Returned | None]] = {
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,

@@ -7,7 +7,7 @@ that is no Python object of the user's own is one of the handles here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn, cast
 
 import numpy
 
@@ -35,11 +35,16 @@ class Absent:
 
     name: str
 
-    def _touched(self, *_):
+    def _touched(self, *_: Any) -> NoReturn:
         raise AbsentError(self.name)
 
     __getattr__ = __repr__ = __bool__ = __eq__ = __iter__ = __getitem__ = _touched
     __hash__ = object.__hash__
+
+
+def absent(name: str) -> TileRef:
+    """Stand in for the tile of a parameter that the variant at hand is not given."""
+    return cast(TileRef, Absent(name))
 
 
 @dataclass(frozen=True)
@@ -173,7 +178,7 @@ class Cell:
 
 
 class _Undefined:
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "undefined"
 
 
@@ -190,7 +195,7 @@ class Scope:
     depth: int = 0
 
     def find(self, name: str) -> Cell | None:
-        scope = self
+        scope: Scope | None = self
         while scope is not None:
             if name in scope.cells:
                 return scope.cells[name]

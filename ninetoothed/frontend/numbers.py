@@ -1,0 +1,41 @@
+"""Python numbers and the types that hold them."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+from ninetoothed import dtypes
+from ninetoothed.dtypes import DType, PointerType
+
+
+def numeric(dtype: DType | PointerType | None) -> DType:
+    """Take a type for a number's; of pointers it is asked only where equal types need no conversion."""
+    return cast(DType, dtype)
+
+
+def number_type(number: float) -> DType:
+    """Return the type that a Python number takes on its own."""
+    if isinstance(number, bool):
+        return dtypes.int1
+    if isinstance(number, int):
+        return dtypes.int32 if -(2**31) <= number < 2**31 else dtypes.int64
+    return dtypes.float32
+
+
+def holds(dtype: DType, number: float) -> bool:
+    """Tell whether a number is within the range of a type."""
+    return not dtype.is_integer or (math.isfinite(number) and dtype.range[0] <= number <= dtype.range[1])
+
+
+def wrapped(number: float, dtype: DType) -> bool | int | float:
+    """Convert a number as the hardware does: integers wrap."""
+    if not dtype.is_integer:
+        return number
+    low, high = dtype.range
+    return (int(number) - low) % (high - low + 1) + low
+
+
+def reaches(target: DType, source: DType) -> bool:
+    """Tell whether a type holds the greatest number of another, so that no positive number wraps to a negative one."""
+    return target.is_floating or (not source.is_floating and target.range[1] >= source.range[1])
