@@ -33,6 +33,7 @@ ROOMS = tuple(
     ninetoothed.verify
     ninetoothed.definition
     ninetoothed.specialisation
+    ninetoothed.schedule
     ninetoothed.passes.dead_code
     ninetoothed.frontend
     ninetoothed.passes

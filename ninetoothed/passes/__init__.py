@@ -1,24 +1,9 @@
-"""Passes: from a program to an equivalent program, for every backend, in one order."""
+"""Passes: from a program to an equivalent program. `pipeline` lists them in their order; each is a file of its own."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from ninetoothed.passes.pipeline import GPU, PASSES, PORTABLE, Pass, run
+from ninetoothed.passes.scheduled import Buffer, ScheduledProgram, Step
+from ninetoothed.passes.target import CPU, Target
 
-from ninetoothed import ir
-from ninetoothed.passes import overhang
-from ninetoothed.passes.dead_code import remove_dead
-from ninetoothed.verify import verify
-
-PASSES = (overhang.resolve,)
-
-
-def run(program: ir.Program, poison: bool = False) -> ir.Program:
-    """Apply the passes in their order to a program as it was traced.
-
-    poison: fill what must make no difference with what would make one.
-    """
-    for apply in PASSES:
-        program = apply(program, poison)
-        program = replace(program, body=remove_dead(program.body))
-        verify(program)
-    return program
+__all__ = ["CPU", "GPU", "PASSES", "PORTABLE", "Buffer", "Pass", "ScheduledProgram", "Step", "Target", "run"]

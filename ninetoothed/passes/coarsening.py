@@ -1,10 +1,10 @@
-"""Pass: several programs of straight-line code side by side in one, so that short rows fill the warps.
+"""Pass: compute several programs of straight-line code side by side in one, so that short rows fill the warps.
 
     x = load(x_ptr + pid * n + arange(n)); store(y_ptr + pid * n + arange(n), x / sum(x))
 ->  rows = pid * 16 + arange(16)
     x = load(x_ptr + rows[:, None] * n + arange(n)); store(y_ptr + rows[:, None] * n + arange(n), x / sum(x, axis=1))
 
-Whatever depends on the program gets an axis of its own, before the others; what does not is shared.
+Values that depend on the program index get an axis for it, before their others; all programs use the same of the rest.
 """
 
 from __future__ import annotations
@@ -15,48 +15,52 @@ from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, cdiv, const, is_nonnegative, var
 from ninetoothed.lowering import Guard
+from ninetoothed.passes.clone import access_at, with_operands, with_results
 from ninetoothed.passes.operations import is_dot, is_fold, is_lanewise
 
 _LANE = "packed"
 
 
-def coarsen(program: ir.Program, count: int) -> ir.Program:
-    """The program `count` times along the last axis of its grid; as it is where something in it cannot be repeated."""
+def coarsen(program: ir.Program, count: int) -> ir.Program | None:
+    """Compute `count` programs along the last axis of the grid in one; None where an operation forbids it."""
     axes = [axis for axis, extent in zip(program.axes, program.grid, strict=True) if extent != 1]
     if not axes or count == 1:
-        return program
+        return None
     position = program.axes.index(axes[-1])
     extent = program.grid[position]
     index = f"{axes[-1]}_packed"
     facts = program.facts.bind(index, 0, cdiv(extent, count) - 1).bind(_LANE, 0, count - 1)
-    work = _Work(axes[-1], var(index) * count + var(_LANE), count, _guard(index, extent, count, facts))
+    coarsener = _Coarsener(axes[-1], var(index) * count + var(_LANE), count, _guard(index, extent, count, facts))
     try:
         for operation in program.body:
-            work.repeat(operation)
-    except _Single:
-        return program
+            coarsener.repeat(operation)
+    except _Uncoarsenable:
+        return None
     return replace(
         program,
         grid=(*program.grid[:position], cdiv(extent, count), *program.grid[position + 1 :]),
         axes=(*program.axes[:position], index, *program.axes[position + 1 :]),
-        body=tuple(work.operations),
+        body=tuple(coarsener.operations),
         facts=facts,
     )
 
 
 def _guard(index: str, extent: Expr, count: int, facts: Facts) -> tuple[Guard, ...]:
-    """That the program exists; nothing where `count` divides how many there are."""
+    """Guard against programs that do not exist; none where `count` divides how many there are."""
     guard = Guard(var(index) * count + var(_LANE), extent, lower=False)
     return () if is_nonnegative(guard.size - 1 - guard.index, facts) else (guard,)
 
 
-class _Single(Exception):
-    """Something that cannot be done for several programs at once."""
+class _Uncoarsenable(Exception):
+    """An operation cannot be done for several programs at once."""
 
 
 @dataclass
-class _Work:
-    """What has been repeated: `index` is the program's number, for each lane of the new axis, in place of `axis`."""
+class _Coarsener:
+    """Rewrites operations for several programs: `index`, along a new axis, stands for the program index `axis`.
+
+    values: those that depend on the program, with their new axis.
+    """
 
     axis: str
     index: Expr
@@ -74,12 +78,12 @@ class _Work:
                     self._bare(operation.bindings)
                     new = replace(operation, result=self._wide(result), expr=self._at(e), lanes=self._lanes(lanes))
                 else:
-                    new = self._shared(operation)
+                    new = self._common(operation)
                 self.operations.append(new)
             case ir.Load(access=access, result=result):
                 access = self._access(access)
                 new = (
-                    self._shared(operation)
+                    self._common(operation)
                     if access is None
                     else replace(operation, result=self._wide(result), access=access)
                 )
@@ -87,17 +91,17 @@ class _Work:
             case ir.Store(access=access, value=value):
                 access = self._access(access)
                 if access is None:
-                    raise _Single
+                    raise _Uncoarsenable
                 self.operations.append(replace(operation, access=access, value=self._lifted(value)))
             case ir.Apply():
                 self._apply(operation)
             case _:
-                raise _Single
+                raise _Uncoarsenable
 
     def _apply(self, operation: ir.Apply) -> None:
         if not any(operand in self.values for operand in operation.operands):
             if not (is_lanewise(operation) or _has_axis(operation) or is_dot(operation)):
-                raise _Single
+                raise _Uncoarsenable
             self.operations.append(operation)
             return
         attributes = dict(operation.attributes)
@@ -106,26 +110,23 @@ class _Work:
             rank = len(operation.result.type.lanes if operation.function == "expand_dims" else first.type.lanes)
             axis = attributes.get("axis")
             if axis is None and rank != 1:
-                raise _Single
+                raise _Uncoarsenable
             attributes["axis"] = (axis or 0) % rank + 1
         elif not is_lanewise(operation):
-            raise _Single
+            raise _Uncoarsenable
         if operation.function in ("full", "broadcast"):
-            operands = (self._with_rank(first, len(operation.result.type.lanes)),)
+            first = self._with_rank(first, len(operation.result.type.lanes))
+            clone = replace(operation, function="broadcast", operands=(first,))
         else:
-            operands = tuple(map(self._lifted, operation.operands))
-        function = "broadcast" if operation.function == "full" else operation.function  # of a number for each program
-        results = tuple(map(self._wide, operation.results))
-        self.operations.append(
-            ir.Apply(results, function, operands, tuple(attributes.items()), location=operation.location)
-        )
+            clone = with_operands(operation, self._lifted)
+        self.operations.append(with_results(replace(clone, attributes=tuple(attributes.items())), self._wide))
 
-    # -- what depends on the program --
+    # -- values that depend on the program --
 
     def _wide(self, value: ir.Value) -> ir.Value:
-        """The value for every program."""
+        """Give a result an axis for the programs."""
         if isinstance(value.type.dtype, PointerType):
-            raise _Single
+            raise _Uncoarsenable
         self.values[value] = ir.Value(self._type(value.type), value.hint)
         return self.values[value]
 
@@ -140,33 +141,33 @@ class _Work:
         return (ir.Lane(_LANE, 0, self.count), *moved)
 
     def _access(self, access: ir.Access) -> ir.Access | None:
-        """Where all programs' tiles lie; None where it is one place."""
+        """Access the tiles of all programs; None where they are one tile."""
         guarded = (e for guard in access.guards for e in (guard.index, guard.size))
         if not any(self.axis in e.variables for e in (*access.indices, *guarded)):
             return None
         self._bare(access.bindings)
-        guards = tuple(replace(g, index=self._at(g.index), size=self._at(g.size)) for g in access.guards)
+        moved = access_at(access, self._at)
         return replace(
-            access,
+            moved,
             type=self._type(access.type),
-            indices=tuple(map(self._at, access.indices)),
-            guards=(*self.guard, *guards),
+            guards=(*self.guard, *moved.guards),
             lanes=self._lanes(access.lanes),
         )
 
     def _bare(self, bindings: ir.Bindings) -> None:
         if bindings:
-            raise _Single
+            raise _Uncoarsenable
 
-    # -- what does not --
+    # -- values that do not --
 
-    def _shared(self, operation: ir.Operation) -> ir.Operation:
+    def _common(self, operation: ir.Operation) -> ir.Operation:
+        """Keep an operation that is the same for all programs."""
         if any(operand in self.values for operand in ir.operands(operation)):
-            raise _Single
+            raise _Uncoarsenable
         return operation
 
     def _lifted(self, value: ir.Value) -> ir.Value:
-        """The value with an axis for the programs, along which one that is shared is broadcast."""
+        """Give a value an axis for the programs, along which it is broadcast if it depends on none."""
         if value in self.values:
             return self.values[value]
         lanes = value.type.lanes
@@ -181,7 +182,7 @@ class _Work:
         return result
 
     def _with_rank(self, value: ir.Value, rank: int) -> ir.Value:
-        """The value for every program, with axes of one element up to `rank` axes beside that of the programs."""
+        """Give a value an axis for the programs, and axes of one element up to `rank` beside that."""
         value = self._lifted(value)
         while len(value.type.lanes) < rank + 1:
             type = replace(value.type, shape=(*value.type.shape, const(1)), lanes=(*value.type.lanes, 1))

@@ -1,10 +1,10 @@
-"""Pass: dimensions without a gap in memory between them become one where an index was taken apart for them.
+"""Pass: collapse dimensions without a gap in memory between them where an index was taken apart for them.
 
     x[index // n, index % n] of m by n elements, with strides n and 1
 ->  x[index] of m * n elements, with a stride of 1
 
-Flattening takes indices apart. Joined again they need no division, elements that lie side by side are seen to, and a
-tile of flattened rows is a box for the copy engine.
+Flattening takes indices apart. Put together again they need no division, neighbours in memory are seen to be such, and
+the copy engine can move a tile of flattened rows.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from ninetoothed import ir
 from ninetoothed.expr import Expr, FloorDiv, Mod
 
 
-def collapse(program: ir.Program) -> ir.Program:
-    """The program with such dimensions of its tensors as one."""
+def collapse(program: ir.Program) -> ir.Program | None:
+    """Make one dimension of such dimensions of its tensors; None where there are none."""
     accesses: dict[str, list[ir.Access]] = {}
     for operation in ir.walk(program.body):
         if isinstance(operation, ir.Load | ir.Store):
             accesses.setdefault(operation.access.parameter, []).append(operation.access)
-    joins: dict[str, tuple[_Join, ...]] = {}
+    collapses: dict[str, tuple[_Collapse, ...]] = {}
     parameters = []
     for parameter in program.parameters:
-        found = tuple(_joins(parameter, accesses.get(parameter.name, ())))
-        for join in found:
-            parameter = join.parameter(parameter)
-        joins[parameter.name] = found
+        found = tuple(_collapses(parameter, accesses.get(parameter.name, ())))
+        for each in found:
+            parameter = each.parameter(parameter)
+        collapses[parameter.name] = found
         parameters.append(parameter)
-    if not any(joins.values()):
-        return program
-    return replace(program, parameters=tuple(parameters), body=_block(program.body, joins))
+    if not any(collapses.values()):
+        return None
+    return replace(program, parameters=tuple(parameters), body=_block(program.body, collapses))
 
 
 @dataclass(frozen=True)
-class _Join:
-    """Dimension `outer` continues `inner`, which has `size` elements: from the last of these to the next of it."""
+class _Collapse:
+    """Two dimensions as one: a step along `outer` is as long as the `size` elements of `inner`."""
 
     outer: int
     inner: int
@@ -57,25 +57,25 @@ class _Join:
         return replace(access, indices=tuple(indices))
 
 
-def _joins(parameter: ir.Parameter, accesses: Iterable[ir.Access]) -> Iterator[_Join]:
-    """Joins of dimensions one after another, as long as each leaves fewer quotients, and none of an access more."""
+def _collapses(parameter: ir.Parameter, accesses: Iterable[ir.Access]) -> Iterator[_Collapse]:
+    """Collapse two dimensions after another, as long as each leaves fewer quotients, and none of an access more."""
     accesses = list(accesses)
-    join = _next(parameter, accesses)
-    while join is not None:
-        yield join
-        parameter, accesses = join.parameter(parameter), [join.access(access) for access in accesses]
-        join = _next(parameter, accesses)
+    found = _next(parameter, accesses)
+    while found is not None:
+        yield found
+        parameter, accesses = found.parameter(parameter), [found.access(access) for access in accesses]
+        found = _next(parameter, accesses)
 
 
-def _next(parameter: ir.Parameter, accesses: list[ir.Access]) -> _Join | None:
+def _next(parameter: ir.Parameter, accesses: list[ir.Access]) -> _Collapse | None:
     for outer, inner in itertools.permutations(range(len(parameter.strides)), 2):
         size, stride = parameter.sizes[inner], parameter.strides[inner]
         if stride != 0 and parameter.strides[outer] == size * stride:
-            join = _Join(outer, inner, size)
-            before, after = map(_quotients, accesses), map(_quotients, map(join.access, accesses))
+            found = _Collapse(outer, inner, size)
+            before, after = map(_quotients, accesses), map(_quotients, map(found.access, accesses))
             spared = [b - a for b, a in zip(before, after, strict=True)]
             if spared and min(spared) >= 0 and max(spared) > 0:
-                return join
+                return found
     return None
 
 
@@ -83,13 +83,13 @@ def _quotients(access: ir.Access) -> int:
     return sum(isinstance(atom, FloorDiv | Mod) for index in access.indices for atom in index.atoms)
 
 
-def _block(block: ir.Block, joins: dict[str, tuple[_Join, ...]]) -> ir.Block:
+def _block(block: ir.Block, collapses: dict[str, tuple[_Collapse, ...]]) -> ir.Block:
     def operation(operation: ir.Operation) -> ir.Operation:
         match operation:
             case ir.Load(access=access) | ir.Store(access=access):
-                for join in joins[access.parameter]:
-                    access = join.access(access)
+                for each in collapses[access.parameter]:
+                    access = each.access(access)
                 return replace(operation, access=access)
-        return ir.with_blocks(operation, lambda nested: _block(nested, joins))
+        return ir.with_blocks(operation, lambda nested: _block(nested, collapses))
 
     return tuple(map(operation, block))

@@ -1,4 +1,4 @@
-"""Removes what nothing observes: unused values, and variables that loops and branches carry for no one.
+"""Pass: remove what nothing observes: unused values, and variables that loops and branches carry for no one.
 
 x = load(...)                      for k: args (a, b) -> for k: args (a)
 (x unused)        -> nothing       (b only feeds itself)
@@ -10,17 +10,28 @@ from dataclasses import replace
 
 from ninetoothed import ir
 from ninetoothed.effects import has_effect
-from ninetoothed.ir import Apply, Block, For, If, Operation, Value, While
+from ninetoothed.ir import Apply, Block, For, If, Operation, Program, Value, While
+
+
+def remove(program: Program) -> Program | None:
+    """Remove dead code from a program; None where there is none."""
+    body = remove_dead(program.body)
+    return None if _size(body) == _size(program.body) else replace(program, body=body)
 
 
 def remove_dead(block: Block, live: frozenset[Value] = frozenset()) -> Block:
-    """The block without operations that neither have an effect nor lead to a value in `live`."""
+    """Remove the operations of a block that neither have an effect nor lead to a value in `live`."""
     kept, _ = _sweep(block, set(live))
     return kept
 
 
+def _size(block: Block) -> int:
+    """Count operations and the values that they define: dead code takes away some of either."""
+    return sum(1 + len(ir.results(operation)) for operation in ir.walk(block))
+
+
 def _sweep(block: Block, live: set[Value]) -> tuple[Block, set[Value]]:
-    """(the operations kept, the values needed on entry), given those needed on exit."""
+    """Give the operations kept, and the values needed on entry, from those needed on exit."""
     kept: list[Operation] = []
     for operation in reversed(block):
         if not has_effect(operation) and not any(result in live for result in ir.results(operation)):

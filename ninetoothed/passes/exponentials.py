@@ -1,4 +1,4 @@
-"""Pass: `exp` of float32 becomes `exp2`, which is an instruction of its own; log2(e) goes into a factor already there.
+"""Pass: replace `exp` of float32 by `exp2`, an instruction of its own; log2(e) goes into a factor already there.
 
     weights = exp(x * c - b)                          c: one number; b: of fewer elements than x
 ->  weights = exp2(x * (c * log2e) - b * log2e)       one FMA for each element; b = m * c becomes m * (c * log2e)
@@ -26,27 +26,30 @@ from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.dtypes import float32
-from ninetoothed.passes.operations import is_ordered, is_repetition
+from ninetoothed.passes.clone import at_entry
+from ninetoothed.passes.operations import is_repetition, producers
 
 LOG2_E = math.log2(math.e)
 # Numbers from here on may have no finite multiple.
 HUGE = 2.0**127
 
 
-def to_base_two(program: ir.Program) -> ir.Program:
-    """The program with powers of two where its exponents are products by a number, or differences."""
-    work = _Work(_producers(program.body))
-    exponents = {o: work.scaled(o.operands[0]) for o in ir.walk(program.body) if work.is_foldable(o)}
+def to_base_two(program: ir.Program) -> ir.Program | None:
+    """Compute powers of two where exponents are products by a number, or differences; None where there are none."""
+    scaled = _ScaledValues(producers(program.body))
+    foldable = (o for o in ir.walk(program.body) if isinstance(o, ir.Apply) and scaled.is_foldable(o))
+    exponents: dict[ir.Operation, ir.Value] = {o: scaled.scaled(o.operands[0]) for o in foldable}
     if not exponents:
-        return program
-    return replace(program, body=_without_unread((*work.first, *_rewritten(program.body, exponents, work.after))))
+        return None
+    return replace(program, body=(*scaled.first, *_rewritten(program.body, exponents, scaled.after)))
 
 
 @dataclass
-class _Work:
-    """Values times log2(e): those that are there, and the operations that make them.
+class _ScaledValues:
+    """Multiplies values by log2(e), each once, as close to its definition as can be.
 
-    first: what begins the program; after: what follows the operation, or begins the block, that defines a value.
+    first: operations that begin the program. after: operations that follow the definition of a value. known: the
+    multiples that there are, by the value or by the name of the argument.
     """
 
     producers: dict[ir.Value, ir.Operation]
@@ -54,8 +57,9 @@ class _Work:
     after: dict[ir.Value, list[ir.Operation]] = field(default_factory=dict)
     known: dict[ir.Value | str, ir.Value] = field(default_factory=dict)
 
-    def is_foldable(self, operation: ir.Operation) -> bool:
-        if not isinstance(operation, ir.Apply) or operation.function != "exp":
+    def is_foldable(self, operation: ir.Apply) -> bool:
+        """Whether an operation is an `exp` whose exponent takes in log2(e)."""
+        if operation.function != "exp":
             return False
         exponent = self.seen(operation.operands[0])
         if exponent.type.dtype != float32 or exponent.type.is_scalar:
@@ -65,13 +69,13 @@ class _Work:
         return is_difference or self.factors(exponent) is not None
 
     def seen(self, value: ir.Value) -> ir.Value:
-        """What a value is a view of."""
+        """Return the value whose lanes a value repeats."""
         while is_repetition(producer := self.producers.get(value)):
             (value,) = ir.operands(producer)
         return value
 
     def number(self, value: ir.Value) -> ir.Value | str | int | float | None:
-        """What tells one number of a program, other than 1, from another; None of a tile."""
+        """A key that tells one scalar other than 1 from another; None for a tile."""
         value = self.seen(value)
         if not value.type.is_scalar:
             return None
@@ -107,7 +111,7 @@ class _Work:
         return False
 
     def scaled(self, value: ir.Value) -> ir.Value:
-        """A value times log2(e)."""
+        """Return a value times log2(e)."""
         producer = self.producers.get(value)
         is_argument = isinstance(producer, ir.ScalarArgument)
         key = producer.parameter if is_argument else value
@@ -161,7 +165,7 @@ def _times_log2e(value: ir.Value, result: ir.Value) -> list[ir.Operation]:
 def _rewritten(
     block: ir.Block, exponents: Mapping[ir.Operation, ir.Value], after: Mapping[ir.Value, list[ir.Operation]]
 ) -> ir.Block:
-    """A block in which each of `exponents` is that of a power of two, with what comes after its values."""
+    """Make powers of two of the operations in `exponents`, and put after each value what is to follow it."""
 
     def following(values: tuple[ir.Value, ...]) -> ir.Block:
         return tuple(new for value in values for new in after.get(value, ()))
@@ -171,33 +175,11 @@ def _rewritten(
         match operation:
             case ir.Apply() if operation in exponents:
                 return replace(operation, function="exp2", operands=(exponents[operation],))
-            case ir.For(arguments=arguments, body=body):
-                return replace(operation, body=(*following(arguments), *body))
-            case ir.While(arguments=arguments, before=before):
-                return replace(operation, before=(*following(arguments), *before))
+            case ir.For(arguments=arguments) | ir.While(arguments=arguments):
+                return at_entry(operation, following(arguments))
         return operation
 
     def whole(block: ir.Block) -> ir.Block:
         return tuple(new for o in block for new in (rewritten(o), *following(ir.results(o))))
 
     return whole(block)
-
-
-def _without_unread(body: ir.Block) -> ir.Block:
-    """A program's operations less those whose results nothing reads."""
-    producers, read = _producers(body), set()
-    pending = [value for o in ir.walk(body) if is_ordered(o) for value in ir.operands(o)]
-    while pending:
-        value = pending.pop()
-        if value not in read:
-            read.add(value)
-            pending += ir.operands(producers[value]) if value in producers else ()
-
-    def kept(block: ir.Block) -> ir.Block:
-        return tuple(ir.with_blocks(o, kept) for o in block if is_ordered(o) or not read.isdisjoint(ir.results(o)))
-
-    return kept(body)
-
-
-def _producers(body: ir.Block) -> dict[ir.Value, ir.Operation]:
-    return {result: operation for operation in ir.walk(body) for result in ir.results(operation)}

@@ -1,9 +1,9 @@
-"""Pass: programs with more to do come first, so that none of them is left over at the end.
+"""Order programs heaviest first, so that none with much to do is left over at the end.
 
     pid_2 = pid % extent
 ->  pid_2 = extent - 1 - pid % extent
 
-So it is where a program has more to do the greater its index is, as one of a causal attention has.
+That helps where a program has more to do the greater its index is, as in a causal attention.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pass: what only the last round of a loop must check is left to that round.
+"""Pass: peel the last round off a loop where that round alone needs a mask.
 
     for k in range(cdiv(n, 64)):
         x = load(x_ptr + k * 64 + arange(64), mask=arange(64) < n - k * 64)
@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, const, divisor, is_nonnegative, minimum, simplify, var
 from ninetoothed.lowering import Guard
-from ninetoothed.passes.clone import Copies
+from ninetoothed.passes.clone import Cloner, access_at, bound
 from ninetoothed.passes.guards import unimplied
 from ninetoothed.passes.operations import is_dot, is_ordered
 from ninetoothed.passes.trip_count import has_at_most, is_at_least
@@ -33,20 +33,21 @@ FEWEST_ROUNDS = 4
 VECTOR = 128  # bits
 
 
-def peel(program: ir.Program, described: Container[ir.Operation]) -> ir.Program:
-    """The program with loops in two where that spares masks; `described` accesses have none."""
-    work = _Work(program, described, program.facts)
-    body = work.block(program.body)
-    return replace(program, body=body, facts=work.facts)
+def peel(program: ir.Program, tma_tiles: Container[ir.Operation]) -> ir.Program | None:
+    """Take loops apart where that spares masks, of which accesses by TMA have none; None where no loop gains."""
+    peeler = _Peeler(program, tma_tiles, program.facts)
+    body = peeler.block(program.body)
+    return replace(program, body=body, facts=peeler.facts) if peeler.peeled else None
 
 
 @dataclass
-class _Work:
-    """facts: those of the program, and of the counters of new loops."""
+class _Peeler:
+    """Peels loops. facts: those of the program, and of the counters of new loops. peeled: how many loops were."""
 
     program: ir.Program
-    described: Container[ir.Operation]
+    tma_tiles: Container[ir.Operation]
     facts: Facts
+    peeled: int = 0
 
     def block(self, block: ir.Block) -> ir.Block:
         return tuple(new for operation in block for new in self.operation(operation))
@@ -62,35 +63,36 @@ class _Work:
             for limit in dict.fromkeys(self.limits(loop)):
                 end = self.end(loop, limit)
                 if end is not None:
+                    self.peeled += 1
                     return self.parts(loop, end)
         return (loop,)
 
     def parts(self, loop: ir.For, end: Expr) -> tuple[ir.For, ir.For]:
-        """The loop up to `end`, and what is left of it."""
+        """Take a loop apart into the rounds before `end`, without masks, and those from there on."""
         guarded = dict(self.guarded(loop))
         counter = _fresh(loop.variable, self.facts)
         self.facts = self.facts.bind(counter, loop.start, end - 1)
-        first = _Rounds(loop=loop, counter=counter, facts=self.facts, guarded=guarded).until(end)
+        first = _UnmaskedRounds(loop=loop, counter=counter, facts=self.facts, guarded=guarded).until(end)
         return first, replace(loop, start=end, initial=first.results, hints=())
 
     def end(self, loop: ir.For, limit: Expr) -> Expr | None:
-        """Where the rounds end whose counter is less than `limit`; None where more than one may be left."""
+        """Find where the rounds end whose counter is less than `limit`; None where more than one may be left."""
         if not is_at_least(limit + 1, loop.stop, self.facts):
             return None
         end = limit if is_at_least(loop.stop, limit, self.facts) else minimum(limit, loop.stop)
         return end if is_at_least(end, loop.start, self.facts) else None
 
     def guarded(self, loop: ir.For) -> Iterator[tuple[ir.Operation, ir.Access]]:
-        """The accesses of a loop that may have masks, less guards that others imply."""
+        """Yield the accesses of a loop that may have masks, without guards that others imply."""
         for operation in loop.body:
-            if isinstance(operation, ir.Load | ir.Store) and operation not in self.described:
+            if isinstance(operation, ir.Load | ir.Store) and operation not in self.tma_tiles:
                 access = operation.access
                 facts = _with_lanes(self.facts, access)
                 guards = (unimplied(guard, access.guards, facts) for guard in access.guards)
                 yield operation, replace(access, guards=tuple(filter(None, guards)))
 
     def limits(self, loop: ir.For) -> Iterator[Expr]:
-        """The values of the counter from which on a costly guard can fail."""
+        """Yield the values of the counter from which on a costly guard can fail."""
         for _, access in self.guarded(loop):
             for guard in access.guards:
                 limit = _limit(loop.variable, access, guard) if guard.upper else None
@@ -125,7 +127,7 @@ def _is_repeatable(loop: ir.For) -> bool:
 
 
 def _limit(counter: str, access: ir.Access, guard: Guard) -> Expr | None:
-    """The least value of the counter for which `index < size` fails in some lane, where it grows with the counter."""
+    """Find the least counter for which `index < size` fails in some lane; None where it does not fail from there on."""
     lanes = {lane.name: lane.count - 1 for lane in access.lanes}
     linear = (guard.size - 1 - guard.index).linear((counter, *lanes))
     if linear is None or not all(coefficient.is_constant for coefficient in linear[0].values()):
@@ -145,16 +147,17 @@ def _with_lanes(facts: Facts, access: ir.Access) -> Facts:
 
 
 def _fresh(counter: str, facts: Facts) -> str:
-    """A name for a counter; the numbers that tracing ends names with do not start with 0."""
+    """Name a counter; the numbers that tracing ends names with do not start with 0."""
     name = re.sub(r"_\d+$", "", counter)
     return next(new for number in itertools.count() if (new := f"{name}_0{number}") not in facts.ranges)
 
 
 @dataclass(kw_only=True)
-class _Rounds(Copies):
-    """Some rounds of a loop, by a counter of their own, whose range is among the facts, without guards that then hold.
+class _UnmaskedRounds(Cloner):
+    """Clones a loop for its first rounds, without the guards that hold in all of them.
 
-    guarded: the accesses of operations, less guards that others imply.
+    counter: that of the clone, whose range is among `facts`. guarded: the accesses of operations, without guards that
+    others imply.
     """
 
     loop: ir.For
@@ -163,6 +166,7 @@ class _Rounds(Copies):
     guarded: dict[ir.Operation, ir.Access]
 
     def until(self, end: Expr) -> ir.For:
+        """The rounds before `end`."""
         loop = self.loop
         arguments, body = tuple(map(self.new, loop.arguments)), self.block(loop.body)
         yields, results = tuple(map(self.value, loop.yields)), tuple(map(self.new, loop.results))
@@ -173,15 +177,12 @@ class _Rounds(Copies):
     def access(self, operation: ir.Load | ir.Store) -> ir.Access:
         access = self.guarded.get(operation, operation.access)
         facts = _with_lanes(self.facts, access)
-        guards = (replace(guard, index=self.at(guard.index), size=self.at(guard.size)) for guard in access.guards)
-        return replace(
-            access,
-            indices=tuple(map(self.at, access.indices)),
-            guards=tuple(guard for guard in guards if not self.holds(guard, facts)),
-            bindings=self.bound(access.bindings),
-        )
+        moved = access_at(access, self.at)
+        guards = tuple(guard for guard in moved.guards if not self.holds(guard, facts))
+        return replace(moved, guards=guards, bindings=bound(access.bindings, self.value))
 
     def holds(self, guard: Guard, facts: Facts) -> bool:
+        """Whether a guard that depends on the counter is proved in all of these rounds."""
         if self.counter not in guard.index.variables | guard.size.variables:
             return False  # or it would not be there
         is_below = not guard.upper or is_nonnegative(guard.size - 1 - guard.index, facts)

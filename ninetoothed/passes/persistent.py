@@ -1,4 +1,4 @@
-"""Pass: as many programs as the GPU runs at once, each taking one tile of a product after another.
+"""Pass: let as many programs as the GPU runs at once take one tile of a product after another.
 
     pid = tl.program_id(0)
     ...one tile...
@@ -11,17 +11,17 @@ while the last is stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container
 
 from ninetoothed import ir
 from ninetoothed.language.primitives import Effect
 
 
-def loop_of(program: ir.Program, boxes: Mapping[ir.Operation, object]) -> ir.For | None:
-    """The loop over a product's depth, where all else is straight-line code; None where tiles are not worth looping.
+def find_loop(program: ir.Program, tma_tiles: Container[ir.Operation]) -> ir.For | None:
+    """Find the loop over a product's depth around which a loop over tiles pays; all else is straight-line code.
 
-    All its loads must be the copy engine's: others would not be under way across tiles. No tile may depend on another,
-    so nothing is both read and written.
+    None where there is none. All its loads must go through TMA: others would not be under way across tiles. No tile may
+    depend on another, so nothing is both read and written.
     """
     loops = [operation for operation in program.body if ir.blocks(operation)]
     if len(loops) != 1 or not isinstance(loops[0], ir.For) or any(ir.blocks(inner) for inner in loops[0].body):
@@ -32,7 +32,7 @@ def loop_of(program: ir.Program, boxes: Mapping[ir.Operation, object]) -> ir.For
     loads = {operation.access.parameter for operation in everything if isinstance(operation, ir.Load)}
     stores = {operation.access.parameter for operation in everything if isinstance(operation, ir.Store)}
     inner = [operation for operation in loops[0].body if isinstance(operation, ir.Load | ir.Store)]
-    is_fed = inner and all(isinstance(operation, ir.Load) and operation in boxes for operation in inner)
+    is_fed = inner and all(isinstance(operation, ir.Load) and operation in tma_tiles for operation in inner)
     return loops[0] if is_fed and not loads & stores and any(extent != 1 for extent in program.grid) else None
 
 

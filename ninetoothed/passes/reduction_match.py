@@ -1,4 +1,9 @@
-"""Loops that are sums, whose rounds can be shared out."""
+"""Match loops that are sums, whose rounds can be shared out over programs.
+
+total = zeros(...)
+for k in range(n): total = total + f(k)
+store(c, g(total))
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ FEWEST_ELEMENTS = 256
 
 
 def match(program: ir.Program) -> ir.For | None:
-    """The only loop of a program, if all that it carries is a sum from zero of tiles; what follows it may store."""
+    """Match a program whose only loop sums tiles from zero, and return that loop; what follows it may store."""
     loops = [operation for operation in program.body if ir.blocks(operation)]
     if len(loops) != 1 or not isinstance(loops[0], ir.For):
         return None

@@ -1,4 +1,4 @@
-"""Pass: tiles left over after whole waves of programs are cut in quarters, and so are their sums.
+"""Pass: cut tiles that are left over after whole waves of programs into quarters, each of one program or more.
 
     total = zeros; for k in range(n): total += f(k)
     store(c, g(total))
@@ -9,8 +9,8 @@
         total = zeros; for k in range(n): total += f(k)
         store(c, g(total))
 
-`stream_k` has which tiles these are. Quarters of which nothing would be stored are left out. Where even fewer of them
-than programs that run at once are left over, their sums are shared out: the parts of quarters are small, and take
+`remainder` has which tiles these are. Quarters of which nothing would be stored are left out. Where even fewer of them
+than programs that run at once are left over, their sums are shared out: partial sums of quarters are small, and take
 little time to meet.
 """
 
@@ -23,95 +23,94 @@ from dataclasses import replace
 from ninetoothed import ir
 from ninetoothed.dtypes import int1, int32
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.passes.fix_up import Met, Parts, if_more, in_parts
+from ninetoothed.passes.fix_up import FixUp, PartialSum, around, if_more, sum_in_parts, with_fix_up
 from ninetoothed.passes.reduction_match import match
-from ninetoothed.passes.split_k import Shared, around, shared
-from ninetoothed.passes.stream_k import PART, PARTS, SLOT, Tail
-from ninetoothed.passes.subtile import Cut, Cuts, Pieces, Whole, cut_type, producers_of
+from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
+from ninetoothed.passes.scheduled import ScheduledProgram
+from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder, producers_of, subtile_type
 
 QUARTERS = 4
 # Shorter sides are not worth cutting.
 FEWEST_LANES = 128
 
 
-def subtile(program: ir.Program, parts: int, at_once: int, stages: int) -> Shared:
-    """The program with tiles beyond whole waves of `at_once` programs in quarters, their sums in at most `parts`.
+def subtile(program: ir.Program, most_parts: int, tiles_per_wave: int, stages: int) -> ScheduledProgram | None:
+    """Cut tiles beyond whole waves into quarters, whose sums have at most `most_parts` parts.
 
-    stages: those of the loops of quarters. As it is where that is 0, or where there is no sum of large tiles to cut.
+    stages: those of the loops of quarters, 0 for none. None where there is no sum of large tiles to cut.
     """
     loop = match(program) if stages else None
     lanes = loop.results[0].type.lanes if loop is not None else ()
-    if len(lanes) != 2 or min(lanes) < FEWEST_LANES:
-        return Shared(program)
+    if loop is None or len(lanes) != 2 or min(lanes) < FEWEST_LANES:
+        return None
     before, after = around(program, loop)
     quarter, (rows, columns) = var(PART) % QUARTERS, (count // 2 for count in lanes)
-    cuts = Cut(0, rows, quarter // 2 * rows), Cut(1, columns, quarter % 2 * columns)
+    piece = AxisSlice(0, rows, quarter // 2 * rows), AxisSlice(1, columns, quarter % 2 * columns)
     try:
-        start, cut_loop, end = _quarter(before, replace(loop, hints=(("num_stages", stages),)), after, cuts)
-    except Whole:
-        return Shared(program)
-    tail = Tail(math.prod(program.grid, start=const(1)), at_once, parts, QUARTERS)
-    met = Met((cut_loop, *end), (), ())
-    if parts > 1:
-        slot, slots = var(SLOT) * QUARTERS + quarter, const(at_once)
-        count, part = var(PARTS) // QUARTERS, var(PART) // QUARTERS
-        places = Parts(count, part, slot, slots=slots, tiles=slots)
-        met = in_parts(cut_loop, end, places, {parameter.name for parameter in program.parameters})
-    block = if_more(var(PARTS), _if_stored((*start, *met.block), end), (loop, *after))
-    return replace(shared(program, before, replace(met, block=block), tail.axes), tail=tail)
+        start, cut_loop, end = _quarter(before, replace(loop, hints=(("num_stages", stages),)), after, piece)
+    except Inseparable:
+        return None
+    fix_up = FixUp((cut_loop, *end))
+    if most_parts > 1:
+        slot, slots = var(SLOT) * QUARTERS + quarter, const(tiles_per_wave)
+        partial = PartialSum(var(PARTS) // QUARTERS, var(PART) // QUARTERS, slot, slots=slots, tiles=slots)
+        fix_up = sum_in_parts(cut_loop, end, partial, {parameter.name for parameter in program.parameters})
+    block = if_more(var(PARTS), _if_stored((*start, *fix_up.block), end), (loop, *after))
+    remainder = Remainder(math.prod(program.grid, start=const(1)), tiles_per_wave, most_parts, QUARTERS)
+    return replace(with_fix_up(program, before, replace(fix_up, block=block), remainder.axes), remainder=remainder)
 
 
-def _quarter(before: ir.Block, loop: ir.For, after: ir.Block, cuts: Cuts) -> tuple[ir.Block, ir.For, ir.Block]:
-    """The loop of a quarter, what it takes before that, and what follows it."""
+def _quarter(before: ir.Block, loop: ir.For, after: ir.Block, piece: Subtile) -> tuple[ir.Block, ir.For, ir.Block]:
+    """Compute a quarter: the operations before its loop, the loop, and those after it."""
 
-    def never(value: ir.Value, cuts: Cuts) -> ir.Value:
-        raise Whole
+    def never(value: ir.Value, piece: Subtile) -> ir.Value:
+        raise Inseparable
 
-    earlier = Pieces(producers_of(before), never)
+    earlier = SubtileBuilder(producers_of(before), never)
 
-    def early(value: ir.Value, cuts: Cuts) -> ir.Value:
-        return earlier.of(value, cuts) if cuts else value
+    def early(value: ir.Value, piece: Subtile) -> ir.Value:
+        return earlier.of(value, piece) if piece else value
 
     (initial,), (carried,), (end,), (total,) = loop.initial, loop.arguments, loop.yields, loop.results
-    type = cut_type(total.type, cuts)
+    type = subtile_type(total.type, piece)
     argument, result = ir.Value(type, carried.hint), ir.Value(type, total.hint)
-    within = Pieces(producers_of(loop.body), early, known={(carried, cuts): argument})
-    yields, start = (within.of(end, cuts),), (earlier.of(initial, cuts),)
+    within = SubtileBuilder(producers_of(loop.body), early, known={(carried, piece): argument})
+    yields, start = (within.of(end, piece),), (earlier.of(initial, piece),)
     new = replace(
         loop, initial=start, arguments=(argument,), body=tuple(within.operations), yields=yields, results=(result,)
     )
-    later = Pieces(producers_of(after), early, known={(total, cuts): result})
-    stores = tuple(later.stored(store, cuts) for store in _stores(after, total))
+    later = SubtileBuilder(producers_of(after), early, known={(total, piece): result})
+    stores = tuple(later.stored(store, piece) for store in _stores(after, total))
     early_loads = (operation.result.type.lanes for operation in before if isinstance(operation, ir.Load))
-    if not _are_own(later, cuts) or any(sum(count > 1 for count in lanes) > 1 for lanes in early_loads):
-        raise Whole
+    if not _are_own(later, piece) or any(sum(count > 1 for count in lanes) > 1 for lanes in early_loads):
+        raise Inseparable
     return tuple(earlier.operations), new, (*later.operations, *stores)
 
 
 def _stores(after: ir.Block, total: ir.Value) -> ir.Block:
-    """The stores of what becomes of a sum, before which all is loaded that is loaded after the sum."""
+    """Find the stores after a sum; raise `Inseparable` where something is loaded after the first of them."""
     loads = (position for position, operation in enumerate(after) if isinstance(operation, ir.Load))
     end = max(loads, default=-1) + 1
     stores = tuple(operation for operation in after if isinstance(operation, ir.Store))
     are_last = not any(operation in stores for operation in after[:end])
     if not are_last or any(store.value.type.lanes != total.type.lanes for store in stores):
-        raise Whole
+        raise Inseparable
     return stores
 
 
-def _are_own(pieces: Pieces, cuts: Cuts) -> bool:
-    """Whether of what is loaded a quarter reads just what lies where it stores: it may be what is stored."""
+def _are_own(builder: SubtileBuilder, piece: Subtile) -> bool:
+    """Whether a quarter reads just what lies where it stores: what is loaded may be what is stored."""
 
-    def is_own(lanes: tuple[int, ...], piece: Cuts) -> bool:
-        is_cut = len(piece) == sum(count > 1 for count in lanes)
-        return is_cut and (len(lanes) < 2 or set(piece) <= set(cuts))
+    def is_own(lanes: tuple[int, ...], read: Subtile) -> bool:
+        is_cut = len(read) == sum(count > 1 for count in lanes)
+        return is_cut and (len(lanes) < 2 or set(read) <= set(piece))
 
-    loaded = (key for key in pieces.known if isinstance(pieces.producers.get(key[0]), ir.Load))
-    return all(is_own(value.type.lanes, piece) for value, piece in loaded)
+    loaded = (key for key in builder.known if isinstance(builder.producers.get(key[0]), ir.Load))
+    return all(is_own(value.type.lanes, read) for value, read in loaded)
 
 
 def _if_stored(block: ir.Block, end: ir.Block) -> ir.Block:
-    """A block that is only done if something is stored at its end: quarters may lie beyond what is there."""
+    """Skip a block that would store nothing at its end: quarters may lie beyond the tensor."""
     accesses = [operation.access for operation in end if isinstance(operation, ir.Store)]
     if len(accesses) != 1:
         return block

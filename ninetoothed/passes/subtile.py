@@ -1,4 +1,7 @@
-"""Pieces of tiles: what it takes to compute some rows or columns of a value by themselves."""
+"""Subtiles: compute some rows or columns of a value by themselves, without the rest of the tile.
+
+c = cast(a * b)                 ->  a_0 = a[:64]; b_0 = b[:64]; c_0 = cast(a_0 * b_0)
+"""
 
 from __future__ import annotations
 
@@ -7,138 +10,135 @@ from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, const, var
+from ninetoothed.passes.clone import access_at, with_results
 from ninetoothed.passes.operations import is_lanewise
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Of an axis `count` lanes, those from `offset` on."""
+class AxisSlice:
+    """The `count` lanes of an axis that begin at `offset`."""
 
     axis: int
     count: int
     offset: Expr
 
 
-Cuts = tuple[Cut, ...]
+Subtile = tuple[AxisSlice, ...]
 
 
-class Whole(Exception):
-    """Something cannot be computed in pieces."""
+class Inseparable(Exception):
+    """A value cannot be computed in subtiles."""
 
 
 def producers_of(block: ir.Block) -> dict[ir.Value, ir.Operation]:
+    """The operations of a block that define its values, nested blocks aside."""
     return {result: operation for operation in block for result in ir.results(operation)}
 
 
 @dataclass
-class Pieces:
-    """Pieces of what a block computes.
+class SubtileBuilder:
+    """Builds subtiles of the values of a block.
 
-    producers: what makes the values of the block. outside: the pieces of other values. operations: those that make the
-    pieces, in an order in which they can be done; all of their results are new. known: the pieces so far.
+    producers: the operations that define the block's values. outside: gives subtiles of other values. operations: those
+    that compute the subtiles, in an order in which they can run; all of their results are new. known: the subtiles that
+    there are.
     """
 
     producers: Mapping[ir.Value, ir.Operation]
-    outside: Callable[[ir.Value, Cuts], ir.Value]
+    outside: Callable[[ir.Value, Subtile], ir.Value]
     operations: list[ir.Operation] = field(default_factory=list)
-    known: dict[tuple[ir.Value, Cuts], ir.Value] = field(default_factory=dict)
+    known: dict[tuple[ir.Value, Subtile], ir.Value] = field(default_factory=dict)
 
-    def of(self, value: ir.Value, cuts: Cuts) -> ir.Value:
-        """A piece of a value; along an axis of one lane, for which the value is repeated, there is nothing to cut."""
-        cuts = tuple(cut for cut in cuts if value.type.lanes and value.type.lanes[cut.axis] != 1)
-        if (value, cuts) not in self.known:
+    def of(self, value: ir.Value, piece: Subtile) -> ir.Value:
+        """Return a subtile of a value; an axis of one lane is repeated and need not be cut."""
+        piece = tuple(part for part in piece if value.type.lanes and value.type.lanes[part.axis] != 1)
+        if (value, piece) not in self.known:
             producer = self.producers.get(value)
-            piece = self.outside(value, cuts) if producer is None else self._redone(producer, value, cuts)
-            self.known[value, cuts] = piece
-        return self.known[value, cuts]
+            found = self.outside(value, piece) if producer is None else self._computed(producer, value, piece)
+            self.known[value, piece] = found
+        return self.known[value, piece]
 
-    def stored(self, store: ir.Store, cuts: Cuts) -> ir.Store:
-        """The store of a piece."""
-        return replace(store, access=_access(store.access, cuts), value=self.of(store.value, cuts))
+    def stored(self, store: ir.Store, piece: Subtile) -> ir.Store:
+        """Store a subtile."""
+        return replace(store, access=_access(store.access, piece), value=self.of(store.value, piece))
 
-    def _redone(self, operation: ir.Operation, value: ir.Value, cuts: Cuts) -> ir.Value:
-        result = ir.Value(cut_type(value.type, cuts), value.hint)
+    def _computed(self, operation: ir.Operation, value: ir.Value, piece: Subtile) -> ir.Value:
+        """Clone an operation for a subtile of its result."""
+        result = ir.Value(subtile_type(value.type, piece), value.hint)
         match operation:
             case ir.Load(access=access):
-                new = replace(operation, result=result, access=_access(access, cuts))
+                operation = replace(operation, access=_access(access, piece))
             case ir.Apply(operands=operands, results=(_,)):
-                pieces = tuple(map(self.of, operands, _of_operands(operation, value, cuts)))
-                new = replace(operation, results=(result,), operands=pieces)
+                pieces = tuple(map(self.of, operands, _of_operands(operation, value, piece)))
+                operation = replace(operation, operands=pieces)
             case ir.Index(expr=e, lanes=lanes, bindings=()):
-                lanes, moved = _cut_lanes(lanes, cuts)
-                new = replace(operation, result=result, expr=e.subs(moved), lanes=lanes)
+                lanes, moved = _cut_lanes(lanes, piece)
+                operation = replace(operation, expr=e.subs(moved), lanes=lanes)
             case ir.Constant() | ir.ScalarArgument():
-                new = replace(operation, result=result)
+                pass
             case _:
-                raise Whole
-        self.operations.append(new)
+                raise Inseparable
+        self.operations.append(with_results(operation, lambda _: result))
         return result
 
 
-def is_cut_alike(block: ir.Block, value: ir.Value, start: ir.Value, axis: int) -> bool:
-    """Whether, of two values of the same lanes, any piece of the first along an axis needs just that of the second."""
+def needs_same_slice(block: ir.Block, value: ir.Value, start: ir.Value, axis: int) -> bool:
+    """Whether, of two values of the same lanes, a slice of the first along an axis needs just that of the second."""
 
-    def outside(other: ir.Value, cuts: Cuts) -> ir.Value:
-        if other is start and cuts != piece:
-            raise Whole
+    def outside(other: ir.Value, piece: Subtile) -> ir.Value:
+        if other is start and piece != half:
+            raise Inseparable
         return other
 
-    piece = (Cut(axis, start.type.lanes[axis] // 2, const(0)),)
+    half = (AxisSlice(axis, start.type.lanes[axis] // 2, const(0)),)
     try:
-        Pieces(producers_of(block), outside).of(value, piece)
-    except Whole:
+        SubtileBuilder(producers_of(block), outside).of(value, half)
+    except Inseparable:
         return False
     return value.type.lanes == start.type.lanes
 
 
-def cut_type(type: ir.TileType, cuts: Cuts) -> ir.TileType:
-    """The type of a piece."""
+def subtile_type(type: ir.TileType, piece: Subtile) -> ir.TileType:
     shape, lanes = list(type.shape), list(type.lanes)
-    for cut in cuts:
-        shape[cut.axis], lanes[cut.axis] = const(cut.count), cut.count
+    for part in piece:
+        shape[part.axis], lanes[part.axis] = const(part.count), part.count
     return replace(type, shape=tuple(shape), lanes=tuple(lanes))
 
 
-def _access(access: ir.Access, cuts: Cuts) -> ir.Access:
+def _access(access: ir.Access, piece: Subtile) -> ir.Access:
     if access.bindings:
-        raise Whole
-    lanes, moved = _cut_lanes(access.lanes, cuts)
-    return replace(
-        access,
-        type=cut_type(access.type, cuts),
-        indices=tuple(index.subs(moved) for index in access.indices),
-        guards=tuple(replace(g, index=g.index.subs(moved), size=g.size.subs(moved)) for g in access.guards),
-        lanes=lanes,
-    )
+        raise Inseparable
+    lanes, moved = _cut_lanes(access.lanes, piece)
+    return replace(access_at(access, lambda e: e.subs(moved)), type=subtile_type(access.type, piece), lanes=lanes)
 
 
-def _cut_lanes(lanes: tuple[ir.Lane, ...], cuts: Cuts) -> tuple[tuple[ir.Lane, ...], dict[str, Expr]]:
-    """The lanes of a piece, and what stands there for those of the whole."""
+def _cut_lanes(lanes: tuple[ir.Lane, ...], piece: Subtile) -> tuple[tuple[ir.Lane, ...], dict[str, Expr]]:
+    """The lanes of a subtile, and the expressions that stand there for those of the tile."""
     new, moved = [], {}
     for lane in lanes:
-        for cut in cuts:
-            if cut.axis == lane.axis:
-                piece = ir.Lane(f"{lane.name}_piece", lane.axis, cut.count)
-                moved[lane.name] = var(piece.name) + cut.offset
-                lane = piece
+        for part in piece:
+            if part.axis == lane.axis:
+                own = ir.Lane(f"{lane.name}_piece", lane.axis, part.count)
+                moved[lane.name] = var(own.name) + part.offset
+                lane = own
         new.append(lane)
     return tuple(new), moved
 
 
-def _of_operands(operation: ir.Apply, value: ir.Value, cuts: Cuts) -> list[Cuts]:
-    """The cuts of each operand that give a result its own."""
+def _of_operands(operation: ir.Apply, value: ir.Value, piece: Subtile) -> list[Subtile]:
+    """The subtile of each operand that gives a subtile of the result."""
     operands, rank = operation.operands, len(value.type.lanes)
-    if not cuts or is_lanewise(operation):
-        if any(operand.type.lanes and len(operand.type.lanes) != rank for operand in operands if cuts):
-            raise Whole
-        return [cuts] * len(operands)
+    if not piece or is_lanewise(operation):
+        if piece and any(operand.type.lanes and len(operand.type.lanes) != rank for operand in operands):
+            raise Inseparable
+        return [piece] * len(operands)
     match operation.function, operands:
         case "expand_dims", (_,):
             new = operation.attribute("axis") % rank
-            return [tuple(replace(cut, axis=cut.axis - (cut.axis > new)) for cut in cuts)]
+            return [tuple(replace(part, axis=part.axis - (part.axis > new)) for part in piece)]
         case "permute", (_,):
             order = operation.attribute("dims")
-            return [tuple(replace(cut, axis=order[cut.axis] % rank) for cut in cuts)]
+            return [tuple(replace(part, axis=order[part.axis] % rank) for part in piece)]
         case "dot", (_, _) if rank == 2:
-            return [tuple(cut for cut in cuts if cut.axis == axis) for axis in (0, 1)]
-    raise Whole
+            return [tuple(part for part in piece if part.axis == axis) for axis in (0, 1)]
+    raise Inseparable

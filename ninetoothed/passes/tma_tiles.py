@@ -1,11 +1,11 @@
-"""Pass: box-shaped tiles of matrix products go through tensor descriptors, so that one thread copies a whole tile.
+"""TMA tiles: the loads and stores of products that go through tensor descriptors, so that one thread copies a tile.
 
     a = tl.load(a_ptr + k * 64 + a_offsets, mask=(rows[:, None] < m) & (...), other=0.0)
 ->  a = a_desc.load([pid_0 * 128, k * 64])
 
-A tile is a box where each index of the source is an offset plus at most one lane. The copy engine fills what lies
-beyond the source with zeros and writes nothing there, so the guards of the source's own bounds need no code. It asks
-for a unit inner stride, other strides and an address of whole 16 bytes, and at most 256 elements a side.
+Each index of the source is an offset plus at most one lane. The copy engine fills lanes beyond the source with zeros
+and writes nothing there, so the guards of the source's own bounds need no code. It asks for a unit inner stride, other
+strides and an address of whole 16 bytes, and at most 256 elements a side.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from ninetoothed.expr import Expr, Facts, divisor, is_nonnegative
 from ninetoothed.passes.guards import unimplied
 from ninetoothed.passes.operations import is_dot, readers
 from ninetoothed.passes.overlap import are_apart
+from ninetoothed.passes.target import Target
+from ninetoothed.schedule import Schedule
 
 # What the copy engine takes.
 ALIGNMENT = 16
@@ -29,11 +31,11 @@ MOST_ELEMENTS = 256
 
 
 @dataclass(frozen=True)
-class Box:
-    """An access as a box of a descriptor.
+class TmaTile:
+    """An access through a tensor descriptor.
 
     sizes, strides, block, offsets: one a dimension of the descriptor, the one of unit stride last. axes: the axis of
-    the tile along each dimension, None where the box is one element wide.
+    the tile along each dimension, None where the tile is one element wide.
     """
 
     parameter: str
@@ -44,15 +46,20 @@ class Box:
     axes: tuple[int | None, ...]
 
 
-def boxes(program: ir.Program, aligned: frozenset[str]) -> Mapping[ir.Operation, Box]:
-    """The loads and stores for which descriptors pay: operands of products, what becomes of them, and what joins it.
+def usable(program: ir.Program, target: Target, schedule: Schedule) -> Mapping[ir.Operation, TmaTile]:
+    """Find the accesses that go through descriptors on a target under a schedule."""
+    return find(program, schedule.use_tma) if target.has_tma else {}
+
+
+def find(program: ir.Program, aligned: frozenset[str]) -> Mapping[ir.Operation, TmaTile]:
+    """Find the loads and stores for which descriptors pay: operands of products, results, and what is added to these.
 
     aligned: the parameters whose addresses are multiples of 16 bytes.
     """
     if not any(isinstance(operation, ir.For) and _has_dot(operation.body) for operation in ir.walk(program.body)):
         return {}
-    allowed = _unshared(program) & aligned
-    found: dict[ir.Operation, Box] = {}
+    allowed = _safe(program) & aligned
+    found: dict[ir.Operation, TmaTile] = {}
     read_by = readers(program.body)
     stored: set[tuple[int, ...]] = set()
     for operation in ir.walk(program.body):
@@ -72,22 +79,22 @@ def boxes(program: ir.Program, aligned: frozenset[str]) -> Mapping[ir.Operation,
 
 
 def _done_once(block: ir.Block) -> Iterator[ir.Operation]:
-    """What no loop repeats."""
+    """Yield the operations that no loop repeats."""
     for operation in block:
         yield operation
         if isinstance(operation, ir.If):
             yield from _done_once((*operation.then_body, *operation.else_body))
 
 
-def _keep(found: dict[ir.Operation, Box], program: ir.Program, operation: ir.Load | ir.Store, allowed) -> None:
+def _keep(found: dict[ir.Operation, TmaTile], program: ir.Program, operation: ir.Load | ir.Store, allowed) -> None:
     access = operation.access
-    box = box_of(program, access) if access.parameter in allowed else None
-    if box is not None:
-        found[operation] = box
+    tile = tile_of(program, access) if access.parameter in allowed else None
+    if tile is not None:
+        found[operation] = tile
 
 
-def _unshared(program: ir.Program) -> frozenset[str]:
-    """The parameters that are loaded alone or, place by place, stored once.
+def _safe(program: ir.Program) -> frozenset[str]:
+    """Find the parameters that are only loaded or, place by place, stored once.
 
     The copy engine and the threads do not wait for each other's accesses to the same memory.
     """
@@ -108,7 +115,7 @@ def _unshared(program: ir.Program) -> frozenset[str]:
     )
 
 
-# What is taken of each of the branches that something is in.
+# The side taken of each branch that an operation is in.
 _Branches = Mapping[ir.If, bool]
 _Branched = tuple[ir.Access, _Branches]
 
@@ -151,8 +158,8 @@ def _feeds_dot(read_by: Mapping[ir.Value, list[ir.Operation]], value: ir.Value) 
     return False
 
 
-def box_of(program: ir.Program, access: ir.Access) -> Box | None:
-    """The box that an access is, or None for one that the copy engine cannot make."""
+def tile_of(program: ir.Program, access: ir.Access) -> TmaTile | None:
+    """Describe an access to the copy engine; None for one that it cannot make."""
     parameter = program.parameter(access.parameter)
     if access.bindings or access.other != 0 or parameter.wide:
         return None
@@ -191,8 +198,8 @@ def _is_own(guard, access: ir.Access, parameter: ir.Parameter, facts: Facts) -> 
     return any(not guard.upper or is_nonnegative(guard.size - size, facts) for size in own)
 
 
-def _legal(access: ir.Access, dimensions, facts: Facts) -> Box | None:
-    """The box along these dimensions, if the copy engine takes it and it has each axis of the tile once."""
+def _legal(access: ir.Access, dimensions, facts: Facts) -> TmaTile | None:
+    """Describe a tile along these dimensions, if the copy engine takes it and it has each axis of the tile once."""
     if not 2 <= len(dimensions) <= MOST_DIMENSIONS:
         return None
     sizes, strides, offsets, lanes = zip(*dimensions, strict=True)
@@ -206,4 +213,4 @@ def _legal(access: ir.Access, dimensions, facts: Facts) -> Box | None:
         return None
     if max(block) > MOST_ELEMENTS or block[-1] * item < ALIGNMENT:
         return None
-    return Box(access.parameter, sizes, strides, block, offsets, axes)
+    return TmaTile(access.parameter, sizes, strides, block, offsets, axes)

@@ -1,4 +1,4 @@
-"""Pass: a loop of one round at most, such as one that takes up what another has left, is not pipelined.
+"""Trip counts: a loop of one round at most, such as one that peeling has left, is not pipelined.
 
     for j in range(n // 64, tl.cdiv(n, 64)):
 ->  for j in tl.range(n // 64, tl.cdiv(n, 64), num_stages=1):
@@ -21,19 +21,20 @@ from ninetoothed.expr import Expr, Facts, FloorDiv, Max, Min, is_nonnegative
 
 
 def hints(loop: ir.For, facts: Facts) -> Mapping[str, object]:
-    """The keywords of `tl.range` for a loop: the user's own, and `num_stages=1` for one that is short."""
-    return ({"num_stages": 1} if _is_short(loop, facts) else {}) | dict(loop.hints)
+    """Choose the keywords of `tl.range` for a loop: the user's own, and `num_stages=1` for one round at most."""
+    return ({"num_stages": 1} if _is_single(loop, facts) else {}) | dict(loop.hints)
 
 
-def is_branch(loop: ir.For, facts: Facts, described: Container[ir.Operation]) -> bool:
-    """Whether a loop is short, and all that it loads goes through descriptors."""
-    if loop.hints or not _is_short(loop, facts):
+def is_branch(loop: ir.For, facts: Facts, tma_tiles: Container[ir.Operation]) -> bool:
+    """Whether a loop has one round at most, and loads through TMA alone."""
+    if loop.hints or not _is_single(loop, facts):
         return False
     loads = [operation for operation in ir.walk(loop.body) if isinstance(operation, ir.Load)]
-    return bool(loads) and all(load in described for load in loads)
+    return bool(loads) and all(load in tma_tiles for load in loads)
 
 
-def _is_short(loop: ir.For, facts: Facts) -> bool:
+def _is_single(loop: ir.For, facts: Facts) -> bool:
+    """Whether a loop is proved to take one round at most, and Triton cannot see that by itself."""
     if loop.bindings or not loop.step.is_constant or loop.step.constant < 0:
         return False
     is_known = (loop.stop - loop.start).is_constant  # then Triton knows it, too

@@ -1,4 +1,4 @@
-"""Pass: a left operand that a loop over products does not change comes out of an instruction that Triton leaves alone.
+"""Pass: keep left operands of wgmma in shared memory where a loop over products does not change them.
 
     scaled = query * scale
     for k in range(steps):
@@ -8,9 +8,9 @@
     for k in range(steps):
         total = dot(scaled, key[k]) + total
 
-Triton would hold such an operand in registers all through the loop, where ptxas before CUDA 13.3 takes them for other
-things (see `runtime/build/wgmma.py`). Past this instruction it keeps the operand in shared memory instead, and reads it
-anew in every round. Operands that come from memory as they are stay there anyway.
+Triton would hold such an operand in registers all through the loop, and ptxas before CUDA 13.3 overwrites them (see
+`runtime/build/wgmma.py`). It sees nothing of the instruction here, keeps its result in shared memory instead, and reads
+that anew in every round. Operands that come from memory as they are stay there anyway.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ninetoothed import ir
-from ninetoothed.passes.operations import is_dot
+from ninetoothed.passes.clone import at_entry
+from ninetoothed.passes.operations import is_dot, producers
 
 _REGISTER = 32  # bits
 
 
-def keep_in_shared_memory(program: ir.Program) -> ir.Program:
-    """The program whose products cannot hold left operands in registers for a whole loop."""
-    producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
+def keep_in_shared_memory(program: ir.Program) -> ir.Program | None:
+    """Keep products from holding left operands in registers for a whole loop; None where none would."""
+    defined_by = producers(program.body)
     loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.For | ir.While))
-    operands = (value for loop in loops for value in _unchanged(loop) if not is_in_memory(value, producers))
+    operands = (value for loop in loops for value in _unchanged(loop) if not is_in_memory(value, defined_by))
     moved = {value: ir.Value(value.type, value.hint) for value in operands if _REGISTER >= value.type.dtype.bits}
-    return replace(program, body=_block(program.body, moved)) if moved else program
+    return replace(program, body=_block(program.body, moved)) if moved else None
 
 
 def _unchanged(loop: ir.For | ir.While) -> Iterator[ir.Value]:
-    """The left operands of a loop's products that are defined before it."""
+    """Yield the left operands of a loop's products that are defined before it."""
     inside = [operation for block in ir.blocks(loop) for operation in ir.walk(block)]
     defined = {value for operation in (loop, *inside) for value in _defined_in(operation)}
     yield from (o.operands[0] for o in inside if is_dot(o) and o.operands[0] not in defined)
@@ -44,11 +45,11 @@ def _defined_in(operation: ir.Operation) -> tuple[ir.Value, ...]:
     return (*ir.results(operation), *getattr(operation, "arguments", ()))
 
 
-def is_in_memory(value: ir.Value, producers: Mapping[ir.Value, ir.Operation]) -> bool:
+def is_in_memory(value: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> bool:
     """Whether a value is loaded, and at most shown from another side."""
-    producer = producers.get(value)
+    producer = defined_by.get(value)
     while isinstance(producer, ir.Apply) and producer.primitive.is_view and not producer.operands[0].type.is_scalar:
-        producer = producers.get(producer.operands[0])
+        producer = defined_by.get(producer.operands[0])
     return isinstance(producer, ir.Load)
 
 
@@ -61,8 +62,8 @@ def _operation(operation: ir.Operation, moved: Mapping[ir.Value, ir.Value]) -> i
     match operation:
         case ir.Apply(operands=(left, *others)) if is_dot(operation):
             return replace(operation, operands=(moved.get(left, left), *others))
-        case ir.For(arguments=arguments, body=body) | ir.While(arguments=arguments, body=body):
-            return replace(operation, body=(*_moves(arguments, moved), *body))
+        case ir.For(arguments=arguments) | ir.While(arguments=arguments):
+            return at_entry(operation, tuple(_moves(arguments, moved)))
     return operation
 
 

@@ -6,8 +6,6 @@ tensors alone, so that a launch plan can do without the tensors.
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -17,14 +15,16 @@ import torch
 from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import AssemblerError
+from ninetoothed.passes import Target
 from ninetoothed.runtime import descriptors, private
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
-from ninetoothed.runtime.build import assembler
 from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
 from ninetoothed.runtime.fast_path import Source
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS
+from ninetoothed.runtime.targets import target_of
 from ninetoothed.runtime.variants import Variant
 from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
+from ninetoothed.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,12 @@ class GpuExecutable:
 
     @staticmethod
     def compile(definition: KernelDefinition, variant: Variant) -> CompiledKernel:
-        options = options_of(definition, variant)
+        schedule, target = schedule_of(definition, variant), target_of(variant.selection.gpu)
         try:
-            return _compiled(definition, variant, options)
+            return _compiled(definition, variant, schedule, target)
         except AssemblerError:
             # The instructions of the generation before are awaited one by one; it had no copy engine.
-            options = replace(options, described=frozenset(), persistent=False)
-            return _compiled(definition, variant, options, uses_wgmma=False)
+            return _compiled(definition, variant, schedule, replace(target, has_tma=False), uses_wgmma=False)
 
     @classmethod
     def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], place):
@@ -134,13 +133,18 @@ class GpuExecutable:
 
 
 def _compiled(
-    definition: KernelDefinition, variant: Variant, options: triton.Options, uses_wgmma: bool = True
+    definition: KernelDefinition, variant: Variant, schedule: Schedule, target: Target, uses_wgmma: bool = True
 ) -> CompiledKernel:
     chosen, gpu = variant.selection.configuration, variant.selection.gpu
-    emitted = triton.emit(variant.program, options)
-    warps = COARSENED_WARPS if emitted.packed else chosen.num_warps
+    emitted = triton.emit(variant.program, schedule, target)
+    warps = COARSENED_WARPS if emitted.coarsening > 1 else chosen.num_warps
     aligned = _aligned(definition, variant) | {each.name for each in emitted.buffers}
     return compile_kernel(emitted, gpu, warps, chosen.num_stages, aligned, uses_wgmma)
+
+
+def emitted_for(definition: KernelDefinition, variant: Variant) -> triton.Emitted:
+    """Emit the text of a variant for its own GPU."""
+    return triton.emit(variant.program, schedule_of(definition, variant), target_of(variant.selection.gpu))
 
 
 def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:
@@ -151,28 +155,15 @@ def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:
     )
 
 
-def options_of(definition: KernelDefinition, variant: Variant) -> triton.Options:
-    """How a variant's text may access memory and share out its tiles."""
+def schedule_of(definition: KernelDefinition, variant: Variant) -> Schedule:
+    """Say how a variant's text may access memory and share out its tiles."""
     chosen = variant.selection.configuration
-    spread = variant.selection.specialisation.spread
-    options = triton.Options(
-        split=chosen.split_k,
-        at_once=chosen.tiles_per_wave,
-        quarters=chosen.remainder_stages,
-        spread=spread,
-        unhoisted=_knows("disable_licm"),
-        opaque=assembler.loses_registers(variant.selection.gpu),
+    schedule = Schedule(
+        split_k=chosen.split_k,
+        tiles_per_wave=chosen.tiles_per_wave,
+        remainder_stages=chosen.remainder_stages,
+        multi_axis_grid=variant.selection.specialisation.spread,
     )
     if not chosen.use_tma or not descriptors.are_supported():
-        return replace(options, packed=chosen.coarsening)
-    return replace(options, described=_aligned(definition, variant), persistent=chosen.programs > 0)
-
-
-@functools.cache
-def _knows(keyword: str) -> bool:
-    """Whether Triton's loops take a keyword; without Triton there is only text, which has it."""
-    try:
-        from triton.language import range as loop
-    except ModuleNotFoundError:
-        return True
-    return keyword in inspect.signature(loop.__init__).parameters
+        return replace(schedule, coarsening=chosen.coarsening)
+    return replace(schedule, use_tma=_aligned(definition, variant), persistent=chosen.programs > 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ninetoothed.backends import triton
 from ninetoothed.errors import ArgumentTypeError
 from ninetoothed.runtime import executable
 from ninetoothed.runtime.dispatch import launcher_of
@@ -43,7 +42,7 @@ def source(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: Any 
     kwargs = dict(kwargs)
     gpu = _gpu(kwargs.pop("gpu", None) if gpu is None else gpu)
     variant = launcher_of(kernel).trace(args, kwargs, gpu)
-    text = triton.emit(variant.program, executable.options_of(kernel.definition, variant)).source
+    text = executable.emitted_for(kernel.definition, variant).source
     return KernelSource(text, variant.selection.configuration, variant.selection.gpu)
 
 

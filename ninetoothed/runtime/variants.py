@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +19,7 @@ from ninetoothed.runtime.selection import ranking
 from ninetoothed.runtime.selection.choices import Choices
 from ninetoothed.runtime.selection.problem import Configuration
 from ninetoothed.runtime.specialise import SpecialisationPlan
+from ninetoothed.runtime.targets import target_of
 from ninetoothed.specialisation import Specialisation
 
 # How many variants of a kernel are remembered, and how many configurations; the older half goes when there are more.
@@ -81,7 +81,7 @@ def _traced(definition: KernelDefinition, selection: Selection) -> Variant:
 
     try:
         program = frontend.trace(definition, specialisation, check)
-        program = passes.run(program, poison=selection.gpu is None and _poisons())
+        program = passes.run(program, target_of(selection.gpu), passes=passes.PORTABLE).program
         check(program.requirements)
     except ApplicationError as error:
         raise requirements.explained(definition, error, selection.values) from None
@@ -101,11 +101,6 @@ def with_ones(selection: Selection, requirement: ir.Requirement | None) -> Selec
     for name in sorted(names):
         specialisation = specialisation.unified(name, const(selection.values[name]))
     return replace(selection, specialisation=specialisation) if names else None
-
-
-def _poisons() -> bool:
-    """Whether overhang is poisoned on the CPU, so that whatever depends on it shows: `NINETOOTHED_POISON=1` asks."""
-    return os.environ.get("NINETOOTHED_POISON", "0") not in ("", "0")
 
 
 class VariantCache:

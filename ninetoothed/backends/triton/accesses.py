@@ -19,8 +19,8 @@ from ninetoothed.passes.guards import unimplied
 
 def load(context: Context, operation: ir.Load) -> Text:
     access = operation.access
-    if operation in context.boxes:
-        return descriptors.load(context, operation, context.boxes[operation])
+    if operation in context.tma_tiles:
+        return descriptors.load(context, operation, context.tma_tiles[operation])
     barriers.before_read(context, access.parameter, access)
     pointer, mask = _place(context, access, ())
     other = None
@@ -33,9 +33,9 @@ def load(context: Context, operation: ir.Load) -> Text:
 def store(context: Context, operation: ir.Store) -> None:
     access = operation.access
     value = context.texts[operation.value]
-    if operation in context.boxes:
+    if operation in context.tma_tiles:
         node = materialise(value, access.type)
-        return descriptors.store(context, operation, context.boxes[operation], node)
+        return descriptors.store(context, operation, context.tma_tiles[operation], node)
     barriers.before_write(context, access.parameter, access)
     pointer, mask = _place(context, access, value.shape)
     context.run(syntax.call("tl.store", pointer.node, value.node, mask=mask.node if mask else None))

@@ -24,7 +24,7 @@ def text_of(context: Context, operation: ir.Apply) -> Text:
 def _helper(context: Context, combine: ir.Lambda) -> str:
     """Print the combining function; its name."""
     body = combine.body
-    inner = Context(context.program, analyse(body, combine.arguments, combine.yields), context.options)
+    inner = Context(context.program, analyse(body, combine.arguments, combine.yields), context.schedule, context.target)
     name = context.names.fresh(combine.name if combine.name.isidentifier() else "combine")
     parameters = []
     for index, argument in enumerate(combine.arguments):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
@@ -13,6 +12,9 @@ from ninetoothed.backends.triton.analysis import Analysis
 from ninetoothed.backends.triton.names import Names
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.expr import Expr, Facts
+from ninetoothed.passes.target import Target
+from ninetoothed.passes.tma_tiles import TmaTile
+from ninetoothed.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -76,31 +78,6 @@ class Scope:
         self.left |= other.left
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the text may depend on beside the program.
-
-    group_rows: rows of programs that share an L2-sized band. described: the parameters that may be accessed through
-    tensor descriptors, whose addresses are multiples of 16. persistent: whether programs may take one tile of a product
-    after another. packed: how many programs may be done side by side in one. split: over how many programs
-    a sum may be shared out; at_once: unless 0, only sums of tiles beyond whole waves of so many programs are. quarters:
-    unless 0, these tiles are cut in quarters, too, whose loops have so many stages. spread: whether programs may be
-    counted along several axes. unhoisted: whether Triton can be told to hoist nothing out of a loop. opaque: whether
-    products must not hold left operands in registers for a whole loop.
-    """
-
-    group_rows: int = 8
-    described: frozenset[str] = frozenset()
-    persistent: bool = False
-    packed: int = 1
-    split: int = 1
-    at_once: int = 0
-    quarters: int = 0
-    spread: bool = True
-    unhoisted: bool = True
-    opaque: bool = False
-
-
 @dataclass
 class Context:
     """One emission.
@@ -108,12 +85,13 @@ class Context:
     variables: the texts of integers, with the depth of the block in which each is known.
     zeros: program indices that are always 0.
     used: the kernel arguments that the text mentions, by their names in the program.
-    boxes: the accesses that go through descriptors; descriptors: the arguments that these are, and what they describe.
+    tma_tiles: the accesses that go through descriptors. descriptors: the arguments for these, and a tile of each.
     """
 
     program: ir.Program
     analysis: Analysis
-    options: Options
+    schedule: Schedule
+    target: Target
     names: Names = field(default_factory=Names)
     scopes: list[Scope] = field(default_factory=lambda: [Scope()])
     texts: Texts = field(default_factory=Texts)
@@ -121,8 +99,8 @@ class Context:
     zeros: dict[str, int] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
     used: dict[str, None] = field(default_factory=dict)
-    boxes: Mapping[ir.Operation, Any] = field(default_factory=dict)
-    descriptors: dict[tuple, tuple[str, Any]] = field(default_factory=dict)
+    tma_tiles: Mapping[ir.Operation, TmaTile] = field(default_factory=dict)
+    descriptors: dict[Hashable, tuple[str, TmaTile]] = field(default_factory=dict)
     argument_names: dict[str, str] = field(default_factory=dict)
     helpers: list[str] = field(default_factory=list)
     libdevice: bool = False

@@ -9,16 +9,16 @@ from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import Context, Text
 from ninetoothed.backends.triton.tiles import Frame
 from ninetoothed.dtypes import int32
-from ninetoothed.passes.tma_tiles import Box
+from ninetoothed.passes.tma_tiles import TmaTile
 
 
-def load(context: Context, operation: ir.Load, box: Box) -> Text:
+def load(context: Context, operation: ir.Load, tile: TmaTile) -> Text:
     """`desc.load([...])`, with the axes of the tile."""
     lanes = operation.access.type.lanes
-    node = syntax.method(_descriptor(context, box), "load", _offsets(context, operation.access, box))
-    counts = tuple(count for count, axis in zip(box.block, box.axes, strict=True) if axis is not None)
-    order = [axis for axis in box.axes if axis is not None]
-    if counts != box.block:
+    node = syntax.method(_descriptor(context, tile), "load", _offsets(context, operation.access, tile))
+    counts = tuple(count for count, axis in zip(tile.block, tile.axes, strict=True) if axis is not None)
+    order = [axis for axis in tile.axes if axis is not None]
+    if counts != tile.block:
         node = syntax.call("tl.reshape", node, counts)
     if order != sorted(order):
         node = _permuted(node, tuple(order.index(axis) for axis in sorted(order)))
@@ -27,32 +27,32 @@ def load(context: Context, operation: ir.Load, box: Box) -> Text:
     return Text(node, lanes)
 
 
-def store(context: Context, operation: ir.Store, box: Box, value: ast.expr) -> None:
+def store(context: Context, operation: ir.Store, tile: TmaTile, value: ast.expr) -> None:
     """`desc.store([...], value)`, with the dimensions of the descriptor."""
     lanes = operation.access.type.lanes
-    order = tuple(axis for axis in box.axes if axis is not None)
+    order = tuple(axis for axis in tile.axes if axis is not None)
     if tuple(count for count in lanes if count > 1) != lanes:
         value = syntax.call("tl.reshape", value, tuple(lanes[axis] for axis in sorted(order)))
     if list(order) != sorted(order):
         value = _permuted(value, tuple(sorted(order).index(axis) for axis in order))
-    if tuple(lanes[axis] for axis in order) != box.block:
-        value = syntax.call("tl.reshape", value, box.block)
-    offsets = _offsets(context, operation.access, box)
-    context.run(syntax.method(_descriptor(context, box), "store", offsets, value))
+    if tuple(lanes[axis] for axis in order) != tile.block:
+        value = syntax.call("tl.reshape", value, tile.block)
+    offsets = _offsets(context, operation.access, tile)
+    context.run(syntax.method(_descriptor(context, tile), "store", offsets, value))
 
 
 def _permuted(node: ast.expr, order: tuple[int, ...]) -> ast.expr:
     return syntax.call("tl.trans", node) if order == (1, 0) else syntax.call("tl.permute", node, order)
 
 
-def _offsets(context: Context, access: ir.Access, box: Box) -> ast.expr:
+def _offsets(context: Context, access: ir.Access, tile: TmaTile) -> ast.expr:
     frame = Frame.of(context, (), ir.TileType(int32), ()).assuming(access.guards)
-    return ast.List([frame.scalar(offset) for offset in box.offsets])
+    return ast.List([frame.scalar(offset) for offset in tile.offsets])
 
 
-def _descriptor(context: Context, box: Box) -> ast.expr:
-    """The kernel argument for a box; boxes that differ in their offsets alone share it."""
-    key = (box.parameter, box.block, box.strides)
+def _descriptor(context: Context, tile: TmaTile) -> ast.expr:
+    """Name the kernel argument for a tile; tiles that differ in their offsets alone have one."""
+    key = (tile.parameter, tile.block, tile.strides)
     if key not in context.descriptors:
-        context.descriptors[key] = (context.names.fresh(f"{box.parameter}_desc"), box)
+        context.descriptors[key] = (context.names.fresh(f"{tile.parameter}_desc"), tile)
     return syntax.name(context.descriptors[key][0])

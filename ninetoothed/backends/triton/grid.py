@@ -23,19 +23,19 @@ from ninetoothed.dtypes import int32
 from ninetoothed.expr import Expr
 from ninetoothed.passes import heaviest_first
 from ninetoothed.passes.operations import is_dot
-from ninetoothed.passes.stream_k import PART, PARTS, SLOT, Tail
+from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
 
 _SCALAR = ir.TileType(int32)
 
 
-def decompose(context: Context, may_spread: bool, tail: Tail | None = None) -> bool:
+def decompose(context: Context, may_spread: bool, remainder: Remainder | None = None) -> bool:
     """Define the program indices that the body mentions, as variables; whether as the GPU's own axes count them.
 
-    tail: of the tiles, if programs share it out.
+    remainder: the tiles that are shared out, if they alone are.
     """
     program = context.program
     axes = [(axis, extent) for axis, extent in zip(program.axes, program.grid, strict=True) if extent != 1]
-    if tail is not None:
+    if remainder is not None:
         axes = [(axis, extent) for axis, extent in axes if axis not in (PART, PARTS, SLOT)]
     for axis, extent in zip(program.axes, program.grid, strict=True):
         if extent == 1:
@@ -43,15 +43,15 @@ def decompose(context: Context, may_spread: bool, tail: Tail | None = None) -> b
     used = _mentioned(program) & {axis for axis, _ in axes}
     if not used:
         return False
-    is_grouped = len(axes) > 1 and context.options.group_rows > 1 and _wants_groups(program, axes)
-    if len(axes) > 1 and may_spread and context.options.spread and not is_grouped:
+    is_grouped = len(axes) > 1 and context.schedule.group_rows > 1 and _wants_groups(program, axes)
+    if len(axes) > 1 and may_spread and context.schedule.multi_axis_grid and not is_grouped:
         _spread(context, axes, used)
         return True
     pid = syntax.name("pid")
     if not context.depth:
         context.append(syntax.assign("pid", syntax.call("tl.program_id", 0)))
-    if tail is not None:
-        pid = locate(context, tail, pid, _tiles(context, axes))
+    if remainder is not None:
+        pid = locate(context, remainder, pid, _tiles(context, axes))
     if len(axes) == 1:
         context.variables[axes[0][0]] = (pid, context.depth)
     elif is_grouped:
@@ -131,7 +131,7 @@ def _grouped(context: Context, pid: ast.expr, outer, rows, columns) -> ast.expr:
     pid_0 = pid // columns                          pid_0 = first_row + pid % group_size % group_rows
     pid_1 = pid % columns                       ->  pid_1 = pid % group_size // group_rows
     """
-    count = context.options.group_rows
+    count = context.schedule.group_rows
     height = _extent(context, rows[1], "rows")
     width = _extent(context, columns[1], "columns")
     rest = pid

@@ -1,13 +1,13 @@
-"""Pass: nothing is hoisted out of a loop over products whose second operand is turned.
+"""Hoisting: nothing is hoisted out of a loop over products whose second operand is transposed.
 
     for k in range(steps):
         total = tl.dot(a, tl.trans(b_desc.load([pid_1 * 256, k * 64])), total)
 ->  for k in tl.range(steps, disable_licm=True):
         total = tl.dot(a, tl.trans(b_desc.load([pid_1 * 256, k * 64])), total)
 
-What is hoisted there lets ptxas find that something else than a product defines the sum, and wait for each product by
-itself ("wgmma.mma_async instructions are serialized"): such a loop takes a fifth longer. Loops over tiles, too, are
-left as they are: Triton makes one of them and the loop within.
+Instructions that are hoisted there let ptxas find that something else than a product defines the sum, and wait for each
+product by itself ("wgmma.mma_async instructions are serialized"): such a loop takes a fifth longer. In a persistent
+kernel it stays as it is: Triton makes one loop of it and the loop over tiles.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from ninetoothed.backends.triton.context import Context
 
 
 def hints(context: Context, loop: ir.For) -> Mapping[str, object]:
-    """The keywords of `tl.range` for a loop."""
+    """Choose the keywords of `tl.range` for a loop."""
     products = [operation for operation in loop.body if _is(operation, "dot")]
-    if context.is_repeated or len(products) != 1 or not context.options.unhoisted:
+    if context.is_repeated or len(products) != 1 or not context.target.has_disable_licm:
         return {}
-    return {"disable_licm": True} if _is_turned(context, products[0].operands[1]) else {}
+    return {"disable_licm": True} if _is_transposed(context, products[0].operands[1]) else {}
 
 
-def _is_turned(context: Context, operand: ir.Value) -> bool:
+def _is_transposed(context: Context, operand: ir.Value) -> bool:
     """Whether the copy engine brings a tile of (depth, columns) column by column."""
     producers = context.analysis.producers
     producer, turns = producers.get(operand), 0
     while _is(producer, "permute"):
         producer, turns = producers.get(producer.operands[0]), turns + 1
-    box = context.boxes.get(producer)
-    order = [axis for axis in box.axes if axis is not None] if box is not None else []
+    tile = context.tma_tiles.get(producer) if producer is not None else None
+    order = [axis for axis in tile.axes if axis is not None] if tile is not None else []
     return len(order) == 2 and (order == [1, 0]) == (turns % 2 == 0)
 
 

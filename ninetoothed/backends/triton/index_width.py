@@ -1,9 +1,9 @@
-"""Pass: offsets are of 32 bits, and of 64 into those tensors alone that are too long for that.
+"""Index width: offsets are of 32 bits, and of 64 into those tensors alone that are too long for that.
 
     x = tl.load(x_ptr + k * 4096 + pid * 1024 + tl.arange(0, 1024))
 ->  x = tl.load(x_ptr + tl.cast(k, tl.int64) * 4096 + pid.to(tl.int64) * 1024 + tl.arange(0, 1024))
 
-Widened are the numbers of programs and of rounds: what they are multiplied by follows. Their sizes and strides are
+The numbers of programs and of rounds are widened, and products with them follow. Sizes and strides of such tensors are
 arguments of 64 bits already, unless they are known when compiling.
 """
 
@@ -18,7 +18,7 @@ _INT64 = syntax.name("tl.int64")
 
 
 def widened(context: Context, name: str) -> ast.expr:
-    """The text of an integer variable of the program, in 64 bits if there is something to widen."""
+    """Print an integer variable of the program, in 64 bits if there is something to widen."""
     node = context.variable(name)
     if name in context.program.axes:
         return syntax.method(node, "to", _INT64)

@@ -6,26 +6,15 @@ import ast
 import re
 from dataclasses import dataclass, replace
 
-from ninetoothed import dtypes, ir
+from ninetoothed import dtypes, ir, passes
 from ninetoothed.backends.triton import grid, statements, syntax
 from ninetoothed.backends.triton.analysis import ROOT, analyse
-from ninetoothed.backends.triton.context import Context, Options
+from ninetoothed.backends.triton.context import Context
 from ninetoothed.backends.triton.names import Names
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, divisor, var
-from ninetoothed.passes import (
-    coarsening,
-    collapse_dimensions,
-    epilogue_subtile,
-    exponentials,
-    fix_up,
-    loop_peeling,
-    persistent,
-    remainder_subtile,
-    split_k,
-    tma_tiles,
-    wgmma_operands,
-)
+from ninetoothed.passes import Buffer, ScheduledProgram, Target, tma_tiles
+from ninetoothed.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -54,83 +43,83 @@ class Emitted:
     """A module of text with one kernel, `name`, which takes `arguments`.
 
     Descriptors come first among the arguments. grid: how many programs there are along each axis, those with one left
-    out. spread: whether these are axes of the launch (see `grid`), or one is. persistent: whether fewer programs than
-    tiles do. packed: whether each does the work of several. buffers: memory that the kernel takes beside what it is
-    called with, by the names of arguments.
+    out. multi_axis_grid: whether these are axes of the launch (see `grid`), or one is. persistent: whether fewer
+    programs than tiles will do. coarsening: how many programs of the original grid each computes. buffers: memory that
+    the kernel takes beside what it is called with, by the names of arguments.
     """
 
     name: str
     source: str
     arguments: tuple[KernelArgument, ...]
     grid: tuple[Expr, ...]
-    spread: bool = False
+    multi_axis_grid: bool = False
     persistent: bool = False
-    packed: bool = False
-    buffers: tuple[fix_up.Buffer, ...] = ()
+    coarsening: int = 1
+    buffers: tuple[Buffer, ...] = ()
 
     @property
     def descriptors(self) -> tuple[KernelArgument, ...]:
         return tuple(argument for argument in self.arguments if argument.role == "descriptor")
 
-    def programs(self, integers: dict[str, int], at_once: int | None = None) -> tuple[int, int, int]:
-        """How many to launch along each axis for these values of the run-time sizes, `at_once` where fewer will do."""
-        count, *others = grid.launched([max(extent.evaluate(integers), 0) for extent in self.grid], self.spread)
-        return min(count, at_once) if self.persistent and at_once else count, *others
+    def programs(self, integers: dict[str, int], most: int | None = None) -> tuple[int, int, int]:
+        """How many to launch along each axis for these values of the run-time sizes, `most` where fewer will do."""
+        extents = [max(extent.evaluate(integers), 0) for extent in self.grid]
+        count, *others = grid.launched(extents, self.multi_axis_grid)
+        return min(count, most) if self.persistent and most else count, *others
 
 
-def emit(program: ir.Program, options: Options | None = None) -> Emitted:
-    """The Triton source of a program; equal programs give equal text.
+def emit(program: ir.Program, schedule: Schedule | None = None, target: Target | None = None) -> Emitted:
+    """Give the Triton source of a program; equal programs give equal text.
 
+    program: as the passes for every backend have left it; those for GPUs are applied here.
     Raises `UnsupportedError` for what runs on the CPU alone.
     """
-    options = options or Options()
-    single, (shared, loop) = program, _passed(program, options)
-    program, buffers, tail = shared.program, shared.buffers, shared.tail
-    program = wgmma_operands.keep_in_shared_memory(program) if options.opaque else program
-    names = _argument_names(program, single.parameters)
+    schedule, target = schedule or Schedule(), target or Target()
+    return print_kernel(passes.run(program, target, schedule, passes.GPU), program.parameters, schedule, target)
+
+
+def print_kernel(
+    scheduled: ScheduledProgram, given: tuple[ir.Parameter, ...], schedule: Schedule, target: Target
+) -> Emitted:
+    """Print a program that has been through all passes.
+
+    given: the parameters with the dimensions that they had before.
+    """
+    program, remainder = scheduled.program, scheduled.remainder
+    is_persistent = scheduled.persistent_loop is not None
+    names = _argument_names(program, given)
     title = syntax.identifier(program.name)
-    analysis = analyse(program.body)
-    boxes = tma_tiles.boxes(program, options.described)
-    analysis = replace(analysis, awaited=boxes)
-    context = Context(program, analysis, options, facts=program.facts, argument_names=names, boxes=boxes)
+    tiles = tma_tiles.usable(program, target, schedule)
+    analysis = replace(analyse(program.body), awaited=tiles)
+    context = Context(program, analysis, schedule, target, facts=program.facts, argument_names=names, tma_tiles=tiles)
     context.names.take(title, *names.values())
-    if loop is not None:
+    if is_persistent:
         grid.enter_tile_loop(context)
-    spread = grid.decompose(context, loop is None and not buffers and tail is None, tail)
+    may_spread = not is_persistent and not scheduled.buffers and remainder is None
+    is_spread = grid.decompose(context, may_spread, remainder)
     statements.block(context, ROOT, program.body, statements.Targets())
-    if loop is not None:
+    if is_persistent:
         grid.leave_tile_loop(context, grid.count(context))
     arguments = tuple(_argument(program, name, names[name]) for name in names if name in context.used)
-    arguments = (*(_described(program, name, box) for name, box in context.descriptors.values()), *arguments)
+    arguments = (*(_descriptor(program, name, tile) for name, tile in context.descriptors.values()), *arguments)
+    extents = tuple(extent for extent in program.grid if extent != 1) if remainder is None else (remainder.programs,)
+    source = _module(context, title, arguments)
+    return Emitted(title, source, arguments, extents, is_spread, is_persistent, scheduled.coarsening, scheduled.buffers)
+
+
+def _module(context: Context, title: str, arguments: tuple[KernelArgument, ...]) -> str:
+    """Put imports, helpers and the kernel together."""
     body = context.scopes[0].statements or [ast.Pass()]
     kernel = syntax.function(title, [argument.name for argument in arguments], body)
     imports = ["import triton", "import triton.language as tl"]
     if context.libdevice:
         imports.append("from triton.language.extra import libdevice")
-    source = "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
-    is_packed = not buffers and tail is None and program.grid != single.grid
-    extents = (tail.programs,) if tail is not None else tuple(extent for extent in program.grid if extent != 1)
-    return Emitted(title, source, arguments, extents, spread, loop is not None, is_packed, buffers)
+    return "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
 
 
-def _passed(program: ir.Program, options: Options) -> tuple[split_k.Shared, ir.For | None]:
-    """The program after the passes that rewrite it, and the loop that a persistent program's tiles share."""
-    program = exponentials.to_base_two(collapse_dimensions.collapse(program))
-    if options.persistent:
-        loop = persistent.loop_of(program, tma_tiles.boxes(program, options.described))
-        if loop is not None:
-            return split_k.Shared(epilogue_subtile.subtile(program, loop)), loop
-    shared = remainder_subtile.subtile(program, options.split, options.at_once, options.quarters)
-    if shared.program is program:
-        shared = split_k.split(program, options.split, options.at_once)
-    program = coarsening.coarsen(program, options.packed) if shared.program is program else shared.program
-    boxes = tma_tiles.boxes(program, options.described)
-    return replace(shared, program=loop_peeling.peel(program, boxes)), None
-
-
-def _described(program: ir.Program, name: str, box: tma_tiles.Box) -> KernelArgument:
-    dtype = program.parameter(box.parameter).dtype
-    return KernelArgument(name, "descriptor", box.parameter, dtype, 1, box.sizes, box.strides, box.block)
+def _descriptor(program: ir.Program, name: str, tile: tma_tiles.TmaTile) -> KernelArgument:
+    dtype = program.parameter(tile.parameter).dtype
+    return KernelArgument(name, "descriptor", tile.parameter, dtype, 1, tile.sizes, tile.strides, tile.block)
 
 
 def _argument_names(program: ir.Program, given: tuple[ir.Parameter, ...]) -> dict[str, str]:

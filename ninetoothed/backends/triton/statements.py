@@ -203,7 +203,7 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
     context.facts = outer_facts
     # To Triton it is there after the loop.
     context.scopes[-1].left[counter] = (dtypes.int32, ())
-    if trip_count.is_branch(operation, outer_facts, context.boxes):
+    if trip_count.is_branch(operation, outer_facts, context.tma_tiles):
         context.append(syntax.assign(counter, bounds[0] if len(bounds) > 1 else syntax.number(0)))
         condition = syntax.binary("<", syntax.name(counter), bounds[min(len(bounds) - 1, 1)])
         context.append(ast.If(condition, body or [ast.Pass()], []))

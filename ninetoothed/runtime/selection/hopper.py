@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ninetoothed.expr import const
+from ninetoothed.passes.remainder import Remainder
 from ninetoothed.passes.remainder_subtile import FEWEST_LANES, QUARTERS
-from ninetoothed.passes.stream_k import Tail
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import ProductPattern
 from ninetoothed.runtime.selection.problem import RESERVED, SMALL_TILES, Configuration, TuningProblem
@@ -101,7 +101,7 @@ class _Plan:
     """A way to compute a product.
 
     programs: how many take tile after tile, 0 for a program a tile. split: the parts of each sum, or if `has_tail`, the
-    most of those that are left over after whole waves; see `passes.stream_k`. quarters: the stages of their loops
+    most of those that are left over after whole waves; see `passes.remainder`. quarters: the stages of their loops
     if these are cut in quarters, too.
     """
 
@@ -253,8 +253,8 @@ class _Plan:
     @functools.cached_property
     def _shares(self) -> int:
         """How many programs do a tile left over after whole waves, or 1 where there is none."""
-        tail = Tail(const(self.tiles), self.at_once, self.split, self._pieces)
-        return tail.shares(tail.spare, tail.is_cut(tail.spare)).constant if self.tiles % self.at_once else 1
+        tail = Remainder(const(self.tiles), self.at_once, self.split, self._pieces)
+        return tail.ctas_per_tile(tail.spare, tail.is_cut(tail.spare)).constant if self.tiles % self.at_once else 1
 
     # -- how long that takes --
 

@@ -22,7 +22,6 @@ from typing import Any
 
 import torch
 
-from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import CompilationError, NineToothedError
 from ninetoothed.runtime import arguments, executable, variants
@@ -81,7 +80,7 @@ def tune(
     candidates = shortlist(definition, known.candidates(selection))
     pick = variants.trace(definition, known.select(call, place, gpu, candidates[0]))
     arguments.check_stored(definition, call, pick.stored)
-    text = triton.emit(pick.program, executable.options_of(definition, pick)).source
+    text = executable.emitted_for(definition, pick).source
     kept = record(definition, text, selection.family, gpu, candidates)
     described = {_describe(definition, each): each for each in candidates}
     best = kept.read(lambda result: described.get(result["configuration"]))

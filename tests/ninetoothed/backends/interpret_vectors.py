@@ -28,8 +28,8 @@ def at(offset, rows, columns, stride):
     return torch.randn(offset + rows * stride)[offset:].as_strided((rows, columns), (stride, 1), offset)
 
 
-def check(title, kernel, output, expected, *arguments, packed=1):
-    interpreted.interpret(kernel, arguments, packed=packed)
+def check(title, kernel, output, expected, *arguments, coarsening=1):
+    interpreted.interpret(kernel, arguments, coarsening=coarsening)
     error = ((output.double() - expected).norm() / expected.norm()).item()
     assert error <= 1e-5, f"{title}: relative error {error}"
 
@@ -37,11 +37,11 @@ def check(title, kernel, output, expected, *arguments, packed=1):
 def rows_of(columns, offset, stride):
     x, w = at(offset, 5, columns, stride), torch.randn(columns)
     title = f"{columns} of {stride} at {offset}"
-    for packed in (1, 4):
+    for coarsening in (1, 4):
         o = torch.full((5, columns), float("nan"))
-        check(f"softmax {title}", softmax.make(2), o, x.double().softmax(-1), x, o, packed=packed)
+        check(f"softmax {title}", softmax.make(2), o, x.double().softmax(-1), x, o, coarsening=coarsening)
         o, expected = torch.full_like(o, float("nan")), F.rms_norm(x.double(), (columns,), w.double(), 1e-5)
-        check(f"rms_norm {title}", rms_norm.make(2), o, expected, x, w, 1e-5, o, True, packed=packed)
+        check(f"rms_norm {title}", rms_norm.make(2), o, expected, x, w, 1e-5, o, True, coarsening=coarsening)
     for arrangement in (arranged, arranged_in_eights):
         kernel = ninetoothed.make(arrangement, twice, (Tensor(2), Tensor(2)))
         # What lies beside the rows stays as it is.

@@ -18,6 +18,8 @@ from ninetoothed.runtime.build.compile import write_module
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.runtime.selection.pattern import pattern_of
 from ninetoothed.runtime.selection.problem import Configuration
+from ninetoothed.runtime.targets import target_of
+from ninetoothed.schedule import Schedule
 
 
 class _WholeNumber(type):
@@ -109,13 +111,13 @@ class Libdevice:
 def interpret(kernel, arguments, gpu=machine.H200, blocks=None, **changes):
     """Call a kernel on CPU tensors as it would be emitted for a GPU; what was emitted.
 
-    blocks: of a product, (rows, columns, depth). changes: options of the text that are not left to the configuration.
+    blocks: of a product, (rows, columns, depth). changes: fields of the schedule that override the configuration.
     """
     launcher = dispatch.Launcher(kernel.definition)
     with mock.patch.object(ranking, "candidates", _candidates(blocks) if blocks else ranking.candidates):
         variant = launcher.trace(arguments, {}, gpu)
-    options = dataclasses.replace(executable.options_of(kernel.definition, variant), **changes)
-    emitted = triton.emit(variant.program, options)
+    schedule = dataclasses.replace(executable.schedule_of(kernel.definition, variant), **changes)
+    emitted = triton.emit(variant.program, schedule, target_of(gpu))
     call, _ = launcher._checked(arguments, {})
     names = [parameter.name for parameter in kernel.definition.parameters]
     run(emitted, load(emitted), dict(zip(names, call.arguments)), specialise.measure(launcher.plan, call))
@@ -134,9 +136,9 @@ def _candidates(blocks):
 def _compile(definition, variant):
     plain = triton.emit(variant.program)
     names = frozenset(parameter.name for parameter in variant.program.parameters)
-    rich = triton.emit(variant.program, triton.Options(described=names, persistent=True, packed=4))
-    if not rich.persistent and not rich.packed:
-        rich = triton.emit(variant.program, triton.Options(described=names, split=3))
+    rich = triton.emit(variant.program, Schedule(use_tma=names, persistent=True, coarsening=4))
+    if not rich.persistent and rich.coarsening == 1:
+        rich = triton.emit(variant.program, Schedule(use_tma=names, split_k=3))
     return functools.partial(_run_either, *((emitted, load(emitted)) for emitted in (plain, rich)))
 
 

@@ -9,9 +9,10 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-from ninetoothed.backends.triton import Options, emit
+from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
+from ninetoothed.schedule import Schedule
 from ninetoothed_ops.kernels import addmm, bmm, mm
 from tests.ninetoothed.backends import interpreting
 
@@ -24,7 +25,7 @@ def emitted(kernel, *arguments, persistent=False, without=()):
     """Where all addresses but those of `without` are aligned."""
     program = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200).program
     described = frozenset(parameter.name for parameter in program.parameters) - {*without}
-    return emit(program, Options(described=described, persistent=persistent))
+    return emit(program, Schedule(use_tma=described, persistent=persistent))
 
 
 def body(text):

@@ -6,7 +6,7 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor
-from ninetoothed.backends.triton import emit, grid
+from ninetoothed.backends.triton import grid
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import mm
@@ -35,7 +35,7 @@ def both(*shape):
 def emitted(kernel, *arguments):
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
     values = dict(variant.selection.values)
-    return emit(variant.program, executable.options_of(dispatch.launcher_of(kernel).definition, variant)), values
+    return executable.emitted_for(dispatch.launcher_of(kernel).definition, variant), values
 
 
 def indices(text):
@@ -85,7 +85,7 @@ pid_4 = tl.program_id(0)
 )
 def test_how_many_are_launched(shape, expected):
     text, values = emitted(copy(len(shape)), *both(*shape))
-    assert text.programs(values) == expected and text.spread == (len(shape) > 1)
+    assert text.programs(values) == expected and text.multi_axis_grid == (len(shape) > 1)
 
 
 def test_one_along_an_axis_takes_none_of_the_launch():
@@ -96,13 +96,13 @@ def test_one_along_an_axis_takes_none_of_the_launch():
 def test_more_than_a_launch_has_along_its_outer_axes():
     for shape, fits in (((65535, 2), True), ((65536, 2), False), ((256, 256, 2), False), ((2, 2**20), True)):
         text, values = emitted(copy(len(shape)), *both(*shape))
-        assert text.spread == fits and ("tl.program_id(1)" in text.source) == fits, shape
+        assert text.multi_axis_grid == fits and ("tl.program_id(1)" in text.source) == fits, shape
         assert fits or text.programs(values) == (65536, 1, 1)
 
 
 def test_grouped_programs_are_counted_along_one_axis():
     text, values = emitted(mm.make(), *(torch.empty(1024, 1024, dtype=torch.float16) for _ in range(3)))
-    assert not text.spread and text.programs(values)[1:] == (1, 1)
+    assert not text.multi_axis_grid and text.programs(values)[1:] == (1, 1)
 
 
 def test_launched():

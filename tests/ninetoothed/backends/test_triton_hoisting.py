@@ -6,9 +6,11 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-from ninetoothed.backends.triton import Options, emit
+from ninetoothed.backends.triton import emit
+from ninetoothed.passes import Target
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
+from ninetoothed.schedule import Schedule
 from ninetoothed_ops.kernels import mm, sdpa
 
 
@@ -16,12 +18,11 @@ def halves(*shape):
     return torch.empty(shape, dtype=torch.float16)
 
 
-def loops(kernel, *arguments, **options):
+def loops(kernel, *arguments, persistent=False, target=None):
     program = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200).program
     described = frozenset(parameter.name for parameter in program.parameters)
-    return [
-        line for line in emit(program, Options(described=described, **options)).source.splitlines() if "for " in line
-    ]
+    text = emit(program, Schedule(use_tma=described, persistent=persistent), target).source
+    return [line for line in text.splitlines() if "for " in line]
 
 
 SQUARE = halves(1024, 1024)
@@ -57,4 +58,5 @@ def test_not_of_loops_over_tiles_nor_of_attention_nor_where_triton_cannot():
 
     assert "disable_licm" not in "".join(loops(mm.make(), SQUARE, SQUARE.mT, SQUARE, persistent=True))
     assert "disable_licm" not in "".join(loops(sdpa.make(), q, q, q, mask, 0.125, q, sdpa.NO_MASK, False))
-    assert "disable_licm" not in "".join(loops(mm.make(), SQUARE, SQUARE.mT, SQUARE, unhoisted=False))
+    target = Target(has_disable_licm=False)
+    assert "disable_licm" not in "".join(loops(mm.make(), SQUARE, SQUARE.mT, SQUARE, target=target))

@@ -16,9 +16,9 @@ def rows(tensor):
     return tiled
 
 
-def check(title, kernel, arguments, output, expected, packed=8, is_packed=True):
-    emitted = interpreted.interpret(kernel, arguments, packed=packed)
-    assert emitted.packed == is_packed, f"{title}: packed {emitted.packed}"
+def check(title, kernel, arguments, output, expected, coarsening=8, is_coarsened=True):
+    emitted = interpreted.interpret(kernel, arguments, coarsening=coarsening)
+    assert (emitted.coarsening > 1) == is_coarsened, f"{title}: coarsening {emitted.coarsening}"
     error = ((output.double() - expected).norm() / expected.norm()).item()
     assert error <= 1e-3, f"{title}: relative error {error}"
 
@@ -31,11 +31,11 @@ def library_rows():
     for shape in ((37, 100), (32, 128), (1, 7), (9, 1)):
         x, w = torch.randn(shape).half(), torch.randn(shape[-1]).half()
         o = empty(*shape)
-        check(f"softmax {shape}", softmax.make(2), (x, o), o, x.double().softmax(-1), is_packed=shape[0] > 1)
+        check(f"softmax {shape}", softmax.make(2), (x, o), o, x.double().softmax(-1), is_coarsened=shape[0] > 1)
         for weighted in (True, False):
             o = empty(*shape)
             expected = F.rms_norm(x.double(), shape[-1:], w.double() if weighted else None, 1e-5)
-            check(f"rms {shape}", rms_norm.make(2), (x, w, 1e-5, o, weighted), o, expected, is_packed=shape[0] > 1)
+            check(f"rms {shape}", rms_norm.make(2), (x, w, 1e-5, o, weighted), o, expected, is_coarsened=shape[0] > 1)
     x = torch.randn(3, 5, 4, 33).half().transpose(1, 2)
     o = empty(3, 5, 4, 33).transpose(1, 2)
     check("strided", softmax.make(4), (x, o), o, x.double().softmax(-1))
@@ -62,12 +62,12 @@ def looping(input, output):
 
 def own_rows():
     x = torch.randn(21, 16).half()
-    for application, is_packed in ((running, True), (looping, False)):
+    for application, is_coarsened in ((running, True), (looping, False)):
         kernel = ninetoothed.make(arranged, application, (Tensor(2), Tensor(2)))
         wide, number = x.double(), torch.arange(21).double()[:, None]
-        expected = (wide * 6).cumsum(-1) + number - wide.amax(-1, keepdim=True) if is_packed else wide + 3
+        expected = (wide * 6).cumsum(-1) + number - wide.amax(-1, keepdim=True) if is_coarsened else wide + 3
         o = empty(21, 16)
-        check(application.__name__, kernel, (x, o), o, expected, is_packed=is_packed)
+        check(application.__name__, kernel, (x, o), o, expected, is_coarsened=is_coarsened)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def layers():
     ):
         y = torch.full((*x.shape[:2], 24), float("nan"), dtype=torch.float16)
         for described in (frozenset(), frozenset(("input", "weight", "output"))):
-            interpreted.interpret(kernel, (x, weight, y), described=described)
+            interpreted.interpret(kernel, (x, weight, y), use_tma=described)
             expected = x.double() @ weight.double().T
             assert (y.double() - expected).norm() <= 1e-3 * expected.norm(), (x.shape, x.stride(), described)
 

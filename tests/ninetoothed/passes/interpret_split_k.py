@@ -18,12 +18,17 @@ def empty(*shape, dtype=torch.float16):
     return torch.full(shape, float("nan"), dtype=dtype)
 
 
-def check(title, kernel, arguments, output, expected, parts, is_split=True, at_once=0, quarters=0, is_cut=True):
-    blocks = (128, 128, 32) if quarters else None
-    options = {"persistent": False, "split": parts, "at_once": at_once, "quarters": quarters}
+def check(title, kernel, arguments, output, expected, parts, is_split=True, tiles_per_wave=0, stages=0, is_cut=True):
+    blocks = (128, 128, 32) if stages else None
+    options = {
+        "persistent": False,
+        "split_k": parts,
+        "tiles_per_wave": tiles_per_wave,
+        "remainder_stages": stages,
+    }
     emitted = interpreted.interpret(kernel, arguments, blocks=blocks, **options)
     assert bool(emitted.buffers) == is_split, f"{title}: {emitted.buffers}"
-    assert ("num_stages=6" in emitted.source) == (quarters == 6 and is_cut), title
+    assert ("num_stages=6" in emitted.source) == (stages == 6 and is_cut), title
     error = ((output.double() - expected).norm() / expected.norm()).item()
     assert error <= 1e-3, f"{title}: relative error {error}"
 
@@ -42,7 +47,7 @@ def matrices():
 
 def tails():
     """Whole waves and none, tiles left over of one part, of some and of the most."""
-    for at_once, parts, m, n, k in (
+    for tiles_per_wave, parts, m, n, k in (
         (4, 4, 150, 264, 300),
         (8, 3, 100, 330, 500),
         (7, 2, 33, 47, 130),
@@ -50,17 +55,18 @@ def tails():
     ):
         a, b, c = random(m, k), random(k, n), empty(m, n)
         expected = a.double() @ b.double()
-        check(f"mm {m, n, k} of {at_once}", mm.make(), (a, b, c), c, expected, parts, at_once=at_once)
+        title = f"mm {m, n, k} of {tiles_per_wave}"
+        check(title, mm.make(), (a, b, c), c, expected, parts, tiles_per_wave=tiles_per_wave)
     a, b, c = random(3, 50, 300), random(3, 300, 70), empty(3, 50, 70)
-    check("bmm", bmm.make(), (a, b, c), c, a.double() @ b.double(), 4, at_once=4)
+    check("bmm", bmm.make(), (a, b, c), c, a.double() @ b.double(), 4, tiles_per_wave=4)
     x, a, b, c = random(70), random(150, 300), random(300, 70), empty(150, 70)
     expected = 0.5 * x.double() + 1.5 * (a.double() @ b.double())
-    check("addmm", addmm.make(), (x.expand(150, 70), a, b, 0.5, 1.5, c), c, expected, 3, at_once=4)
+    check("addmm", addmm.make(), (x.expand(150, 70), a, b, 0.5, 1.5, c), c, expected, 3, tiles_per_wave=4)
 
 
 def quarters():
     """None left over, few with sums in parts, some, so many that quarters take two waves, and more."""
-    for at_once, parts, m, n, k in (
+    for tiles_per_wave, parts, m, n, k in (
         (4, 4, 256, 256, 70),
         (4, 8, 130, 500, 300),
         (8, 3, 130, 630, 500),
@@ -68,9 +74,9 @@ def quarters():
         (3, 4, 128, 630, 100),
     ):
         a, b, c = random(m, k), random(n, k).mT, empty(m, n)
-        title = f"mm {m, n, k} in quarters of {at_once}"
+        title = f"mm {m, n, k} in quarters of {tiles_per_wave}"
         expected = a.double() @ b.double()
-        check(title, mm.make(), (a, b, c), c, expected, parts, parts > 1, at_once, 6)
+        check(title, mm.make(), (a, b, c), c, expected, parts, parts > 1, tiles_per_wave, 6)
     a, b, c = random(200, 300), random(300, 130), empty(200, 130)
     for x in (random(200, 130), random(130).expand(200, 130)):
         expected = 0.5 * x.double() + 1.5 * (a.double() @ b.double())

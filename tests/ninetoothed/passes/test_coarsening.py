@@ -77,7 +77,7 @@ class TestWhenRowsArePacked:
 def test_how_many_programs():
     kernel, arguments = softmax.make(2), matrices(100_001, 128)
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
-    emitted = ninetoothed.backends.triton.emit(variant.program, executable.options_of(kernel.definition, variant))
+    emitted = executable.emitted_for(kernel.definition, variant)
     assert emitted.programs(dict(variant.selection.values)) == (6251, 1, 1)
 
 
@@ -88,7 +88,7 @@ def test_compiled(tmp_path, monkeypatch):
     kernel, arguments = rms_norm.make(2), (x, torch.empty(128, dtype=torch.float16), 1e-6, y, True)
     variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200)
     compiled = executable.GpuExecutable.compile(kernel.definition, variant)
-    assert compiled.emitted.packed and compiled.kernel.metadata.num_warps == 4 and not compiled.spills
+    assert compiled.emitted.coarsening > 1 and compiled.kernel.metadata.num_warps == 4 and not compiled.spills
     assert "LDG.E.128" in compiled.sass() and "STG.E.128" in compiled.sass()
 
 

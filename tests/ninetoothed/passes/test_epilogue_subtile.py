@@ -1,15 +1,15 @@
-"""What follows a product's loop in two halves: that it takes half the shared memory. See `test_triton_descriptors`."""
+"""The end of a product in two subtiles: that it takes half the shared memory. See `test_triton_descriptors`."""
 
 import pytest
 import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
-from ninetoothed.backends.triton import Options, emit
-from ninetoothed.passes import epilogue_subtile
+from ninetoothed import Tensor, passes
+from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
+from ninetoothed.schedule import Schedule
 from ninetoothed_ops.kernels import mm
 
 
@@ -22,7 +22,7 @@ def persistent(arrangement, application, *arguments):
     kernel = ninetoothed.make(arrangement, application, tuple(Tensor(each.ndim) for each in arguments))
     program = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200).program
     described = frozenset(parameter.name for parameter in program.parameters)
-    emitted = emit(program, Options(described=described, persistent=True))
+    emitted = emit(program, Schedule(use_tma=described, persistent=True))
     assert emitted.persistent
     return emitted.source
 
@@ -60,9 +60,10 @@ def test_compiled(tmp_path, monkeypatch):
 
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     square = torch.empty(4096, 4096, dtype=torch.float16)
-    inhalves = compiled(mm.make(), (square, square, square))
-    monkeypatch.setattr(epilogue_subtile, "subtile", lambda program, loop: program)
+    in_two = compiled(mm.make(), (square, square, square))
+    others = tuple(each for each in passes.GPU if each.name != "epilogue_subtile")
+    monkeypatch.setattr(passes, "GPU", others)
     whole = compiled(mm.make(), (square, square, square))
-    assert inhalves.emitted.persistent and whole.emitted.persistent
-    assert inhalves.emitted.source.count("output_desc.store") == 2 * whole.emitted.source.count("output_desc.store")
-    assert whole.shared - inhalves.shared == 128 * 256 * 2 // 2
+    assert in_two.emitted.persistent and whole.emitted.persistent
+    assert in_two.emitted.source.count("output_desc.store") == 2 * whole.emitted.source.count("output_desc.store")
+    assert whole.shared - in_two.shared == 128 * 256 * 2 // 2

@@ -6,10 +6,11 @@ import expecttest
 import pytest
 import torch
 
-from ninetoothed.backends.triton import Options, emit
+from ninetoothed.backends.triton import emit
 from ninetoothed.passes.heaviest_first import grows_with
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
+from ninetoothed.schedule import Schedule
 from ninetoothed_ops.kernels import mm, sdpa
 
 
@@ -20,7 +21,7 @@ def product(m, n):
 
 def order(m, n):
     """The lines that say which tile a program does."""
-    text = emit(product(m, n).program, Options()).source
+    text = emit(product(m, n).program, Schedule()).source
     lines = text[text.index("    pid =") : text.index("    accumulator =")].splitlines()
     return "".join(f"{line.strip()}\n" for line in lines)
 
@@ -82,4 +83,4 @@ def test_the_longest_first(is_causal):
     arguments = (x, x, x, torch.empty(1).expand(2, 4, 1024, 1024), 0.1, x, sdpa.NO_MASK, is_causal)
     program = dispatch.launcher_of(sdpa.make()).trace(arguments, {}, machine.H200).program
     assert [grows_with(program, axis) for axis in program.axes] == [False, False, is_causal, False]
-    assert ("- 1 - " in emit(program, Options()).source) == is_causal
+    assert ("- 1 - " in emit(program, Schedule()).source) == is_causal

@@ -12,10 +12,11 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-from ninetoothed.backends.triton import Options, emit
+from ninetoothed.backends.triton import emit
 from ninetoothed.passes.remainder_subtile import subtile
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
+from ninetoothed.schedule import Schedule
 from ninetoothed_ops.kernels import addmm, mm
 
 
@@ -37,7 +38,7 @@ class GoldenTest(expecttest.TestCase):
     def text(self, split):
         program = square(5120).program
         described = frozenset(parameter.name for parameter in program.parameters)
-        text = emit(program, Options(described=described, split=split, at_once=132, quarters=6)).source
+        text = emit(program, Schedule(use_tma=described, split_k=split, tiles_per_wave=132, remainder_stages=6)).source
         return text[text.index("    spare =") :]
 
     def test_alone(self):
@@ -130,7 +131,7 @@ class TestWhatIsCut:
     def is_cut(self, application, *shapes):
         kernel = ninetoothed.make(mm.arrangement, application, tuple(Tensor(2) for _ in shapes))
         program = traced(kernel, *(halves(*shape) for shape in shapes)).program
-        return subtile(program, 8, 132, 6).program is not program
+        return subtile(program, 8, 132, 6) is not None
 
     def test_what_is_computed_element_by_element_after_a_sum(self):
         def activated(input, other, output):
@@ -150,13 +151,16 @@ class TestWhatIsCut:
 
         assert not self.is_cut(normalised, (4096, 4096), (4096, 4096), (4096, 4096))
         kernel = ninetoothed.make(mm.arrangement, normalised, (Tensor(2), Tensor(2), Tensor(2)))
-        emitted = emit(traced(kernel, *(halves(5120, 5120),) * 3).program, Options(split=4, at_once=132, quarters=6))
+        emitted = emit(
+            traced(kernel, *(halves(5120, 5120),) * 3).program,
+            Schedule(split_k=4, tiles_per_wave=132, remainder_stages=6),
+        )
         assert [each.name for each in emitted.buffers] == ["workspace", "semaphores"]
         assert "num_stages=6" not in emitted.source
 
     def test_not_small_tiles(self):
         program = traced(mm.make(), halves(64, 64), halves(64, 64), halves(64, 64)).program
-        assert subtile(program, 8, 132, 6).program is program
+        assert subtile(program, 8, 132, 6) is None
 
 
 @pytest.mark.parametrize("kernel", ("mm", "addmm", "turned"))

@@ -11,11 +11,12 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-from ninetoothed.backends.triton import Options, emit
+from ninetoothed.backends.triton import emit
 from ninetoothed.passes.reduction_match import match
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.selection.pattern import pattern_of
+from ninetoothed.schedule import Schedule
 from ninetoothed_ops.kernels import addmm, mm, sdpa
 from tests.ninetoothed.backends import interpreting
 
@@ -36,7 +37,7 @@ class GoldenTest(expecttest.TestCase):
         bias, a, b = arguments
         variant = traced(addmm.make(), bias.expand(256, 128), a, b, 1.0, 1.0, halves(256, 128))
         described = frozenset(parameter.name for parameter in variant.program.parameters)
-        text = emit(variant.program, Options(described=described, split=2)).source
+        text = emit(variant.program, Schedule(use_tma=described, split_k=2)).source
         self.assertExpectedInline(
             text[text.index("@triton.jit") :],
             """\
@@ -147,7 +148,7 @@ class TestWhatIsSplit:
 
 def test_buffers_and_programs():
     variant = traced(mm.make(), halves(100, 4096), halves(4096, 200), halves(100, 200))
-    emitted = emit(variant.program, Options(split=4))
+    emitted = emit(variant.program, Schedule(split_k=4))
     sizes = dict(variant.selection.values)
     tiles = math.prod(emit(variant.program).programs(sizes))
     blocks = sorted(variant.selection.configuration.blocks.items())

@@ -9,11 +9,12 @@ import expecttest
 import pytest
 import torch
 
-from ninetoothed.backends.triton import Options, emit
+from ninetoothed.backends.triton import emit
 from ninetoothed.expr import const
-from ninetoothed.passes.stream_k import Tail
+from ninetoothed.passes.remainder import Remainder
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
+from ninetoothed.schedule import Schedule
 from ninetoothed_ops.kernels import mm
 
 
@@ -28,7 +29,7 @@ class GoldenTest(expecttest.TestCase):
     def test_four_parts(self):
         program = traced(5120).program
         described = frozenset(parameter.name for parameter in program.parameters)
-        text = emit(program, Options(described=described, split=4, at_once=132)).source
+        text = emit(program, Schedule(use_tma=described, split_k=4, tiles_per_wave=132)).source
         self.assertExpectedInline(
             text[text.index("@triton.jit") :],
             """\
@@ -110,7 +111,7 @@ def mm(input_desc, other_desc, output_desc, workspace_ptr, semaphores_ptr, input
     ],
 )
 def test_as_many_parts_as_still_run_at_once(tiles, programs):
-    assert Tail(const(tiles), at_once=132, most=4).programs == programs
+    assert Remainder(const(tiles), tiles_per_wave=132, most_parts=4).programs == programs
 
 
 @pytest.mark.parametrize(
@@ -126,11 +127,11 @@ def test_as_many_parts_as_still_run_at_once(tiles, programs):
     ],
 )
 def test_quarters_have_parts_too_and_take_two_waves_at_most(tiles, programs):
-    assert Tail(const(tiles), at_once=132, most=8, pieces=4).programs == programs
+    assert Remainder(const(tiles), tiles_per_wave=132, most_parts=8, subtiles=4).programs == programs
 
 
 def test_memory_is_as_large_as_a_wave_whatever_the_sizes():
-    emitted = emit(traced(5120).program, Options(split=4, at_once=132))
+    emitted = emit(traced(5120).program, Schedule(split_k=4, tiles_per_wave=132))
 
     assert [each.count.constant for each in emitted.buffers] == [132 * 128 * 256, 132]
 

@@ -132,7 +132,7 @@ def test_attention_takes_fewer_registers(tmp_path, monkeypatch):
     arguments = (x, x, x, mask, 0.1, x, sdpa.NO_MASK, False)
     tile = {"blocks": (128, 64), "num_warps": 4, "num_stages": 2}
     with monkeypatch.context() as patch:
-        patch.setattr(trip_count, "_is_short", lambda loop, facts: False)
+        patch.setattr(trip_count, "_is_single", lambda loop, facts: False)
         pipelined = compiled(sdpa.make(), arguments, patch, **tile)
     alone = compiled(sdpa.make(), arguments, monkeypatch, **tile)
     assert "    if j < tl.cdiv(key_size_2, 64):\n" in alone.emitted.source

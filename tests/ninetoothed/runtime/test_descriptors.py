@@ -23,7 +23,7 @@ def traced(kernel, *arguments):
     return (
         launcher,
         variant,
-        executable.triton.emit(variant.program, executable.options_of(launcher.definition, variant)),
+        executable.emitted_for(launcher.definition, variant),
     )
 
 

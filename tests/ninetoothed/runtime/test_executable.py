@@ -9,11 +9,12 @@ import torch
 
 import ninetoothed
 from ninetoothed import Symbol, Tensor
-from ninetoothed.backends.triton import Options, emit
+from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch, executable, fast_path, private, workspace
 from ninetoothed.runtime.build.compile import LoadedKernel
 from ninetoothed.runtime.fast_path import Source
 from ninetoothed.runtime.selection.machine import H200
+from ninetoothed.schedule import Schedule
 from ninetoothed_ops.kernels import addmm, mm
 
 
@@ -156,14 +157,14 @@ CALLS = {
     "scalar on the host": (scale(), (torch.zeros(1001), torch.tensor(0.5), torch.zeros(1001)), {"BLOCK": 64}, None),
     "descriptors": (mm.make(), products((4096, 512), (512, 1024), (4096, 1024)), {}, None),
     "descriptors and scalars": (addmm.make(), (*products((512, 512)) * 3, 0.5, 2.0, halves(512, 512)), {}, None),
-    "workspace": (mm.make(), products((64, 4096), (4096, 64), (64, 64)), {}, Options(split=4)),
+    "workspace": (mm.make(), products((64, 4096), (4096, 64), (64, 64)), {}, Schedule(split_k=4)),
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("launcher", (Spread, Packed, Greedy))
 def test_all_fast_paths_launch_the_same(name, launcher, monkeypatch):
-    kernel, arguments, constants, options = CALLS[name]
+    kernel, arguments, constants, schedule = CALLS[name]
     monkeypatch.setattr(private, "current_device", lambda: 0)
     monkeypatch.setattr(private, "current_stream", lambda index: 7)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
@@ -176,7 +177,7 @@ def test_all_fast_paths_launch_the_same(name, launcher, monkeypatch):
     variant = dispatch.launcher_of(kernel).trace(arguments, constants, H200)
     loaded, reached, settings = load(launcher)
     loaded.ready = lambda position, described: (f"map {position} of {int(described.base)}", *described.shape)
-    emitted = emit(variant.program, options or executable.options_of(definition, variant))
+    emitted = emit(variant.program, schedule) if schedule else executable.emitted_for(definition, variant)
     assert bool(emitted.buffers) == (name == "workspace") and bool(emitted.descriptors) == ("descriptors" in name)
     compiled = types.SimpleNamespace(emitted=emitted, on=lambda index: loaded)
     call = dispatch.BoundCall(arguments, tuple(constants.items()))

@@ -9,7 +9,6 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor, block_size
-from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build.compile import compile_kernel
 from ninetoothed.runtime.selection import machine
@@ -94,7 +93,7 @@ def instructions(kernel, *arguments, unaligned=()):
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
     aligned = frozenset(parameter.name for parameter in variant.program.parameters) - set(unaligned)
     configuration = variant.selection.configuration
-    text = emit(variant.program, executable.options_of(kernel.definition, variant))
+    text = executable.emitted_for(kernel.definition, variant)
     compiled = compile_kernel(text, machine.H200, configuration.num_warps, configuration.num_stages, aligned)
     return set(re.findall(r"\b(?:ld|st)\.global\S*\.b\d+", compiled.asm["ptx"]))
 

@@ -7,8 +7,9 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
-from ninetoothed.runtime import arguments, dispatch, variants
+from ninetoothed.runtime import arguments, dispatch, executable, variants
 from ninetoothed.runtime.selection import machine
+from ninetoothed.runtime.targets import target_of
 
 
 def arrangement(query, key, value, output, M=block_size(), N=block_size()):
@@ -62,3 +63,9 @@ def variant(rows, warps, gpu=machine.H200, columns=64):
     call = arguments.BoundCall(given, ())
     selection = launcher._variants.select(call, torch.device("cpu"), gpu, configuration)
     return launcher.definition, variants.trace(launcher.definition, selection)
+
+
+def compiled(definition, variant):
+    """The variant as Triton makes it for an assembler that is sound: with its query in registers."""
+    target = replace(target_of(variant.selection.gpu), loses_wgmma_operands=False)
+    return executable._compiled(definition, variant, executable.schedule_of(definition, variant), target)

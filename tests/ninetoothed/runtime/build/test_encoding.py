@@ -1,7 +1,6 @@
 """Machine code read from its bits touches at least the registers that its text names, and flows as its text says."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -39,9 +38,7 @@ def test_bits_touch_what_the_text_says(name):
 def test_bits_show_that_the_query_is_lost(rows, warps, bundled, monkeypatch):
     monkeypatch.setattr("ninetoothed.runtime.build.triton_cache.sound", lambda kernel, chosen: (kernel, ()))
     definition, variant = attention.variant(rows, warps)
-    compiled = executable._compiled(
-        definition, variant, replace(executable.options_of(definition, variant), opaque=False)
-    )
+    compiled = attention.compiled(definition, variant)
     check_bits(compiled)
     found = wgmma.faults(compiled.asm["ptx"], compiled.asm["cubin"])
     assert len(found) >= len(wgmma.faults(compiled.asm["ptx"], compiled.sass())) > 0

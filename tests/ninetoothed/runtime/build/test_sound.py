@@ -1,7 +1,6 @@
 """No machine code for Hopper that loses registers: found, avoided, refused, at no cost where nothing is at risk."""
 
 import subprocess
-from dataclasses import replace
 
 import pytest
 
@@ -36,7 +35,7 @@ def faults(compiled):
 
 
 def plainly(definition, variant):
-    return executable._compiled(definition, variant, replace(executable.options_of(definition, variant), opaque=False))
+    return attention.compiled(definition, variant)
 
 
 @pytest.mark.parametrize("rows, warps", FAULTY)

@@ -1,0 +1,144 @@
+"""The pipeline: every pass, in one order, with the targets that it is for. A program is verified after each.
+
+`run` reports each pass: whether it applied, and the program after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ninetoothed import ir
+from ninetoothed.passes import (
+    coarsening,
+    collapse_dimensions,
+    dead_code,
+    epilogue_subtile,
+    exponentials,
+    loop_peeling,
+    overhang,
+    persistent,
+    remainder_subtile,
+    split_k,
+    stream_k,
+    tma_tiles,
+    wgmma_operands,
+)
+from ninetoothed.passes.scheduled import ScheduledProgram, Step
+from ninetoothed.passes.target import Target
+from ninetoothed.schedule import Schedule
+from ninetoothed.verify import verify
+
+Apply = Callable[[ScheduledProgram, Target, Schedule], ScheduledProgram | None]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A rewriting of programs: `apply` gives None where there is nothing to rewrite.
+
+    name: that of its file. suits: whether it is for a target and a schedule at all.
+    """
+
+    name: str
+    apply: Apply
+    suits: Callable[[Target, Schedule], bool] = lambda target, schedule: True
+
+
+def run(
+    program: ir.Program, target: Target, schedule: Schedule | None = None, passes: tuple[Pass, ...] | None = None
+) -> ScheduledProgram:
+    """Apply passes to a program in their order, and verify it after each that applied.
+
+    passes: all of them by default; `PORTABLE` are for a program as it was traced, `GPU` for the result of these.
+    """
+    state, steps, schedule = ScheduledProgram(program), [], schedule or Schedule()
+    for each in PASSES if passes is None else passes:
+        after = each.apply(state, target, schedule) if each.suits(target, schedule) else None
+        if after is not None:
+            verify(after.program)
+        state = state if after is None else after
+        steps.append(Step(each.name, after is not None, state.program))
+    return replace(state, steps=tuple(steps))
+
+
+# -- passes as functions of one form --
+
+
+def _rewrites(rewrite: Callable[[ir.Program], ir.Program | None]) -> Apply:
+    """A pass that looks at the program alone."""
+    return lambda state, target, schedule: _with_program(state, rewrite(state.program))
+
+
+def _with_program(state: ScheduledProgram, program: ir.Program | None) -> ScheduledProgram | None:
+    return None if program is None else replace(state, program=program)
+
+
+def _overhang(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram:
+    return replace(state, program=overhang.resolve(state.program, target.poisons_overhang))
+
+
+def _persistent(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    loop = persistent.find_loop(state.program, tma_tiles.find(state.program, schedule.use_tma))
+    return None if loop is None else replace(state, persistent_loop=loop)
+
+
+def _epilogue_subtile(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    loop = state.persistent_loop
+    return None if loop is None else _with_program(state, epilogue_subtile.subtile(state.program, loop))
+
+
+def _remainder_subtile(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    if state.is_distributed:
+        return None
+    most_parts, tiles_per_wave, stages = schedule.split_k, schedule.tiles_per_wave, schedule.remainder_stages
+    return remainder_subtile.subtile(state.program, most_parts, tiles_per_wave, stages)
+
+
+def _stream_k(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    if state.is_distributed:
+        return None
+    return stream_k.share_out(state.program, schedule.split_k, schedule.tiles_per_wave)
+
+
+def _split_k(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    return None if state.is_distributed else split_k.split(state.program, schedule.split_k)
+
+
+def _coarsening(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    program = None if state.is_distributed else coarsening.coarsen(state.program, schedule.coarsening)
+    return None if program is None else replace(state, program=program, coarsening=schedule.coarsening)
+
+
+def _loop_peeling(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    if state.persistent_loop is not None:
+        return None
+    tiles = tma_tiles.usable(state.program, target, schedule)
+    return _with_program(state, loop_peeling.peel(state.program, tiles))
+
+
+# -- the passes --
+
+# For every backend, on a program as it was traced.
+PORTABLE = (
+    Pass("overhang", _overhang),
+    Pass("dead_code", _rewrites(dead_code.remove)),
+)
+# For GPUs. Of the passes that share out tiles, the first that applies is the only one.
+GPU = (
+    Pass("collapse_dimensions", _rewrites(collapse_dimensions.collapse)),
+    Pass("exponentials", _rewrites(exponentials.to_base_two)),
+    Pass("dead_code", _rewrites(dead_code.remove)),
+    Pass("persistent", _persistent, lambda target, schedule: schedule.persistent and target.has_tma),
+    Pass("epilogue_subtile", _epilogue_subtile, lambda target, schedule: schedule.persistent and target.has_tma),
+    Pass("remainder_subtile", _remainder_subtile, lambda target, schedule: schedule.remainder_stages > 0),
+    Pass("stream_k", _stream_k, lambda target, schedule: schedule.tiles_per_wave > 0),
+    Pass("split_k", _split_k, lambda target, schedule: schedule.tiles_per_wave == 0),
+    Pass("coarsening", _coarsening, lambda target, schedule: schedule.coarsening > 1),
+    Pass("loop_peeling", _loop_peeling),
+    Pass(
+        "wgmma_operands",
+        _rewrites(wgmma_operands.keep_in_shared_memory),
+        lambda target, schedule: target.loses_wgmma_operands,
+    ),
+)
+PASSES = PORTABLE + GPU

@@ -1,0 +1,53 @@
+"""The result of the passes: a program, which of them changed it, and what emission must know beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ninetoothed import ir
+from ninetoothed.dtypes import DType
+from ninetoothed.expr import Expr
+from ninetoothed.passes.remainder import Remainder
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory that a kernel takes beside its arguments: `count` elements; zeros at the start where `is_zeroed`."""
+
+    name: str
+    dtype: DType
+    count: Expr
+    is_zeroed: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """Report of one pass: its name, whether it applied, and the program after it."""
+
+    name: str
+    applied: bool
+    program: ir.Program
+
+
+@dataclass(frozen=True)
+class ScheduledProgram:
+    """A program, and how its tiles are shared out, as the passes have decided.
+
+    persistent_loop: the loop over the depth of a product of which each program computes one tile after another.
+    buffers: memory in which parts of sums meet.
+    remainder: the tiles beyond whole waves, where these alone are shared out.
+    coarsening: how many programs of the original grid one computes.
+    steps: the passes that were run, in their order.
+    """
+
+    program: ir.Program
+    persistent_loop: ir.For | None = None
+    buffers: tuple[Buffer, ...] = ()
+    remainder: Remainder | None = None
+    coarsening: int = 1
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether tiles are shared out otherwise than one a program."""
+        return self.persistent_loop is not None or bool(self.buffers) or self.remainder is not None

@@ -1,0 +1,32 @@
+"""The machine that a program is rewritten for, as the passes and the backends see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """Describe where a program runs; the runtime fills it from what it has found. The default is a Hopper.
+
+    backend: "triton" or "torch".
+    capability: 90 for compute capability 9.0.
+    warp_size: threads that run in step.
+    has_wgmma: whether products may run on a warp group's own instructions, which leave their operands in shared memory.
+    has_tma: whether a copy engine can move whole tiles.
+    loses_wgmma_operands: whether the assembler loses left operands of wgmma that registers hold for a whole loop.
+    has_disable_licm: whether loops take `disable_licm`, which keeps the compiler from hoisting anything out of them.
+    poisons_overhang: whether overhang is filled with what would make a difference, to show what depends on it.
+    """
+
+    backend: str = "triton"
+    capability: int = 90
+    warp_size: int = 32
+    has_wgmma: bool = True
+    has_tma: bool = True
+    loses_wgmma_operands: bool = False
+    has_disable_licm: bool = True
+    poisons_overhang: bool = False
+
+
+CPU = Target("torch", 0, 0, has_wgmma=False, has_tma=False, has_disable_licm=False)
