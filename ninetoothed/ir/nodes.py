@@ -26,10 +26,10 @@ class SourceLocation:
 
 @dataclass(frozen=True)
 class TileType:
-    """Type of a value. `shape` is the logical shape that users see (may be symbolic); `lanes` the physical one.
+    """The type of a value; a scalar has the shape ().
 
-    Both backends hold `lanes` elements, each count a power of two at least as large as the logical extent. A scalar has
-    the shape ().
+    shape: the logical shape, which users see and which may be symbolic.
+    lanes: the physical shape, which both backends hold: powers of two, each at least the logical extent.
     """
 
     dtype: DType | PointerType
@@ -46,7 +46,7 @@ class TileType:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """The result of an operation. Identity is the value's own; `hint` is the user's name for it, if any."""
+    """The result of an operation, equal to itself alone; `hint` is the user's name for it, if any."""
 
     type: TileType
     hint: str | None = None
@@ -54,7 +54,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Lane:
-    """A variable that runs over one axis of a tile: 0 .. count - 1, `count` the physical extent."""
+    """A variable that runs over one axis of a tile, from 0 to `count` - 1; `count` is the physical extent."""
 
     name: str
     axis: int
@@ -62,7 +62,7 @@ class Lane:
 
     @classmethod
     def of(cls, axis: int, count: int) -> Lane:
-        """The variable of an axis; its name tells its range, so that equal tiles share it."""
+        """Return the variable of an axis; its name tells its range, so that equal tiles share it."""
         return cls(f"lane_{axis}_{count}", axis, count)
 
 
@@ -71,11 +71,12 @@ Bindings = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True)
 class Access:
-    """Where a tile of a tensor parameter lies in memory.
+    """The place of a tile in the memory of a tensor parameter.
 
-    Element (lane_0, lane_1, ...) of the tile is at source indices `indices` (offset = sum of index * stride), in bounds
-    only if all `guards` hold; out of bounds a load gives `other` and a store writes nothing. `edges` tell which of the
-    lanes out of bounds are overhang; the pass `overhang` takes them away.
+    indices: the source indices of element (lane_0, lane_1, ...) of the tile; its offset is the sum of index * stride.
+    guards: the element is in bounds where all hold; out of bounds a load gives `other` and a store writes nothing.
+    lanes, bindings: the variables of `indices` and `guards`, beside those that the whole program knows.
+    edges: tell which of the lanes out of bounds are overhang; the pass `overhang` takes them away.
     """
 
     parameter: str
@@ -90,7 +91,7 @@ class Access:
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """Base of all operations; `location` is where the user wrote it."""
+    """The base of all operations; `location` is the place in the user's source."""
 
     location: SourceLocation | None = field(default=None, kw_only=True)
 
@@ -102,7 +103,7 @@ class Operation:
 
 @dataclass(frozen=True, eq=False)
 class Constant(Operation):
-    """A scalar number known when compiling, of the type of `result`."""
+    """Give a number that is known when compiling, as a scalar of the type of `result`."""
 
     result: Value
     value: int | float | bool
@@ -110,7 +111,7 @@ class Constant(Operation):
 
 @dataclass(frozen=True, eq=False)
 class ScalarArgument(Operation):
-    """The value of a run-time scalar parameter (`Parameter.role == "scalar"`)."""
+    """Read a run-time scalar parameter (`Parameter.role == "scalar"`)."""
 
     result: Value
     parameter: str
@@ -118,7 +119,7 @@ class ScalarArgument(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Index(Operation):
-    """An integer expression as a scalar, or as a tile where it has lanes. `arange` is an Index too."""
+    """Compute an integer expression: a scalar, or a tile where it has lanes, as `arange` does."""
 
     result: Value
     expr: Expr
@@ -128,7 +129,7 @@ class Index(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Operation):
-    """A primitive applied to values; its row in `language.primitives` says what `attributes` there are."""
+    """Apply a primitive to values; its row in `language.primitives` says what `attributes` there are."""
 
     results: tuple[Value, ...]
     function: str
@@ -170,11 +171,13 @@ Block = tuple[Operation, ...]
 
 @dataclass(frozen=True, eq=False)
 class For(Operation):
-    """`for variable in range(start, stop, step)`, carrying values.
+    """Repeat `body` as `for variable in range(start, stop, step)` does, with loop-carried variables.
 
-    `arguments` are the carried values as the body sees them (first `initial`, then the last iteration's `yields`);
-    `results` are they after the loop. `variable` occurs in expressions only. `step` is a constant that is not
-    zero, or proved to be positive. `hints` are keywords for the backend (`num_stages`, `flatten`, ...).
+    variable: the counter; it occurs in expressions only.
+    step: a constant other than zero, or proved to be positive.
+    arguments: the loop-carried variables inside `body`: `initial` at first, then what the iteration before yields.
+    results: the loop-carried variables after the loop.
+    hints: keywords for the backend (`num_stages`, `flatten`, ...).
     """
 
     variable: str
@@ -192,7 +195,7 @@ class For(Operation):
 
 @dataclass(frozen=True, eq=False)
 class While(Operation):
-    """`while condition: body`, carrying values; `before` computes `condition` from `arguments` in each round."""
+    """Repeat `body` while `condition` holds, which `before` computes from `arguments` in each round."""
 
     initial: tuple[Value, ...]
     arguments: tuple[Value, ...]
@@ -205,7 +208,7 @@ class While(Operation):
 
 @dataclass(frozen=True, eq=False)
 class If(Operation):
-    """A branch on a run-time scalar of type int1; `results` take the yields of the branch taken."""
+    """Branch on a run-time scalar of type int1; `results` take the yields of the branch taken."""
 
     condition: Value
     then_body: Block
@@ -217,7 +220,7 @@ class If(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Print(Operation):
-    """`print` in an application: text pieces and values in the order in which they were given."""
+    """Print texts and values in the order in which they were given: `print` in an application."""
 
     pieces: tuple[str | Value, ...]
     end: str = "\n"
@@ -225,7 +228,7 @@ class Print(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Breakpoint(Operation):
-    """`breakpoint()` in an application, with what the user's names stand for there."""
+    """Stop in the debugger, with what the user's names stand for: `breakpoint()` in an application."""
 
     variables: tuple[tuple[str, Any], ...]
 
@@ -244,8 +247,9 @@ class Lambda:
 class Parameter:
     """A kernel parameter that the program uses.
 
-    role "tensor": memory with `sizes` and `strides` (numbers where the specialisation knows them, else the variable of
-    the run-time argument); "scalar": a number given at each call. `wide` tensors need 64-bit offsets.
+    role: "tensor" for memory, "scalar" for a number that each call gives.
+    sizes, strides: numbers where the specialisation knows them, else the variables of run-time arguments.
+    wide: whether offsets need 64 bits.
     """
 
     name: str
@@ -258,11 +262,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Requirement:
-    """Two expressions to which a call must give equal numbers; no later stage looks at what it rules out.
+    """Two expressions to which a call must give equal numbers: later stages take that for granted.
 
-    Their variables are sizes of parameters. `message` says what has to fit, of which parameters, and the remedy;
-    `location` is where the user's source needs it. `is_race`: `left` is how many programs would race (see
-    `frontend.races`).
+    left, right: their variables are sizes of parameters.
+    message: tells what has to fit, of which parameters, and the remedy.
+    location: the place in the user's source that needs it.
+    is_race: whether `left` counts the programs that would race (see `frontend.races`).
     """
 
     left: Expr
@@ -274,9 +279,12 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Program:
-    """One program instance. `grid` is the outermost shape, `axes` the program index of each dimension.
+    """The program of one element of the outermost level; a launch runs one for each.
 
-    requirements: what the program takes for granted of a call's sizes, to be checked before it is launched.
+    grid: the outermost shape.
+    axes: the name of the program index along each dimension of the grid.
+    facts: the ranges and divisors of sizes, strides, program indices and lanes.
+    requirements: assumptions about the sizes of a call, to be checked before it is launched.
     """
 
     name: str
