@@ -101,7 +101,7 @@ class _Update:
         if lost:
             work.settle((pair for each in others for pair in each.clashes), None, operation.location)
         if lost and not self.is_neutral(operation, tiles, position, lost) and not work.defers(base.value, lost):
-            mask = work.emission.mask(lost, value.type)
+            mask = work.emission.mask_of_some(lost, value.type)
             value = work.emission.choice(mask, value, base.value)
         found = [(a, b) for a, b in clashes([base, *others]) if not (a in base.edges and ends_later(a, b))]
         known = {edge: normal.held(edge) for edge in base.ends(work.facts) if normal.held(edge) is not None}

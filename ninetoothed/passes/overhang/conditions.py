@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
@@ -26,8 +27,8 @@ def is_implied(work: Rewriter, condition: Value, edge: Edge) -> bool:
     return facts is not work.facts and is_nonnegative(edge.room - 1, facts)
 
 
-def _conjuncts(work: Rewriter, condition: Value):
-    """Expressions that are above 0 where a condition holds."""
+def _conjuncts(work: Rewriter, condition: Value) -> Iterator[Expr]:
+    """Yield expressions that are above 0 where a condition holds."""
     operation = work.producers.get(condition)
     if not isinstance(operation, ir.Apply):
         return
@@ -45,13 +46,9 @@ def _conjuncts(work: Rewriter, condition: Value):
             yield a - b + 1
             yield b - a + 1
     elif operation.primitive.is_view:
-        axes = edges_.forwards(operation)
-        source = operation.operands[0].type
-        names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(source.lanes)}
         for e in _conjuncts(work, operation.operands[0]):
-            own = {name: names[name] for name in e.variables if name in names}
-            if all(axis in axes for axis in own.values()):
-                yield e.subs({name: axes[axis] for name, axis in own.items()})
+            if (moved := _moved(e, operation)) is not None:
+                yield moved
 
 
 def expression(work: Rewriter, raw: Value) -> Expr | None:
@@ -67,12 +64,17 @@ def expression(work: Rewriter, raw: Value) -> Expr | None:
         ):
             return expression(work, inner)
         case ir.Apply() as operation if operation.primitive.is_view:
-            e, axes = expression(work, operation.operands[0]), edges_.forwards(operation)
-            if e is None:
-                return None
-            source = operation.operands[0].type
-            names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(source.lanes)}
-            own = {name: names[name] for name in e.variables if name in names}
-            if all(axis in axes for axis in own.values()):
-                return e.subs({name: axes[axis] for name, axis in own.items()})
+            inside = expression(work, operation.operands[0])
+            return None if inside is None else _moved(inside, operation)
     return None
+
+
+def _moved(e: Expr, view: ir.Apply) -> Expr | None:
+    """An expression in the lanes of a view's operand as one in those of its result; None where one is lost."""
+    axes = edges_.forwards(view)
+    assert axes is not None, "of a view it is known"
+    names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(view.operands[0].type.lanes)}
+    own = {name: names[name] for name in e.variables if name in names}
+    if not all(axis in axes for axis in own.values()):
+        return None
+    return e.subs({name: axes[axis] for name, axis in own.items()})

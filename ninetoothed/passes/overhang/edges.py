@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.dtypes import int1
@@ -33,7 +34,9 @@ class Bound:
     parameter: str | None = field(default=None, kw_only=True, compare=False)
 
     @classmethod
-    def of(cls, index: Expr, size: Expr, lanes: Iterable[ir.Lane], facts: Facts, reached=(), **rest) -> Bound:
+    def of(
+        cls, index: Expr, size: Expr, lanes: Iterable[ir.Lane], facts: Facts, reached: Iterable[Guard] = (), **rest: Any
+    ) -> Bound:
         room = simplify(size - index, facts)
         names = set().union(room.variables, *(g.index.variables | g.size.variables for g in reached))
         own = tuple(lane for lane in lanes if lane.name in names)
@@ -61,7 +64,7 @@ class Bound:
 
     @property
     def is_prefix(self) -> bool:
-        """Whether the lanes that are elements come first along each axis."""
+        """Tell whether the lanes that are elements come first along each axis."""
         linear = self.room.linear([lane.name for lane in self.lanes])
         return linear is not None and all(c.is_constant and c.constant < 0 for c in linear[0].values())
 
@@ -82,7 +85,7 @@ class Mask:
     fails = True
     parameter = None
     is_prefix = False
-    names = frozenset()
+    names: frozenset[str] = frozenset()
 
     @property
     def axes(self) -> frozenset[int]:

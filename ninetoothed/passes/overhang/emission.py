@@ -1,8 +1,8 @@
-"""Emits the operations that the pass adds: masks, and choices by them."""
+"""Emission of the operations that the pass adds: masks, and choices by them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +29,8 @@ class Emission:
     _masks: list[dict[Any, Value]] = field(default_factory=lambda: [{}])
 
     @contextmanager
-    def block(self):
+    def block(self) -> Iterator[list[ir.Operation]]:
+        """Open a block, to which operations go until it is closed."""
         operations: list[ir.Operation] = []
         self._blocks.append(operations)
         self._masks.append({})
@@ -107,6 +108,12 @@ class Emission:
                 one = self._mask_of(edge, type)
                 result = one if result is None else self.together("and", result, one, dtypes.int1)
         return result
+
+    def mask_of_some(self, edges: Iterable[Edge], type: TileType) -> Value:
+        """The mask of edges of which some lane may be past."""
+        mask = self.mask(edges, type)
+        assert mask is not None, "one of the edges fails"
+        return mask
 
     def _mask_of(self, edge: Edge, type: TileType) -> Value:
         if isinstance(edge, Mask):

@@ -46,7 +46,7 @@ def _held(work: Rewriter, operation: ir.Apply, tiles: list[Tile], position: int,
     return tile.held(edge) if is_own else tile.number
 
 
-def _falls(work: Rewriter, operation: ir.Apply, held: list) -> contents.Number | None:
+def _falls(work: Rewriter, operation: ir.Apply, held: list[contents.Number | None]) -> contents.Number | None:
     """`-inf - x` is -inf unless x is; so it is in a softmax, where x is the peak of all that count."""
     if operation.function == "sub" and held[0] == -float("inf") and held[1] is None:
         if _is_above(work, operation.operands[1], operation.operands[0]):
@@ -63,7 +63,7 @@ def _peeled(work: Rewriter, raw: Value) -> ir.Operation | None:
 
 
 def _is_above(work: Rewriter, raw: Value, other: Value) -> bool:
-    """Whether a value is never -inf, or only where all that counts of `other` is: then its results are NaN anyway."""
+    """Tell whether a value is -inf at most where all that counts of `other` is, which makes results NaN anyway."""
     match _peeled(work, raw):
         case ir.Constant(value=number):
             return number != -float("inf")
@@ -72,12 +72,12 @@ def _is_above(work: Rewriter, raw: Value, other: Value) -> bool:
         case ir.Apply(function="maximum", operands=sides):
             return any(_is_above(work, side, other) for side in sides)
         case ir.Apply(function="where", operands=(condition, then, otherwise)):
-            test, number = _peeled(work, condition), _peeled(work, then)
-            if isinstance(test, ir.Apply) and test.function == "eq" and isinstance(number, ir.Constant):
+            test, chosen = _peeled(work, condition), _peeled(work, then)
+            if isinstance(test, ir.Apply) and test.function == "eq" and isinstance(chosen, ir.Constant):
                 infinite = _peeled(work, test.operands[1])
                 is_tested = _peeled(work, test.operands[0]) is _peeled(work, otherwise)
                 is_infinite = isinstance(infinite, ir.Constant) and infinite.value == -float("inf")
-                return is_tested and is_infinite and number.value != -float("inf")
+                return is_tested and is_infinite and chosen.value != -float("inf")
     return False
 
 
@@ -104,11 +104,13 @@ def where(work: Rewriter, operation: ir.Apply) -> None:
     yes, no = (emission.number(True, mask_type(type)) if side is None else side for side in sides)
     told = emission.choice(condition.value, emission.stretched(yes, type), emission.stretched(no, type))
     simple = [(own, side.number) for own, side in ((left, otherwise), (right, then)) if own and side.number is not None]
-    own, number = simple[0] if len(simple) == 1 and all(isinstance(e, Bound) for e in simple[0][0]) else ((), None)
-    mask = Mask(told, tuple(own), number, frozenset((*left, *right)))
+    bounds = tuple(edge for own, _ in simple[:1] for edge in own if isinstance(edge, Bound))
+    is_simple = len(simple) == 1 and len(bounds) == len(simple[0][0])
+    own, number = (bounds, simple[0][1]) if is_simple else ((), None)
+    mask = Mask(told, own, number, frozenset((*left, *right)))
     held = {tile.held(edge) for tile, own in ((then, left), (otherwise, right)) for edge in own if edge.fails}
     tile = joined(work, operation, [condition, replace(then, edges=()), replace(otherwise, edges=())], result)
-    known = {mask: next(iter(held))} if len(held) == 1 and None not in held else {}
+    known: dict[Edge, contents.Number | None] = {mask: next(iter(held))} if len(held) == 1 and None not in held else {}
     fixed = tuple(pair for each in (then, otherwise) for pair in each.clashes)
     work.set(
         result,

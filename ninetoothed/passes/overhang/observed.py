@@ -125,10 +125,10 @@ class _Work:
         elif operation.function == "dot":
             self.product(operation, rooms)
         else:
-            back = edges.backwards(operation) if len(operation.operands) == 1 and operation.results else None
+            axes = edges.backwards(operation) if len(operation.operands) == 1 and operation.results else None
             for value in operation.operands:
                 target = operation.results[0].type if operation.results else value.type
-                self.read(value, frozenset() if back is None else self.moved(rooms, target, back, value.type))
+                self.read(value, frozenset() if axes is None else self.moved(rooms, target, axes, value.type))
 
     def product(self, operation: ir.Apply, rooms: frozenset[Expr]) -> None:
         a, b, *rest = operation.operands

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
+from ninetoothed.expr import Facts
 from ninetoothed.ir import TileType, Value
 from ninetoothed.passes.overhang import edges as edges_
 from ninetoothed.passes.overhang.conditions import is_implied
@@ -29,7 +30,7 @@ def dot(work: Rewriter, operation: ir.Apply) -> None:
     ]
     _agree(work, ends, operation.location)
     sides = []
-    for raw, tile, own, theirs in ((a, left, *ends), (b, right, *reversed(ends))):
+    for raw, tile, own, theirs in ((a, left, ends[0], ends[1]), (b, right, ends[1], ends[0])):
         met = [*own, *(edge for edge in theirs.values() if edge is not None and edge not in own)]
         sides.append(work.filled(raw, tile, 0, met))
     rest = [work.tile(raw) for raw in accumulator]
@@ -40,12 +41,13 @@ def dot(work: Rewriter, operation: ir.Apply) -> None:
     for tile, depth in zip((left, right), depths, strict=True):
         moved = {edge: _outside(edge, depth, tile, result.type, work.facts) for edge in tile.edges}
         found += [edge for edge in moved.values() if edge is not None]
-        clashes += [(moved[x], moved[y]) for x, y in tile.clashes if moved.get(x) and moved.get(y)]
+        pairs = [(moved.get(x), moved.get(y)) for x, y in tile.clashes]
+        clashes += [(x, y) for x, y in pairs if x is not None and y is not None]
     work.set(result, Tile(result, distinct(found), clashes=tuple(clashes)))
 
 
-def _agree(work: Rewriter, ends: list[dict[Edge, Edge | None]], location) -> None:
-    """The two sides end at the same place."""
+def _agree(work: Rewriter, ends: list[dict[Edge, Edge | None]], location: ir.SourceLocation | None) -> None:
+    """Check that the two sides end at the same place."""
     left, right = ([e for e in own if isinstance(e, Bound) and e.parameter is not None] for own in ends)
     for a in left:
         for b in right:
@@ -68,7 +70,7 @@ def _across(work: Rewriter, edge: Edge, depth: int, type: TileType) -> Edge | No
     return Mask(work.emission.apply("permute", (edge.value,), target, dims=dims))
 
 
-def _outside(edge: Edge, depth: int, tile: Tile, type: TileType, facts) -> Edge | None:
+def _outside(edge: Edge, depth: int, tile: Tile, type: TileType, facts: Facts) -> Edge | None:
     """An edge of a side in the product; None for one along the depth."""
     if depth in edge.axes:
         return None

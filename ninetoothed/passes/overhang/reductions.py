@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
-from ninetoothed.expr import var
+from ninetoothed.expr import const, var
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitives import PRIMITIVES, Form
 from ninetoothed.passes.overhang import contents, edges as edges_
@@ -39,7 +39,9 @@ def _left(work: Rewriter, operation: ir.Apply, tile: Tile, result: Value, axes: 
     for edge in (*tile.edges, *tile.ends(work.facts)) if type.lanes else ():
         if not edge.axes & axes and edge not in found:
             if isinstance(edge, Bound):
-                found[edge] = edges_.moved(edge, moves, type, facts)
+                bound = edges_.moved(edge, moves, type, facts)
+                assert bound is not None, "it has none of the axes that are lost"
+                found[edge] = bound
             else:
                 lanes = type.lanes if keep_dims else tuple(edge.value.type.lanes[a] for a in sorted(kept))
                 target = TileType(dtypes.int1, type.shape, lanes)
@@ -75,14 +77,14 @@ def _candidates(work: Rewriter, raw: Value, tile: Tile, ends: list[Edge], operat
     """
     emission, type = work.emission, tile.value.type
     filled = work.filled(raw, tile, contents.identity(operation.primitive, type.dtype), ends)
-    shape = tuple(s if a not in _axes(operation) else edges_.const(1) for a, s in enumerate(type.shape))
+    shape = tuple(s if a not in _axes(operation) else const(1) for a, s in enumerate(type.shape))
     lanes = tuple(n if a not in _axes(operation) else 1 for a, n in enumerate(type.lanes))
     extremum = emission.apply(
         operation.function.removeprefix("arg"), (filled.value,), TileType(type.dtype, shape, lanes),
         axis=operation.attribute("axis"), keep_dims=True,
     )  # fmt: skip
     found = emission.together("and", emission.together("eq", filled.value, extremum, dtypes.int1),
-                              emission.mask(ends, type), dtypes.int1)  # fmt: skip
+                              emission.mask_of_some(ends, type), dtypes.int1)  # fmt: skip
     number = emission.apply("cast", (found,), TileType(dtypes.int32, type.shape, type.lanes))
     if operation.function == "argmin":
         number = emission.apply("neg", (number,), number.type)
@@ -123,9 +125,9 @@ def sort(work: Rewriter, operation: ir.Apply) -> None:
 def _counted(work: Rewriter, ends: list[Edge], type: TileType, axis: int) -> Mask:
     """The edge of a tile of which the elements have been moved to the front."""
     emission = work.emission
-    inside = emission.stretched(emission.mask(ends, type), type)
+    inside = emission.stretched(emission.mask_of_some(ends, type), type)
     ones = emission.apply("cast", (inside,), TileType(dtypes.int32, type.shape, type.lanes))
-    shape, lanes = (*type.shape[:axis], edges_.const(1)), (*type.lanes[:axis], 1)
+    shape, lanes = (*type.shape[:axis], const(1)), (*type.lanes[:axis], 1)
     count = emission.apply("sum", (ones,), TileType(dtypes.int32, shape, lanes), axis=axis, keep_dims=True)
     own = ir.Lane.of(axis, type.lanes[axis])
     place = emission.index(var(own.name), (own,), (), type)
@@ -142,7 +144,7 @@ def histogram(work: Rewriter, operation: ir.Apply) -> None:
     if not ends:
         work.emit(operation, (tile.value,))
         return work.set(result, Tile(result))
-    mask = emission.stretched(emission.mask(ends, raw.type), raw.type)
+    mask = emission.stretched(emission.mask_of_some(ends, raw.type), raw.type)
     value = work.filled(raw, tile, 0, ends).value
     counted = Value(result.type)
     emission.emit(replace(operation, operands=(value,), results=(counted,)))
@@ -178,7 +180,7 @@ def _combined(work: Rewriter, operation: ir.Apply) -> None:
     if not ends:
         work.emit(operation, values)
     else:
-        inside = work.emission.stretched(work.emission.mask(ends, type), type)
+        inside = work.emission.stretched(work.emission.mask_of_some(ends, type), type)
         flag = work.emission.apply("cast", (inside,), TileType(dtypes.int32, type.shape, type.lanes))
         last = Value(TileType(dtypes.int32, operation.results[0].type.shape, operation.results[0].type.lanes))
         combine = _flagged(operation.attribute("combine"))

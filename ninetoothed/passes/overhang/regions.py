@@ -1,4 +1,4 @@
-"""Loops and branches: what a variable's edges are after them."""
+"""Loops and branches, and the edges of variables after them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ninetoothed import ir
 from ninetoothed.dtypes import int1
 from ninetoothed.ir import TileType, Value
+from ninetoothed.passes.overhang.contents import Number
 from ninetoothed.passes.overhang.edges import Edge, Mask
 from ninetoothed.passes.overhang.tiles import Tile
 
@@ -23,12 +24,12 @@ class _Carried:
     argument: Value
     result: Value
     edges: tuple[Edge, ...] = ()
-    contents: dict = field(default_factory=dict)
+    contents: dict[Edge, Number | None] = field(default_factory=dict)
     masks: tuple[Value, Value] | None = None
     is_deferred: bool = False
 
     @classmethod
-    def of(cls, work, initial: Tile, argument: Value, result: Value) -> _Carried:
+    def of(cls, work: Rewriter, initial: Tile, argument: Value, result: Value) -> _Carried:
         ends = initial.ends(work.facts)
         held = {edge: initial.held(edge) for edge in ends if initial.held(edge) is not None}
         carried = cls(initial, argument, result, initial.edges, held)
@@ -41,8 +42,8 @@ class _Carried:
         own = self.edges if self.masks is None else (Mask(self.masks[mask]),)
         return Tile(value, own, dict(self.contents))
 
-    def settles(self, work, end: Tile, counter: frozenset[str], inner: set[Value]) -> bool:
-        """Take in what the variable is at the end of a round; whether that changes nothing."""
+    def settles(self, work: Rewriter, end: Tile, counter: frozenset[str], inner: set[Value]) -> bool:
+        """Take in what the variable is at the end of a round; tell whether that changes nothing."""
         work.set(self.argument, end)  # drops the edges that nobody can tell
         left = work.tile(self.argument)
         held = {edge: number for edge, number in self.contents.items() if end.held(edge) == number}
@@ -59,7 +60,7 @@ class _Carried:
 
 
 def _is_inner(edge: Edge, counter: frozenset[str], inner: set[Value]) -> bool:
-    """Whether an edge means something inside the loop alone."""
+    """Tell whether an edge means something inside the loop alone."""
     if isinstance(edge, Mask):
         return edge.value in inner
     return bool(edge.names & counter) or any(value in inner for name, value in edge.bindings if name in edge.names)
@@ -85,9 +86,13 @@ def loop(work: Rewriter, operation: ir.For | ir.While) -> None:
                 condition = work.value(operation.condition)
             work.block(operation.body)
             ends = [work.tile(raw) for raw in operation.yields]
-            masks = [_whole_mask(work, end) if each.masks else None for each, end in zip(carried, ends, strict=True)]
+            masked = [
+                (each.masks, each.initial, _whole_mask(work, end))
+                for each, end in zip(carried, ends, strict=True)
+                if each.masks
+            ]
         inner = {result for o in ir.walk((*before, *outer)) for result in ir.results(o)}
-        inner |= {each.masks[0] for each in carried if each.masks}
+        inner |= {carried_mask for (carried_mask, _), _, _ in masked}
         settled = [each.settles(work, end, counter, inner) for each, end in zip(carried, ends, strict=True)]
         deferred = {each.argument: work.deferred.pop(each.argument) for each in carried if each.is_deferred}
         for each in carried:
@@ -97,30 +102,29 @@ def loop(work: Rewriter, operation: ir.For | ir.While) -> None:
             break
     work.tiles = entered
     work.emission.location = operation.location
-    masked = [(each, mask) for each, mask in zip(carried, masks, strict=True) if each.masks]
-    new = replace(
+    new: ir.For | ir.While = replace(
         operation,
         body=tuple(outer),
-        initial=(*(each.initial.value for each in carried), *(_whole_mask(work, each.initial) for each, _ in masked)),
-        arguments=(*operation.arguments, *(each.masks[0] for each, _ in masked)),
-        yields=(*(end.value for end in ends), *(mask for _, mask in masked)),
-        results=(*operation.results, *(each.masks[1] for each, _ in masked)),
+        initial=(*(each.initial.value for each in carried), *(_whole_mask(work, initial) for _, initial, _ in masked)),
+        arguments=(*operation.arguments, *(pair[0] for pair, _, _ in masked)),
+        yields=(*(end.value for end in ends), *(mask for _, _, mask in masked)),
+        results=(*operation.results, *(pair[1] for pair, _, _ in masked)),
     )
-    if isinstance(operation, ir.While):
+    if isinstance(new, ir.While):
         new = replace(new, before=tuple(before), condition=condition)
     else:
-        new = replace(new, bindings=work.bound(operation.bindings))
+        new = replace(new, bindings=work.bound(new.bindings))
     work.emission.emit(new)
     for each in carried:
         work.set(each.result, each.at(each.result, 1))
         if lost := deferred.get(each.argument):
-            mask = work.emission.mask(lost, each.result.type)
+            mask = work.emission.mask_of_some(lost, each.result.type)
             value = work.emission.choice(mask, each.result, each.initial.value)
             work.add(each.result, replace(work.tile(each.result), value=value))
 
 
 def _only_accumulates(work: Rewriter, loop: ir.For | ir.While, argument: Value, end: Value) -> bool:
-    """Whether a variable is only ever replaced by an operation on itself, `total += x[i]`, once a round.
+    """Tell whether a variable is only ever replaced by an operation on itself, `total += x[i]`, once a round.
 
     What other operands are past their edges then need not be kept out of it in each round.
     """

@@ -1,14 +1,16 @@
-"""Rewrites a program, operation by operation, so that overhang makes no difference."""
+"""The rewriting of a program, operation by operation, so that overhang makes no difference."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from ninetoothed import dtypes, ir
+from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
-from ninetoothed.expr import Expr, const, maximum, minimum, simplify
+from ninetoothed.expr import Expr, Facts, const, maximum, minimum, simplify
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitives import Effect, Form, Primitive
 from ninetoothed.passes.dead_code import remove_dead
@@ -26,7 +28,7 @@ FILLS = (-math.inf, math.inf)
 
 
 def resolve(program: ir.Program, poison: bool = False) -> ir.Program:
-    """The program in which no result depends on overhang.
+    """Rewrite a program so that no result depends on overhang.
 
     poison: fill overhang with NaN, or the greatest integer, and let every mask be emitted; a program in which something
     depends on overhang all the same then gives other results, or fails where it is stored.
@@ -36,7 +38,8 @@ def resolve(program: ir.Program, poison: bool = False) -> ir.Program:
     rooms = unobserved(program)
     if poison:
         return Rewriter(program, rooms, {}, True).run()
-    best, fills = Rewriter(program, rooms, {}), {}
+    fills: dict[Value, Number] = {}
+    best = Rewriter(program, rooms, fills)
     result = best.run()
     count = best.masks(result)
     for load in _fillable(program) if count else ():
@@ -62,9 +65,9 @@ def _fillable(program: ir.Program) -> list[ir.Load]:
     return found
 
 
-def _edges_of(access: ir.Access, facts) -> tuple[Bound, ...]:
+def _edges_of(access: ir.Access, facts: Facts) -> tuple[Bound, ...]:
     lanes = tuple(ir.Lane.of(lane.axis, lane.count) for lane in access.lanes)
-    own = {"bindings": access.bindings, "parameter": access.parameter}
+    own: dict[str, Any] = {"bindings": access.bindings, "parameter": access.parameter}
     return tuple(Bound.of(e.index, e.size, lanes, facts, e.reached, fails=e.fails, **own) for e in access.edges)
 
 
@@ -76,7 +79,13 @@ class Rewriter:
     only add up, the edges past which they are put right after the loop.
     """
 
-    def __init__(self, program: ir.Program, rooms, fills: dict[Value, Number], poison: bool = False):
+    def __init__(
+        self,
+        program: ir.Program,
+        rooms: Mapping[Value, frozenset[Expr]],
+        fills: dict[Value, Number],
+        poison: bool = False,
+    ):
         wide = any(parameter.wide for parameter in program.parameters)
         self.program, self.rooms, self.fills, self.poison = program, rooms, fills, poison
         self.emission = Emission(program.facts, dtypes.int64 if wide else dtypes.int32)
@@ -93,14 +102,14 @@ class Rewriter:
         return replace(self.program, body=self.emission.top, facts=self.emission.facts, requirements=requirements)
 
     def masks(self, program: ir.Program) -> int:
-        """How many choices by masks a program made by this has."""
+        """Count the choices by masks in a program made by this."""
         operations = (o for o in ir.walk(remove_dead(program.body)) if isinstance(o, ir.Apply))
         return sum(o.function == "where" and o.results[0] in self.emission.added for o in operations)
 
     # -- what is known of values --
 
     @property
-    def facts(self):
+    def facts(self) -> Facts:
         return self.emission.facts
 
     def tile(self, raw: Value) -> Tile:
@@ -142,7 +151,8 @@ class Rewriter:
             if not ends or known.holds(number, ends):
                 return known
         past = distinct(e for end in ends for e in _instead(end, number))
-        mask = self.emission.mask(past, tile.value.type)
+        assert number is not None, "the primitive has an identity for each type that it takes"
+        mask = self.emission.mask_of_some(past, tile.value.type)
         value = self.emission.choice(mask, tile.value, self.emission.number(number, tile.value.type))
         object.__setattr__(value, "hint", tile.value.hint)
         new = tile.filled(value, number, ends)
@@ -158,13 +168,13 @@ class Rewriter:
         deferred.update(dict.fromkeys(lost))
         return True
 
-    def settle(self, pairs: Iterable[Clash], axes: frozenset[int] | None, location) -> None:
+    def settle(self, pairs: Iterable[Clash], axes: frozenset[int] | None, location: ir.SourceLocation | None) -> None:
         """Raise where tiles that met end at different places along one of `axes`, or along any."""
         for a, b in pairs:
             if axes is None or a.axes & b.axes & axes:
                 self.settle_one(a, b, location)
 
-    def settle_one(self, a: Edge, b: Edge, location) -> None:
+    def settle_one(self, a: Edge, b: Edge, location: ir.SourceLocation | None) -> None:
         """Raise where two edges are not the same, or let the call's sizes tell whether they are."""
         first, second = (_told(edge) for edge in (a, b))
         message = (
@@ -216,7 +226,7 @@ class Rewriter:
             case ir.Apply():
                 self.apply(operation)
 
-    def shown(self, item):
+    def shown(self, item: Any) -> Any:
         if isinstance(item, tuple):
             return tuple(map(self.shown, item))
         return self.value(item) if isinstance(item, Value) and item in self.tiles else item
@@ -232,8 +242,9 @@ class Rewriter:
         other = access.other
         if result in self.fills:
             number = self.fills[result]
-            low_high = access.type.dtype.range if not access.type.dtype.is_floating else (-math.inf, math.inf)
-            other = low_high[number > 0]
+            dtype = access.type.dtype
+            low, high = dtype.range if isinstance(dtype, DType) and not dtype.is_floating else (-math.inf, math.inf)
+            other = high if number > 0 else low
         access = replace(access, bindings=self.bound(access.bindings), edges=(), other=other)
         self.emission.emit(replace(load, access=access))
         tile = Tile(result, distinct((*own, *bound)))
@@ -287,7 +298,9 @@ class Rewriter:
         """An edge of a shape operation's operand as one of its result."""
         type = operation.results[0].type
         if isinstance(edge, Bound):
-            return edges_.moved(edge, edges_.forwards(operation), type, with_lanes(self.facts, type))
+            axes = edges_.forwards(operation)
+            assert axes is not None, "of an operation that moves lanes it is known"
+            return edges_.moved(edge, axes, type, with_lanes(self.facts, type))
         source = operation.operands[0].type
         mask = self.emission.stretched(edge.value, source)
         return Mask(
@@ -344,7 +357,7 @@ def _counts(a: Bound, b: Bound, sizes: frozenset[str]) -> tuple[Expr, Expr] | No
     left, right = (bound.room.subs(lanes) for bound in (a, b))
     if left.variables | right.variables <= sizes:
         count = const(max(lane.count for lane in (*a.lanes, *b.lanes)))
-        return tuple(minimum(maximum(side, 0), count) for side in (left, right))
+        return minimum(maximum(left, 0), count), minimum(maximum(right, 0), count)
     return (difference, const(0)) if difference.variables and difference.variables <= sizes else None
 
 

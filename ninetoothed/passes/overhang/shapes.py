@@ -10,6 +10,7 @@ from ninetoothed.dtypes import int1
 from ninetoothed.expr import const
 from ninetoothed.ir import TileType, Value
 from ninetoothed.passes.overhang import edges as edges_
+from ninetoothed.passes.overhang.contents import Number
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, mask_type, with_lanes
 from ninetoothed.passes.overhang.tiles import Tile
 
@@ -23,9 +24,10 @@ def move(work: Rewriter, operation: ir.Apply) -> None:
     found = {edge: work.moved(edge, operation) for edge in tile.edges}
     ends = {edge: found.get(edge) or work.moved(edge, operation) for edge in tile.ends(work.facts)}
     known = {new: tile.held(edge) for edge, new in ends.items() if new is not None and tile.held(edge) is not None}
-    pairs = tuple((found[a], found[b]) for a, b in tile.clashes if found.get(a) and found.get(b))
+    left = {edge: new for edge, new in found.items() if new is not None}
+    pairs = tuple((left[a], left[b]) for a, b in tile.clashes if a in left and b in left)
     result = operation.result
-    work.set(result, Tile(result, tuple(filter(None, found.values())), known, tile.number, pairs))
+    work.set(result, Tile(result, tuple(left.values()), known, tile.number, pairs))
 
 
 def _full_mask(work: Rewriter, raw: Value) -> Value:
@@ -39,10 +41,10 @@ def _two(work: Rewriter, operation: ir.Apply) -> None:
     """`join` and `cat`."""
     tiles = [work.tile(raw) for raw in operation.operands]
     work.emit(operation, tuple(tile.value for tile in tiles))
-    result, own = operation.result, ()
+    result = operation.result
+    own: tuple[Edge, ...] = ()
     if operation.function == "join" and set(tiles[0].edges) == set(tiles[1].edges):
-        own = tiles[0].edges
-        own = tuple(_same(work, edge, result.type) for edge in own)
+        own = tuple(_same(work, edge, result.type) for edge in tiles[0].edges)
     elif any(edge.fails for tile in tiles for edge in tile.edges):
         masks = tuple(_full_mask(work, raw) for raw in operation.operands)
         own = (Mask(work.emission.apply(operation.function, masks, mask_type(result.type))),)
@@ -67,18 +69,21 @@ def _split(work: Rewriter, operation: ir.Apply) -> None:
         axes = {axis: edges_.lane(result.type, axis) for axis in range(last)} | {last: const(half)}
         facts = with_lanes(work.facts, result.type)
         bounds = [edge for edge in tile.ends(work.facts) if isinstance(edge, Bound)]
-        found = {edge: edges_.moved(edge, axes, result.type, facts) for edge in bounds}
-        known = {new: tile.held(edge) for edge, new in found.items() if tile.held(edge) is not None}
+        moved = {edge: edges_.moved(edge, axes, result.type, facts) for edge in bounds}
+        found = {edge: new for edge, new in moved.items() if new is not None}
+        known: dict[Edge, Number | None] = {
+            new: tile.held(edge) for edge, new in found.items() if tile.held(edge) is not None
+        }
         work.set(result, Tile(result, tuple(new for edge, new in found.items() if edge in tile.edges), known))
     masks = tuple(edge for edge in tile.edges if isinstance(edge, Mask))
     if masks:
-        mask = work.emission.stretched(work.emission.mask(masks, source), source)
+        mask = work.emission.stretched(work.emission.mask_of_some(masks, source), source)
         types = [mask_type(result.type) for result in operation.results]
         halves = tuple(Value(type) for type in types)
         work.emission.emit(ir.Apply(halves, "split", (mask,), location=operation.location))
-        for half, result in zip(halves, operation.results, strict=True):
-            known = work.tile(result)
-            work.set(result, replace(known, edges=(*known.edges, Mask(half))))
+        for own, result in zip(halves, operation.results, strict=True):
+            part = work.tile(result)
+            work.set(result, replace(part, edges=(*part.edges, Mask(own))))
 
 
 def _gather(work: Rewriter, operation: ir.Apply) -> None:

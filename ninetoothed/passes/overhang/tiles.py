@@ -1,4 +1,4 @@
-"""A value as the pass sees it, with the edges that tell its overhang."""
+"""Values as the pass sees them, with the edges that tell their overhang."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Tile:
 
     value: ir.Value
     edges: tuple[Edge, ...] = ()
-    contents: Mapping[Edge, Number] = field(default_factory=dict)
+    contents: Mapping[Edge, Number | None] = field(default_factory=dict)
     number: Number | None = None
     clashes: tuple[Clash, ...] = ()
 
@@ -36,7 +36,7 @@ class Tile:
         return self.contents.get(edge, self.number)
 
     def holds(self, number: Number | None, edges: Iterable[Edge]) -> bool:
-        """Whether the lanes past all of these edges hold a number."""
+        """Tell whether the lanes past all of these edges hold a number."""
         return number is not None and all(self.held(edge) == number for edge in edges)
 
     def filled(self, value: ir.Value, number: Number, edges: Iterable[Edge]) -> Tile:
