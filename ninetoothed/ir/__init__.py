@@ -2,7 +2,8 @@
 
 A program computes one element of the outermost level: a list of operations on immutable values, with structured
 control flow. All that is implicit in the language is explicit here: every conversion is a `cast`, every broadcast a
-`broadcast`, every access carries source indices and the guards that could not be proved away. `print(program)` shows it.
+`broadcast`, every access carries source indices and the guards that could not be proved away. `print(program)` shows
+it.
 
 Integer expressions (`expr.Expr`) appear in `Index`, `Access` and `For`. Their variables are
   * sizes and strides: names of run-time integer arguments (`Parameter.sizes`, `.strides`);
