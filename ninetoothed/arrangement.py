@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """`levels` are shapes, outermost first; `steps` lead from the source's one level to them."""
+    """An arranged tensor. `levels` are shapes, outermost first; `steps` lead from the source's one level to them."""
 
     source: Source
     levels: tuple[Shape, ...]
@@ -60,12 +60,12 @@ class Arrangement:
         return cls(source, (source.sizes,))
 
     def then(self, step: Step, *shapes: Shape, replaced: int = 1) -> "Arrangement":
-        """The arrangement after a step that puts `shapes` in the place of `replaced` levels from its own level on."""
+        """Append a step that puts `shapes` in the place of `replaced` levels from its own level on."""
         levels = self.levels[: step.level] + shapes + self.levels[step.level + replaced :]
         return replace(self, levels=levels, steps=(*self.steps, replace(step, after=shapes)))
 
     def map_sizes(self, function: Callable[[Size], Size]) -> "Arrangement":
-        """Every size, stride and argument through `function` (symbols and ints alike)."""
+        """Map every size, stride and argument (symbols and ints alike) by `function`."""
         source = replace(
             self.source,
             sizes=_mapped(self.source.sizes, function),
@@ -84,7 +84,7 @@ class Arrangement:
 
     @property
     def symbols(self) -> dict[str, Symbol]:
-        """`{name: Symbol}` of every name that the sizes and steps mention (strides apart)."""
+        """The symbols by name that the sizes and steps mention (strides apart)."""
         found: dict[str, Symbol] = {}
 
         def visit(size: Size) -> Size:

@@ -1,4 +1,4 @@
-"""Numbers for symbols: what an arrangement looks like for given sizes, and which element of the source lies where."""
+"""Put numbers for symbols: the shape of an arrangement for given sizes, and the element of the source at each place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ninetoothed.wording import counted
 
 
 def subs(tensor: Tensor, mapping: Mapping[Any, Any]) -> Tensor:
-    """`tensor` with numbers in the place of symbols.
+    """Return `tensor` with numbers in the place of symbols.
 
     Keys of `mapping` are symbols or names (values: ints or symbols), and tensors (values: `{"shape": (...)}` or
     anything with a `shape`), which stand for the sizes of the tensors of that name. Raises `ArrangementError` where a
@@ -45,7 +45,7 @@ def subs(tensor: Tensor, mapping: Mapping[Any, Any]) -> Tensor:
 
 
 def eval(tensor: Tensor, subs: Mapping[Any, Any] | None = None) -> numpy.ndarray:
-    """The flat (row-major) index into the source of every element of every level, outermost first; -1 out of bounds.
+    """Return the row-major index into the source of every element of every level, outermost first; -1 out of bounds.
 
     `subs` is as for the function of that name. Raises `ArrangementError` where a symbol is left.
 
@@ -89,7 +89,7 @@ def _located(arrangement: Arrangement, arrays: _Arrays) -> tuple[list[Any], Any]
 
 @dataclass(frozen=True)
 class _Arrays:
-    """Evaluates an expression for all elements at once."""
+    """Evaluate an expression for all elements at once."""
 
     values: dict
 
@@ -138,7 +138,7 @@ def _shapes(mapping: Mapping[Any, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]
 
 
 def _values(mapping: Mapping[Any, Any]) -> dict[str, Expr]:
-    """`{name: Expr}`; the sizes of a tensor are those of the tensor that it was arranged from."""
+    """Return the expression for each name; the sizes of a tensor are those of its source."""
     values = {}
     for key, value in mapping.items():
         if isinstance(key, Tensor):

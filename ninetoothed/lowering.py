@@ -1,4 +1,4 @@
-"""Pass: from an element of an arranged tensor to its place in the source, with the guards that can fail.
+"""Lower an element of an arranged tensor to its place in the source, with the guards that can fail.
 
     x.tile((16,)), element n of tile o
 ->  x[o * 16 + n] where 0 <= o * 16 + n < size     of any size
@@ -38,7 +38,7 @@ class CutEdge:
 
 @dataclass(frozen=True)
 class Location:
-    """Where an element lies: an index for each dimension of the source, valid where all guards hold.
+    """The place of an element: an index for each dimension of the source, valid where all guards hold.
 
     `edges` are those of the guards that tell overhang, proved ones too.
     """
@@ -55,7 +55,7 @@ def lower(
     bindings: Mapping[str, Expr | int] | None = None,
     lanes: Iterable[str] = (),
 ) -> Location:
-    """The place of the element with `indices` (a tuple a level, outermost first).
+    """Return the place of the element with `indices` (a tuple a level, outermost first).
 
     `lanes` are the variables that run over the axes of a tile: past its extent they reach for nothing.
 
@@ -86,7 +86,7 @@ def source_indices(
     facts: Facts,
     bindings: Mapping[str, Expr | int] | None = None,
 ) -> tuple[Expr, ...]:
-    """The indices alone, right out of bounds too: simplified with `facts` and never with a guard."""
+    """Return the indices alone, correct out of bounds too: simplified with `facts` and never with a guard."""
     bound, located, facts = _prepared(arrangement, indices, facts, bindings)
     for step in reversed(bound.steps):
         located, _ = pull_back(step, located)
@@ -95,7 +95,7 @@ def source_indices(
 
 
 def bind_sizes(arrangement: Arrangement, bindings: Mapping[str, Expr | int] | None) -> Arrangement:
-    """Sizes as expressions in which names that have values are replaced; ints (dimensions among them) stay ints.
+    """Convert sizes to expressions and replace names that have values; ints (dimensions among them) stay ints.
 
     Whoever lowers often into the same arrangement does this once, and gives no bindings later.
     """
@@ -111,7 +111,7 @@ def bind_sizes(arrangement: Arrangement, bindings: Mapping[str, Expr | int] | No
 def extents(
     arrangement: Arrangement, level: int, facts: Facts | None = None, bindings: Mapping[str, Expr | int] | None = None
 ) -> tuple[Expr, ...]:
-    """The shape of one level as expressions."""
+    """Return the shape of one level as expressions."""
     bound = bind_sizes(arrangement, bindings)
     facts = _with_sizes(bound, facts or Facts())
     return tuple(simplify(as_expr(size), facts) for size in bound.levels[level])
@@ -124,7 +124,7 @@ def bind_indices(
     names: Iterable[str],
     bindings: Mapping[str, Expr | int] | None = None,
 ) -> Facts:
-    """`facts` with a name for each dimension of `level`, in `[0, extent - 1]`."""
+    """Extend `facts` by a name for each dimension of `level`, in `[0, extent - 1]`."""
     for name, extent in zip(names, extents(arrangement, level, facts, bindings), strict=True):
         facts = facts.bind(name, 0, extent - 1)
     return facts
@@ -161,7 +161,7 @@ class _Checked:
 
 
 def _is_cut(step: Step, dimension: int) -> bool:
-    """Whether a tile of a step may end past the dimension: not the one of a whole dimension, of stride 0, undilated."""
+    """Tell whether a tile of a step may end past the dimension; the one tile of a whole dimension does not."""
     if step.operation != "tile":
         return False
     strides, dilation = step.arguments
@@ -169,7 +169,7 @@ def _is_cut(step: Step, dimension: int) -> bool:
 
 
 def _nearest(edges: tuple[CutEdge, ...], facts: Facts) -> tuple[CutEdge, ...]:
-    """The edges less those beyond another: the number of a tile follows from the index of an element."""
+    """Drop edges beyond another: the number of a tile follows from the index of an element."""
     kept = edges
     for edge in edges if len(edges) > 1 else ():
         known = facts
@@ -182,7 +182,7 @@ def _nearest(edges: tuple[CutEdge, ...], facts: Facts) -> tuple[CutEdge, ...]:
 
 
 def _not_implied(guards: tuple[Guard, ...], facts: Facts) -> tuple[Guard, ...]:
-    """The guards less those that the others imply: the number of a tile often follows from the index of an element."""
+    """Drop guards that the others imply: the number of a tile often follows from the index of an element."""
     kept = guards
     for guard in guards if len(guards) > 1 else ():
         known = facts
@@ -196,12 +196,12 @@ def _not_implied(guards: tuple[Guard, ...], facts: Facts) -> tuple[Guard, ...]:
 
 
 def _assuming(guard: Guard, facts: Facts) -> Facts:
-    """What a guard says by itself: it may have been proved in part with others."""
+    """Assume a guard by itself: it may have been proved in part with others."""
     return facts.assume(guard.index, 0 if guard.lower else None, guard.size - 1 if guard.upper else None)
 
 
 def _with_positive(facts: Facts, size: Expr) -> Facts:
-    """A dimension that has an element is not empty, nor is any factor `max(n, 0)` of its size."""
+    """Assume that a dimension with an element is not empty, and so no factor `max(n, 0)` of its size is 0."""
     low = bounds(size, facts)[0]
     if low is not None and low > 0:
         return facts
@@ -229,14 +229,14 @@ def _prepared(
 
 
 def _with_sizes(bound: Arrangement, facts: Facts) -> Facts:
-    """Sizes are at least 0, whoever forgot to say so."""
+    """Assume that sizes are at least 0 where `facts` do not say."""
     names = {name for size in bound.source.sizes for name in as_expr(size).variables if as_expr(size).sole_atom}
     missing = {name: Range(0) for name in sorted(names) if name not in facts.ranges}
     return Facts({**missing, **facts.ranges}, facts.assumptions) if missing else facts
 
 
 def _settled(index: Expr, facts: Facts) -> Expr:
-    """An index without the names to which facts leave 0 alone."""
+    """Replace names that facts leave no value but 0."""
     return index.subs({name: const(0) for name in index.variables if bounds(var(name), facts) == (0, 0)})
 
 

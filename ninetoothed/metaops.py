@@ -28,7 +28,7 @@ class Guard:
 def pull_back(
     step: Step, indices: tuple[tuple[Expr, ...], ...]
 ) -> tuple[tuple[tuple[Expr, ...], ...], tuple[Guard, ...]]:
-    """`(indices, guards)` before `step` of the element that has `indices` (a tuple a level) after it.
+    """Return `(indices, guards)` before `step` of the element that has `indices` (a tuple a level) after it.
 
     Where every index after the step is within its extent and every guard holds, so is every index before it.
     """
@@ -89,7 +89,7 @@ def pull_back(
 
 
 def _unflatten(t: Expr, sizes: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Row-major; the first dimension takes what overflows, so guards look at `t` itself."""
+    """Split an index row-major; the first dimension takes the overflow, so that guards look at `t` itself."""
     indices: list[Expr] = []
     for size in reversed(sizes[1:]):
         size = size if size != 0 else const(1)  # an empty dimension has no element to misplace
@@ -108,7 +108,7 @@ def tile(
     dilation: Any = None,
     floor_mode: bool = False,
 ) -> Arrangement:
-    """Outer size `div(size - dilation * (tile - 1) - 1, stride) + 1`, never below 0, `div` rounding up (or down)."""
+    """Split a level: the outer size is `div(size - dilation * (tile - 1) - 1, stride) + 1`, never below 0."""
     given = {"strides": strides, "dilation": dilation}
     named = tuple(Named(name, value) for name, value in given.items() if value is not None)
     call = MetaOperation(arrangement, level, "tile", (tile_shape, *named))
@@ -127,7 +127,7 @@ def tile(
 def _tile_dimension(
     call: MetaOperation, dim: int, tile_size: Size, stride: Size, dilation: Size, floor_mode: bool
 ) -> tuple[Size, Size, Size]:
-    """`(outer size, inner size, stride)`; the one tile of a whole dimension has stride 0."""
+    """Return `(outer size, inner size, stride)`; the one tile of a whole dimension has stride 0."""
     size = call.shape[dim]
     if is_below(dilation, 1):
         raise call.error(f"the dilation of dimension {dim} is {dilation}", "give 1 or more")
@@ -148,7 +148,7 @@ def _tile_dimension(
 
 
 def expand(arrangement: Arrangement, level: int, shape: Any) -> Arrangement:
-    """-1 keeps a size; new dimensions come first, as in PyTorch."""
+    """Repeat dimensions of size 1; -1 keeps a size; new dimensions come first, as in PyTorch."""
     call = MetaOperation(arrangement, level, "expand", (shape,))
     target = call.sizes(shape, "shape")
     added = len(target) - len(call.shape)
@@ -181,7 +181,7 @@ def unsqueeze(arrangement: Arrangement, level: int, dim: Any) -> Arrangement:
 
 
 def squeeze(arrangement: Arrangement, level: int, dims: Any) -> Arrangement:
-    """Takes dimensions of size 1 away."""
+    """Take dimensions of size 1 away."""
     call = MetaOperation(arrangement, level, "squeeze", (dims,))
     before = call.shape
     dims = call.dimensions(dims)
@@ -204,7 +204,7 @@ def permute(arrangement: Arrangement, level: int, dims: Any) -> Arrangement:
 
 
 def flatten(arrangement: Arrangement, level: int, start_dim: Any = None, end_dim: Any = None) -> Arrangement:
-    """Dimensions `start_dim` to `end_dim`, exclusive, become one."""
+    """Make dimensions `start_dim` to `end_dim`, exclusive, one."""
     given = (start_dim, end_dim) if end_dim is not None else () if start_dim is None else (start_dim,)
     call = MetaOperation(arrangement, level, "flatten", given)
     before = call.shape
@@ -220,14 +220,14 @@ def flatten(arrangement: Arrangement, level: int, start_dim: Any = None, end_dim
 
 
 def ravel(arrangement: Arrangement, level: int) -> Arrangement:
-    """This level and all within it become one level, outermost dimensions first."""
+    """Make this level and all within it one level, outermost dimensions first."""
     joined = arrangement.levels[level:]
     step = Step("ravel", level, joined[0], (tuple(map(len, joined)),))
     return arrangement.then(step, tuple(size for shape in joined for size in shape), replaced=len(joined))
 
 
 def pad(arrangement: Arrangement, level: int, padding: Any) -> Arrangement:
-    """`padding` is `((before, after), ...)`, one pair a dimension; what is added is out of bounds."""
+    """Add `((before, after), ...)` elements, one pair a dimension, that are out of bounds."""
     call = MetaOperation(arrangement, level, "pad", (padding,))
     before = call.shape
     pairs = call.pairs(padding, "padding")
@@ -240,7 +240,7 @@ def pad(arrangement: Arrangement, level: int, padding: Any) -> Arrangement:
 
 
 def paddings(step: Step) -> tuple[Size, ...]:
-    """The amounts before and after each dimension that a step pads; none for any other step."""
+    """Return the amounts before and after each dimension that a step pads; none for any other step."""
     if step.operation != "pad":
         return ()
     (before,), (padded,) = step.arguments, step.after
@@ -249,7 +249,7 @@ def paddings(step: Step) -> tuple[Size, ...]:
 
 
 def index(arrangement: Arrangement, level: int, key: Any) -> Arrangement:
-    """Ints, slices, None and `...`, as in NumPy."""
+    """Index with ints, slices, None and `...`, as in NumPy."""
     call = MetaOperation(arrangement, level, "index", (key,))
     sizes = frozenset(name for size in arrangement.source.sizes for name in leaves_of(size))
     starts: list[Size] = []

@@ -1,4 +1,4 @@
-"""Symbols: what a user writes for a number that is not known yet."""
+"""Offer symbols: numbers that are not known yet."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Symbol:
 
     @property
     def leaves(self) -> dict[str, Symbol]:
-        """`{name: Symbol}` of the plain names in it, with the options that they were made with."""
+        """The plain names in it, `{name: Symbol}`, with the options that they were made with."""
         if self.name is not None:
             return {self.name: self}
         if self._leaves is None:
@@ -153,7 +153,7 @@ class Symbol:
     __le__ = __gt__ = __ge__ = __lt__
 
     def subs(self, values: Mapping[str, int | Symbol]) -> Any:
-        """This symbol with numbers (or symbols) for names: an `int` where no name is left.
+        """Replace names by numbers or symbols; an `int` where no name is left.
 
         >>> (Symbol("a") + Symbol("b")).subs({"a": 1, "b": 2})
         3
@@ -167,23 +167,23 @@ class Symbol:
 
 
 def block_size(lower_bound: int | None = None, upper_bound: int | None = None) -> Symbol:
-    """A fresh symbol that the compiler chooses: a power of two in `[lower_bound, upper_bound]`, else [32, 1024]."""
+    """Make a fresh symbol that the compiler chooses."""
     name = f"{_BLOCK}{next(_fresh)}"
     return Symbol(name, meta=True, lower_bound=lower_bound, upper_bound=upper_bound)
 
 
 def smallest(*values: Any) -> int | Symbol:
-    """`min` of ints and symbols: an int where all are, otherwise a symbol."""
+    """Return the minimum of ints and symbols: an int where all are, otherwise a symbol."""
     return _call("min", minimum, values)
 
 
 def largest(*values: Any) -> int | Symbol:
-    """`max` of ints and symbols: an int where all are, otherwise a symbol."""
+    """Return the maximum of ints and symbols: an int where all are, otherwise a symbol."""
     return _call("max", maximum, values)
 
 
 def as_size(value: Any) -> int | Symbol:
-    """An `int` where the value is one (or a symbol without names), otherwise the symbol; a string is parsed.
+    """Read a size: an `int` where the value is one (or a symbol without names), else the symbol; a string is parsed.
 
     Raises `TypeError` for anything else.
     """
@@ -197,7 +197,7 @@ def as_size(value: Any) -> int | Symbol:
 
 
 def from_expr(expression: Expr, leaves: Mapping[str, int | Symbol] | None = None) -> int | Symbol:
-    """The symbol that prints a canonical expression, or its value where it is constant."""
+    """Return the symbol that prints a canonical expression, or its value where it is constant."""
     if expression.is_constant:
         return expression.constant
     leaves = leaves or {}
@@ -209,7 +209,7 @@ def from_expr(expression: Expr, leaves: Mapping[str, int | Symbol] | None = None
 
 
 def leaves_of(value: Any) -> dict[str, Symbol]:
-    """`{name: Symbol}` of the names in an int or a symbol."""
+    """Return `{name: Symbol}` of the names in an int or a symbol."""
     return value.leaves if isinstance(value, Symbol) else {}
 
 
@@ -256,7 +256,7 @@ def _check_divisor(symbol: Symbol, other: object) -> None:
 
 
 def _merged(*values: Any) -> dict[str, Symbol]:
-    """All leaves; of two with one name the one with options, so that a plain mention does not hide them."""
+    """Merge all leaves; of two with one name the one with options, so that a plain mention does not hide them."""
     merged: dict[str, Symbol] = {}
     for value in values:
         for name, leaf in leaves_of(value).items():

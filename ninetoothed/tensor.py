@@ -1,4 +1,4 @@
-"""Tensors: the user's handles onto frozen arrangements."""
+"""Offer tensors: the user's handles onto frozen arrangements."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Tensor(WithoutNumbers):
 
     @property
     def constexpr(self) -> bool | None:
-        """Whether this is a scalar that is known when the kernel is compiled."""
+        """Tell whether this is a scalar that is known when the kernel is compiled."""
         return self._arrangement.source.constexpr
 
     @property

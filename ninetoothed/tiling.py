@@ -1,4 +1,4 @@
-"""How the dimensions of an arranged tensor came to be cut: which sizes stand behind a number of tiles.
+"""Find how dimensions of an arranged tensor were cut: which sizes are behind a number of tiles.
 
     x.tile((B,))             x_size_0 by B                       ceil(x_size_0 / B) tiles
     x.tile((B,)).tile((2,))  x_size_0 by 2 * B
@@ -21,7 +21,7 @@ from ninetoothed.expr import Expr, as_expr, cdiv, const
 
 @dataclass(frozen=True)
 class Tiling:
-    """Tiles of `block` elements, as many as it takes to cover `size` elements; blocks of 1 are elements themselves.
+    """Tiles of `block` elements that cover `size` elements; blocks of 1 are elements themselves.
 
     is_plain: whether only elements are tiled, and no padding.
     """
@@ -32,7 +32,7 @@ class Tiling:
 
     @property
     def is_whole(self) -> bool:
-        """Whether each tile is one element."""
+        """Tell whether each tile is one element."""
         return self.block == 1
 
     @property
@@ -45,7 +45,7 @@ Tilings = tuple[Tiling, ...]
 
 
 def tilings(arrangements: Sequence[Arrangement]) -> tuple[tuple[tuple[Tilings, ...], ...], ...]:
-    """For each arrangement, the tilings of every dimension of each level."""
+    """Return the tilings of every dimension of each level, for each arrangement."""
     own = [_levels(arrangement, {}) for arrangement in arrangements]
     # What a tensor is expanded to, another one's number of tiles, is cut as that is.
     known = {
@@ -59,18 +59,18 @@ def tilings(arrangements: Sequence[Arrangement]) -> tuple[tuple[tuple[Tilings, .
 
 
 def count(dimension: Tilings) -> Expr:
-    """How many tiles a dimension counts."""
+    """Count the tiles of a dimension."""
     return math.prod((tiling.count for tiling in dimension), start=const(1))
 
 
 def are_alike(a: Tilings, b: Tilings) -> bool:
-    """Whether dimensions are cut by the same blocks, so that they agree only where their sizes do."""
+    """Tell whether dimensions are cut by the same blocks, so that they agree only where their sizes do."""
     pairs = zip(a, b, strict=False)
     return len(a) == len(b) and all(x.is_plain and y.is_plain and x.block == y.block for x, y in pairs)
 
 
 def squeezed(arrangement: Arrangement) -> Iterator[Tiling]:
-    """The tilings of dimensions that are squeezed: of one tile each, if the call's sizes are right."""
+    """Return the tilings of dimensions that are squeezed: of one tile each, if the call's sizes are right."""
     for step, levels in zip(arrangement.steps, _history(arrangement, {}), strict=False):
         if step.operation == "squeeze":
             yield from (tiling for dim in step.arguments[0] for tiling in levels[step.level][dim])
@@ -81,7 +81,7 @@ def _levels(arrangement: Arrangement, known: Mapping[Expr, Tilings]) -> tuple[tu
 
 
 def _history(arrangement: Arrangement, known: Mapping[Expr, Tilings]) -> list[tuple[tuple[Tilings, ...], ...]]:
-    """The tilings of all levels before the first step and after each."""
+    """Return the tilings of all levels before the first step and after each."""
     levels = [_elements(arrangement.source.sizes)]
     history = [tuple(levels)]
     for step in arrangement.steps:
@@ -167,7 +167,7 @@ def _part(dimension: Tilings, size: Size) -> Tilings:
 
 
 def _joined(dimension: Iterable[Tiling]) -> Tilings:
-    """Of a flattened dimension; neighbours that are elements make more elements."""
+    """Join the tilings of flattened dimensions; neighbours that are elements make more elements."""
     joined: list[Tiling] = []
     for tiling in dimension:
         if joined and joined[-1].is_whole and tiling.is_whole:

@@ -1,4 +1,4 @@
-"""From an application to a program: the application is executed symbolically, once for each specialisation."""
+"""Trace an application to a program: execute it symbolically, once for each specialisation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def trace(
     specialisation: Specialisation,
     check: Callable[[tuple[Requirement, ...]], None] = lambda requirements: None,
 ) -> Program:
-    """What one program of a kernel does under a specialisation.
+    """Trace one instance of a kernel under a specialisation.
 
     Sizes that it requires to be equal have one name: they are known to be once it has been traced, and so it is traced
     again, after a `check` of what it requires, which may raise. So are extents that are equal by the call's numbers and
@@ -94,7 +94,7 @@ def _traced(
 
 
 def _unified(context: TraceContext, specialisation: Specialisation) -> Specialisation:
-    """With one name for sizes that are required to be equal: the one that comes first among the parameters'."""
+    """Unify the names of sizes that are required to be equal: the parameters' first one stays."""
     sizes = (as_expr(size) for parameter in context.definition.parameters for size in parameter.source.sizes)
     order = {size: position for position, size in enumerate(dict.fromkeys(sizes)) if not size.is_constant}
     for requirement in context.builder.requirements:

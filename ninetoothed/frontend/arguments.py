@@ -17,7 +17,7 @@ def value_of(context: TraceContext, argument: Any) -> Any:
 
 
 def bind(context: TraceContext, function: Function, args: list, kwargs: dict) -> list:
-    """Arguments in the order of the signature, defaults filled in; variadic ones as one tuple."""
+    """Order arguments by the signature and fill in defaults; variadic ones become one tuple."""
     names = list(function.parameters)
     if function.variadic:
         fixed = names[:-1]
@@ -51,7 +51,7 @@ def bind_python(
     defaults: Any,
     keyword_defaults: Any,
 ) -> dict[str, Any]:
-    """Arguments by parameter name, following Python's rules for calls."""
+    """Bind arguments to parameters by Python's rules for calls."""
     positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
     bound: dict[str, Any] = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
     bound.update(keyword_defaults)

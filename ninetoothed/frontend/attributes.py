@@ -1,4 +1,4 @@
-"""Attributes of what expressions stand for: shapes, types, sources and methods."""
+"""Look up attributes of tiles, levels and sources: shapes, types and methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MUTATORS = frozenset("append extend insert remove pop clear sort reverse".split
 
 
 def attribute(context: TraceContext, owner: Any, name: str) -> Any:
-    """`owner.name` of a tile, a level, a source, or any Python object."""
+    """Look up `owner.name`, of a tile, a level, a source, or any Python object."""
     if isinstance(owner, TileRef):
         return _tile_attribute(context, owner, name)
     if isinstance(owner, LevelRef):

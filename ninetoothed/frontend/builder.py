@@ -1,4 +1,4 @@
-"""Builds typed operations: conversions and broadcasts become explicit here, and nowhere else."""
+"""Build typed operations: conversions and broadcasts become explicit here, and nowhere else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ninetoothed.language.primitives import PRIMITIVES, Sign
 
 
 def settle(value: Value, known: dict[Value, Any], inputs: Callable, rule: Callable) -> Any:
-    """What `rule` says of a value once its inputs are `known`: each value once, and however many lead to it."""
+    """Apply `rule` to a value after its inputs, to each value once; `known` holds the results."""
     pending = [value]
     while pending:
         missing = [each for each in inputs(pending[-1]) if each not in known]
@@ -29,7 +29,7 @@ def settle(value: Value, known: dict[Value, Any], inputs: Callable, rule: Callab
 
 
 def _keeps_sign(operation: Apply) -> bool:
-    """Whether a result is not negative where no operand is."""
+    """Tell whether a result is not negative where no operand is."""
     match operation.primitive.sign:
         case Sign.CONVERTED:
             return reaches(numeric(operation.result.type.dtype), numeric(operation.operands[0].type.dtype))
@@ -44,11 +44,11 @@ Operand = Value | Expr | float
 
 
 class EmissionForbidden(Exception):
-    """An operation, where there were to be none."""
+    """An operation was emitted where only known numbers were to be computed."""
 
 
 class Builder:
-    """Appends operations to the innermost open block. `facts` grows as loops and lanes are entered.
+    """Append operations to the innermost open block. `facts` grows as loops and lanes are entered.
 
     sizes: the names to which a call gives numbers.
     is_closed: whether the first operation ends the trial at hand (see `EmissionForbidden`).
@@ -103,7 +103,7 @@ class Builder:
         return self._producers.get(value)
 
     def depends(self, value: Value, other: Value) -> bool:
-        """Whether a value is computed from another by straight-line operations."""
+        """Tell whether a value is computed from another by straight-line operations."""
         pending, seen = [value], set()
         while pending:
             last = pending.pop()
@@ -145,12 +145,12 @@ class Builder:
         return result
 
     def bindings(self, *expressions: Expr) -> ir.Bindings:
-        """The values that occur in expressions under names of their own."""
+        """Return the values that occur in expressions under names of their own."""
         names = sorted(set().union(*(e.variables for e in expressions)) & self._names.keys()) if expressions else ()
         return tuple((name, self._names[name]) for name in names)
 
     def expr_of(self, value: Value) -> Expr:
-        """A computed integer as an expression: what it was made of, where that is known, else a name for it."""
+        """Convert a computed integer to an expression: the one it was made of, where that is known, else a name."""
         match self.producer(value):
             case Constant(value=number):
                 return const(int(number))
@@ -190,7 +190,7 @@ class Builder:
     # -- conversions -------------------------------------------------------------------------------
 
     def value(self, operand: Operand, dtype: DType | PointerType | None = None) -> Value:
-        """A Python number, an expression or a value as a value, of `dtype` where given."""
+        """Convert a Python number, an expression or a value to a value, of `dtype` where given."""
         if isinstance(operand, Value):
             return operand if dtype is None else self.cast(operand, dtype)
         if isinstance(operand, Expr):
@@ -208,7 +208,7 @@ class Builder:
         return self.apply("cast", (value,), shapes.with_dtype(value.type, dtype))
 
     def to_float(self, value: Value) -> Value:
-        """As float32 or float64: what functions and divisions compute in."""
+        """Convert to float32 or float64, in which functions and divisions compute."""
         dtype = value.type.dtype
         return value if dtype in (dtypes.float32, dtypes.float64) else self.cast(value, dtypes.float32)
 
@@ -253,7 +253,7 @@ class Builder:
         return results[0] if len(results) == 1 else results
 
     def common_type(self, *operands: Operand) -> DType:
-        """The type in which operands meet; a Python number does not widen a tile of its own or a higher kind."""
+        """Return the type in which operands meet; a Python number does not widen a tile of its own or a higher kind."""
         typed = [
             numeric(v.type.dtype) if isinstance(v, Value) else self.index_type
             for v in operands
@@ -278,20 +278,20 @@ class Builder:
         result: DType | None = None,
         **attributes: Any,
     ) -> Value:
-        """Meet in `dtype` (by default the common one), broadcast, apply."""
+        """Convert to `dtype` (by default the common type), broadcast, and apply."""
         dtype = dtype or self.common_type(*operands)
         values = self.broadcast(*(self.value(operand, dtype) for operand in operands))
         return self.apply(function, values, shapes.with_dtype(values[0].type, result or dtype), **attributes)
 
     def floating(self, function: str, *operands: Operand, **attributes: Any) -> Value:
-        """A function of floats: computed in float32 or float64; halves are rounded back, integers give float32."""
+        """Apply a function of floats, in float32 or float64; halves are rounded back, integers give float32."""
         common = self.common_type(*operands)
         computed = common if common in (dtypes.float32, dtypes.float64) else dtypes.float32
         result = self.elementwise(function, *operands, dtype=computed, **attributes)
         return self.cast(result, common) if common.is_half else result
 
     def binary(self, function: str, lhs: Operand, rhs: Operand) -> Value:
-        """An arithmetic, bitwise or comparison operator on values, expressions and numbers."""
+        """Apply an arithmetic, bitwise or comparison operator to values, expressions and numbers."""
         for pointer, offset in ((lhs, rhs), (rhs, lhs)):
             if isinstance(pointer, Value) and isinstance(pointer.type.dtype, PointerType):
                 return self.move(pointer, offset if function == "add" else self.binary("mul", offset, -1))
@@ -311,7 +311,7 @@ class Builder:
         return self.elementwise(function, lhs, rhs, dtype=common)
 
     def move(self, pointer: Value, offset: Operand) -> Value:
-        """A pointer, `offset` elements further on."""
+        """Move a pointer by `offset` elements."""
         offset = self.value(offset)
         if offset.type.dtype.is_floating:
             raise shapes.Mismatch(f"pointers are moved by whole numbers of elements, not by {offset.type.dtype}")
@@ -329,7 +329,7 @@ class Builder:
         return self.elementwise(function, lhs, rhs, dtype=common, nonnegative=nonnegative or None)
 
     def is_nonnegative(self, operand: Operand) -> bool:
-        """Whether an integer is known not to be negative (so that truncating and flooring division agree)."""
+        """Tell whether an integer is known not to be negative (so that truncating and flooring division agree)."""
         if isinstance(operand, Value):
             return settle(operand, self._nonnegative, self._bounding, self._settle_sign)
         if isinstance(operand, Expr):
@@ -338,7 +338,7 @@ class Builder:
         return operand >= 0
 
     def _bounding(self, value: Value) -> tuple[Value, ...]:
-        """The values that, where none is negative, keep this one from being so."""
+        """Return the values that, where none is negative, keep this one from being so."""
         producer = self.producer(value)
         if isinstance(producer, Apply) and _keeps_sign(producer) and value.type.dtype.kind != "uint":
             return producer.operands

@@ -1,4 +1,4 @@
-"""Which function of the frontend stands behind each name that an application may call."""
+"""Map each name that an application may call to the function of the frontend that traces it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def swizzle2d(context: TraceContext, i: Any, j: Any, size_i: Any, size_j: Any, s
 
 
 def program_id(context: TraceContext, axis: Any) -> Any:
-    """The number of this program, row-major over the outermost level: programs form one dimension."""
+    """Return the number of this program, row-major over the outermost level: programs form one dimension."""
     linear = const(0)
     for name, size in zip(context.axes, context.grid, strict=True):
         linear = linear * size + var(name)
@@ -99,7 +99,7 @@ def _first(context: TraceContext, axis: Any) -> bool:
 
 
 def hint(context: TraceContext, input: Any, values: Any = None) -> Any:
-    """Hints that Triton's users give by hand: nothing to do, the compiler proves what it needs."""
+    """Return the input: Triton's users give hints by hand, this compiler proves what it needs."""
     return input
 
 
@@ -116,7 +116,7 @@ def static_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
 
 
 def libdevice(context: TraceContext, *operands: Any, name: str) -> Any:
-    """A function of libdevice, in float32 or float64; predicates give int1."""
+    """Return a function of libdevice, in float32 or float64; predicates give int1."""
     builder = context.builder
     values = [operand(context, value) for value in operands]
     if name in ("isnan", "isinf", "signbit"):

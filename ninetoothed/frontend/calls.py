@@ -1,4 +1,4 @@
-"""Calls: functions of the language, helpers (inlined, parameters by reference), and plain Python at compile time."""
+"""Trace calls: functions of the language, helpers (inlined, parameters by reference), and Python at compile time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MAX_DEPTH = 64
 
 
 def call_node(context: TraceContext, scope: Scope, node: ast.Call) -> Any:
-    """A call as written. Arguments that are plain names are handed over as variables."""
+    """Trace a call as written. Arguments that are plain names are handed over as variables."""
     location = scope.parsed.location(node)
     callee = context.evaluate(scope, node.func)
     args: list = []
@@ -108,7 +108,7 @@ def _builtin(context: TraceContext, callee: Any, python: Any, plain: tuple, name
 def _python(
     context: TraceContext, callee: Any, args: tuple, kwargs: dict[str, Any], plain: tuple, named: dict[str, Any]
 ) -> Any:
-    """A Python function: inlined if its source is there, else called now if its arguments are known."""
+    """Inline a Python function whose source is there; call any other now, if its arguments are known."""
     function = unwrap(callee)
     if isinstance(function, types.FunctionType) and not _is_foreign(function):
         return _inline(context, function, args, kwargs)
@@ -130,7 +130,7 @@ def _python(
 
 
 def _is_of_the_kernel(value: Any) -> bool:
-    """Whether Python cannot work on a value: a tile, what the application defines, or something that holds such."""
+    """Tell whether a value is or holds a tile, or a function of the application: Python cannot work on those."""
     if isinstance(value, tuple | list | dict):
         return any(map(_is_of_the_kernel, value.values() if isinstance(value, dict) else value))
     is_number = isinstance(value, Expr) and value.is_constant
@@ -138,7 +138,7 @@ def _is_of_the_kernel(value: Any) -> bool:
 
 
 def _is_foreign(function: types.FunctionType) -> bool:
-    """Library functions that work on numbers, not on tiles: called, not inlined."""
+    """Tell whether a library's function works on numbers alone: it is called, and not inlined."""
     module = (function.__module__ or "").split(".")[0]
     return module in ("torch", "numpy", "math", "functools", "operator", "typing", "dataclasses", "enum", "ninetoothed")
 
@@ -147,7 +147,7 @@ def _is_foreign(function: types.FunctionType) -> bool:
 
 
 def language_function(context: TraceContext, callee: Any) -> Function | None:
-    """Ours, or the one of `triton.language` that has the same name."""
+    """Return the function of the language that is called, by our name for it or by Triton's; None for any other."""
     if isinstance(callee, Function):
         return callee
     module = getattr(callee, "__module__", None) or getattr(getattr(callee, "fn", None), "__module__", None) or ""

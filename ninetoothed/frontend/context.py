@@ -23,7 +23,7 @@ from ninetoothed.specialisation import ArgumentClass, Specialisation
 
 @dataclass(frozen=True)
 class Interpreter:
-    """What executes syntax, for the rooms below it: helper functions hold statements, and loops hold both."""
+    """Hold the functions that trace syntax, for modules below them: helpers hold statements, and loops hold both."""
 
     evaluate: Callable[[TraceContext, Any, Any], Any]
     run: Callable[[TraceContext, Any, Any], Any]
@@ -75,7 +75,7 @@ class TraceContext:
             self.builder.facts = self.facts.assume(size, *bounds(other, self.facts))
 
     def _within_all_outermost(self) -> Facts:
-        """Outermost shapes were compared before the launch: a program's indices are within those of all tensors."""
+        """Bound a program's indices by the outermost shapes of all tensors, which were compared before the launch."""
         facts = self.facts
         if not self.specialisation.shared_grid:
             return facts
@@ -87,7 +87,7 @@ class TraceContext:
         return facts
 
     def _with_padding(self) -> Facts:
-        """Amounts of padding were looked at before the launch, too: none is negative."""
+        """Assume that no amount of padding is negative: they were checked before the launch."""
         facts = self.facts
         for parameter, argument in zip(self.definition.parameters, self.specialisation.arguments, strict=True):
             steps = parameter.arrangement.steps if argument.role == "tensor" else ()
@@ -96,7 +96,7 @@ class TraceContext:
         return facts
 
     def forget_loads(self) -> None:
-        """After a store, what was read before may be stale."""
+        """Forget the tiles that were read: after a store they may be stale."""
         self.loads = {key: value for key, value in self.loads.items() if key[0] == "scalar"}
 
     @contextmanager
@@ -109,7 +109,7 @@ class TraceContext:
             self.conditions -= 1
 
     def evaluate(self, scope: Any, node: Any) -> Any:
-        """What an expression stands for."""
+        """Evaluate an expression."""
         return self.interpreter.evaluate(self, scope, node)
 
     def run(self, scope: Any, body: Any) -> Any:
@@ -129,14 +129,14 @@ class TraceContext:
         return self.builder.facts
 
     def number(self, size: Any) -> Expr:
-        """A size or stride as the specialisation knows it."""
+        """Return a size or stride as the specialisation knows it."""
         return simplify(as_expr(size).subs(self.bindings), self.facts)
 
     def argument(self, parameter: int) -> ArgumentClass:
         return self.specialisation.arguments[parameter]
 
     def arrangement(self, parameter: int) -> Arrangement:
-        """How a parameter is arranged, with the numbers that the specialisation knows."""
+        """Return the arrangement of a parameter, with the numbers that the specialisation knows."""
         return self._arrangements[parameter]
 
     @cached_property
@@ -154,7 +154,7 @@ class TraceContext:
         )
 
     def _told(self, size: Any) -> Expr:
-        """A size as a number, which tells of which chosen blocks it is made."""
+        """Return a size as a number that remembers the chosen blocks it is made of."""
         number, own = self.number(size), as_expr(size)
         is_chosen = number.is_constant and not own.variables.isdisjoint(self.definition.meta_symbols)
         return chosen(number, own) if is_chosen else number
@@ -177,7 +177,7 @@ class TraceContext:
         return tuple(f"program_{d}" for d in range(len(self.grid)))
 
     def program_indices(self, parameter: int) -> tuple[Expr, ...]:
-        """Which element of its outermost level a parameter stands for, in this program."""
+        """Return the indices of the element of its outermost level that a parameter stands for in this program."""
         if not self.levels(parameter)[0]:
             return ()
         if self.specialisation.shared_grid:
@@ -204,7 +204,7 @@ class TraceContext:
             raise self.mismatch(error) from None
 
     def mismatch(self, mismatch: Mismatch) -> ApplicationError:
-        """The error for what does not fit together."""
+        """Make the error for a mismatch; it keeps the sizes that another call could let agree."""
         error = self.error(str(mismatch))
         sizes = mismatch.sizes if isinstance(mismatch, ShapeMismatch) else ()
         names = frozenset().union(*(origin(size).variables for size in sizes))
@@ -214,7 +214,7 @@ class TraceContext:
         return error
 
     def error(self, message: str, location: ir.SourceLocation | None = None) -> ApplicationError:
-        """An error that points at the user's source."""
+        """Make an error that points at the user's source."""
         location = location or self.builder.location
         message = f"kernel {self.definition.name!r}: {message}"
         if location is None:

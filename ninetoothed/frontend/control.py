@@ -1,4 +1,4 @@
-"""Loops and branches: structured operations around the blocks that their bodies trace to."""
+"""Trace loops and branches: structured operations around the blocks of their bodies."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def for_(context: TraceContext, scope: Scope, node: ast.For) -> Any:
 
 
 def _unrolled(context: TraceContext, scope: Scope, node: ast.For, items: range | None) -> Any:
-    """A loop over `items`, or over what it says it is over, that are known when compiling."""
+    """Unroll a loop over `items`, or over a sequence that is known when compiling."""
     location = context.builder.location
     iterated = context.evaluate(scope, node.iter) if items is None else items
     if isinstance(iterated, TileRef) and not memory.shape(context, iterated)[0].is_constant:
@@ -71,7 +71,7 @@ def _counted(
     hints: tuple,
     dimension: Dimension | None,
 ) -> None:
-    """A loop of the kernel's; over all tiles along a dimension, if one is given."""
+    """Trace a loop that stays a loop; over all tiles along `dimension`, where one is given."""
     location = context.builder.location
     assert isinstance(node.target, ast.Name)
     variable = context.builder.fresh(node.target.id)
@@ -100,7 +100,7 @@ def _counted(
 
 
 def _rounds(context: TraceContext, start: Expr, stop: Expr, step: Expr) -> Expr:
-    """How many numbers `range` counts by a step whose sign only the call tells, which loops of Triton cannot take."""
+    """Compute the trip count of a `range` whose step has a sign that only the call tells: Triton takes no such loop."""
     may_count = binary(context, "ne", step, 0)
     device_assert(context, may_count, _ZERO_STEP)
     divisor = where(context, may_count, step, 1)
@@ -118,7 +118,7 @@ def _few(context: TraceContext, items: list) -> list:
 
 
 def _counter_facts(context: TraceContext, variable: str, start: Expr, stop: Expr, step: Expr) -> Facts:
-    """What is known of a loop's counter; a step that is no constant is positive."""
+    """Bind the range of a loop's counter; a step that is no constant is positive."""
     facts = context.facts
     multiple = divisor(start, facts) if not (start.is_constant and start.constant == 0) else 0
     if not step.is_constant:
@@ -131,7 +131,7 @@ def _counter_facts(context: TraceContext, variable: str, start: Expr, stop: Expr
 
 
 def _range(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
-    """The bounds of `range` or `ntl.range`, its hints, and the dimension over all of which it is, if any.
+    """Return the bounds of `range` or `ntl.range`, its hints, and the dimension whose tiles it counts, if any.
 
     The range itself where it is static; None for anything else.
     """
@@ -212,7 +212,7 @@ def while_(context: TraceContext, scope: Scope, node: ast.While) -> Any:
 
 
 def _while_known(context: TraceContext, scope: Scope, node: ast.While) -> Any:
-    """A loop as Python runs it, where nothing but known numbers is computed."""
+    """Run a loop as Python does, where only known numbers are computed."""
     for _ in range(MAX_UNROLLED):
         condition = operand(context, context.evaluate(scope, node.test))
         if is_dynamic(condition):
@@ -226,7 +226,7 @@ def _while_known(context: TraceContext, scope: Scope, node: ast.While) -> Any:
 
 
 def _peek(context: TraceContext, read: Callable[[], Any]) -> Any:
-    """What a condition is on entry, leaving no trace."""
+    """Evaluate a condition on entry, and emit nothing."""
     with region(context):
         return read()
 
@@ -236,7 +236,7 @@ def _peek(context: TraceContext, read: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Branch:
-    """A block that was traced by itself: what variables held before it and hold at its end, and what it has read."""
+    """A block that was traced by itself, the values of variables before and after it, and the tiles it read."""
 
     operations: list[ir.Operation]
     write_log: dict[Cell, Any]
@@ -245,7 +245,7 @@ class _Branch:
 
     @property
     def has_effect(self) -> bool:
-        """Whether it matters that the block runs: it assigns what there was before, stores, or prints, say."""
+        """Tell whether the block assigns a variable from before it, stores, prints or the like."""
         assigns = any(before is not UNDEFINED for before in self.write_log.values())
         return assigns or any(map(has_effect, self.operations))
 
@@ -272,7 +272,7 @@ def if_(context: TraceContext, scope: Scope, node: ast.If) -> Any:
 def choose(
     context: TraceContext, condition: Value, sides: Iterable[Callable[[], Any]], pick: Callable[..., Any]
 ) -> Any:
-    """One of two expressions, by a condition known at run time.
+    """Choose one of two expressions by a condition known at run time.
 
     Both are computed and `pick` chooses; but a side with an effect runs only where it is taken, as a branch of an `if`.
     """
@@ -291,7 +291,7 @@ def choose(
 
 
 def _side(context: TraceContext, side: Callable[[], Any], chosen: Cell) -> _Branch:
-    """A side of a choice, its value in a variable; where nothing but that comes of it, it is computed here and now."""
+    """Trace a side of a choice into a variable; without an effect it is computed at once."""
     branch = _traced(context, lambda: write(context, chosen, snapshot(context, side())))
     if branch.has_effect:
         return branch
@@ -331,7 +331,7 @@ def _branch(
 
 
 def _close(context: TraceContext, branch: _Branch, cell: Cell, before: Any) -> Any:
-    """What a variable holds at the end of a branch, loaded there if it is still in memory."""
+    """Return the value of a variable at the end of a branch, loaded there if it is still in memory."""
     outer, context.loads = context.loads, branch.loads
     with context.builder.reopened(branch.operations):
         value = materialise(context, cell, branch.ends.get(cell, before))

@@ -1,4 +1,4 @@
-"""Functions of `ninetoothed.language` that touch memory behind pointers, draw random numbers, print or assert."""
+"""Trace functions of the language that touch memory behind pointers, combine by a function, print or assert."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pointed(address: Value) -> DType:
 
 
 def _masked(context: TraceContext, address: Value, mask: Any, *rest: Value) -> tuple[Value, ...]:
-    """Operands of one shape: the pointers, `rest`, and the mask, without the pointers that name no place."""
+    """Broadcast pointers, `rest` and the mask to one shape; the mask leaves out pointers that name no place."""
     builder = context.builder
     address, *others = builder.broadcast(address, *rest)
     known = mask_of(context, lane_bounds(context, address))
@@ -76,7 +76,7 @@ def atomic(
 
 
 def _check_atomic(context: TraceContext, name: str, element: DType) -> None:
-    """What no GPU does, or Triton does not say to it."""
+    """Raise for types of elements whose atomics no GPU has, or Triton cannot express."""
     is_bitwise = name in ("atomic_and", "atomic_or", "atomic_xor")
     if element.is_floating:
         taken = not is_bitwise and (element.bits >= 32 or (element.is_half and name == "atomic_add"))
@@ -135,7 +135,7 @@ def combining(context: TraceContext, function: Any, values: tuple[Value, ...]) -
 
 
 def _without_branches(context: TraceContext, block: ir.Block) -> ir.Block:
-    """A combining function's operations; of an `if` those of both branches, and a choice between what they give.
+    """Replace each `if` of a combining function by both its branches, and a choice between their results.
 
     Elements of a tile are combined side by side, and take different branches.
     """
@@ -156,7 +156,7 @@ def _without_branches(context: TraceContext, block: ir.Block) -> ir.Block:
 
 
 def print_(context: TraceContext, pieces: tuple, sep: str = " ", end: str = "\n") -> None:
-    """`print` and `device_print`; text that is known joins to one piece."""
+    """Trace `print` and `device_print`; neighbouring texts that are known become one."""
     flat: list[str | Value] = []
     for i, piece in enumerate(pieces):
         if i:

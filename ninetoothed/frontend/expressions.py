@@ -1,4 +1,4 @@
-"""Expressions of an application, one function a kind of syntax."""
+"""Evaluate the expressions of an application, with one function for each form of syntax."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ninetoothed.wording import counted
 
 
 def evaluate(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
-    """What an expression stands for. Naming a parameter gives a handle: it is loaded where its elements are needed."""
+    """Evaluate an expression. Naming a parameter gives a handle: it is loaded where its elements are needed."""
     rule = _RULES.get(type(node))
     if rule is None:
         raise context.error(f"an application may not use {_describe(node)}", scope.parsed.location(node))
@@ -71,7 +71,7 @@ def _binary(context: TraceContext, scope: Scope, node: ast.BinOp) -> Any:
 
 
 def apply(context: TraceContext, op: ast.operator, lhs: Any, rhs: Any) -> Any:
-    """A binary operator, `@` among them."""
+    """Apply a binary operator, `@` among them."""
     if isinstance(op, ast.MatMult):
         return functions.dot(context, lhs, rhs)
     return binary(context, BINARY[type(op)][0], lhs, rhs)
@@ -95,14 +95,14 @@ def _logical(context: TraceContext, scope: Scope, node: ast.BoolOp) -> Any:
 
 
 def _continued(context: TraceContext, name: str, lhs: Any, evaluate_rhs: Callable[[], Any]) -> Any:
-    """`and`/`or` of a left side that is known at run time: it decides whether the right side counts."""
+    """Trace `and`/`or` after a left side that is known at run time: it decides whether the right side counts."""
     if name == "and":
         return choose(context, lhs, (evaluate_rhs, lambda: lhs), lambda rhs, _: _both(context, name, lhs, rhs))
     return choose(context, lhs, (lambda: lhs, evaluate_rhs), lambda _, rhs: _both(context, name, lhs, rhs))
 
 
 def _both(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
-    """`lhs and rhs` or `lhs or rhs`: one of the two where both are numbers, as in Python; else truth values."""
+    """Combine by `and` or `or`: of two numbers one of them, as in Python; else truth values."""
     is_tile = any(isinstance(side, Value) and not side.type.is_scalar for side in (lhs, rhs))
     if is_tile or all(map(_is_truth, (lhs, rhs))):
         return logical(context, name, lhs, rhs)
@@ -154,7 +154,7 @@ def _conditional(context: TraceContext, scope: Scope, node: ast.IfExp) -> Any:
 
 
 def _chosen(context: TraceContext, condition: Value, then: Any, otherwise: Any) -> Any:
-    """One of two values at run time; of tuples item by item."""
+    """Choose one of two values at run time; of tuples, item by item."""
     if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
         return tuple(_chosen(context, condition, *pair) for pair in zip(then, otherwise, strict=True))
     for side in (then, otherwise):
@@ -202,7 +202,7 @@ def _comprehension(context: TraceContext, scope: Scope, node: ast.ListComp | ast
 
 
 def bind(context: TraceContext, scope: Scope, target: ast.expr, value: Any) -> None:
-    """Fresh local names for the targets of a comprehension."""
+    """Bind the targets of a comprehension to fresh local names."""
     if isinstance(target, ast.Name):
         scope.cells[target.id] = Cell(target.id, value)
         return
@@ -236,7 +236,7 @@ def _lambda(context: TraceContext, scope: Scope, node: ast.Lambda) -> Any:
 
 
 def local_function(context: TraceContext, scope: Scope, node: ast.Lambda | ast.FunctionDef, name: str) -> LocalFunction:
-    """A function that the application defines, with its defaults as they are now."""
+    """Return a function that the application defines, with its defaults as they are now."""
     spec = node.args
     defaults = tuple(evaluate(context, scope, default) for default in spec.defaults)
     named = {

@@ -1,4 +1,4 @@
-"""The functions of `ninetoothed.language`, in terms of primitives. Shapes and conversions are decided here."""
+"""Trace functions of the language to primitives. Shapes and conversions are decided here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ninetoothed.wording import counted
 
 
 def as_dtype(context: TraceContext, value: Any) -> DType | PointerType:
-    """A dtype however it is named: ours, PyTorch's, Triton's, or Python's own types."""
+    """Read a dtype however it is named: ours, PyTorch's, Triton's, or one of Python's types."""
     if isinstance(value, DType | PointerType):
         return value
     python = {float: dtypes.float32, int: dtypes.int32, bool: dtypes.int1}
@@ -48,12 +48,12 @@ _TRITON_NAMES = {
 
 
 def tile(context: TraceContext, value: Any) -> Value:
-    """An argument as a value."""
+    """Convert an argument to a value."""
     return context.builder.value(operand(context, value))
 
 
 def shape_of(context: TraceContext, shape: Any) -> tuple[shapes.Extent, ...]:
-    """A shape argument, given as a tuple or as separate numbers."""
+    """Read a shape argument, given as a tuple or as separate numbers."""
     if isinstance(shape, tuple | list) and len(shape) == 1 and isinstance(shape[0], tuple | list):
         shape = shape[0]
     if not isinstance(shape, tuple | list):
@@ -62,7 +62,7 @@ def shape_of(context: TraceContext, shape: Any) -> tuple[shapes.Extent, ...]:
 
 
 def _extent(context: TraceContext, size: Any) -> Any:
-    """One number of a shape; what is the size of a tile tells still which block it is."""
+    """Read one number of a shape; the size of a tile remembers which block it is."""
     if isinstance(size, KnownCount):
         place = size.dimension
         return context.levels(place.parameter)[place.level][place.dim]
@@ -286,7 +286,7 @@ def dot(
     max_num_imprecise_acc: Any = None,
     out_dtype: Any = None,
 ) -> Value:
-    """Matrix product of the last two dimensions."""
+    """Multiply matrices, along the last two dimensions."""
     builder = context.builder
     a, b = tile(context, input), tile(context, other)
     ea, eb = extents_of(a.type), extents_of(b.type)

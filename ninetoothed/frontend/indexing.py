@@ -1,4 +1,4 @@
-"""Indexing: elements of the next level, of the innermost level, of the source, and of computed tiles.
+"""Trace subscripts: elements of the next level, of the innermost level, of the source, and of computed tiles.
 
 Numbers that are known when compiling mean what they mean in NumPy: negative ones count from the end, and one that lies
 outside a size that is known, too, is an error. What is only known when the kernel runs (counters of loops, scalars and
@@ -25,7 +25,7 @@ from ninetoothed.wording import counted
 
 
 def index(context: TraceContext, owner: Any, indices: tuple) -> Any:
-    """`owner[indices]`: an element of the next level, elements of a tile, or elements of the source."""
+    """Index `owner[indices]`: an element of the next level, elements of a tile, or elements of the source."""
     if isinstance(owner, SourceRef):
         return memory.gather(context, owner, source_indices(context, owner, indices))
     if isinstance(owner, TileRef):
@@ -43,7 +43,7 @@ def index(context: TraceContext, owner: Any, indices: tuple) -> Any:
 
 
 def is_elementwise(indices: tuple) -> bool:
-    """Whether indices pick elements (rather than add axes to the whole tile)."""
+    """Tell whether indices pick elements (rather than add axes to the whole tile)."""
     picks = any(not (i is None or i is Ellipsis or isinstance(i, slice)) for i in indices)
     return picks and all(i is not None for i in indices)
 
@@ -58,7 +58,7 @@ def check_slices(context: TraceContext, indices: tuple) -> None:
 
 
 def element(context: TraceContext, ref: TileRef, indices: tuple) -> TileRef:
-    """One element of the next level."""
+    """Return one element of the next level."""
     shape, name = memory.shape(context, ref), memory.name(context, ref)
     if any(i is None or i is Ellipsis or isinstance(i, slice) for i in indices):
         raise context.error("a tile of tiles is indexed with one number for each dimension")
@@ -72,7 +72,7 @@ def element(context: TraceContext, ref: TileRef, indices: tuple) -> TileRef:
 
 
 def source_indices(context: TraceContext, ref: SourceRef, indices: tuple) -> tuple[Expr | Value, ...]:
-    """Indices into the source: numbers or tiles of numbers, one a dimension."""
+    """Read indices into the source: numbers or tiles of numbers, one a dimension."""
     source = context.definition.parameters[ref.parameter].source
     what = f"the source of {source.name!r}"
     if any(i is None or i is Ellipsis or isinstance(i, slice) for i in indices):
@@ -85,7 +85,7 @@ def source_indices(context: TraceContext, ref: SourceRef, indices: tuple) -> tup
 
 
 def innermost_indices(context: TraceContext, ref: TileRef, indices: tuple) -> tuple[Expr | Value | slice, ...]:
-    """Indices into the innermost level: numbers, tiles of numbers, and bare slices."""
+    """Read indices into the innermost level: numbers, tiles of numbers, and bare slices."""
     shape, name = memory.shape(context, ref), memory.name(context, ref)
     if Ellipsis in [i for i in indices if i is Ellipsis]:
         at = next(n for n, i in enumerate(indices) if i is Ellipsis)
@@ -100,7 +100,7 @@ def innermost_indices(context: TraceContext, ref: TileRef, indices: tuple) -> tu
 
 
 def _position(context: TraceContext, i: Any, dimension: int, shape: tuple[Expr, ...], what: str) -> Expr | Value:
-    """One index along a dimension of something: numbers that are known are counted from the start, and checked."""
+    """Read one index along a dimension; known numbers are counted from the start, and checked."""
     if isinstance(i, Value) and i.type.dtype.is_integer or isinstance(i, Expr):
         return i
     if isinstance(i, Value):
@@ -119,7 +119,7 @@ def _position(context: TraceContext, i: Any, dimension: int, shape: tuple[Expr, 
 
 
 def _as_expr(context: TraceContext, i: Expr | Value) -> Expr:
-    """An index that is one number as an expression."""
+    """Convert an index that is one number to an expression."""
     if isinstance(i, Expr):
         return i
     return context.builder.expr_of(place(context, scalar(context, i, "an index")))
@@ -131,7 +131,7 @@ def _one(context: TraceContext, i: Expr | Value) -> Expr | Value:
 
 
 def index_value(context: TraceContext, value: Value, indices: tuple) -> Value:
-    """`v[:, None]`, `v[0]`, `v[i, :]` of a computed tile."""
+    """Index a computed tile: `v[:, None]`, `v[0]`, `v[i, :]`."""
     axis = 0
     rank = len(value.type.shape)
     what = "a computed tile"

@@ -1,4 +1,4 @@
-"""Lanes: the variables that run over them, and which of them are elements.
+"""Tell which lanes of a tile are elements, with the variables that run over them.
 
 A tile has a power of two of lanes along each axis; those beyond its extent are no elements. Nor, in a tile of indices
 or pointers, are those that were read out of bounds: they name no place, so nothing is read or written there, unless the
@@ -20,19 +20,19 @@ from ninetoothed.ir import Apply, Lane, TileType, Value
 
 
 def lane(context: TraceContext, axis: int, count: int) -> Lane:
-    """A lane variable; its name tells its range, so that equal tiles share it."""
+    """Return a lane variable; its name tells its range, so that equal tiles share it."""
     variable = Lane.of(axis, count)
     context.builder.facts = context.facts.bind(variable.name, 0, count - 1)
     return variable
 
 
 def inside(context: TraceContext, type: TileType, axis: int) -> Value:
-    """Which lanes along `axis` are within the extent: int1, of one element along the other axes."""
+    """Mask the lanes within the extent along `axis`: int1, of one element along the other axes."""
     return context.builder.binary("lt", along(context, type, axis), type.shape[axis])
 
 
 def along(context: TraceContext, type: TileType, axis: int) -> Value:
-    """The number of each lane along `axis`, of one element along the other axes."""
+    """Return the number of each lane along `axis`, of one element along the other axes."""
     extent = extents_of(type)[axis]
     variable = lane(context, axis, extent.lanes)
     extents = [extent if d == axis else shapes.ONE for d in range(len(type.shape))]
@@ -41,7 +41,7 @@ def along(context: TraceContext, type: TileType, axis: int) -> Value:
 
 @dataclass(frozen=True)
 class LaneBound:
-    """Lanes name a place only where `0 <= index` (if `lower`) and `index < size` (if `upper`), lane by lane."""
+    """A condition under which lanes name a place: `0 <= index` (if `lower`) and `index < size` (if `upper`)."""
 
     index: Value
     size: Expr
@@ -75,7 +75,7 @@ def mask(context: TraceContext, limits: Iterable[LaneBound]) -> Value | None:
 
 
 def place(context: TraceContext, index: Value) -> Value:
-    """One index, and -1, which is out of bounds of everything, where it names no place."""
+    """Replace an index by -1, which is out of bounds of everything, where it names no place."""
     known = mask(context, lane_bounds(context, index))
     if known is None:
         return index
@@ -115,7 +115,7 @@ def _moved(context: TraceContext, operation: Apply, index: Value) -> Value:
 
 
 def _of_load(context: TraceContext, access: ir.Access) -> tuple[LaneBound, ...]:
-    """What guards a load; nothing where the user said what is read out of bounds."""
+    """Return the guards of a load as bounds; none where the user gave `other`."""
     source = next(p.source for p in context.definition.parameters if p.name == access.parameter)
     if source.other is not None:
         return ()

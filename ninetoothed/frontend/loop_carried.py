@@ -1,4 +1,4 @@
-"""Which variables a loop or a branch carries, and of which types.
+"""Find the loop-carried variables of a loop, those that a branch changes, and the types that hold them.
 
 A body is traced once to see which variables it assigns, and then with those variables as arguments of the operation,
 until their types stop widening. What was traced before the last round is thrown away.
@@ -51,7 +51,7 @@ def region(context: TraceContext) -> Iterator[tuple[list[ir.Operation], dict[Cel
 
 
 def computed(context: TraceContext, trace: Callable[[], Any]) -> Any:
-    """What a function gives that only computes with known numbers; its loops run as in Python.
+    """Run a function that only computes with known numbers; its loops run as in Python.
 
     Raises `EmissionForbidden` at its first operation for the kernel, and then all is as before.
     """
@@ -68,12 +68,12 @@ def computed(context: TraceContext, trace: Callable[[], Any]) -> Any:
 
 
 def in_runtime_branch(context: TraceContext, scope: Scope) -> bool:
-    """Whether a region was opened since the function of `scope` began."""
+    """Tell whether a region was opened since the function of `scope` began."""
     return len(context.write_logs) > scope.depth
 
 
 def _is_loop_carried(before: Any, after: Any) -> bool:
-    """Whether a variable must be passed along (else it is unchanged, local to the body, or unusable after it)."""
+    """Tell whether a variable is loop-carried: not unchanged, local to the body, or unusable after it."""
     return before is not UNDEFINED and after is not UNDEFINED and not same(before, after)
 
 
@@ -85,7 +85,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def materialise(context: TraceContext, cell: Cell, value: Any) -> Any:
-    """What a variable holds, with nothing left in memory."""
+    """Return the value of a variable, loaded where it is still in memory."""
     if value is None and cell.tile is not None:
         return memory.load(context, cell.tile)
     if isinstance(value, tuple):
@@ -106,7 +106,7 @@ def type_of(context: TraceContext, value: Any) -> Any:
 
 
 def join(context: TraceContext, cell: Cell, a: Any, b: Any) -> Any:
-    """The type that holds both."""
+    """Return the type that holds values of both types."""
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return tuple(join(context, cell, x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, TileType) and isinstance(b, TileType):
@@ -140,7 +140,7 @@ def _rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
 
 
 def convert(context: TraceContext, value: Any, type: Any) -> list:
-    """The leaves of a value, as values of the leaves of `type`."""
+    """Convert the leaves of a value to the leaves of `type`."""
     result = []
     for item, target in zip(_leaves(value), _leaves(type), strict=True):
         if isinstance(target, TileType):
@@ -150,7 +150,7 @@ def convert(context: TraceContext, value: Any, type: Any) -> list:
 
 
 def _fresh(context: TraceContext, cell: Cell, type: Any) -> tuple[Any, list[Value]]:
-    """Arguments of an operation for a variable of some type, and what the variable then holds."""
+    """Make the arguments of an operation for a variable; return what the variable then holds, and them."""
     values, items = [], []
     for leaf in _leaves(type):
         if isinstance(leaf, TileType):
@@ -172,7 +172,7 @@ def _equal_types(a: Any, b: Any) -> bool:
 def _loop_carried_types(
     context: TraceContext, body: Callable[[], tuple[Any, Any]], variable: str | None
 ) -> tuple[dict[Cell, Any], bool]:
-    """Which variables a body changes, the types that hold them before and after, and whether it stores.
+    """Find the variables that a body changes, the types that hold them before and after, and whether it stores.
 
     What is neither a number nor a tile cannot be carried: it is the body's own if that looks at it only after assigning
     it, and is undefined after the loop.
@@ -295,13 +295,13 @@ def loop(context: TraceContext, body: Callable[[], tuple[Any, Any]], variable: s
 
 
 def _values_of(context: TraceContext, types: dict[Cell, Any]) -> tuple[Value, ...]:
-    """What variables hold now, of these types."""
+    """Return the present values of variables, converted to these types."""
     held = ((materialise(context, cell, cell.value), type) for cell, type in types.items())
     return tuple(value for item, type in held for value in convert(context, item, type))
 
 
 def _widened(context: TraceContext, types: dict[Cell, Any], write_log: dict[Cell, Any]) -> dict[Cell, Any]:
-    """The types that hold what variables have at the end of a round, too."""
+    """Return the types that hold what variables have at the end of a round, too."""
     widened = {}
     for cell, type in types.items():
         end = materialise(context, cell, cell.value)

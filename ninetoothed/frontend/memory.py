@@ -1,4 +1,4 @@
-"""Reading and writing parameters: from a handle on a tile to an `ir.Access`."""
+"""Read and write parameters: from a handle on a tile to an `ir.Access`."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from ninetoothed.wording import counted
 
 
 def tile(context: TraceContext, parameter: int) -> TileRef:
-    """The element of a parameter's outermost level that this program works on."""
+    """Return the element of a parameter's outermost level that this program works on."""
     return TileRef(parameter, (context.program_indices(parameter),))
 
 
 def shape(context: TraceContext, ref: TileRef) -> tuple[Expr, ...]:
-    """The shape of what a handle stands for: () for one element."""
+    """Return the shape of what a handle stands for: () for one element."""
     levels = context.levels(ref.parameter)
     return levels[ref.level] if ref.level < len(levels) else ()
 
 
 def is_hierarchical(context: TraceContext, ref: TileRef) -> bool:
-    """Whether the elements of a tile are tiles themselves."""
+    """Tell whether the elements of a tile are tiles themselves."""
     return ref.level < len(context.levels(ref.parameter)) - 1
 
 
 def access(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | Value, ...] | None = None) -> Access:
-    """The access of the tile at a handle: all of it, or where `indices` has numbers or tiles, only those elements."""
+    """Return the access of the tile at a handle, or of the elements that `indices` picks."""
     extents = shape(context, ref)
     chosen = tuple(indices or ()) + (slice(None),) * (len(extents) - len(indices or ()))
     lanes, innermost = [], []
@@ -71,7 +71,7 @@ def access(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | Va
 def _gathered(
     context: TraceContext, tiles: list[Value]
 ) -> tuple[list[shapes.Extent], Iterator[Expr], tuple[Guard, ...]]:
-    """The shape in which tiles of indices meet, a name for each of them, and guards of those that name no place."""
+    """Broadcast tiles of indices; return their shape, names, and guards of those that name no place."""
     if not tiles:
         return [], iter(()), ()
     builder = context.builder
@@ -131,7 +131,7 @@ def _located(
 
 
 def _other(context: TraceContext, parameter: int) -> int | float:
-    """What is read out of bounds; infinities are the least and the greatest integer."""
+    """Return the number that is read out of bounds; infinities are the least and the greatest integer."""
     source, dtype = context.definition.parameters[parameter].source, numeric(context.argument(parameter).dtype)
     other = 0 if source.other is None else source.other
     if dtype.is_floating:
@@ -242,7 +242,7 @@ def _write(context: TraceContext, place: Access, operand: Any) -> Value:
 
 
 def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Access:
-    """`x.source[i, j]`: indices are expressions or tiles; out of bounds where they leave the tensor."""
+    """Return the access of `x.source[i, j]`, of indices or tiles of them; out of bounds where they leave the tensor."""
     parameter = context.definition.parameters[ref.parameter]
     sizes = tuple(context.number(size) for size in parameter.source.sizes)
     builder = context.builder
@@ -276,14 +276,14 @@ def scatter(context: TraceContext, ref: SourceRef, indices: tuple, operand: Any)
 
 
 def data_ptr(context: TraceContext, parameter: int) -> Value:
-    """The address of a parameter's first element."""
+    """Return the address of a parameter's first element."""
     name = context.definition.parameters[parameter].name
     type = TileType(PointerType(numeric(context.argument(parameter).dtype), name))
     return context.builder.apply("data_ptr", (), type, parameter=name)
 
 
 def offsets(context: TraceContext, ref: TileRef, dimension: int | None) -> Value:
-    """A tile's indices along a dimension of the source, or (None) its offsets in elements, strides included."""
+    """Return a tile's indices along a dimension of the source, or (None) its offsets in elements, strides included."""
     source = context.definition.parameters[ref.parameter].source
     if dimension is None:
         return _element_offsets(context, ref)
@@ -306,7 +306,7 @@ def offsets(context: TraceContext, ref: TileRef, dimension: int | None) -> Value
 
 
 def unclamped(context: TraceContext, ref: TileRef, innermost: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The source indices of an element of a tile, right out of bounds too."""
+    """Return the source indices of an element of a tile, correct out of bounds too."""
     has_level = ref.level < len(context.levels(ref.parameter))
     levels = (*ref.indices, innermost) if has_level else ref.indices
     return source_indices(context.arrangement(ref.parameter), levels, context.facts)

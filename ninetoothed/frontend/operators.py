@@ -1,4 +1,4 @@
-"""Python's operators on what expressions stand for: Python objects, integer expressions, and tiles."""
+"""Apply Python's operators to Python objects, integer expressions, and tiles."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_dynamic(value: Any) -> bool:
-    """Whether a value is known only when the kernel runs."""
+    """Tell whether a value is known only when the kernel runs."""
     return isinstance(value, Value | TileRef | Expr)
 
 
@@ -64,7 +64,7 @@ def operand(context: TraceContext, value: Any) -> Any:
 
 
 def binary(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
-    """`lhs name rhs`, folded as far as it is known when compiling."""
+    """Apply a binary operator, folded as far as it is known when compiling."""
     lhs, rhs = operand(context, lhs), operand(context, rhs)
     if not is_dynamic(lhs) and not is_dynamic(rhs):
         try:
@@ -100,7 +100,7 @@ def _check_types(context: TraceContext, name: str, lhs: Any, rhs: Any) -> None:
 
 
 def _on_expressions(context: TraceContext, name: str, lhs: Expr | int | float, rhs: Expr | int | float) -> Any:
-    """Arithmetic and comparisons of sizes and counters stay symbolic; None where they cannot."""
+    """Fold arithmetic and comparisons of sizes and counters, which stay symbolic; None where they cannot."""
     if isinstance(lhs, float) or isinstance(rhs, float):
         return None
     lhs = lhs if isinstance(lhs, Expr) else const(int(lhs))
@@ -116,7 +116,7 @@ def _on_expressions(context: TraceContext, name: str, lhs: Expr | int | float, r
 
 
 def _simplified(expr: Expr, facts: Facts) -> Expr | int:
-    """An expression made simpler. What ranges alone make a number (a loop's counter that has just one value) stays one.
+    """Simplify an expression, but not to a number by ranges alone (a loop's counter that has just one value).
 
     It is a number in this variant only, and must mean what it means in others: `x[k - 1]` is no element from the end.
     """
@@ -127,7 +127,7 @@ def _simplified(expr: Expr, facts: Facts) -> Expr | int:
 
 
 def _decide(name: str, lhs: Expr, rhs: Expr, facts: Facts) -> bool | None:
-    """A comparison whose outcome ranges decide."""
+    """Compare where ranges decide the outcome, else None."""
     if name in ("gt", "le"):
         lhs, rhs, name = rhs, lhs, {"gt": "lt", "le": "ge"}[name]
     if name in ("eq", "ne"):
@@ -145,7 +145,7 @@ def _decide(name: str, lhs: Expr, rhs: Expr, facts: Facts) -> bool | None:
 
 
 def power(context: TraceContext, base: Any, exponent: Any) -> Value:
-    """`base ** exponent`: by multiplication for small whole exponents, else in floating point."""
+    """Compute `base ** exponent`: by multiplication for small whole exponents, else in floating point."""
     builder = context.builder
     if isinstance(exponent, int) and 0 <= exponent <= 64:
         result = None
@@ -166,7 +166,7 @@ def power(context: TraceContext, base: Any, exponent: Any) -> Value:
 
 
 def _integer_power(context: TraceContext, base: Any, exponent: Any) -> Value:
-    """By squaring, bit by bit of an exponent from 0 to 63; beyond, every power but those of 0, 1 and -1 overflows."""
+    """Square bit by bit of an exponent from 0 to 63; beyond, every power but those of 0, 1 and -1 overflows."""
     builder = context.builder
     dtype = dtypes.promote(builder.common_type(base, exponent), dtypes.int32)
     square, exponent = builder.broadcast(builder.value(base, dtype), builder.value(exponent, dtype))
@@ -211,7 +211,7 @@ def unary(context: TraceContext, node: ast.unaryop, value: Any) -> Any:
 
 
 def truth(context: TraceContext, value: Any) -> Value:
-    """A dynamic value as int1: whether it differs from zero."""
+    """Convert a dynamic value to int1: whether it differs from zero."""
     value = context.builder.value(operand(context, value))
     return value if value.type.dtype == dtypes.int1 else context.builder.binary("ne", value, 0)
 
@@ -222,7 +222,7 @@ def logical_not(context: TraceContext, value: Any) -> Value:
 
 
 def logical(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
-    """`and`/`or` of which at least one side is dynamic; element-wise on tiles."""
+    """Combine by `and` or `or` where at least one side is dynamic; element-wise on tiles."""
     if not is_dynamic(operand(context, rhs)):
         decisive = bool(rhs) == (name == "or")
         if decisive:
@@ -232,7 +232,7 @@ def logical(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
 
 
 def extremum(context: TraceContext, name: str, operands: tuple) -> Any:
-    """Python's `min` and `max` of several numbers, expressions or tiles."""
+    """Apply Python's `min` or `max` to several numbers, expressions or tiles."""
     values = [operand(context, value) for value in operands]
     if not any(is_dynamic(value) for value in values):
         return (max if name == "maximum" else min)(*values)
@@ -257,7 +257,7 @@ def scalar(context: TraceContext, value: Any, what: str, remedy: str = REDUCE) -
 
 
 def integer(context: TraceContext, value: Any, what: str) -> Expr | int:
-    """An index or a loop bound as an integer expression."""
+    """Convert an index or a loop bound to an integer expression."""
     value = operand(context, value)
     if isinstance(value, bool | int | Expr):
         return value

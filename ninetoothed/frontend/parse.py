@@ -1,4 +1,4 @@
-"""From a Python function to its syntax tree, with the places of its names: source text in, nothing executed."""
+"""Read a Python function as a syntax tree, with the places of its names; nothing is executed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ninetoothed.ir import SourceLocation
 
 @dataclass(frozen=True, eq=False)
 class ParsedFunction:
-    """A function's tree and what its free names mean; `lines` are the lines of its file that hold it."""
+    """A function's tree and the values of its free names; `lines` are the lines of its file that hold it."""
 
     function: types.FunctionType
     tree: ast.FunctionDef | ast.Lambda
@@ -35,7 +35,7 @@ class ParsedFunction:
         return SourceLocation(self.file, line, column, self.lines.get(line, ""))
 
     def lookup(self, name: str) -> Any:
-        """The value of a free name: closure, then globals, then builtins. Raises KeyError."""
+        """Return the value of a free name: closure, then globals, then builtins. Raises KeyError."""
         function = self.function
         if name in function.__code__.co_freevars:
             cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
@@ -54,7 +54,7 @@ _TRANSPARENT = ("torch.utils._contextlib", "torch._dynamo.eval_frame")
 
 
 def unwrap(function: Any) -> Any:
-    """The Python function behind `triton.jit`, `functools.cache` and the like; of other decorators, what they made."""
+    """Return the function behind `triton.jit`, `functools.cache` and the like; of other decorators, theirs."""
     while True:
         if inspect.isfunction(function):
             is_transparent = function.__globals__.get("__name__") in _TRANSPARENT
@@ -69,7 +69,7 @@ def unwrap(function: Any) -> Any:
 
 
 def called(application: Any) -> Any:
-    """What calling an application runs, where Python can look into it: of an object, its `__call__`."""
+    """Return the function that calling an application runs: of an object, its `__call__`."""
     if isinstance(application, functools.partial):
         return functools.partial(called(application.func), *application.args, **application.keywords)
     is_plain = inspect.isroutine(application) or unwrap(application) is not application
@@ -77,7 +77,7 @@ def called(application: Any) -> Any:
 
 
 def signature(application: Any) -> inspect.Signature:
-    """The parameters that its own text names: those of a decorator, not of what it wraps."""
+    """Return the parameters that its own text names: those of a decorator, not of what it wraps."""
     if isinstance(application, functools.partial):
         function, args, kwargs = unwrap(application.func), application.args, application.keywords
         application = functools.partial(function, *args, **kwargs)
@@ -112,7 +112,7 @@ def parse(function: types.FunctionType) -> ParsedFunction:
 
 
 def _definition_of(lines: list[str], start: int, function: types.FunctionType) -> tuple[ast.FunctionDef, int]:
-    """The tree of a `def`, from its lines alone, and by how many columns they were indented."""
+    """Return the tree of a `def`, from its lines alone, and by how many columns they were indented."""
     text = "".join(lines)
     tree = ast.parse(textwrap.dedent(text))
     found = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
@@ -125,12 +125,12 @@ def _definition_of(lines: list[str], start: int, function: types.FunctionType) -
 
 @functools.lru_cache(maxsize=8)
 def _parsed(text: str) -> ast.Module:
-    """A whole file: the lines of a lambda alone need not be a statement."""
+    """Return a whole file: the lines of a lambda alone need not be a statement."""
     return ast.parse(text)
 
 
 def _lambda_of(tree: ast.Module, code: types.CodeType) -> ast.Lambda:
-    """The lambda of a code among those that begin on its line: by where its instructions are, or else what they do."""
+    """Find the lambda of a code among those on its line: by its instructions' places, else by what they do."""
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
     places = _places(code)
     if len(found) > 1 and places:
@@ -150,7 +150,7 @@ def _lambda_of(tree: ast.Module, code: types.CodeType) -> ast.Lambda:
 
 
 def _places(code: types.CodeType) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Start and end, as (line, column), of each instruction that has such; none before Python 3.11."""
+    """Return start and end, as (line, column), of each instruction that has such; none before Python 3.11."""
     positions = code.co_positions() if hasattr(code, "co_positions") else ()
     return [((first, start), (last, end)) for first, last, start, end in positions if end]
 
@@ -164,7 +164,7 @@ def _end(node: ast.stmt | ast.expr) -> tuple[int, int]:
 
 
 def _code_of(node: ast.Lambda, like: types.CodeType) -> types.CodeType:
-    """What a lambda compiles to where the names that `like` closes over are variables of a function around it."""
+    """Compile a lambda inside a function that has the names that `like` closes over."""
     around = ast.parse(f"lambda {', '.join(like.co_freevars)}: 0", mode="eval")
     assert isinstance(around.body, ast.Lambda)
     around.body.body = node
@@ -175,14 +175,14 @@ def _code_of(node: ast.Lambda, like: types.CodeType) -> types.CodeType:
 
 
 def _traits(code: types.CodeType) -> tuple:
-    """What a code does; of functions in it the names tell where they are, so they are left out."""
+    """Summarise a code to compare it; functions in it are left out, since their names tell where they are."""
     constants = [repr(const) for const in code.co_consts if not isinstance(const, types.CodeType)]
     constants = [const for const in constants if "<locals>" not in const]
     return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
 
 
 def mentioned_names(application: Any, names: tuple[str, ...]) -> frozenset[str]:
-    """Those of an application's parameters, under the names that callers of `make` see, that its own text mentions."""
+    """Return the parameters that an application's own text mentions, by the names that callers of `make` see."""
     tree = parse_application(application).tree
     body = tree.body if isinstance(tree.body, list) else [tree.body]
     mentioned = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -192,7 +192,7 @@ def mentioned_names(application: Any, names: tuple[str, ...]) -> frozenset[str]:
 
 
 def assigned_names(tree: ast.AST) -> tuple[str, ...]:
-    """The names that a text assigns, or elements of what they stand for, in the order of the text."""
+    """Return the names that a text assigns, or elements of what they stand for, in the order of the text."""
     targets = (node for node in ast.walk(tree) if isinstance(getattr(node, "ctx", None), ast.Store))
     names = []
     for target in targets:
@@ -203,7 +203,7 @@ def assigned_names(tree: ast.AST) -> tuple[str, ...]:
 
 
 def parse_application(application: Any) -> ParsedFunction:
-    """The function that an application is in the end."""
+    """Return the function that an application is in the end."""
     function = application
     while isinstance(function, functools.partial):
         function = function.func

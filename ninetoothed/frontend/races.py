@@ -46,7 +46,7 @@ def races(context: TraceContext, body: ir.Block) -> tuple[ir.Requirement, ...]:
 
 
 def _is_shared(parameter: KernelParameter) -> bool:
-    """Whether programs may share elements of a parameter by its arrangement."""
+    """Tell whether programs may share elements of a parameter by its arrangement."""
     steps = parameter.arrangement.steps
     expands = any(step.operation == "expand" and not step.level and step.arguments[0] for step in steps)
     return expands or not parameter.outermost
@@ -82,7 +82,7 @@ class _Axes:
         return cls({axis: size.subs(blocks) for axis, size in sizes.items()}, parts, facts)
 
     def within(self, expressions: Iterable[Expr]) -> Names:
-        """The variables of expressions, flattened indices taken apart."""
+        """Return the variables of expressions, flattened indices taken apart."""
         taken = (simplify(e.subs(self.parts), self.facts) if self.parts else e for e in expressions)
         return _NOTHING.union(*(e.variables for e in taken))
 
@@ -90,7 +90,7 @@ class _Axes:
 def _race(
     parameter: KernelParameter, store: ir.Store, known: _Dependence, conditions: list[Names], sizes: dict[str, Expr]
 ) -> ir.Requirement | None:
-    """The requirement that one program stores; None where all store one value, or at places of their own."""
+    """Return the requirement that one program stores; None where all store one value, or at places of their own."""
     own = _loaded(parameter.name)
     value = known.values[store.value]
     # A condition that differs between programs may leave one of them, unless what they store decides it.
@@ -112,7 +112,7 @@ def _race(
 
 
 def _stores(block: ir.Block, conditions: tuple[ir.Value, ...] = ()) -> Iterator[tuple[ir.Store, tuple[ir.Value, ...]]]:
-    """The stores of a block, each with the conditions under which it runs."""
+    """Return the stores of a block, each with the conditions under which it runs."""
     for operation in block:
         own = conditions
         match operation:

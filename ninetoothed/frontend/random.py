@@ -1,4 +1,4 @@
-"""Random numbers by counters, as Triton defines them: four integers for each seed and offset, and what they make."""
+"""Draw random numbers by counters, as Triton defines them: four integers for each seed and offset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def randn4x(context: TraceContext, seed: Any, offset: Any, n_rounds: int = 10) -
 
 
 def uint_to_uniform_float(context: TraceContext, x: Any) -> Value:
-    """The bits of an integer as float32 in [0, 1)."""
+    """Return the bits of an integer as float32 in [0, 1)."""
     x = tile(context, x)
     if not x.type.dtype.is_integer or x.type.dtype.bits < 32:
         raise context.error(f"`uint_to_uniform_float` takes integers of 32 or 64 bits, not {x.type.dtype}")

@@ -1,4 +1,4 @@
-"""Reductions, scans and sorts. Sums of halves run in float32; overhang is left out by the pass of that name."""
+"""Trace reductions, scans and sorts. Sums of halves run in float32; the pass `overhang` leaves out overhang."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reduced_type(context: TraceContext, type: TileType, axis: int | None, keep_d
 
 
 def reduction(context: TraceContext, name: str, input: Any, axis: Any, keep_dims: Any, dtype: Any = None) -> Any:
-    """sum, xor_sum, max or min; sums of halves run in float32, of small integers in int32."""
+    """Trace sum, xor_sum, max or min; sums of halves run in float32, of small integers in int32."""
     builder = context.builder
     input = tile(context, input)
     if name in ("min", "max") and axis is None and not keep_dims and dtype is None:
@@ -53,7 +53,7 @@ def reduction(context: TraceContext, name: str, input: Any, axis: Any, keep_dims
 
 
 def extremum_of_indices(context: TraceContext, name: str, input: Value) -> Expr | None:
-    """The least or greatest of affine indices, which is that of one corner of the tile.
+    """Return the least or greatest of affine indices, which is that of one corner of the tile.
 
     min(64 * program + lane)   ->   64 * program
     """
@@ -110,7 +110,7 @@ def sort(context: TraceContext, x: Any, dim: Any = None, descending: Any = False
 
 
 def _keys(context: TraceContext, x: Value) -> Value:
-    """Integers in the order of numbers, which NaN has no place in: of a negative float all bits but the sign turned.
+    """Map floats to integers of the same order: of a negative float, all bits but the sign are turned.
 
     The sign of NaN says nothing, and it is the greatest.
     """
@@ -139,7 +139,7 @@ def _turned(context: TraceContext, bits: Value) -> Value:
 
 
 def topk(context: TraceContext, x: Any, k: Any, dim: Any = None) -> Value:
-    """The k largest along the last dimension, largest first: the head of a descending sort."""
+    """Return the k largest along the last dimension, largest first: the head of a descending sort."""
     sorted_ = sort(context, x, dim, True)
     *leading, last = extents_of(sorted_.type)
     k = _known(context, k, "`k`")
@@ -160,7 +160,7 @@ def histogram(context: TraceContext, input: Any, num_bins: Any) -> Value:
 
 
 def softmax(context: TraceContext, x: Any, dim: Any = None, keep_dims: Any = False) -> Any:
-    """exp(x - max) / sum(exp(x - max)) along `dim`, the last by default."""
+    """Compute exp(x - max) / sum(exp(x - max)) along `dim`, the last by default."""
     x = context.builder.to_float(tile(context, x))
     axis = len(x.type.shape) - 1 if dim is None else axis_of(context, x, dim)
     shifted = binary(context, "sub", x, reduction(context, "max", x, axis, True))
@@ -169,7 +169,7 @@ def softmax(context: TraceContext, x: Any, dim: Any = None, keep_dims: Any = Fal
 
 
 def select(context: TraceContext, value: Value, axis: int, index: Expr | Value) -> Value:
-    """One element along an axis, or 0: all others are zeroed and the axis is summed, which is exact."""
+    """Return one element along an axis, or 0: all others are zeroed and the axis is summed, which is exact."""
     builder = context.builder
     extent = extents_of(value.type)[axis]
     type = reduced_type(context, value.type, axis, False)

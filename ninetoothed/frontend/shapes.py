@@ -1,4 +1,4 @@
-"""Shape rules of tiles: logical extents, the powers of two that hold them, and NumPy's broadcasting on both."""
+"""Compute shapes of tiles: logical extents, the powers of two that hold them, and NumPy's broadcasting on both."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MAX_TILE_ELEMENTS = 2**20
 
 
 class Mismatch(Exception):
-    """What does not fit together, told without its place."""
+    """A mismatch of types or shapes, before its place in the source is known."""
 
 
 class ShapeMismatch(Mismatch):
-    """Two shapes that do not fit, or an extent that is not known when compiling.
+    """A mismatch of two shapes, or an extent that is not known when compiling.
 
     sizes: where it depends on the sizes of a call, the two that would have to be equal.
     """
@@ -42,7 +42,7 @@ class Extent:
 
     @property
     def is_full(self) -> bool:
-        """Whether every lane is an element."""
+        """Tell whether every lane is an element."""
         return self.size.is_constant and self.size.constant == self.lanes
 
 
@@ -51,7 +51,7 @@ def next_power_of_two(n: int) -> int:
 
 
 def extent(size: Any, facts: Facts) -> Extent:
-    """The extent of a dimension of `size` elements; its bound must be known when compiling."""
+    """Return the extent of a dimension of `size` elements; its bound must be known when compiling."""
     if not isinstance(size, Expr) and (isinstance(size, bool) or not hasattr(size, "__index__")):
         raise ShapeMismatch(f"a tile's extent is a whole number, not {size!r}")
     size = simplify(as_expr(size), facts)
@@ -88,7 +88,7 @@ Require = Callable[[Expr, Expr, str], None]
 
 
 def broadcast(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...], require: Require, what: str = "") -> tuple[Extent, ...]:
-    """The common shape of two, by NumPy's rules; ShapeMismatch, whose message `what` begins, where there is none."""
+    """Broadcast two shapes by NumPy's rules; ShapeMismatch, whose message begins with `what`, where they do not fit."""
     message = f"{what}shapes {text(lhs)} and {text(rhs)} do not broadcast together"
     return tuple(_meet(a, b, message, require) for a, b in _aligned(lhs, rhs))
 
@@ -105,7 +105,7 @@ def check_broadcast_to(own: tuple[Extent, ...], target: tuple[Extent, ...], mess
 
 
 def _aligned(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...]) -> Iterator[tuple[Extent, Extent]]:
-    """The extents that meet, the last dimensions side by side."""
+    """Return the extents that meet, the last dimensions side by side."""
     rank = max(len(lhs), len(rhs))
     return zip((ONE,) * (rank - len(lhs)) + tuple(lhs), (ONE,) * (rank - len(rhs)) + tuple(rhs), strict=True)
 
@@ -133,7 +133,7 @@ def agree(a: Extent, b: Extent, message: str, require: Require) -> None:
 
 
 def reshapes(old: tuple[Extent, ...], new: tuple[Extent, ...], message: str, require: Require) -> bool:
-    """Whether a row-major reshape of the lanes is one of the logical shape, too; sizes that a call tells are required.
+    """Tell whether a row-major reshape of the lanes is one of the logical shape; sizes that a call tells are required.
 
     Dimensions are matched in groups of equally many lanes. A group of one stays as it is; where one is split or joined,
     all but its first dimension must fill their lanes, so that no padding comes between elements.

@@ -1,4 +1,4 @@
-"""Statements of an application."""
+"""Trace the statements of an application."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ninetoothed.ir import Value
 
 @dataclass(frozen=True)
 class Returned:
-    """What a `return` that was reached gives."""
+    """The value of a `return` that was reached."""
 
     value: Any
 
@@ -122,7 +122,7 @@ def assign(context: TraceContext, scope: Scope, target: ast.expr, value: Any) ->
 
 
 def _owner(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
-    """What holds an element that is assigned: of a parameter its tile, which is in memory alone from then on."""
+    """Return the object whose element is assigned: of a parameter its tile, which is in memory alone from then on."""
     cell = scope.find(node.id) if isinstance(node, ast.Name) else None
     if cell is None or cell.tile is None:
         return evaluate(context, scope, node)
@@ -180,7 +180,7 @@ def store_element(context: TraceContext, owner: Any, indices: tuple, value: Any)
 
 
 def _storable(context: TraceContext, what: str, value: Any) -> Any:
-    """A value that can be stored, loaded if it is a tile of a parameter."""
+    """Return a value that can be stored, loaded if it is a tile of a parameter."""
     value = operand(context, value)
     if not is_dynamic(value) and not is_number(value):
         raise context.error(f"{what} takes tiles and numbers, not {shown(value)}")
@@ -219,7 +219,7 @@ def _assert(context: TraceContext, scope: Scope, statement: ast.Assert) -> None:
 
 
 def _import(context: TraceContext, scope: Scope, statement: ast.Import | ast.ImportFrom) -> None:
-    """Modules named inside an application: known when compiling."""
+    """Import modules inside an application, when compiling."""
     import importlib
 
     for alias in statement.names:

@@ -1,4 +1,4 @@
-"""What a name or an expression stands for while an application is traced.
+"""Hold the values of names and expressions while an application is traced.
 
 Besides `ir.Value` (computed when the kernel runs) and `Expr` (an integer made of sizes and loop counters), everything
 that is no Python object of the user's own is one of the handles here.
@@ -31,7 +31,7 @@ class TileRef:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Absent:
-    """Stands for a parameter that the variant at hand is not given, as it is not to touch it: any use is an error."""
+    """A parameter that the variant at hand is not given: any use is an error."""
 
     name: str
 
@@ -63,14 +63,14 @@ class Chosen(Expr):
 
 
 def chosen(number: Expr, origin: Expr) -> Chosen:
-    """A number, and the block sizes that it is made of."""
+    """Return a number, and the block sizes that it is made of."""
     number = Chosen(number.terms)
     object.__setattr__(number, "origin", origin)
     return number
 
 
 def origin(size: Expr) -> Expr:
-    """A size as a call is asked for it, with blocks that might be chosen otherwise by name."""
+    """Return a size as a call is asked for it, with blocks that might be chosen otherwise by name."""
     return size.origin if isinstance(size, Chosen) else size
 
 
@@ -87,7 +87,7 @@ class OpenCount(Expr):
 
 
 def count_of(size: Expr, dimension: Dimension) -> KnownCount | OpenCount:
-    """The number of tiles along a dimension. What is computed from it is a number like any other."""
+    """Return the number of tiles along a dimension. What is computed from it is a number like any other."""
     count = KnownCount(size.constant) if size.is_constant else OpenCount(size.terms)
     object.__setattr__(count, "dimension", dimension)
     return count
@@ -103,7 +103,7 @@ class LevelRef:
 
 @dataclass(frozen=True)
 class SourceRef:
-    """`x.source`: the tensor that a parameter was arranged from."""
+    """The tensor that a parameter was arranged from: `x.source`."""
 
     parameter: int
 
@@ -117,17 +117,17 @@ class BoundMethod:
 
 
 def plain(value: Any) -> Any:
-    """Python's number for one of NumPy's."""
+    """Convert a number of NumPy's to Python's."""
     return value.item() if isinstance(value, numpy.number | numpy.bool_) else value
 
 
 def name_of(function: Any) -> str:
-    """What a message calls a function."""
+    """Name a function in a message."""
     return getattr(function, "__name__", None) or getattr(function, "name", None) or type(function).__name__
 
 
 def shown(value: Any) -> str:
-    """What a message says of any value: what the user sees in it, nothing of how it is held."""
+    """Describe any value in a message, in the user's terms."""
     if isinstance(value, Value):
         shape = ", ".join(map(str, value.type.shape))
         return f"a tile of {value.type.dtype} of shape ({shape})" if shape else f"a number of type {value.type.dtype}"

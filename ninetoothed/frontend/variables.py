@@ -1,4 +1,4 @@
-"""What names stand for when they are read, and the items of what is known when compiling."""
+"""Read variables and free names, and iterate over sequences that are known when compiling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ninetoothed.symbol import Symbol
 
 
 def read(context: TraceContext, cell: Cell) -> Any:
-    """The value of a variable: what was assigned last, else a handle on its tile."""
+    """Return the value of a variable: what was assigned last, else a handle on its tile."""
     if cell.value is UNDEFINED:
         raise context.error(
             f"{cell.name!r} may not have a value here: it is assigned only inside a loop or one branch of an `if`"
@@ -24,7 +24,7 @@ def read(context: TraceContext, cell: Cell) -> Any:
 
 
 def outside(context: TraceContext, value: Any) -> Any:
-    """A Python object from outside the application: symbols stand for the numbers chosen, NumPy's for Python's."""
+    """Read a Python object from outside the application: symbols become numbers, and NumPy's numbers Python's."""
     if isinstance(value, Symbol):
         number = context.number(value)
         return number.constant if number.is_constant else number
@@ -34,14 +34,14 @@ def outside(context: TraceContext, value: Any) -> Any:
 
 
 def snapshot(context: TraceContext, value: Any) -> Any:
-    """A value that later stores do not change: tiles are loaded now."""
+    """Load a tile now, so that later stores do not change the value."""
     if isinstance(value, TileRef) and not memory.is_hierarchical(context, value):
         return memory.load(context, value)
     return value
 
 
 def iterate(context: TraceContext, value: Any) -> list:
-    """The items of something whose length is known when compiling."""
+    """Return the items of something whose length is known when compiling."""
     if isinstance(value, TileRef):
         (length,) = memory.shape(context, value)[:1] or (None,)
         if length is None or not length.is_constant:

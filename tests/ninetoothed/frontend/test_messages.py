@@ -315,6 +315,7 @@ def application_of(body):
     return namespace["application"]
 
 
+@pytest.mark.filterwarnings("ignore::ninetoothed.errors.EmptyKernelWarning")
 @pytest.mark.parametrize("body, message", MISTAKES)
 def test_a_mistake_of_an_application(body, message):
     expect(tiles, body, message)
