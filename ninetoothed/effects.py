@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
-from ninetoothed.language.primitives import Effect
+from ninetoothed.language.primitive import Effect
 
 
 def has_effect(operation: ir.Operation) -> bool:

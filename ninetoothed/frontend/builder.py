@@ -13,7 +13,8 @@ from ninetoothed.frontend import shapes
 from ninetoothed.frontend.numbers import holds, number_type, numeric, reaches, wrapped
 from ninetoothed.frontend.values import origin
 from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
-from ninetoothed.language.primitives import PRIMITIVES, Sign
+from ninetoothed.language.primitive import Sign
+from ninetoothed.language.primitives import PRIMITIVES
 
 
 def settle(value: Value, known: dict[Value, Any], inputs: Callable, rule: Callable) -> Any:

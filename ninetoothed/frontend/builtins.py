@@ -15,8 +15,9 @@ from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
 from ninetoothed.frontend.shapes import with_dtype
 from ninetoothed.ir import Value
-
-_FLOATING = "exp exp2 log log2 sqrt sqrt_rn rsqrt sin cos tanh erf sigmoid floor ceil"
+from ninetoothed.language.functions import FUNCTIONS
+from ninetoothed.language.primitive import Effect
+from ninetoothed.language.primitives import PRIMITIVES
 
 
 def floating(context: TraceContext, *operands: Any, name: str) -> Any:
@@ -145,13 +146,15 @@ def table() -> dict[str, Any]:
 
 
 _TABLE: dict[str, Any] = {
-    **{name: partial(floating, name=name) for name in _FLOATING.split()},
+    **{
+        row.name: partial(floating, name=row.name)
+        for row in PRIMITIVES.values()
+        if row.is_of_floats and row.name in FUNCTIONS
+    },
     "abs": absolute,
     "maximum": partial(pairwise, name="maximum"),
     "minimum": partial(pairwise, name="minimum"),
     "clamp": clamp,
-    "fma": partial(floating, name="fma"),
-    "div_rn": partial(floating, name="div_rn"),
     "fdiv": lambda context, x, y, ieee_rounding=False: binary(context, "truediv", x, y),
     **{name: partial(arithmetic, name=name) for name in ("add", "sub", "mul")},
     "umulhi": umulhi,
@@ -182,10 +185,7 @@ _TABLE: dict[str, Any] = {
     **{name: getattr(reductions, name) for name in ("sort", "topk", "histogram", "softmax")},
     "load": effects.load,
     "store": effects.store,
-    **{
-        name: partial(effects.atomic, name=name)
-        for name in "atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_xchg".split()
-    },
+    **{row.name: partial(effects.atomic, name=row.name) for row in PRIMITIVES.values() if row.effect is Effect.UPDATES},
     "atomic_cas": effects.atomic_cas,
     **{name: partial(random.random, name=name) for name in ("rand", "randn", "randint", "randint4x")},
     **{

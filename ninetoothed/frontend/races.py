@@ -20,7 +20,7 @@ from ninetoothed.definition import KernelParameter
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, maximum, simplify, var
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.language.primitives import Effect
+from ninetoothed.language.primitive import Effect
 
 Names = frozenset[str]
 _NOTHING: Names = frozenset()

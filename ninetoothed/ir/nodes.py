@@ -7,7 +7,8 @@ from typing import Any
 
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts
-from ninetoothed.language.primitives import PRIMITIVES, Primitive
+from ninetoothed.language.primitive import Primitive
+from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.lowering import CutEdge, Guard
 
 

@@ -6,216 +6,16 @@ no tables of names. Primitives are strictly typed: their operands have been cast
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+import math
+import operator
+from functools import partial
 
-from ninetoothed.dtypes import int64
 from ninetoothed.language import lane_rules
-from ninetoothed.language.lane_rules import LaneRule, Lanes
-from ninetoothed.language.signature import AttributeNames, ElementType, Place, Signature
+from ninetoothed.language.lane_rules import LaneRule
+from ninetoothed.language.primitive import BACKENDS, Effect, Fold, Form, Identity, Number, Primitive, Sign
+from ninetoothed.language.signature import AttributeNames, Signature
 
-BACKENDS = frozenset({"triton", "torch"})
-TRITON_ONLY = frozenset({"triton"})
-
-
-class Form(enum.Enum):
-    """How the lanes of results come from those of operands."""
-
-    ELEMENTWISE = "each from the same lane of every operand"
-    BROADCAST = "an operand's, in their order, repeated along other axes"
-    VIEW = "an operand's, each once, in an order that strides can express"
-    SHUFFLE = "the operands', at other places"
-    REDUCTION = "one from all lanes along an axis, or from all"
-    SCAN = "each from the lanes up to it along an axis"
-    SORT = "an operand's, in the order of their values along the last axis"
-    HISTOGRAM = "one a number, which counts the lanes that hold it"
-    PRODUCT = "one from a row of the left operand and a column of the right"
-
-
-class Effect(enum.Enum):
-    """What an application does beside giving results."""
-
-    NONE = "nothing: it may be left out, moved and repeated"
-    READS = "reads memory"
-    WRITES = "writes memory"
-    UPDATES = "reads and writes memory in one step"
-    CHECKS = "may stop the program"
-    ORDERS = "lets threads wait for each other"
-    DECLARED = "what its attribute `is_pure` says"
-
-    @property
-    def writes(self) -> bool:
-        """Whether it changes what memory holds."""
-        return self in (Effect.WRITES, Effect.UPDATES)
-
-    @property
-    def must_run(self) -> bool:
-        """Whether it matters that an application runs, whoever reads its results."""
-        return self.writes or self in (Effect.CHECKS, Effect.ORDERS)
-
-
-class Sign(enum.Enum):
-    """When a result is not negative, given that no operand is."""
-
-    UNKNOWN = "nothing is known"
-    KEPT = "always"
-    GROWING = "unless it overflows, which types of indices are taken not to"
-    CONVERTED = "where the result's type holds the greatest number of the operand's"
-
-
-# The number that, taken in, changes nothing: the least or the greatest of a type, or the same for every type.
-Identity = int | bool | Literal["least", "greatest"]
-
-
-class Typed(Protocol):
-    """The type of an operand or of a result, such as `ir.TileType`."""
-
-    @property
-    def dtype(self) -> ElementType: ...
-
-    @property
-    def lanes(self) -> Lanes: ...
-
-
-@dataclass(frozen=True)
-class Primitive:
-    """A function of `ir.Apply`; ValueError, when it is made, where its facts are missing or contradict each other.
-
-    signatures: alternatives for operands and results.
-    lanes: whether the lanes of operands and results fit together.
-    identity: of a reduction or scan, and of a right operand; a bool is one for int1 alone.
-    backends: those that have a lowering. `assign` has none: the pass `overhang` takes it away.
-    """
-
-    name: str
-    form: Form
-    effect: Effect
-    signatures: tuple[Signature, ...]
-    lanes: LaneRule
-    attributes: AttributeNames
-    doc: str
-    identity: Identity | None = None
-    is_commutative: bool = False
-    sign: Sign = Sign.UNKNOWN
-    backends: frozenset[str] = BACKENDS
-
-    def __post_init__(self) -> None:
-        for fault in self._faults():
-            raise ValueError(f"primitive {self.name!r} {fault}")
-
-    def _faults(self) -> Iterator[str]:
-        """Say what is missing, or contradicts something else."""
-        has_effect, folds = self.effect is not Effect.NONE, self.form in (Form.REDUCTION, Form.SCAN)
-        places = [place for each in self.signatures for place in (*each.operands, *each.results)]
-        if not (self.name and self.signatures and self.doc):
-            yield "needs a name, signatures and a docstring"
-        if not self.backends <= BACKENDS:
-            yield f"names backends that do not exist: {sorted(self.backends - BACKENDS)}"
-        if self.is_elementwise and self.lanes not in (lane_rules.same, lane_rules.assign):
-            yield f"has the form {self.form.name}, and lanes by the rule {self.lanes.__name__!r}"
-        if has_effect and not self.is_elementwise:
-            yield "has an effect, but not lane by lane"
-        if not has_effect and not self.results:
-            yield "gives no results, and has no effect"
-        if not has_effect and any(place.type.relation == "*" for place in places):
-            yield "reads or writes where pointers point, and has no effect"
-        if (self.effect is Effect.DECLARED) != ("is_pure" in self.attributes.needed):
-            yield "must have the attribute `is_pure` if its effect is declared, and only then"
-        if folds and (self.identity is None) != self.has_combine:
-            yield "folds lanes: it needs an identity, or a combining function of the user's"
-        if self.is_commutative and any(len(each.operands) != 2 for each in self.signatures):
-            yield "is commutative, and has not two operands"
-
-    @property
-    def operands(self) -> tuple[Place, ...]:
-        """The operands by the first signature."""
-        return self.signatures[0].operands
-
-    @property
-    def results(self) -> tuple[Place, ...]:
-        """The results by the first signature."""
-        return self.signatures[0].results
-
-    @property
-    def signature(self) -> str:
-        """All signatures as text."""
-        return " or ".join(each.text for each in self.signatures)
-
-    def refusal(self, operands: Sequence[Typed], results: Sequence[Typed], attributes: Mapping[str, Any]) -> str | None:
-        """Say why no application may have operands, results and attributes of these types; None if one may."""
-        if not self.attributes.take(attributes):
-            known, needed = sorted(self.attributes.known), sorted(self.attributes.needed)
-            return f"`{self.name}` has the attributes {sorted(attributes)}; it takes {known}, and needs {needed}"
-        types = [[each.dtype for each in side] for side in (operands, results)]
-        if not self.takes(*types):
-            return f"`{self.name}` takes {self.signature}, and is given {_shown(*types)}"
-        sources, targets = _tiles(self.operands, operands), _tiles(self.results, results)
-        if sources is None or targets is None:
-            return f"`{self.name}` takes {self.signature}, and is given a tile for a scalar"
-        if not self.lanes(sources, targets, attributes):
-            return (
-                f"`{self.name}` has lanes that do not fit together: {_shown(sources, targets)} with {dict(attributes)}"
-            )
-        return None
-
-    def takes(self, operands: Sequence[ElementType], results: Sequence[ElementType]) -> bool:
-        """Whether an application may have operands and results of these types, by one of the signatures."""
-        return any(each.takes(operands, results) for each in self.signatures)
-
-    @property
-    def is_elementwise(self) -> bool:
-        """Whether each lane of the results comes from the same lane of every operand."""
-        return self.form is Form.ELEMENTWISE
-
-    @property
-    def is_map(self) -> bool:
-        """Whether it makes lanes of lanes and does nothing else, so that any part of a tile can be computed alone."""
-        is_of_tiles = bool(self.operands) and not any(place.is_scalar for place in self.operands)
-        return self.is_elementwise and self.effect is Effect.NONE and is_of_tiles
-
-    @property
-    def is_comparison(self) -> bool:
-        """Whether it tells of each pair of numbers whether something holds."""
-        return self.is_map and [place.type.classes for place in self.results] == [("int1",)]
-
-    @property
-    def computes_indices(self) -> bool:
-        """Whether it makes an integer of integers, lane by lane."""
-        return self.is_map and self.takes((int64,) * len(self.operands), (int64,))
-
-    @property
-    def is_view(self) -> bool:
-        """Whether its result could be its operand in memory, with other strides."""
-        return self.form in (Form.BROADCAST, Form.VIEW)
-
-    @property
-    def moves_lanes(self) -> bool:
-        """Whether it puts the lanes of one tile to other places, and does nothing else."""
-        return self.is_view or (self.form is Form.SHUFFLE and len(self.operands) == len(self.results) == 1)
-
-    @property
-    def has_combine(self) -> bool:
-        """Whether it combines lanes by a function of the user's, its attribute `combine`."""
-        return "combine" in self.attributes.needed
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether a last operand may leave out lanes."""
-        return bool(self.operands) and self.operands[-1].name == "mask"
-
-
-def _tiles(places: tuple[Place, ...], types: Sequence[Typed]) -> list[Lanes] | None:
-    """The lanes of operands or results, without those that are to be scalars; None where one of these has lanes."""
-    are_scalars = [place.is_scalar for place in places[: len(types)]] + [False] * (len(types) - len(places))
-    if any(type.lanes for type, is_scalar in zip(types, are_scalars) if is_scalar):
-        return None
-    return [type.lanes for type, is_scalar in zip(types, are_scalars) if not is_scalar]
-
-
-def _shown(operands: Iterable[object], results: Iterable[object]) -> str:
-    return f"{', '.join(map(str, operands))} -> {', '.join(map(str, results))}"
+_TRITON_ONLY = frozenset({"triton"})
 
 
 def _rows(
@@ -230,6 +30,7 @@ def _rows(
     identity: Identity | None = None,
     is_commutative: bool = False,
     sign: Sign = Sign.UNKNOWN,
+    fold: Fold | None = None,
     backends: frozenset[str] = BACKENDS,
 ) -> dict[str, Primitive]:
     """The rows of primitives of which all but the name and the meaning of `{name}` is the same."""
@@ -238,7 +39,7 @@ def _rows(
         name: Primitive(
             name=name, form=form, effect=effect, signatures=signatures, lanes=lanes,
             attributes=AttributeNames.parse(attributes), doc=doc.replace("{name}", name), identity=identity,
-            is_commutative=is_commutative, sign=sign, backends=backends,
+            is_commutative=is_commutative, sign=sign, fold=fold, backends=backends,
         )
         for name in names.split()
     }  # fmt: skip
@@ -249,36 +50,61 @@ _FLOAT = "x: float32|float64 T -> T"
 _FLOATS = "x: float32|float64 T, y: T -> T"
 _NUMBERS = "x: number T, y: T -> T"
 _BITS = "x: integer|int1 T, y: T -> T"
+_COMPARED = "x: number T, y: T -> int1"
 _POINTERS = "pointers: pointer P"
 
+
+def _logarithm(x: Number, base: float = math.e) -> float:
+    return math.log(x, base) if x else -math.inf
+
+
+def _sigmoid(x: Number) -> float:
+    return 1 / (1 + math.exp(-x)) if x != -math.inf else 0.0
+
+
 _ELEMENTWISE: dict[str, Primitive] = {
-    **_rows("exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid", _MAP, _FLOAT, "Compute `{name}` of each element."),
+    **_rows("exp", _MAP, _FLOAT, "Raise e to the power of x.", fold=math.exp),
+    **_rows("exp2", _MAP, _FLOAT, "Raise 2 to the power of x.", fold=partial(math.pow, 2)),
+    **_rows("log", _MAP, _FLOAT, "Compute the natural logarithm.", fold=_logarithm),
+    **_rows("log2", _MAP, _FLOAT, "Compute the logarithm to the base of 2.", fold=partial(_logarithm, base=2)),
+    **_rows("sqrt", _MAP, _FLOAT, "Compute the square root.", fold=math.sqrt),
     **_rows("sqrt_rn", _MAP, _FLOAT, "Compute the square root, rounded to the nearest float."),
+    **_rows("rsqrt", _MAP, _FLOAT, "Compute 1 / sqrt(x)."),
+    **_rows("sin cos", _MAP, _FLOAT, "Compute the {name} of an angle."),
+    **_rows("tanh", _MAP, _FLOAT, "Compute the hyperbolic tangent.", fold=math.tanh),
+    **_rows("erf", _MAP, _FLOAT, "Compute the error function.", fold=math.erf),
+    **_rows("sigmoid", _MAP, _FLOAT, "Compute 1 / (1 + exp(-x)).", fold=_sigmoid),
     **_rows("floor ceil", _MAP, _FLOAT, "Round to a whole number: `{name}`."),
-    **_rows("neg abs", _MAP, "x: number T -> T", "Compute `{name}` of each element; integers wrap."),
-    **_rows("invert", _MAP, "x: integer|int1 T -> T", "Turn every bit."),
+    **_rows("neg", _MAP, "x: number T -> T", "Negate; integers wrap.", fold=operator.neg),
+    **_rows("abs", _MAP, "x: number T -> T", "Take away the sign; integers wrap.", fold=abs),
+    **_rows("invert", _MAP, "x: integer|int1 T -> T", "Turn every bit.", fold=operator.not_),
     **_rows("add", _MAP, f"{_NUMBERS} or x: pointer P, y: integer -> P", "Add; move a pointer by elements.",
-            identity=0, is_commutative=True, sign=Sign.GROWING),
-    **_rows("sub", _MAP, _NUMBERS, "Subtract.", identity=0),
-    **_rows("mul", _MAP, _NUMBERS, "Multiply.", identity=1, is_commutative=True, sign=Sign.GROWING),
-    **_rows("truediv", _MAP, _FLOATS, "Divide.", identity=1),
+            identity=0, is_commutative=True, sign=Sign.GROWING, fold=operator.add),
+    **_rows("sub", _MAP, _NUMBERS, "Subtract.", identity=0, fold=operator.sub),
+    **_rows("mul", _MAP, _NUMBERS, "Multiply.", identity=1, is_commutative=True, sign=Sign.GROWING,
+            fold=operator.mul),
+    **_rows("truediv", _MAP, _FLOATS, "Divide.", identity=1, fold=operator.truediv),
     **_rows("div_rn", _MAP, _FLOATS, "Divide, and round to the nearest float."),
     **_rows("pow", _MAP, _FLOATS, "Raise x to the power of y."),
     **_rows("floordiv", _MAP, _NUMBERS, "Divide and round down, as Python does; `nonnegative`: no operand is negative.",
             "nonnegative?", sign=Sign.KEPT),
     **_rows("mod", _MAP, _NUMBERS, "Give what `floordiv` leaves, of the sign of y.", "nonnegative?", sign=Sign.KEPT),
     **_rows("maximum", _MAP, _NUMBERS, "Take the greater; the number where one is NaN, unless `propagate_nan`.",
-            "propagate_nan?", identity="least", is_commutative=True, sign=Sign.KEPT),
+            "propagate_nan?", identity="least", is_commutative=True, sign=Sign.KEPT, fold=max),
     **_rows("minimum", _MAP, _NUMBERS, "Take the smaller; the number where one is NaN, unless `propagate_nan`.",
-            "propagate_nan?", identity="greatest", is_commutative=True, sign=Sign.KEPT),
+            "propagate_nan?", identity="greatest", is_commutative=True, sign=Sign.KEPT, fold=min),
     **_rows("and", _MAP, _BITS, "Combine bits: both are set.", identity=True, is_commutative=True),
     **_rows("or", _MAP, _BITS, "Combine bits: one is set.", identity=0, is_commutative=True),
     **_rows("xor", _MAP, _BITS, "Combine bits: just one is set.", identity=0, is_commutative=True),
     **_rows("lshift rshift", _MAP, "x: integer T, y: T -> T", "Shift the bits of x by y; `rshift` keeps a sign."),
     **_rows("umulhi", _MAP, "x: int32|int64|uint32|uint64 T, y: T -> T",
             "Multiply without sign; keep the upper half of the bits."),
-    **_rows("eq ne", _MAP, "x: number T, y: T -> int1", "Compare: `{name}`.", is_commutative=True),
-    **_rows("lt le gt ge", _MAP, "x: number T, y: T -> int1", "Compare: `{name}`."),
+    **_rows("eq", _MAP, _COMPARED, "Compare: x == y.", is_commutative=True, fold=operator.eq),
+    **_rows("ne", _MAP, _COMPARED, "Compare: x != y.", is_commutative=True, fold=operator.ne),
+    **_rows("lt", _MAP, _COMPARED, "Compare: x < y.", fold=operator.lt),
+    **_rows("le", _MAP, _COMPARED, "Compare: x <= y.", fold=operator.le),
+    **_rows("gt", _MAP, _COMPARED, "Compare: x > y.", fold=operator.gt),
+    **_rows("ge", _MAP, _COMPARED, "Compare: x >= y.", fold=operator.ge),
     **_rows("where", _MAP, "condition: int1, then: any T, otherwise: T -> T", "Choose lane by lane."),
     **_rows("fma", _MAP, "x: float32|float64 T, y: T, z: T -> T", "Compute x * y + z."),
     **_rows("cast", _MAP, "x: any -> any", "Convert; floats to integers truncate, to int1: whether not 0.",
@@ -295,7 +121,7 @@ _ELEMENTWISE: dict[str, Primitive] = {
     **_rows("randint4x", _MAP, "seed: scalar integer, offset: integer -> int32, int32, int32, int32",
             "Draw four times 32 bits by counters.", "n_rounds?"),
     **_rows("inline_asm_elementwise", _MAP, "inputs: any... -> any...", "Run instructions given as text.",
-            "asm constraints is_pure pack", effect=Effect.DECLARED, backends=TRITON_ONLY),
+            "asm constraints is_pure pack", effect=Effect.DECLARED, backends=_TRITON_ONLY),
 }  # fmt: skip
 
 _SHAPES: dict[str, Primitive] = {
@@ -352,7 +178,7 @@ _PRODUCTS: dict[str, Primitive] = {
     **_rows("dot_scaled", Form.PRODUCT,
             "x: number, x_scale: number, y: number, y_scale: number, accumulator: number? -> number",
             "Multiply matrices whose elements share scales in blocks.", "formats", lanes=lane_rules.dot_scaled,
-            backends=TRITON_ONLY),
+            backends=_TRITON_ONLY),
 }  # fmt: skip
 
 _ATOMIC = "sem? scope?"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ninetoothed import ir
-from ninetoothed.language.primitives import Effect, Form
+from ninetoothed.language.primitive import Effect, Form
 
 
 def is_ordered(operation: ir.Operation) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from ninetoothed import ir
-from ninetoothed.language.primitives import Effect
+from ninetoothed.language.primitive import Effect
 
 
 def find_loop(program: ir.Program, tma_tiles: Container[ir.Operation]) -> ir.For | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
-from ninetoothed.language.primitives import Effect
+from ninetoothed.language.primitive import Effect
 
 Step = tuple[ir.Operation, tuple[ir.Value, ...]]
 

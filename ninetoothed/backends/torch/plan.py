@@ -20,7 +20,7 @@ from ninetoothed.backends.torch.evaluation_order import EvaluationOrder, make_or
 from ninetoothed.dtypes import PointerType
 from ninetoothed.effects import stored
 from ninetoothed.expr import Expr
-from ninetoothed.language.primitives import Effect
+from ninetoothed.language.primitive import Effect
 
 # Elements of the largest tile value over a slice of programs: a few of them fit a CPU's cache, and a pass over
 # one takes longer than starting it. Matrix products are worth larger ones.

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
+from contextlib import suppress
 
 from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1
-from ninetoothed.language.primitives import Primitive
-
-Number = int | float | bool
+from ninetoothed.language.primitive import Number, Primitive
 
 # Those that every type has exactly, so that no rounding is to be thought of.
 _EXACT = (0, 1, -1, math.inf, -math.inf)
-
-_UNARY: dict[str, Callable[[Number], Number]] = {
-    "exp": math.exp, "exp2": lambda x: math.pow(2, x), "log": lambda x: math.log(x) if x else -math.inf,
-    "log2": lambda x: math.log2(x) if x else -math.inf, "sqrt": math.sqrt, "tanh": math.tanh, "erf": math.erf,
-    "sigmoid": lambda x: 0.0 if x == -math.inf else 1 / (1 + math.exp(-x)), "neg": operator.neg, "abs": abs,
-    "invert": operator.not_,
-}  # fmt: skip
-_BINARY: dict[str, Callable[[Number, Number], Number]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "maximum": max, "minimum": min,
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-}  # fmt: skip
 
 
 def computed(operation: ir.Apply, held: list[Number | None]) -> Number | None:
@@ -39,18 +24,15 @@ def computed(operation: ir.Apply, held: list[Number | None]) -> Number | None:
         if condition is None:
             return then if then is not None and then == otherwise else None
         return then if condition else otherwise
-    numbers = [number for number in held if number is not None]
-    if len(numbers) < len(held):
+    known = [number for number in held if number is not None]
+    if len(known) < len(held):
         return None
     if operation.primitive.moves_lanes or function in ("cast", "assign"):
-        return _exact(numbers[0], dtype)
-    try:
-        if function in _UNARY:
-            return _exact(_UNARY[function](numbers[0]), dtype)
-        if function in _BINARY:
-            return _exact(_BINARY[function](*numbers), dtype)
-    except (ArithmeticError, ValueError):
-        pass
+        return _exact(known[0], dtype)
+    numbers = [bool(n) if v.type.dtype == int1 else n for n, v in zip(known, operation.operands, strict=True)]
+    if operation.primitive.fold is not None:
+        with suppress(ArithmeticError, ValueError):
+            return _exact(operation.primitive.fold(*numbers), dtype)
     return None
 
 
@@ -59,7 +41,7 @@ def _exact(number: Number, dtype: DType | PointerType) -> Number | None:
         return bool(number)
     if dtype.is_floating:
         return float(number) if number in _EXACT else None
-    if isinstance(dtype, PointerType) or not dtype.is_integer or not math.isfinite(number):
+    if isinstance(dtype, PointerType) or not math.isfinite(number):
         return None
     low, high = dtype.range
     return int(number) if low <= number <= high else None

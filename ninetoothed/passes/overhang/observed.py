@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ninetoothed import ir
 from ninetoothed.effects import has_effect
 from ninetoothed.expr import Expr, Facts, simplify
-from ninetoothed.language.primitives import Form
+from ninetoothed.language.primitive import Form
 from ninetoothed.passes.overhang import edges
 from ninetoothed.passes.overhang.edges import Axes, with_lanes
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import const, var
 from ninetoothed.ir import TileType, Value
-from ninetoothed.language.primitives import PRIMITIVES, Form
+from ninetoothed.language.primitive import Form
+from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.passes.overhang import contents, edges as edges_
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes
 from ninetoothed.passes.overhang.tiles import Tile, distinct

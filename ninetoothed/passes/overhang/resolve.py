@@ -12,7 +12,7 @@ from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, const, maximum, minimum, simplify
 from ninetoothed.ir import TileType, Value
-from ninetoothed.language.primitives import Effect, Form, Primitive
+from ninetoothed.language.primitive import Effect, Form, Primitive
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.overhang import assignment, edges as edges_, lanewise, products, reductions, regions, shapes
 from ninetoothed.passes.overhang.contents import Number

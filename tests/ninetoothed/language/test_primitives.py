@@ -8,7 +8,8 @@ from ninetoothed.backends.torch.functions import FUNCTIONS as TORCH
 from ninetoothed.backends.triton.functions import FUNCTIONS as TRITON
 from ninetoothed.dtypes import PointerType, float16, float32, float64, int1, int8, int32, int64, uint32
 from ninetoothed.language import lane_rules
-from ninetoothed.language.primitives import PRIMITIVES, Effect, Form, Primitive
+from ninetoothed.language.primitive import Effect, Form, Primitive
+from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.language.signature import AttributeNames, Signature
 from ninetoothed.passes.overhang.resolve import rule_of
 

@@ -1,0 +1,223 @@
+"""What a row of `primitives.py` says: all that is true of a primitive, and what follows from it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from ninetoothed.dtypes import float16, float32, int64
+from ninetoothed.language import lane_rules
+from ninetoothed.language.lane_rules import LaneRule, Lanes
+from ninetoothed.language.signature import AttributeNames, ElementType, Place, Signature
+
+BACKENDS = frozenset({"triton", "torch"})
+
+
+class Form(enum.Enum):
+    """How the lanes of results come from those of operands."""
+
+    ELEMENTWISE = "each from the same lane of every operand"
+    BROADCAST = "an operand's, in their order, repeated along other axes"
+    VIEW = "an operand's, each once, in an order that strides can express"
+    SHUFFLE = "the operands', at other places"
+    REDUCTION = "one from all lanes along an axis, or from all"
+    SCAN = "each from the lanes up to it along an axis"
+    SORT = "an operand's, in the order of their values along the last axis"
+    HISTOGRAM = "one a number, which counts the lanes that hold it"
+    PRODUCT = "one from a row of the left operand and a column of the right"
+
+
+class Effect(enum.Enum):
+    """What an application does beside giving results."""
+
+    NONE = "nothing: it may be left out, moved and repeated"
+    READS = "reads memory"
+    WRITES = "writes memory"
+    UPDATES = "reads and writes memory in one step"
+    CHECKS = "may stop the program"
+    ORDERS = "lets threads wait for each other"
+    DECLARED = "what its attribute `is_pure` says"
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes what memory holds."""
+        return self in (Effect.WRITES, Effect.UPDATES)
+
+    @property
+    def must_run(self) -> bool:
+        """Whether it matters that an application runs, whoever reads its results."""
+        return self.writes or self in (Effect.CHECKS, Effect.ORDERS)
+
+
+class Sign(enum.Enum):
+    """When a result is not negative, given that no operand is."""
+
+    UNKNOWN = "nothing is known"
+    KEPT = "always"
+    GROWING = "unless it overflows, which types of indices are taken not to"
+    CONVERTED = "where the result's type holds the greatest number of the operand's"
+
+
+# The number that, taken in, changes nothing: the least or the greatest of a type, or the same for every type.
+Identity = int | bool | Literal["least", "greatest"]
+Number = int | float | bool
+Fold = Callable[..., Number]
+
+
+class Typed(Protocol):
+    """The type of an operand or of a result, such as `ir.TileType`."""
+
+    @property
+    def dtype(self) -> ElementType: ...
+
+    @property
+    def lanes(self) -> Lanes: ...
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A function of `ir.Apply`; ValueError, when it is made, where its facts are missing or contradict each other.
+
+    signatures: alternatives for operands and results.
+    lanes: whether the lanes of operands and results fit together.
+    identity: of a reduction or scan, and of a right operand; a bool is one for int1 alone.
+    fold: makes the result of numbers that are known when compiling (bools of int1); None if nobody needs it.
+    backends: those that have a lowering. `assign` has none: the pass `overhang` takes it away.
+    """
+
+    name: str
+    form: Form
+    effect: Effect
+    signatures: tuple[Signature, ...]
+    lanes: LaneRule
+    attributes: AttributeNames
+    doc: str
+    identity: Identity | None = None
+    is_commutative: bool = False
+    sign: Sign = Sign.UNKNOWN
+    fold: Fold | None = None
+    backends: frozenset[str] = BACKENDS
+
+    def __post_init__(self) -> None:
+        for fault in self._faults():
+            raise ValueError(f"primitive {self.name!r} {fault}")
+
+    def _faults(self) -> Iterator[str]:
+        """Say what is missing, or contradicts something else."""
+        has_effect, folds = self.effect is not Effect.NONE, self.form in (Form.REDUCTION, Form.SCAN)
+        places = [place for each in self.signatures for place in (*each.operands, *each.results)]
+        if not (self.name and self.signatures and self.doc):
+            yield "needs a name, signatures and a docstring"
+        if not self.backends <= BACKENDS:
+            yield f"names backends that do not exist: {sorted(self.backends - BACKENDS)}"
+        if self.is_elementwise and self.lanes not in (lane_rules.same, lane_rules.assign):
+            yield f"has the form {self.form.name}, and lanes by the rule {self.lanes.__name__!r}"
+        if has_effect and not self.is_elementwise:
+            yield "has an effect, but not lane by lane"
+        if not has_effect and not self.results:
+            yield "gives no results, and has no effect"
+        if not has_effect and any(place.type.relation == "*" for place in places):
+            yield "reads or writes where pointers point, and has no effect"
+        if (self.effect is Effect.DECLARED) != ("is_pure" in self.attributes.needed):
+            yield "must have the attribute `is_pure` if its effect is declared, and only then"
+        if folds and (self.identity is None) != self.has_combine:
+            yield "folds lanes: it needs an identity, or a combining function of the user's"
+        if self.is_commutative and any(len(each.operands) != 2 for each in self.signatures):
+            yield "is commutative, and has not two operands"
+
+    @property
+    def operands(self) -> tuple[Place, ...]:
+        """The operands by the first signature."""
+        return self.signatures[0].operands
+
+    @property
+    def results(self) -> tuple[Place, ...]:
+        """The results by the first signature."""
+        return self.signatures[0].results
+
+    @property
+    def signature(self) -> str:
+        """All signatures as text."""
+        return " or ".join(each.text for each in self.signatures)
+
+    def refusal(self, operands: Sequence[Typed], results: Sequence[Typed], attributes: Mapping[str, Any]) -> str | None:
+        """Say why no application may have operands, results and attributes of these types; None if one may."""
+        if not self.attributes.take(attributes):
+            known, needed = sorted(self.attributes.known), sorted(self.attributes.needed)
+            return f"`{self.name}` has the attributes {sorted(attributes)}; it takes {known}, and needs {needed}"
+        types = [[each.dtype for each in side] for side in (operands, results)]
+        if not self.takes(*types):
+            return f"`{self.name}` takes {self.signature}, and is given {_shown(*types)}"
+        sources, targets = _tiles(self.operands, operands), _tiles(self.results, results)
+        if sources is None or targets is None:
+            return f"`{self.name}` takes {self.signature}, and is given a tile for a scalar"
+        if not self.lanes(sources, targets, attributes):
+            return (
+                f"`{self.name}` has lanes that do not fit together: {_shown(sources, targets)} with {dict(attributes)}"
+            )
+        return None
+
+    def takes(self, operands: Sequence[ElementType], results: Sequence[ElementType]) -> bool:
+        """Whether an application may have operands and results of these types, by one of the signatures."""
+        return any(each.takes(operands, results) for each in self.signatures)
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether each lane of the results comes from the same lane of every operand."""
+        return self.form is Form.ELEMENTWISE
+
+    @property
+    def is_map(self) -> bool:
+        """Whether it makes lanes of lanes and does nothing else, so that any part of a tile can be computed alone."""
+        is_of_tiles = bool(self.operands) and not any(place.is_scalar for place in self.operands)
+        return self.is_elementwise and self.effect is Effect.NONE and is_of_tiles
+
+    @property
+    def is_comparison(self) -> bool:
+        """Whether it tells of each pair of numbers whether something holds."""
+        return self.is_map and [place.type.classes for place in self.results] == [("int1",)]
+
+    @property
+    def is_of_floats(self) -> bool:
+        """Whether it makes a float32 of float32, a float64 of float64, and takes nothing else."""
+        types = [(dtype,) * len(self.operands) for dtype in (float32, float16, int64)]
+        return self.is_map and [self.takes(each, each[:1]) for each in types] == [True, False, False]
+
+    @property
+    def computes_indices(self) -> bool:
+        """Whether it makes an integer of integers, lane by lane."""
+        return self.is_map and self.takes((int64,) * len(self.operands), (int64,))
+
+    @property
+    def is_view(self) -> bool:
+        """Whether its result could be its operand in memory, with other strides."""
+        return self.form in (Form.BROADCAST, Form.VIEW)
+
+    @property
+    def moves_lanes(self) -> bool:
+        """Whether it puts the lanes of one tile to other places, and does nothing else."""
+        return self.is_view or (self.form is Form.SHUFFLE and len(self.operands) == len(self.results) == 1)
+
+    @property
+    def has_combine(self) -> bool:
+        """Whether it combines lanes by a function of the user's, its attribute `combine`."""
+        return "combine" in self.attributes.needed
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether a last operand may leave out lanes."""
+        return bool(self.operands) and self.operands[-1].name == "mask"
+
+
+def _tiles(places: tuple[Place, ...], types: Sequence[Typed]) -> list[Lanes] | None:
+    """The lanes of operands or results, without those that are to be scalars; None where one of these has lanes."""
+    are_scalars = [place.is_scalar for place in places[: len(types)]] + [False] * (len(types) - len(places))
+    if any(type.lanes for type, is_scalar in zip(types, are_scalars) if is_scalar):
+        return None
+    return [type.lanes for type, is_scalar in zip(types, are_scalars) if not is_scalar]
+
+
+def _shown(operands: Iterable[object], results: Iterable[object]) -> str:
+    return f"{', '.join(map(str, operands))} -> {', '.join(map(str, results))}"
