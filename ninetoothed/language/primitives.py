@@ -62,6 +62,10 @@ def _sigmoid(x: Number) -> float:
     return 1 / (1 + math.exp(-x)) if x != -math.inf else 0.0
 
 
+def _inverted(x: Number) -> Number:
+    return not x if isinstance(x, bool) else operator.invert(int(x))
+
+
 _ELEMENTWISE: dict[str, Primitive] = {
     **_rows("exp", _MAP, _FLOAT, "Raise e to the power of x.", fold=math.exp),
     **_rows("exp2", _MAP, _FLOAT, "Raise 2 to the power of x.", fold=partial(math.pow, 2)),
@@ -77,7 +81,7 @@ _ELEMENTWISE: dict[str, Primitive] = {
     **_rows("floor ceil", _MAP, _FLOAT, "Round to a whole number: `{name}`."),
     **_rows("neg", _MAP, "x: number T -> T", "Negate; integers wrap.", fold=operator.neg),
     **_rows("abs", _MAP, "x: number T -> T", "Take away the sign; integers wrap.", fold=abs),
-    **_rows("invert", _MAP, "x: integer|int1 T -> T", "Turn every bit.", fold=operator.not_),
+    **_rows("invert", _MAP, "x: integer|int1 T -> T", "Turn every bit.", fold=_inverted),
     **_rows("add", _MAP, f"{_NUMBERS} or x: pointer P, y: integer -> P", "Add; move a pointer by elements.",
             identity=0, is_commutative=True, sign=Sign.GROWING, fold=operator.add),
     **_rows("sub", _MAP, _NUMBERS, "Subtract.", identity=0, fold=operator.sub),

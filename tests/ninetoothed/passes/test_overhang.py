@@ -452,6 +452,16 @@ def test_scans(reverse):
     torch.testing.assert_close(run(arrangement, application, x, 11), torch.cat([expected(p) for p in x.split(8)]))
 
 
+def test_inverted_integers_hold_minus_one():
+    def application(x, y):
+        y = ntl.cumprod(~x, 0, reverse=True)
+
+    x = torch.arange(1, 6, device=DEVICE, dtype=torch.int32)
+    kernel = ninetoothed.make(lambda x, y: (x.tile((BLOCK,)), y.tile((BLOCK,))), application, (Tensor(1), Tensor(1)))
+    kernel(x, output := torch.full_like(x, 77))
+    assert output.tolist() == (~x).flip(0).cumprod(0).flip(0).tolist()
+
+
 def test_histograms():
     def application(x, y):
         y = ntl.histogram(x, 4)
