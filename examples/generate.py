@@ -66,7 +66,7 @@ def introduction(options: argparse.Namespace) -> str:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     cuda = torch.cuda.is_available()
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--backend", choices=BACKENDS, default="ninetoothed", help="the one that is timed first")
     parser.add_argument("--model", type=Path, help="a folder with a model; without it, a small one with random weights")
     parser.add_argument("--device", default="cuda" if cuda else "cpu")

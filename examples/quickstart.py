@@ -45,7 +45,7 @@ def error(actual, expected):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     devices = ("cuda", "cpu") if torch.cuda.is_available() else ("cpu",)
     parser.add_argument("--device", default=devices[0])
     device = parser.parse_args(arguments).device

@@ -4,7 +4,7 @@ A kernel is an *arrangement*, meta-operations on symbolic tensors that cut and a
 *application*, serial code for one group of tiles. `make` integrates the two.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ninetoothed import language
 from ninetoothed.dtypes import (
@@ -100,9 +100,13 @@ def _version() -> str:
         return "0+unknown"
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return _version()
-    if name in _NOT_OFFERED:
-        raise NotOfferedError(f"`ninetoothed.{name}` ({_NOT_OFFERED[name]}) is not offered by this version")
-    raise AttributeError(f"module 'ninetoothed' has no attribute {name!r}")
+if TYPE_CHECKING:
+    __version__: str
+else:  # To a type checker, a module with `__getattr__` would have any name.
+
+    def __getattr__(name: str) -> str:
+        if name == "__version__":
+            return _version()
+        if name in _NOT_OFFERED:
+            raise NotOfferedError(f"`ninetoothed.{name}` ({_NOT_OFFERED[name]}) is not offered by this version")
+        raise AttributeError(f"module 'ninetoothed' has no attribute {name!r}")

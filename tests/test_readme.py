@@ -53,11 +53,12 @@ def test_python_blocks_run_in_reading_order(path, tmp_path):
         assert "tl.dot" in done.stdout and "NTLinear" in done.stdout
 
 
-def test_reference_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
-    reference = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(reference)
-    assert reference.PAGE.read_text() == reference.page(), "run `python docs/reference.py`"
+@pytest.mark.parametrize("name", ("reference", "stub"))
+def test_what_is_written_from_the_rows_is_up_to_date(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    writer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writer)
+    assert writer.FILE.read_text() == writer.text(), f"run `python docs/{name}.py`"
 
 
 @pytest.mark.parametrize("name, ending", {"demo": "examples/generate.py", "test": "-m pytest -n auto"}.items())

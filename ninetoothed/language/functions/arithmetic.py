@@ -3,8 +3,6 @@
 # mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
-from typing import overload
-
 from ninetoothed.language.functions.row import row
 from ninetoothed.language.types import Nan, Tile, TileLike
 
@@ -79,12 +77,8 @@ def fma(x: TileLike, y: TileLike, z: TileLike) -> Tile:
     """
 
 
-@overload
-def cdiv(x: int, div: int) -> int: ...
-@overload
-def cdiv(x: TileLike, div: TileLike) -> Tile: ...
 @row
-def cdiv(x: TileLike, div: TileLike) -> TileLike:
+def cdiv(x: TileLike, div: TileLike) -> Tile:
     """Divide integers and round up: `cdiv(7, 4)` is 2. Of sizes and Python numbers it is known when compiling.
 
     Shapes, types and errors are those of `add`.
