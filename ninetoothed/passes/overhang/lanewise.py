@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ninetoothed import ir
 from ninetoothed.ir import Value
+from ninetoothed.language.primitive import Number
 from ninetoothed.passes.overhang import contents
 from ninetoothed.passes.overhang.conditions import is_implied
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, mask_type
@@ -40,13 +41,13 @@ def joined(work: Rewriter, operation: ir.Apply, tiles: list[Tile], result: Value
     return replace(tile, contents=known, number=number)
 
 
-def _held(work: Rewriter, operation: ir.Apply, tiles: list[Tile], position: int, edge: Edge) -> contents.Number | None:
+def _held(work: Rewriter, operation: ir.Apply, tiles: list[Tile], position: int, edge: Edge) -> Number | None:
     tile = tiles[position]
     is_own = edge in tile.edges or (isinstance(edge, Bound) and edge.parameter is None)
     return tile.held(edge) if is_own else tile.number
 
 
-def _falls(work: Rewriter, operation: ir.Apply, held: list[contents.Number | None]) -> contents.Number | None:
+def _falls(work: Rewriter, operation: ir.Apply, held: list[Number | None]) -> Number | None:
     """`-inf - x` is -inf unless x is; so it is in a softmax, where x is the peak of all that count."""
     if operation.function == "sub" and held[0] == -float("inf") and held[1] is None:
         if _is_above(work, operation.operands[1], operation.operands[0]):
@@ -110,7 +111,7 @@ def where(work: Rewriter, operation: ir.Apply) -> None:
     mask = Mask(told, own, number, frozenset((*left, *right)))
     held = {tile.held(edge) for tile, own in ((then, left), (otherwise, right)) for edge in own if edge.fails}
     tile = joined(work, operation, [condition, replace(then, edges=()), replace(otherwise, edges=())], result)
-    known: dict[Edge, contents.Number | None] = {mask: next(iter(held))} if len(held) == 1 and None not in held else {}
+    known: dict[Edge, Number | None] = {mask: next(iter(held))} if len(held) == 1 and None not in held else {}
     fixed = tuple(pair for each in (then, otherwise) for pair in each.clashes)
     work.set(
         result,

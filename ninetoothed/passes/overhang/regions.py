@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ninetoothed import ir
 from ninetoothed.dtypes import int1
 from ninetoothed.ir import TileType, Value
-from ninetoothed.passes.overhang.contents import Number
+from ninetoothed.language.primitive import Number
 from ninetoothed.passes.overhang.edges import Edge, Mask
 from ninetoothed.passes.overhang.tiles import Tile
 

@@ -12,10 +12,9 @@ from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, const, maximum, minimum, simplify
 from ninetoothed.ir import TileType, Value
-from ninetoothed.language.primitive import Effect, Form, Primitive
+from ninetoothed.language.primitive import Effect, Form, Number, Primitive
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.overhang import assignment, edges as edges_, lanewise, products, reductions, regions, shapes
-from ninetoothed.passes.overhang.contents import Number
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes
 from ninetoothed.passes.overhang.emission import Emission
 from ninetoothed.passes.overhang.observed import unobserved

@@ -9,8 +9,8 @@ from ninetoothed import ir
 from ninetoothed.dtypes import int1
 from ninetoothed.expr import const
 from ninetoothed.ir import TileType, Value
+from ninetoothed.language.primitive import Number
 from ninetoothed.passes.overhang import edges as edges_
-from ninetoothed.passes.overhang.contents import Number
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, mask_type, with_lanes
 from ninetoothed.passes.overhang.tiles import Tile
 

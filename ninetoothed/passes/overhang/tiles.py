@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.expr import Facts
-from ninetoothed.passes.overhang.contents import Number
+from ninetoothed.language.primitive import Number
 from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, rounding
 
 # Two edges along one axis that end at different places, whose tiles met in an operation.
