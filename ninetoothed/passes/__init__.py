@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ninetoothed.passes.pipeline import GPU, PASSES, PORTABLE, Pass, run
-from ninetoothed.passes.scheduled import Buffer, ScheduledProgram, Step
+from ninetoothed.passes.scheduled import Buffer, PassReport, ScheduledProgram
 from ninetoothed.passes.target import CPU, Target
 
-__all__ = ["CPU", "GPU", "PASSES", "PORTABLE", "Buffer", "Pass", "ScheduledProgram", "Step", "Target", "run"]
+__all__ = ["CPU", "GPU", "PASSES", "PORTABLE", "Buffer", "Pass", "ScheduledProgram", "PassReport", "Target", "run"]

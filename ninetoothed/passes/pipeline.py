@@ -24,7 +24,7 @@ from ninetoothed.passes import (
     tma_tiles,
     wgmma_operands,
 )
-from ninetoothed.passes.scheduled import ScheduledProgram, Step
+from ninetoothed.passes.scheduled import PassReport, ScheduledProgram
 from ninetoothed.passes.target import Target
 from ninetoothed.schedule import Schedule
 from ninetoothed.verify import verify
@@ -51,14 +51,14 @@ def run(
 
     passes: all of them by default; `PORTABLE` are for a program as it was traced, `GPU` for the result of these.
     """
-    state, steps, schedule = ScheduledProgram(program), [], schedule or Schedule()
+    state, reports, schedule = ScheduledProgram(program), [], schedule or Schedule()
     for each in PASSES if passes is None else passes:
         after = each.apply(state, target, schedule) if each.suits(target, schedule) else None
         if after is not None:
             verify(after.program)
         state = state if after is None else after
-        steps.append(Step(each.name, after is not None, state.program))
-    return replace(state, steps=tuple(steps))
+        reports.append(PassReport(each.name, after is not None, state.program))
+    return replace(state, reports=tuple(reports))
 
 
 # -- passes as functions of one form --

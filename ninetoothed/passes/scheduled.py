@@ -21,7 +21,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Step:
+class PassReport:
     """Report of one pass: its name, whether it applied, and the program after it."""
 
     name: str
@@ -37,7 +37,7 @@ class ScheduledProgram:
     buffers: memory in which parts of sums meet.
     remainder: the tiles beyond whole waves, where these alone are shared out.
     coarsening: how many programs of the original grid one computes.
-    steps: the passes that were run, in their order.
+    reports: the passes that were run, in their order.
     """
 
     program: ir.Program
@@ -45,7 +45,7 @@ class ScheduledProgram:
     buffers: tuple[Buffer, ...] = ()
     remainder: Remainder | None = None
     coarsening: int = 1
-    steps: tuple[Step, ...] = ()
+    reports: tuple[PassReport, ...] = ()
 
     @property
     def is_distributed(self) -> bool:

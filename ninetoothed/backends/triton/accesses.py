@@ -8,16 +8,16 @@ from dataclasses import replace
 from ninetoothed import ir
 from ninetoothed.backends.triton import barriers, descriptors, syntax
 from ninetoothed.backends.triton.analysis import guard_key
-from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions import materialise
 from ninetoothed.backends.triton.integers import terms
-from ninetoothed.backends.triton.tiles import Frame, Part
+from ninetoothed.backends.triton.tiles import Summand, TilePrinter
 from ninetoothed.expr import Expr, const
 from ninetoothed.lowering import Guard
 from ninetoothed.passes.guards import unimplied
 
 
-def load(context: Context, operation: ir.Load) -> Text:
+def load(context: EmitContext, operation: ir.Load) -> ValueText:
     access = operation.access
     if operation in context.tma_tiles:
         return descriptors.load(context, operation, context.tma_tiles[operation])
@@ -27,10 +27,10 @@ def load(context: Context, operation: ir.Load) -> Text:
     if mask is not None and not _is_unobserved(context, operation):
         other = syntax.number(_as_number(access.other, access.type.dtype))
     node = syntax.call("tl.load", pointer.node, mask=mask.node if mask else None, other=other)
-    return Text(node, pointer.shape)
+    return ValueText(node, pointer.shape)
 
 
-def store(context: Context, operation: ir.Store) -> None:
+def store(context: EmitContext, operation: ir.Store) -> None:
     access = operation.access
     value = context.texts[operation.value]
     if operation in context.tma_tiles:
@@ -45,12 +45,12 @@ def _as_number(other, dtype) -> int | float:
     return float(other) if dtype.is_floating else int(other)
 
 
-def _place(context: Context, access: ir.Access, value_shape: tuple[int, ...]) -> tuple[Text, Text | None]:
+def _place(context: EmitContext, access: ir.Access, value_shape: tuple[int, ...]) -> tuple[ValueText, ValueText | None]:
     """The pointers, as large as the mask and `value_shape` need them, and the mask."""
     parameter = context.program.parameter(access.parameter)
-    frame = Frame.of(context, access.lanes, access.type, access.bindings, parameter.wide)
-    mask = _mask(context, access, frame)
-    pointer = _pointer(context, access, frame.assuming(access.guards), parameter)
+    printer = TilePrinter.of(context, access.lanes, access.type, access.bindings, parameter.wide)
+    mask = _mask(context, access, printer)
+    pointer = _pointer(context, access, printer.assuming(access.guards), parameter)
     shape = union(pointer.shape, mask.shape if mask else (), value_shape)
     return broadcast(pointer, shape), mask
 
@@ -61,36 +61,36 @@ def union(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(map(max, *ranked)) if len(ranked) > 1 else ranked[0] if ranked else ()
 
 
-def broadcast(text: Text, shape: tuple[int, ...]) -> Text:
+def broadcast(text: ValueText, shape: tuple[int, ...]) -> ValueText:
     """The text with exactly this shape."""
     if text.shape == shape:
         return text
-    return Text(syntax.call("tl.broadcast_to", text.node, shape), shape)
+    return ValueText(syntax.call("tl.broadcast_to", text.node, shape), shape)
 
 
 # -- pointers --
 
 
-def _pointer(context: Context, access: ir.Access, frame: Frame, parameter: ir.Parameter) -> Text:
+def _pointer(context: EmitContext, access: ir.Access, printer: TilePrinter, parameter: ir.Parameter) -> ValueText:
     """`base + offsets`. What a loop moves is added to the base; the offsets are made once, before the loop."""
     base = context.argument(access.parameter)
     dimensions = [
-        (d, frame.settle(index), stride)
+        (d, printer.settle(index), stride)
         for d, (index, stride) in enumerate(zip(access.indices, parameter.strides, strict=True))
         if stride != 0
     ]
     counters = _counters(context, [index for _, index, _ in dimensions])
-    moved = _moved(frame, dimensions, counters)
+    moved = _moved(printer, dimensions, counters)
     if moved is not None:
         by, dimensions = moved
         base = syntax.chain("+", [base, *by])
-    offsets = _offsets(frame, dimensions, parameter)
+    offsets = _offsets(printer, dimensions, parameter)
     if offsets.constant == 0:
-        return Text(base)
+        return ValueText(base)
     if moved is not None and not isinstance(offsets.node, ast.Name):
         depth = context.depth_of(*(index for _, index, _ in dimensions))
         offsets = replace(offsets, node=context.shared(f"{parameter.name}_offsets", offsets.node, depth))
-    return Text(_append(base, offsets.node), offsets.shape)
+    return ValueText(_append(base, offsets.node), offsets.shape)
 
 
 def _append(base: ast.expr, offsets: ast.expr) -> ast.expr:
@@ -100,97 +100,101 @@ def _append(base: ast.expr, offsets: ast.expr) -> ast.expr:
     return syntax.binary("+", base, offsets)
 
 
-def _counters(context: Context, indices: list[Expr]) -> frozenset[str]:
+def _counters(context: EmitContext, indices: list[Expr]) -> frozenset[str]:
     """The loop counters on which indices depend."""
     names = frozenset().union(*(index.variables for index in indices)) - frozenset(context.program.axes)
     return frozenset(name for name in names if context.depth_of_name(name) > 0)
 
 
-def _moved(frame: Frame, dimensions, counters: frozenset[str]):
+def _moved(printer: TilePrinter, dimensions, counters: frozenset[str]):
     """The scalar offsets by which loops move a tile, and what is left of its dimensions; None where it is not so."""
-    if not counters or any(index.variables & frame.bindings.keys() for _, index, _ in dimensions):
+    if not counters or any(index.variables & printer.bindings.keys() for _, index, _ in dimensions):
         return None
     # Elements apart from each other have an offset each, which recomputing spares a register throughout the loop.
-    is_run = any(stride == 1 and index.variables & frame.lane_names for _, index, stride in dimensions)
+    is_run = any(stride == 1 and index.variables & printer.lane_names for _, index, stride in dimensions)
     by, rest = [], []
     for d, index, stride in dimensions:
         steps = sum((term for term in terms(index) if term.variables & counters), const(0))
-        if steps.variables & frame.lane_names or not (is_run or index.linear(counters)):
+        if steps.variables & printer.lane_names or not (is_run or index.linear(counters)):
             return None
         if steps != 0:
-            by.append(_times(frame, frame.scalar(steps), stride))
+            by.append(_times(printer, printer.scalar(steps), stride))
         rest.append((d, index - steps, stride))
-    if all(not index.variables & frame.lane_names for _, index, _ in rest):
+    if all(not index.variables & printer.lane_names for _, index, _ in rest):
         return None  # a scalar access: nothing to prepare
     return by, rest
 
 
-def _offsets(frame: Frame, dimensions, parameter: ir.Parameter) -> Text:
+def _offsets(printer: TilePrinter, dimensions, parameter: ir.Parameter) -> ValueText:
     """The sum of index * stride: on each set of axes by itself, so that divisions are made on vectors."""
-    by_axes: dict[frozenset[int], list[tuple[Part, Expr]]] = {}
+    by_axes: dict[frozenset[int], list[tuple[Summand, Expr]]] = {}
     for d, index, stride in dimensions:
         wanted = f"{parameter.name}_index" + (f"_{d}" if len(parameter.strides) > 1 else "")
-        for part in frame.parts(index, wanted):
+        for part in printer.parts(index, wanted):
             by_axes.setdefault(part.axes, []).append((part, stride))
     parts = []
     for axes, strided in by_axes.items():
         if len(strided) == 1 or strided[0][0].lifted:
             # `index[:, None] * stride`
-            parts += [Part(_times(frame, frame.lift(part), stride), axes, lifted=True) for part, stride in strided]
+            parts += [
+                Summand(_times(printer, printer.lift(part), stride), axes, lifted=True) for part, stride in strided
+            ]
         else:
             # `(index_0 * stride_0 + index_1 * stride_1)[:, None]`
-            parts.append(Part(syntax.chain("+", [_times(frame, part.node, stride) for part, stride in strided]), axes))
-    return frame.tile(parts)
+            parts.append(
+                Summand(syntax.chain("+", [_times(printer, part.node, stride) for part, stride in strided]), axes)
+            )
+    return printer.tile(parts)
 
 
-def _times(frame: Frame, node: ast.expr, stride: Expr) -> ast.expr:
-    return node if stride == 1 else syntax.binary("*", node, frame.scalar(stride))
+def _times(printer: TilePrinter, node: ast.expr, stride: Expr) -> ast.expr:
+    return node if stride == 1 else syntax.binary("*", node, printer.scalar(stride))
 
 
 # -- masks --
 
 
-def _mask(context: Context, access: ir.Access, frame: Frame) -> Text | None:
+def _mask(context: EmitContext, access: ir.Access, printer: TilePrinter) -> ValueText | None:
     """The conjunction of the guards; one that several accesses have is given a name."""
     guards = [
-        (i, kept) for i, guard in enumerate(access.guards) if (kept := unimplied(guard, access.guards, frame.facts))
+        (i, kept) for i, guard in enumerate(access.guards) if (kept := unimplied(guard, access.guards, printer.facts))
     ]
     if not guards:
         return None
     texts = []
     # What a loop changes comes last, so that the rest is computed once.
     for position, guard in sorted(guards, key=lambda item: bool(_counters(context, [item[1].index]))):
-        texts += _conditions(context, access, frame.assuming(access.guards[:position]), guard)
+        texts += _conditions(context, access, printer.assuming(access.guards[:position]), guard)
     node = syntax.chain("&", [text.node for text in texts])
     shape = union(*(text.shape for text in texts))
     key = guard_key(access)
     if key is not None and context.analysis.guard_counts[key] > 1:
         depth = context.depth_of(*(e for guard in access.guards for e in (guard.index, guard.size)))
         node = context.shared("mask", node, depth)
-    return Text(node, shape)
+    return ValueText(node, shape)
 
 
-def _conditions(context: Context, access: ir.Access, frame: Frame, guard: Guard) -> list[Text]:
+def _conditions(context: EmitContext, access: ir.Access, printer: TilePrinter, guard: Guard) -> list[ValueText]:
     conditions = []
     wanted = _wanted(access, guard)
     if guard.lower:
-        index = frame.text(guard.index, wanted)
-        conditions.append(Text(syntax.binary(">=", index.node, syntax.number(0)), index.shape))
+        index = printer.text(guard.index, wanted)
+        conditions.append(ValueText(syntax.binary(">=", index.node, syntax.number(0)), index.shape))
     if guard.upper:
-        index, size = _without_counters(context, frame, guard.index, guard.size)
-        text = frame.text(index, wanted)
-        conditions.append(Text(syntax.binary("<", text.node, frame.scalar(size)), text.shape))
+        index, size = _without_counters(context, printer, guard.index, guard.size)
+        text = printer.text(index, wanted)
+        conditions.append(ValueText(syntax.binary("<", text.node, printer.scalar(size)), text.shape))
     return conditions
 
 
-def _without_counters(context: Context, frame: Frame, index: Expr, size: Expr) -> tuple[Expr, Expr]:
+def _without_counters(context: EmitContext, printer: TilePrinter, index: Expr, size: Expr) -> tuple[Expr, Expr]:
     """`k * 64 + lane < size` -> `lane < size - k * 64`: the loop then moves a scalar and not a tile."""
     counters = _counters(context, [index])
     linear = index.linear(counters) if counters else None
-    if linear is None or index.variables & frame.bindings.keys():
+    if linear is None or index.variables & printer.bindings.keys():
         return index, size
     coefficients, rest = linear
-    if any(e.variables & frame.lane_names for e in coefficients.values()) or not rest.variables & frame.lane_names:
+    if any(e.variables & printer.lane_names for e in coefficients.values()) or not rest.variables & printer.lane_names:
         return index, size
     return rest, size - (index - rest)
 
@@ -202,7 +206,7 @@ def _wanted(access: ir.Access, guard: Guard) -> str:
     return f"{access.parameter}_index"
 
 
-def _is_unobserved(context: Context, operation: ir.Load) -> bool:
+def _is_unobserved(context: EmitContext, operation: ir.Load) -> bool:
     """Whether all that is made of a load, lane by lane, is stored under guards at least as strict."""
     key = guard_key(operation.access)
     if key is None:

@@ -22,7 +22,7 @@ ROOT: BlockKey = (0, 0)
 
 
 @dataclass(frozen=True)
-class Use:
+class ValueUse:
     """A read of a value: by an operation (None: by the yields) at a position of a block."""
 
     block: BlockKey
@@ -37,7 +37,7 @@ class Analysis:
     loads: those of a block, with their positions. awaited: those through the copy engine, which are waited for.
     """
 
-    uses: dict[Value, list[Use]] = field(default_factory=dict)
+    uses: dict[Value, list[ValueUse]] = field(default_factory=dict)
     definitions: dict[Value, tuple[BlockKey, int]] = field(default_factory=dict)
     producers: dict[Value, Operation] = field(default_factory=dict)
     parents: dict[BlockKey, tuple[BlockKey, int]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Analysis:
         (use,) = self.uses[value]
         return use.block == self.block_of(value) and not self._would_wait(value, use)
 
-    def _would_wait(self, value: Value, use: Use) -> bool:
+    def _would_wait(self, value: Value, use: ValueUse) -> bool:
         """Whether computing a tile where it is used would come after waiting for the copy engine.
 
             value = value_desc.load(...)                             narrow = weights.to(tl.float16)
@@ -91,7 +91,7 @@ class Analysis:
         """The last position of `block` at which a value is read, -1 where it never is."""
         return max((self.last_read_of(use, block) for use in self.uses.get(value, ())), default=-1)
 
-    def last_read_of(self, use: Use, block: BlockKey) -> int:
+    def last_read_of(self, use: ValueUse, block: BlockKey) -> int:
         """The last position of `block` at which what reads a value here is printed."""
         if use.block == before_of(block):
             return -1  # a loop's condition is computed after the body, from what the body carries on
@@ -133,7 +133,7 @@ def _visit(
         analysis.definitions[argument] = (key, -1)
     for position, operation in enumerate(block):
         for value in ir.reads(operation):
-            analysis.uses.setdefault(value, []).append(Use(key, position, operation))
+            analysis.uses.setdefault(value, []).append(ValueUse(key, position, operation))
         for result in ir.results(operation):
             analysis.definitions[result] = (key, position)
             analysis.producers[result] = operation
@@ -146,7 +146,7 @@ def _visit(
             analysis.parents[nested_key] = (key, position)
             _visit(analysis, nested_key, nested, inner_arguments, inner_yields)
     for value in yields:
-        analysis.uses.setdefault(value, []).append(Use(key, END, None))
+        analysis.uses.setdefault(value, []).append(ValueUse(key, END, None))
 
 
 def _nested(operation: Operation):

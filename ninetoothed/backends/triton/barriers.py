@@ -7,7 +7,7 @@ from dataclasses import replace
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.analysis import guard_key
-from ninetoothed.backends.triton.context import Context
+from ninetoothed.backends.triton.context import EmitContext
 from ninetoothed.effects import stored
 from ninetoothed.expr import Expr, const
 from ninetoothed.lowering import Guard
@@ -23,14 +23,14 @@ def access_key(access: ir.Access):
     return guard_key(replace(access, guards=places)) or object()
 
 
-def before_read(context: Context, parameter: str, access: ir.Access | None = None) -> None:
+def before_read(context: EmitContext, parameter: str, access: ir.Access | None = None) -> None:
     """A thread may read what another thread of the program wrote: two parameters may be the same memory."""
     if context.written:
         barrier(context)
     context.read.setdefault(parameter, set()).add(_key(access))
 
 
-def before_write(context: Context, parameter: str, access: ir.Access | None = None) -> None:
+def before_write(context: EmitContext, parameter: str, access: ir.Access | None = None) -> None:
     """A thread may write what another thread of the program has yet to read, or to write."""
     written = () if access is None else context.written.get(parameter, ())
     if context.read.get(parameter, set()) - {_key(access)} or any(_may_meet(access, other) for other in written):
@@ -38,7 +38,7 @@ def before_write(context: Context, parameter: str, access: ir.Access | None = No
     context.written.setdefault(parameter, set()).update(() if access is None else (access,))
 
 
-def before_rounds(context: Context, loop: ir.For | ir.While) -> None:
+def before_rounds(context: EmitContext, loop: ir.For | ir.While) -> None:
     """What an earlier round of a loop stored, or has yet to read, a later one may touch."""
     inside = [inner for block in ir.blocks(loop) for inner in ir.walk(block)]
     changed = stored(inside)
@@ -83,11 +83,11 @@ def _key(access: ir.Access | None):
     return object() if access is None else access_key(access)
 
 
-def barrier(context: Context) -> None:
+def barrier(context: EmitContext) -> None:
     context.run(syntax.call("tl.debug_barrier"))
     forget(context)
 
 
-def forget(context: Context) -> None:
+def forget(context: EmitContext) -> None:
     context.written.clear()
     context.read.clear()

@@ -7,10 +7,10 @@ import ast
 from ninetoothed import ir
 from ninetoothed.backends.triton import functions, syntax
 from ninetoothed.backends.triton.analysis import analyse
-from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.context import EmitContext, ValueText
 
 
-def text_of(context: Context, operation: ir.Apply) -> Text:
+def text_of(context: EmitContext, operation: ir.Apply) -> ValueText:
     nodes = [functions.materialise(context.texts[value], value.type) for value in operation.operands]
     combine = syntax.name(_helper(context, operation.attribute("combine")))
     data = ast.Tuple(nodes) if len(nodes) > 1 else nodes[0]
@@ -18,26 +18,28 @@ def text_of(context: Context, operation: ir.Apply) -> Text:
     axis = None if axis is None else axis % len(operation.operands[0].type.lanes)
     keywords = {name: True for name in ("keep_dims", "reverse") if operation.attribute(name)}
     node = syntax.call(f"tl.{operation.function}", data, axis, combine, **keywords)
-    return Text(node, operation.results[0].type.lanes)
+    return ValueText(node, operation.results[0].type.lanes)
 
 
-def _helper(context: Context, combine: ir.Lambda) -> str:
+def _helper(context: EmitContext, combine: ir.Lambda) -> str:
     """Print the combining function; its name."""
     body = combine.body
-    inner = Context(context.program, analyse(body, combine.arguments, combine.yields), context.schedule, context.target)
+    inner = EmitContext(
+        context.program, analyse(body, combine.arguments, combine.yields), context.schedule, context.target
+    )
     name = context.names.fresh(combine.name if combine.name.isidentifier() else "combine")
     parameters = []
     for index, argument in enumerate(combine.arguments):
         parameters.append(inner.names.fresh(argument.hint or f"value_{index}"))
-        inner.texts[argument] = Text(syntax.name(parameters[-1]))
+        inner.texts[argument] = ValueText(syntax.name(parameters[-1]))
     for operation in body:
         match operation:
             case ir.Constant(result=result, value=value):
-                inner.texts[result] = Text(syntax.number(value), (), value)
+                inner.texts[result] = ValueText(syntax.number(value), (), value)
             case ir.Apply(results=(result,)):
                 text = functions.text_of(inner, operation)
                 if not inner.analysis.is_inlined(result):
-                    text = Text(inner.assign(result.hint or operation.function, text.node))
+                    text = ValueText(inner.assign(result.hint or operation.function, text.node))
                 inner.texts[result] = text
             case _:
                 raise context.unsupported(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.analysis import Analysis
-from ninetoothed.backends.triton.names import Names
+from ninetoothed.backends.triton.names import NameTable
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.expr import Expr, Facts
 from ninetoothed.passes.target import Target
@@ -18,7 +18,7 @@ from ninetoothed.schedule import Schedule
 
 
 @dataclass(frozen=True)
-class Text:
+class ValueText:
     """How a value reads: an expression, and the shape that it has in Triton.
 
     `shape` is () or of the rank of the value's type, with 1 where the text leaves it to broadcasting to repeat it.
@@ -30,14 +30,14 @@ class Text:
     constant: int | float | bool | None = None
 
 
-class Texts(dict[ir.Value, Text]):
+class ValueTexts(dict[ir.Value, ValueText]):
     """What each value reads as. `holders` are, for each variable, the values whose texts mention it."""
 
     def __init__(self):
         super().__init__()
         self.holders: dict[str, tuple[ir.Value, ...]] = {}
 
-    def __setitem__(self, value: ir.Value, text: Text) -> None:
+    def __setitem__(self, value: ir.Value, text: ValueText) -> None:
         super().__setitem__(value, text)
         for name in syntax.names_in(text.node):
             self.holders[name] = (*self.holders.get(name, ()), value)
@@ -45,11 +45,11 @@ class Texts(dict[ir.Value, Text]):
     def hold(self, value: ir.Value, name: str, shape: tuple[int, ...]) -> None:
         """Let a variable that was assigned hold a value, and none that it held before."""
         self.holders[name] = ()
-        self[value] = Text(syntax.name(name), shape)
+        self[value] = ValueText(syntax.name(name), shape)
 
 
 @dataclass
-class Scope:
+class TextBlock:
     """One block of text being written.
 
     shared: variables that hold integer expressions for all nested blocks, by their text.
@@ -69,7 +69,7 @@ class Scope:
     left: dict[str, Hashable] = field(default_factory=dict)
     repeats: bool = False
 
-    def take_in(self, other: Scope) -> None:
+    def take_in(self, other: TextBlock) -> None:
         """Go on with what another block has written."""
         self.statements += other.statements
         self.own |= other.own
@@ -79,7 +79,7 @@ class Scope:
 
 
 @dataclass
-class Context:
+class EmitContext:
     """One emission.
 
     variables: the texts of integers, with the depth of the block in which each is known.
@@ -92,9 +92,9 @@ class Context:
     analysis: Analysis
     schedule: Schedule
     target: Target
-    names: Names = field(default_factory=Names)
-    scopes: list[Scope] = field(default_factory=lambda: [Scope()])
-    texts: Texts = field(default_factory=Texts)
+    names: NameTable = field(default_factory=NameTable)
+    scopes: list[TextBlock] = field(default_factory=lambda: [TextBlock()])
+    texts: ValueTexts = field(default_factory=ValueTexts)
     variables: dict[str, tuple[ast.expr, int]] = field(default_factory=dict)
     zeros: dict[str, int] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)

@@ -6,13 +6,13 @@ import ast
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.context import Context, Text
-from ninetoothed.backends.triton.tiles import Frame
+from ninetoothed.backends.triton.context import EmitContext, ValueText
+from ninetoothed.backends.triton.tiles import TilePrinter
 from ninetoothed.dtypes import int32
 from ninetoothed.passes.tma_tiles import TmaTile
 
 
-def load(context: Context, operation: ir.Load, tile: TmaTile) -> Text:
+def load(context: EmitContext, operation: ir.Load, tile: TmaTile) -> ValueText:
     """`desc.load([...])`, with the axes of the tile."""
     lanes = operation.access.type.lanes
     node = syntax.method(_descriptor(context, tile), "load", _offsets(context, operation.access, tile))
@@ -24,10 +24,10 @@ def load(context: Context, operation: ir.Load, tile: TmaTile) -> Text:
         node = _permuted(node, tuple(order.index(axis) for axis in sorted(order)))
     if tuple(count for count in lanes if count > 1) != lanes:
         node = syntax.call("tl.reshape", node, lanes)
-    return Text(node, lanes)
+    return ValueText(node, lanes)
 
 
-def store(context: Context, operation: ir.Store, tile: TmaTile, value: ast.expr) -> None:
+def store(context: EmitContext, operation: ir.Store, tile: TmaTile, value: ast.expr) -> None:
     """`desc.store([...], value)`, with the dimensions of the descriptor."""
     lanes = operation.access.type.lanes
     order = tuple(axis for axis in tile.axes if axis is not None)
@@ -45,12 +45,12 @@ def _permuted(node: ast.expr, order: tuple[int, ...]) -> ast.expr:
     return syntax.call("tl.trans", node) if order == (1, 0) else syntax.call("tl.permute", node, order)
 
 
-def _offsets(context: Context, access: ir.Access, tile: TmaTile) -> ast.expr:
-    frame = Frame.of(context, (), ir.TileType(int32), ()).assuming(access.guards)
-    return ast.List([frame.scalar(offset) for offset in tile.offsets])
+def _offsets(context: EmitContext, access: ir.Access, tile: TmaTile) -> ast.expr:
+    printer = TilePrinter.of(context, (), ir.TileType(int32), ()).assuming(access.guards)
+    return ast.List([printer.scalar(offset) for offset in tile.offsets])
 
 
-def _descriptor(context: Context, tile: TmaTile) -> ast.expr:
+def _descriptor(context: EmitContext, tile: TmaTile) -> ast.expr:
     """Name the kernel argument for a tile; tiles that differ in their offsets alone have one."""
     key = (tile.parameter, tile.block, tile.strides)
     if key not in context.descriptors:

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.context import Context, Scope
+from ninetoothed.backends.triton.context import EmitContext, TextBlock
 from ninetoothed.backends.triton.remainder import locate
-from ninetoothed.backends.triton.tiles import Frame
+from ninetoothed.backends.triton.tiles import TilePrinter
 from ninetoothed.dtypes import int32
 from ninetoothed.expr import Expr
 from ninetoothed.passes import heaviest_first
@@ -28,7 +28,7 @@ from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
 _SCALAR = ir.TileType(int32)
 
 
-def decompose(context: Context, may_spread: bool, remainder: Remainder | None = None) -> bool:
+def decompose(context: EmitContext, may_spread: bool, remainder: Remainder | None = None) -> bool:
     """Define the program indices that the body mentions, as variables; whether as the GPU's own axes count them.
 
     remainder: the tiles that are shared out, if they alone are.
@@ -71,7 +71,7 @@ def launched(grid: Sequence[int], spread: bool) -> tuple[int, int, int]:
     return columns, rows, math.prod(outer)
 
 
-def _spread(context: Context, axes, used: set[str]) -> None:
+def _spread(context: EmitContext, axes, used: set[str]) -> None:
     """The last axis is the GPU's first, the one before it its second, all others together are its third."""
     *outer, rows, columns = [axis for axis, _ in axes]
     nodes = {axis: syntax.call("tl.program_id", number) for number, axis in enumerate((columns, rows, *outer[:1]))}
@@ -85,20 +85,20 @@ def _spread(context: Context, axes, used: set[str]) -> None:
             context.variables[axis] = (context.assign(_short(axis), node), context.depth)
 
 
-def count(context: Context) -> ast.expr:
+def count(context: EmitContext) -> ast.expr:
     """The number of tiles, known before the loop over them."""
     program = context.program
     return _tiles(context, [each for each in zip(program.axes, program.grid, strict=True) if each[1] != 1])
 
 
-def _tiles(context: Context, axes) -> ast.expr:
+def _tiles(context: EmitContext, axes) -> ast.expr:
     """The last two axes are the rows and columns of groups, if there are groups; see `_grouped`."""
     names = ["columns", "rows", *itertools.repeat("extent", len(axes))]
     named = list(zip(names, reversed(axes)))
     return _product(*(_extent(context, extent, name) for name, (_, extent) in reversed(named)))
 
 
-def _row_major(context: Context, pid: ast.expr, axes, used: set[str]) -> None:
+def _row_major(context: EmitContext, pid: ast.expr, axes, used: set[str]) -> None:
     """`pid // inner % extent`, for the axes in use; the first needs no remainder.
 
     Along the last axis programs with more work come first, so that none of them is left over at the end:
@@ -125,7 +125,7 @@ def _row_major(context: Context, pid: ast.expr, axes, used: set[str]) -> None:
         context.variables[axis] = (context.assign(_short(axis), node), context.depth)
 
 
-def _grouped(context: Context, pid: ast.expr, outer, rows, columns) -> ast.expr:
+def _grouped(context: EmitContext, pid: ast.expr, outer, rows, columns) -> ast.expr:
     """Pass: walk down groups of rows, column by column: programs that run together share their operands in L2.
 
     pid_0 = pid // columns                          pid_0 = first_row + pid % group_size % group_rows
@@ -150,8 +150,8 @@ def _grouped(context: Context, pid: ast.expr, outer, rows, columns) -> ast.expr:
     return syntax.binary("//", pid, _product(height, width))
 
 
-def _extent(context: Context, extent: Expr, wanted: str = "extent") -> ast.expr:
-    node = Frame.of(context, (), _SCALAR, ()).scalar(extent)
+def _extent(context: EmitContext, extent: Expr, wanted: str = "extent") -> ast.expr:
+    node = TilePrinter.of(context, (), _SCALAR, ()).scalar(extent)
     return node if isinstance(node, ast.Name | ast.Constant) else context.shared(wanted, node, 0)
 
 
@@ -202,12 +202,12 @@ def _axes_of(access: ir.Access) -> frozenset[str]:
 # -- a loop over tiles, in a persistent kernel --
 
 
-def enter_tile_loop(context: Context) -> None:
+def enter_tile_loop(context: EmitContext) -> None:
     """Start the block that computes one tile."""
-    context.scopes.append(Scope(repeats=True))
+    context.scopes.append(TextBlock(repeats=True))
 
 
-def leave_tile_loop(context: Context, tiles: ast.expr) -> None:
+def leave_tile_loop(context: EmitContext, tiles: ast.expr) -> None:
     """End that block and put the loop over tiles around it."""
     body = context.leave()
     bounds = (syntax.call("tl.program_id", 0), tiles, syntax.call("tl.num_programs", 0))

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.context import Context
+from ninetoothed.backends.triton.context import EmitContext
 
 
-def hints(context: Context, loop: ir.For) -> Mapping[str, object]:
+def hints(context: EmitContext, loop: ir.For) -> Mapping[str, object]:
     """Choose the keywords of `tl.range` for a loop."""
     products = [operation for operation in loop.body if _is(operation, "dot")]
     if context.is_repeated or len(products) != 1 or not context.target.has_disable_licm:
@@ -26,7 +26,7 @@ def hints(context: Context, loop: ir.For) -> Mapping[str, object]:
     return {"disable_licm": True} if _is_transposed(context, products[0].operands[1]) else {}
 
 
-def _is_transposed(context: Context, operand: ir.Value) -> bool:
+def _is_transposed(context: EmitContext, operand: ir.Value) -> bool:
     """Whether the copy engine brings a tile of (depth, columns) column by column."""
     producers = context.analysis.producers
     producer, turns = producers.get(operand), 0

@@ -12,12 +12,12 @@ from __future__ import annotations
 import ast
 
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.context import Context
+from ninetoothed.backends.triton.context import EmitContext
 
 _INT64 = syntax.name("tl.int64")
 
 
-def widened(context: Context, name: str) -> ast.expr:
+def widened(context: EmitContext, name: str) -> ast.expr:
     """Print an integer variable of the program, in 64 bits if there is something to widen."""
     node = context.variable(name)
     if name in context.program.axes:

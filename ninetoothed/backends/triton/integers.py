@@ -11,7 +11,7 @@ from ninetoothed.expr import Expr, Facts, FloorDiv, Max, Min, Mod, Var, is_nonne
 
 
 @dataclass(frozen=True)
-class Printer:
+class ExprPrinter:
     """Prints expressions.
 
     `variable` gives the text of a variable, `keep` a name to the text of an expression that is needed twice; sums end

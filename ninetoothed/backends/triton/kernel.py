@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from ninetoothed import dtypes, ir, passes
 from ninetoothed.backends.triton import grid, statements, syntax
 from ninetoothed.backends.triton.analysis import ROOT, analyse
-from ninetoothed.backends.triton.context import Context
-from ninetoothed.backends.triton.names import Names
+from ninetoothed.backends.triton.context import EmitContext
+from ninetoothed.backends.triton.names import NameTable
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, divisor, var
 from ninetoothed.passes import Buffer, ScheduledProgram, Target, tma_tiles
@@ -91,13 +91,15 @@ def print_kernel(
     title = syntax.identifier(program.name)
     tiles = tma_tiles.usable(program, target, schedule)
     analysis = replace(analyse(program.body), awaited=tiles)
-    context = Context(program, analysis, schedule, target, facts=program.facts, argument_names=names, tma_tiles=tiles)
+    context = EmitContext(
+        program, analysis, schedule, target, facts=program.facts, argument_names=names, tma_tiles=tiles
+    )
     context.names.take(title, *names.values())
     if is_persistent:
         grid.enter_tile_loop(context)
     may_spread = not is_persistent and not scheduled.buffers and remainder is None
     is_spread = grid.decompose(context, may_spread, remainder)
-    statements.block(context, ROOT, program.body, statements.Targets())
+    statements.block(context, ROOT, program.body, statements.YieldTargets())
     if is_persistent:
         grid.leave_tile_loop(context, grid.count(context))
     arguments = tuple(_argument(program, name, names[name]) for name in names if name in context.used)
@@ -107,7 +109,7 @@ def print_kernel(
     return Emitted(title, source, arguments, extents, is_spread, is_persistent, scheduled.coarsening, scheduled.buffers)
 
 
-def _module(context: Context, title: str, arguments: tuple[KernelArgument, ...]) -> str:
+def _module(context: EmitContext, title: str, arguments: tuple[KernelArgument, ...]) -> str:
     """Put imports, helpers and the kernel together."""
     body = context.scopes[0].statements or [ast.Pass()]
     kernel = syntax.function(title, [argument.name for argument in arguments], body)
@@ -143,7 +145,7 @@ def _argument_names(program: ir.Program, given: tuple[ir.Parameter, ...]) -> dic
 
 
 def _distinct(names: dict[str, str]) -> dict[str, str]:
-    table = Names()
+    table = NameTable()
     return {key: table.fresh(name) for key, name in names.items()}
 
 

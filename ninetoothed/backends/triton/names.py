@@ -1,4 +1,4 @@
-"""Names of the emitted text: the user's own where they are free, with a number where they are not."""
+"""NameTable of the emitted text: the user's own where they are free, with a number where they are not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Container
 from ninetoothed.backends.triton import syntax
 
 
-class Names:
+class NameTable:
     """Hands out each name once."""
 
     def __init__(self, taken=()):
@@ -28,5 +28,5 @@ class Names:
         self._taken.update(names)
 
     def release(self, names: set[str]) -> None:
-        """Names whose block has ended may be handed out again."""
+        """NameTable whose block has ended may be handed out again."""
         self._taken -= names

@@ -9,8 +9,8 @@ import ast
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.context import Context
-from ninetoothed.backends.triton.tiles import Frame
+from ninetoothed.backends.triton.context import EmitContext
+from ninetoothed.backends.triton.tiles import TilePrinter
 from ninetoothed.dtypes import int32
 from ninetoothed.expr import Expr, const, maximum, minimum, var
 from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
@@ -18,14 +18,14 @@ from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
 _SCALAR = ir.TileType(int32)
 
 
-def locate(context: Context, remainder: Remainder, pid: ast.expr, tiles: ast.expr) -> ast.expr:
+def locate(context: EmitContext, remainder: Remainder, pid: ast.expr, tiles: ast.expr) -> ast.expr:
     """Define which part of a tile a program does, of how many, and where they meet; the number of the tile.
 
     tiles: the text of how many there are.
     """
 
     def define(name: str, value: Expr | ast.expr, low: int, high: int | None) -> Expr:
-        node = Frame.of(context, (), _SCALAR, ()).scalar(value) if isinstance(value, Expr) else value
+        node = TilePrinter.of(context, (), _SCALAR, ()).scalar(value) if isinstance(value, Expr) else value
         context.variables[name] = (context.assign(name, node), context.depth)
         context.facts = context.facts.bind(name, low, high)
         return var(name)

@@ -8,11 +8,11 @@ import re
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import accesses, barriers, combine, functions, hoisting, syntax
 from ninetoothed.backends.triton.analysis import BlockKey, key_of
-from ninetoothed.backends.triton.context import Context, Scope, Text
-from ninetoothed.backends.triton.tiles import Frame
+from ninetoothed.backends.triton.context import EmitContext, TextBlock, ValueText
+from ninetoothed.backends.triton.tiles import TilePrinter
 from ninetoothed.backends.triton.variables import (
-    Place,
-    Targets,
+    OperationPlace,
+    YieldTargets,
     is_free,
     is_taken_over,
     is_target,
@@ -24,20 +24,20 @@ from ninetoothed.expr import const
 from ninetoothed.passes import trip_count
 
 
-def block(context: Context, key: BlockKey, operations: ir.Block, targets: Targets) -> None:
+def block(context: EmitContext, key: BlockKey, operations: ir.Block, targets: YieldTargets) -> None:
     """The statements of one block, appended to the innermost scope."""
     for position, operation in enumerate(operations):
-        _operation(context, operation, Place(key, position, targets))
+        _operation(context, operation, OperationPlace(key, position, targets))
 
 
-def _operation(context: Context, operation: ir.Operation, place: Place) -> None:
+def _operation(context: EmitContext, operation: ir.Operation, place: OperationPlace) -> None:
     match operation:
         case ir.Constant(result=result, value=value):
-            context.texts[result] = Text(syntax.number(value), (), value)
+            context.texts[result] = ValueText(syntax.number(value), (), value)
         case ir.ScalarArgument(result=result, parameter=parameter):
-            text = Text(context.argument(parameter))
+            text = ValueText(context.argument(parameter))
             if result.type.dtype == dtypes.int1:  # passed as an int32: a flag has no type of its own in an argument
-                text = Text(syntax.binary("!=", text.node, syntax.number(0)))
+                text = ValueText(syntax.binary("!=", text.node, syntax.number(0)))
             context.texts[result] = text
         case ir.Index(result=result):
             _give(context, result, _index(context, operation), place)
@@ -64,17 +64,17 @@ def _operation(context: Context, operation: ir.Operation, place: Place) -> None:
             raise AssertionError(f"no text for {operation!r}")
 
 
-def _index(context: Context, operation: ir.Index) -> Text:
+def _index(context: EmitContext, operation: ir.Index) -> ValueText:
     type = operation.result.type
     is_long = type.dtype.bits == 64
-    frame = Frame.of(context, operation.lanes, type, operation.bindings, wide=is_long)
-    text = frame.text(operation.expr, operation.result.hint or "index")
+    printer = TilePrinter.of(context, operation.lanes, type, operation.bindings, wide=is_long)
+    text = printer.text(operation.expr, operation.result.hint or "index")
     if text.constant is not None or type.dtype == dtypes.int32:
         return text
-    return Text(syntax.method(text.node, "to", functions.dtype_node(type.dtype)), text.shape)
+    return ValueText(syntax.method(text.node, "to", functions.dtype_node(type.dtype)), text.shape)
 
 
-def _apply(context: Context, operation: ir.Apply, place: Place) -> None:
+def _apply(context: EmitContext, operation: ir.Apply, place: OperationPlace) -> None:
     is_combining = operation.primitive.has_combine
     text = (combine if is_combining else functions).text_of(context, operation)
     if not operation.results:
@@ -94,7 +94,9 @@ def _apply(context: Context, operation: ir.Apply, place: Place) -> None:
 # -- names --
 
 
-def _give(context: Context, value: ir.Value, text: Text, place: Place, wanted: str | None = None) -> None:
+def _give(
+    context: EmitContext, value: ir.Value, text: ValueText, place: OperationPlace, wanted: str | None = None
+) -> None:
     """Print `text` where `value` is used, or give it a variable here."""
     if not is_target(context, value, place):
         if context.analysis.is_inlined(value) or (isinstance(text.node, ast.Name) and value.hint is None):
@@ -105,7 +107,7 @@ def _give(context: Context, value: ir.Value, text: Text, place: Place, wanted: s
                 context.run(text.node)
             return
     else:
-        text = Text(functions.materialise(text, value.type), value.type.lanes)
+        text = ValueText(functions.materialise(text, value.type), value.type.lanes)
     name = target(context, value, place, wanted or value.hint or "value", text.shape)
     context.append(syntax.assign(name, functions.typed(text, value.type.dtype)))
     context.texts.hold(value, name, text.shape)
@@ -114,7 +116,7 @@ def _give(context: Context, value: ir.Value, text: Text, place: Place, wanted: s
 # -- control flow --
 
 
-def _enter_loop(context: Context, operation: ir.For | ir.While, place: Place) -> list[str]:
+def _enter_loop(context: EmitContext, operation: ir.For | ir.While, place: OperationPlace) -> list[str]:
     """Name the carried variables and give them their first values."""
     names, values = [], []
     carried = zip(operation.initial, operation.arguments, operation.yields, operation.results, strict=True)
@@ -140,7 +142,7 @@ def _enter_loop(context: Context, operation: ir.For | ir.While, place: Place) ->
     return names
 
 
-def _leave_loop(context: Context, operation: ir.For | ir.While, names: list[str]) -> list[ast.stmt]:
+def _leave_loop(context: EmitContext, operation: ir.For | ir.While, names: list[str]) -> list[ast.stmt]:
     """Carry the variables on, and end the loop; its statements."""
     _yield_all(context, names, operation.yields)
     body = context.leave()
@@ -166,12 +168,12 @@ def _copy(node: ast.expr, dtype) -> ast.expr:
     return syntax.binary("+" if is_pointer else "*", node, ast.Constant(0 if is_pointer else 1))
 
 
-def _yield_all(context: Context, names: list[str], yields: tuple[ir.Value, ...]) -> None:
+def _yield_all(context: EmitContext, names: list[str], yields: tuple[ir.Value, ...]) -> None:
     nodes = [functions.materialise(context.texts[value], value.type) for value in yields]
     _assign_all(context, names, nodes)
 
 
-def _assign_all(context: Context, names: list[str], nodes: list[ast.expr]) -> None:
+def _assign_all(context: EmitContext, names: list[str], nodes: list[ast.expr]) -> None:
     """Assign in an order in which none is read after it was overwritten; all at once where there is no such order."""
     pending = [(n, v) for n, v in zip(names, nodes, strict=True) if not (isinstance(v, ast.Name) and v.id == n)]
     while pending:
@@ -187,15 +189,15 @@ def _assign_all(context: Context, names: list[str], nodes: list[ast.expr]) -> No
         context.append(syntax.assign(name, node))
 
 
-def _for(context: Context, operation: ir.For, place: Place) -> None:
-    frame = Frame.of(context, (), ir.TileType(dtypes.int32), operation.bindings)
-    bounds = _range_arguments(frame, operation)
+def _for(context: EmitContext, operation: ir.For, place: OperationPlace) -> None:
+    printer = TilePrinter.of(context, (), ir.TileType(dtypes.int32), operation.bindings)
+    bounds = _range_arguments(printer, operation)
     names = _enter_loop(context, operation, place)
     key = key_of(operation)
     outer_facts = context.facts
     context.facts = _with_counter(context, operation)
     barriers.before_rounds(context, operation)
-    context.scopes.append(Scope(repeats=True))
+    context.scopes.append(TextBlock(repeats=True))
     counter = context.fresh(re.sub(r"_\d+$", "", operation.variable), (dtypes.int32, ()))
     context.variables[operation.variable] = (syntax.name(counter), context.depth)
     block(context, key, operation.body, targets_of(context, key, names, operation.yields))
@@ -213,14 +215,14 @@ def _for(context: Context, operation: ir.For, place: Place) -> None:
     context.append(ast.For(syntax.name(counter), iterator, body or [ast.Pass()], [], lineno=0))
 
 
-def _range_arguments(frame: Frame, operation: ir.For) -> list[ast.expr]:
-    start, stop, step = (frame.scalar(e) for e in (operation.start, operation.stop, operation.step))
+def _range_arguments(printer: TilePrinter, operation: ir.For) -> list[ast.expr]:
+    start, stop, step = (printer.scalar(e) for e in (operation.start, operation.stop, operation.step))
     if operation.step == 1:
         return [stop] if operation.start == 0 else [start, stop]
     return [start, stop, step]
 
 
-def _with_counter(context: Context, operation: ir.For):
+def _with_counter(context: EmitContext, operation: ir.For):
     """The facts inside the loop; those that tracing knew are kept."""
     variable, facts = operation.variable, context.facts
     if variable in facts.ranges or operation.bindings or not operation.step.is_constant:
@@ -232,27 +234,27 @@ def _with_counter(context: Context, operation: ir.For):
     return facts.bind(variable, operation.stop + 1, start)
 
 
-def _while(context: Context, operation: ir.While, place: Place) -> None:
+def _while(context: EmitContext, operation: ir.While, place: OperationPlace) -> None:
     names = _enter_loop(context, operation, place)
     before_key, key = key_of(operation, 0), key_of(operation, 1)
     barriers.before_rounds(context, operation)
     first, condition = _condition(context, operation, before_key)
     context.scopes[-1].take_in(first)
-    context.scopes.append(Scope(inner=set(first.inner), repeats=True))
+    context.scopes.append(TextBlock(inner=set(first.inner), repeats=True))
     block(context, key, operation.body, targets_of(context, key, names, operation.yields))
     body = _leave_loop(context, operation, names)
     context.append(ast.While(condition, [*body, *first.statements] or [ast.Pass()], []))
 
 
-def _condition(context: Context, operation: ir.While, key: BlockKey) -> tuple[Scope, ast.expr]:
+def _condition(context: EmitContext, operation: ir.While, key: BlockKey) -> tuple[TextBlock, ast.expr]:
     """The statements that prepare the condition, to be run before the loop and after each round, and the condition."""
-    context.scopes.append(Scope(repeats=True))
-    block(context, key, operation.before, Targets())
+    context.scopes.append(TextBlock(repeats=True))
+    block(context, key, operation.before, YieldTargets())
     condition = functions.typed(context.texts[operation.condition], dtypes.int1)
     return context.scopes.pop(), condition
 
 
-def _if(context: Context, operation: ir.If, place: Place) -> None:
+def _if(context: EmitContext, operation: ir.If, place: OperationPlace) -> None:
     condition = functions.typed(context.texts[operation.condition], dtypes.int1)
     names = []
     for result, then, other in zip(operation.results, operation.then_yields, operation.else_yields, strict=True):
@@ -266,7 +268,7 @@ def _if(context: Context, operation: ir.If, place: Place) -> None:
     ):
         context.written, context.read = map(_copied, before)
         context.texts.holders = dict(holders)
-        context.scopes.append(Scope(left=left, inner=ended))
+        context.scopes.append(TextBlock(left=left, inner=ended))
         key = key_of(operation, index)
         block(context, key, body, targets_of(context, key, names, yields))
         _yield_all(context, names, yields)
@@ -293,7 +295,7 @@ def _copied(touched: dict[str, set]) -> dict[str, set]:
     return {name: set(accesses) for name, accesses in touched.items()}
 
 
-def _print(context: Context, operation: ir.Print) -> None:
+def _print(context: EmitContext, operation: ir.Print) -> None:
     words = [piece for piece in operation.pieces if isinstance(piece, str)]
     values = [piece for piece in operation.pieces if isinstance(piece, ir.Value)]
     nodes = [functions.typed(context.texts[value], value.type.dtype) for value in values]

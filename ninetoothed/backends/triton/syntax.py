@@ -26,7 +26,7 @@ _OPERATORS = {
 }
 _COMPARISONS = {"==": ast.Eq, "!=": ast.NotEq, "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE}
 
-# Names that the emitted text itself uses, and builtins that a reader would not want shadowed.
+# NameTable that the emitted text itself uses, and builtins that a reader would not want shadowed.
 RESERVED = frozenset(
     {*keyword.kwlist, "triton", "tl", "libdevice", "range", "float", "pid"}
     | {"abs", "all", "any", "bool", "filter", "hash", "id", "int", "len", "map", "max", "min", "next", "pow", "print"}

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import index_width, syntax
-from ninetoothed.backends.triton.context import Context, Text
-from ninetoothed.backends.triton.integers import Printer, terms
+from ninetoothed.backends.triton.context import EmitContext, ValueText
+from ninetoothed.backends.triton.integers import ExprPrinter, terms
 from ninetoothed.expr import Expr, Facts, const, var
 
 NONE: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
-class Part:
+class Summand:
     """A summand: a scalar (no axes), a vector along one axis, or (`lifted`) a tile over `axes`."""
 
     node: ast.expr
@@ -28,18 +28,20 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Frame:
+class TilePrinter:
     """The lanes of one tile: how its expressions become text. wide: in 64 bits (see there)."""
 
-    context: Context
+    context: EmitContext
     lanes: tuple[ir.Lane, ...]
     shape: tuple[int, ...]
-    bindings: dict[str, Text]
+    bindings: dict[str, ValueText]
     facts: Facts
     wide: bool = False
 
     @classmethod
-    def of(cls, context: Context, lanes, type: ir.TileType, bindings: ir.Bindings, wide: bool = False) -> Frame:
+    def of(
+        cls, context: EmitContext, lanes, type: ir.TileType, bindings: ir.Bindings, wide: bool = False
+    ) -> TilePrinter:
         facts = context.facts
         for lane in lanes:
             facts = facts.bind(lane.name, 0, lane.count - 1)
@@ -55,8 +57,8 @@ class Frame:
         """The lanes that vary."""
         return frozenset(lane.name for lane in self.lanes if lane.count != 1)
 
-    def assuming(self, guards) -> Frame:
-        """The frame where what is out of bounds may be anything."""
+    def assuming(self, guards) -> TilePrinter:
+        """The printer where what is out of bounds may be anything."""
         facts = self.facts
         for guard in guards:
             facts = facts.assume(guard.index, 0 if guard.lower else None, guard.size - 1 if guard.upper else None)
@@ -66,7 +68,7 @@ class Frame:
         """Lanes that are alone on their axis are 0, and so are the indices of axes of one program."""
         return e.subs({lane.name: 0 for lane in self.lanes if lane.count == 1} | self.context.zeros)
 
-    def parts(self, e: Expr, wanted: str) -> list[Part]:
+    def parts(self, e: Expr, wanted: str) -> list[Summand]:
         """The summands of an expression, one for each set of axes; a lone vector takes the scalars in."""
         by_axes: dict[frozenset[int], Expr] = {}
         for term in terms(self.settle(e)):
@@ -79,12 +81,12 @@ class Frame:
             self._part(axes, term, wanted) for axes, term in sorted(by_axes.items(), key=lambda item: sorted(item[0]))
         ]
 
-    def _part(self, axes: frozenset[int], e: Expr, wanted: str) -> Part:
+    def _part(self, axes: frozenset[int], e: Expr, wanted: str) -> Summand:
         if not axes:
-            return Part(self.scalar(e), axes, lifted=True)
+            return Summand(self.scalar(e), axes, lifted=True)
         if len(axes) == 1 and not self._is_tiled(e):
-            return Part(self.vector(e, min(axes), wanted), axes)
-        return Part(self._print(e, self._lifted), axes, lifted=True)
+            return Summand(self.vector(e, min(axes), wanted), axes)
+        return Summand(self._print(e, self._lifted), axes, lifted=True)
 
     def scalar(self, e: Expr) -> ast.expr:
         return self._print(self.settle(e), {})
@@ -99,23 +101,23 @@ class Frame:
             return self._print(e, {lane.name: arange})
         return self.context.shared(wanted, self._print(e, {lane.name: arange}, wanted), self.context.depth_of(e))
 
-    def tile(self, parts: list[Part]) -> Text:
+    def tile(self, parts: list[Summand]) -> ValueText:
         """The sum of parts as a tile."""
         if not parts:
-            return Text(syntax.number(0), (), 0)
+            return ValueText(syntax.number(0), (), 0)
         axes = frozenset().union(*(part.axes for part in parts))
         shape = tuple(n if i in axes else 1 for i, n in enumerate(self.shape)) if axes else ()
         scalars = [part for part in parts if not part.axes]
         tiled = [part for part in parts if part.axes]
-        return Text(syntax.chain("+", [self.lift(part) for part in scalars + tiled]), shape)
+        return ValueText(syntax.chain("+", [self.lift(part) for part in scalars + tiled]), shape)
 
-    def lift(self, part: Part) -> ast.expr:
+    def lift(self, part: Summand) -> ast.expr:
         return part.node if part.lifted else syntax.along(part.node, min(part.axes), self.rank)
 
-    def text(self, e: Expr, wanted: str) -> Text:
+    def text(self, e: Expr, wanted: str) -> ValueText:
         e = self.settle(e)
         if e.is_constant:
-            return Text(syntax.number(e.constant), (), e.constant)
+            return ValueText(syntax.number(e.constant), (), e.constant)
         return self.tile(self.parts(e, wanted))
 
     def _is_tiled(self, e: Expr) -> bool:
@@ -146,4 +148,4 @@ class Frame:
             # Where the part is known the whole may not be yet: it stands as far out as its own variables let it.
             return node if is_simple else self.context.shared(wanted, node, self.context.depth_of(part))
 
-        return Printer(variable, self.facts, keep, self.lane_names)(e)
+        return ExprPrinter(variable, self.facts, keep, self.lane_names)(e)

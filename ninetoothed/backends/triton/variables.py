@@ -7,24 +7,24 @@ from collections.abc import Container
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.analysis import BlockKey
-from ninetoothed.backends.triton.context import Context
+from ninetoothed.backends.triton.context import EmitContext
 
 
-class Targets:
+class YieldTargets:
     """The variables that a block is to leave its yields in, where a yield may be assigned as soon as it is computed."""
 
     def __init__(self, names: dict[ir.Value, str] | None = None):
         self.names = names or {}
 
 
-class Place:
+class OperationPlace:
     """Where an operation stands, and the names that its results must have."""
 
-    def __init__(self, key: BlockKey, position: int, targets: Targets):
+    def __init__(self, key: BlockKey, position: int, targets: YieldTargets):
         self.key, self.position, self.targets = key, position, targets
 
 
-def is_free(context: Context, name: str, place: Place, loop: ir.For | ir.While | None = None) -> bool:
+def is_free(context: EmitContext, name: str, place: OperationPlace, loop: ir.For | ir.While | None = None) -> bool:
     """Whether nothing that a variable holds is read after the operation at `place`.
 
     A `loop` gives it its first value, all that it carries at once, and only then reads what its bounds and blocks need.
@@ -39,13 +39,15 @@ def is_free(context: Context, name: str, place: Place, loop: ir.For | ir.While |
     return True
 
 
-def is_target(context: Context, value: ir.Value, place: Place) -> bool:
+def is_target(context: EmitContext, value: ir.Value, place: OperationPlace) -> bool:
     """Whether a value is computed in the variable that its block is to leave it in."""
     name = place.targets.names.get(value)
     return name is not None and is_free(context, name, place)
 
 
-def is_taken_over(context: Context, name: str, initial: ir.Value, loop: ir.For | ir.While, place: Place) -> bool:
+def is_taken_over(
+    context: EmitContext, name: str, initial: ir.Value, loop: ir.For | ir.While, place: OperationPlace
+) -> bool:
     """Whether a loop goes on with the variable of a first value: it is this block's own, and read by nothing else."""
     is_own = name in context.scopes[-1].own and context.analysis.definitions.get(initial, (None, 0))[0] == place.key
     is_once = loop.initial.count(initial) == 1 and initial not in place.targets.names
@@ -53,9 +55,9 @@ def is_taken_over(context: Context, name: str, initial: ir.Value, loop: ir.For |
 
 
 def target(
-    context: Context,
+    context: EmitContext,
     value: ir.Value,
-    place: Place,
+    place: OperationPlace,
     wanted: str,
     shape: tuple[int, ...],
     by_branches: bool = False,
@@ -81,7 +83,7 @@ def target(
     return name
 
 
-def targets_of(context: Context, key: BlockKey, names: list[str], yields: tuple[ir.Value, ...]) -> Targets:
+def targets_of(context: EmitContext, key: BlockKey, names: list[str], yields: tuple[ir.Value, ...]) -> YieldTargets:
     """The variables that a block leaves its yields in, for those that it computes itself."""
     chosen: dict[ir.Value, str] = {}
     for name, yielded in zip(names, yields, strict=True):
@@ -89,4 +91,4 @@ def targets_of(context: Context, key: BlockKey, names: list[str], yields: tuple[
         is_literal = isinstance(context.analysis.producers.get(yielded), ir.Constant | ir.ScalarArgument)
         if defined_in == key and position >= 0 and not is_literal:
             chosen.setdefault(yielded, name)
-    return Targets(chosen)
+    return YieldTargets(chosen)

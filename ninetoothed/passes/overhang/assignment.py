@@ -13,27 +13,27 @@ from ninetoothed import ir
 from ninetoothed.expr import Expr
 from ninetoothed.ir import Value
 from ninetoothed.passes.overhang import contents
-from ninetoothed.passes.overhang.edges import Bound, Edge
+from ninetoothed.passes.overhang.edges import BoundEdge, OverhangEdge
 from ninetoothed.passes.overhang.lanewise import joined
-from ninetoothed.passes.overhang.tiles import Tile, clashes, distinct, ends_later
+from ninetoothed.passes.overhang.tiles import TrackedTile, clashes, distinct, ends_later
 
 if TYPE_CHECKING:
-    from ninetoothed.passes.overhang.resolve import Rewriter
+    from ninetoothed.passes.overhang.resolve import OverhangRewriter
 
 
-def assign(work: Rewriter, operation: ir.Apply) -> None:
+def assign(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """The new value of a variable; where another operand is overhang, the part computed from the old one stays."""
     old, new = operation.operands
-    tile = _Update(work, old, work.rooms.get(operation.result)).of(new)
-    work.set(operation.result, tile)
+    tile = _VariableUpdate(rewriter, old, rewriter.rooms.get(operation.result)).of(new)
+    rewriter.set(operation.result, tile)
 
 
-class _Update:
+class _VariableUpdate:
     """The value of a variable computed once more, of what `old` it held."""
 
-    def __init__(self, work: Rewriter, old: Value, rooms: frozenset[Expr] | None):
-        self.work, self.old, self.rooms = work, old, rooms or frozenset()
-        self.known: dict[Value, Tile] = {old: work.tile(old)}
+    def __init__(self, rewriter: OverhangRewriter, old: Value, rooms: frozenset[Expr] | None):
+        self.rewriter, self.old, self.rooms = rewriter, old, rooms or frozenset()
+        self.known: dict[Value, TrackedTile] = {old: rewriter.tile(old)}
         self.dependent: dict[Value, bool] = {old: True}
 
     def depends(self, raw: Value) -> bool:
@@ -43,7 +43,7 @@ class _Update:
             last = pending.pop()
             if last in self.dependent:
                 continue
-            operation = self.work.producers.get(last)
+            operation = self.rewriter.producers.get(last)
             operands = operation.operands if isinstance(operation, ir.Apply) else ()
             missing = [operand for operand in operands if operand not in self.dependent]
             if missing:
@@ -52,15 +52,15 @@ class _Update:
                 self.dependent[last] = any(self.dependent[operand] for operand in operands)
         return self.dependent[raw]
 
-    def of(self, raw: Value) -> Tile:
+    def of(self, raw: Value) -> TrackedTile:
         if raw not in self.known:
             self.known[raw] = self.computed(raw)
         return self.known[raw]
 
-    def computed(self, raw: Value) -> Tile:
-        operation = self.work.producers.get(raw)
+    def computed(self, raw: Value) -> TrackedTile:
+        operation = self.rewriter.producers.get(raw)
         if not self.depends(raw) or not isinstance(operation, ir.Apply) or len(operation.results) != 1:
-            return self.work.tile(raw)
+            return self.rewriter.tile(raw)
         if operation.function == "assign":
             return self.of(operation.operands[1])
         if operation.primitive.is_elementwise and not operation.primitive.effect.writes:
@@ -69,45 +69,47 @@ class _Update:
             return self.joined(operation)
         if operation.primitive.moves_lanes:
             inner = self.of(operation.operands[0])
-            if inner.value is self.work.value(operation.operands[0]):
-                value = self.work.value(raw)
+            if inner.value is self.rewriter.value(operation.operands[0]):
+                value = self.rewriter.value(raw)
             else:
                 value = self.again(operation, (inner.value,))
-            found = [self.work.moved(edge, operation) for edge in inner.edges]
-            return Tile(value, tuple(edge for edge in found if edge is not None))
-        return self.work.tile(raw)
+            found = [self.rewriter.moved(edge, operation) for edge in inner.edges]
+            return TrackedTile(value, tuple(edge for edge in found if edge is not None))
+        return self.rewriter.tile(raw)
 
     def again(self, operation: ir.Apply, operands: tuple[Value, ...]) -> Value:
         value = Value(operation.result.type, operation.result.hint)
-        self.work.emission.emit(replace(operation, operands=operands, results=(value,)))
+        self.rewriter.builder.emit(replace(operation, operands=operands, results=(value,)))
         return value
 
-    def joined(self, operation: ir.Apply) -> Tile:
+    def joined(self, operation: ir.Apply) -> TrackedTile:
         """An operation of which an operand is a part of the old value."""
-        work, raw = self.work, operation.result
+        rewriter, raw = self.rewriter, operation.result
         tiles = [self.of(operand) for operand in operation.operands]
-        same = [tile.value is work.value(operand) for tile, operand in zip(tiles, operation.operands, strict=True)]
+        same = [tile.value is rewriter.value(operand) for tile, operand in zip(tiles, operation.operands, strict=True)]
         position = self.base(operation, tiles)
         if all(same):
-            value, normal = work.value(raw), work.tile(raw)
+            value, normal = rewriter.value(raw), rewriter.tile(raw)
         else:
             value = self.again(operation, tuple(tile.value for tile in tiles))
-            normal = joined(work, operation, tiles, value)
+            normal = joined(rewriter, operation, tiles, value)
         if position is None:
-            return joined(work, operation, tiles, value)  # Of the parts, which may have fewer edges than all operands.
+            return joined(
+                rewriter, operation, tiles, value
+            )  # Of the parts, which may have fewer edges than all operands.
         base = tiles[position]
         others = [tile for place, tile in enumerate(tiles) if place != position]
         lost = self.lost(operation, tiles, position, normal)
         if lost:
-            work.settle((pair for each in others for pair in each.clashes), None, operation.location)
-        if lost and not self.is_neutral(operation, tiles, position, lost) and not work.defers(base.value, lost):
-            mask = work.emission.mask_of_some(lost, value.type)
-            value = work.emission.choice(mask, value, base.value)
+            rewriter.settle((pair for each in others for pair in each.clashes), None, operation.location)
+        if lost and not self.is_neutral(operation, tiles, position, lost) and not rewriter.defers(base.value, lost):
+            mask = rewriter.builder.mask_of_some(lost, value.type)
+            value = rewriter.builder.choice(mask, value, base.value)
         found = [(a, b) for a, b in clashes([base, *others]) if not (a in base.edges and ends_later(a, b))]
-        known = {edge: normal.held(edge) for edge in base.ends(work.facts) if normal.held(edge) is not None}
-        return Tile(value, base.edges, known, clashes=tuple(found))
+        known = {edge: normal.held(edge) for edge in base.ends(rewriter.facts) if normal.held(edge) is not None}
+        return TrackedTile(value, base.edges, known, clashes=tuple(found))
 
-    def base(self, operation: ir.Apply, tiles: list[Tile]) -> int | None:
+    def base(self, operation: ir.Apply, tiles: list[TrackedTile]) -> int | None:
         """The operand that stays where another is overhang: a part of the old value, of the result's type."""
         parts = [
             place
@@ -117,7 +119,9 @@ class _Update:
         ]  # fmt: skip
         return min(parts, key=lambda place: len(tiles[place].edges), default=None)
 
-    def lost(self, operation: ir.Apply, tiles: list[Tile], position: int, normal: Tile) -> list[Edge]:
+    def lost(
+        self, operation: ir.Apply, tiles: list[TrackedTile], position: int, normal: TrackedTile
+    ) -> list[OverhangEdge]:
         """The edges of other operands that some use of the variable can tell."""
         own = tiles[position].edges
         if operation.function == "dot":
@@ -127,10 +131,12 @@ class _Update:
         hidden = self.rooms if operation.result.type.lanes == self.old.type.lanes else frozenset()
         return [
             edge for edge in met
-            if edge.fails and edge not in own and not (isinstance(edge, Bound) and edge.room in hidden)
+            if edge.fails and edge not in own and not (isinstance(edge, BoundEdge) and edge.room in hidden)
         ]  # fmt: skip
 
-    def is_neutral(self, operation: ir.Apply, tiles: list[Tile], position: int, lost: list[Edge]) -> bool:
+    def is_neutral(
+        self, operation: ir.Apply, tiles: list[TrackedTile], position: int, lost: list[OverhangEdge]
+    ) -> bool:
         """Whether what the other operand holds past the edges leaves the part as it is."""
         if len(tiles) != 2:
             return False

@@ -9,51 +9,51 @@ from ninetoothed import dtypes, ir
 from ninetoothed.expr import Expr, const, is_nonnegative, simplify
 from ninetoothed.ir import Value
 from ninetoothed.passes.overhang import edges as edges_
-from ninetoothed.passes.overhang.edges import Bound, Edge
+from ninetoothed.passes.overhang.edges import BoundEdge, OverhangEdge
 
 if TYPE_CHECKING:
-    from ninetoothed.passes.overhang.resolve import Rewriter
+    from ninetoothed.passes.overhang.resolve import OverhangRewriter
 
 
-def is_implied(work: Rewriter, condition: Value, edge: Edge) -> bool:
+def is_implied(rewriter: OverhangRewriter, condition: Value, edge: OverhangEdge) -> bool:
     """Whether lanes where a condition holds are not past an edge: the program has its own mask."""
-    if not isinstance(edge, Bound) or edge.reached:
+    if not isinstance(edge, BoundEdge) or edge.reached:
         return False
-    facts = work.facts
-    for e in _conjuncts(work, condition):
+    facts = rewriter.facts
+    for e in _conjuncts(rewriter, condition):
         if simplify(e - edge.room, facts) == 0:
             return True
         facts = facts.assume(e, 1)
-    return facts is not work.facts and is_nonnegative(edge.room - 1, facts)
+    return facts is not rewriter.facts and is_nonnegative(edge.room - 1, facts)
 
 
-def _conjuncts(work: Rewriter, condition: Value) -> Iterator[Expr]:
+def _conjuncts(rewriter: OverhangRewriter, condition: Value) -> Iterator[Expr]:
     """Yield expressions that are above 0 where a condition holds."""
-    operation = work.producers.get(condition)
+    operation = rewriter.producers.get(condition)
     if not isinstance(operation, ir.Apply):
         return
     if operation.function == "and":
         for side in operation.operands:
-            yield from _conjuncts(work, side)
+            yield from _conjuncts(rewriter, side)
     elif operation.function in ("lt", "le", "gt", "ge"):
-        a, b = (expression(work, raw) for raw in operation.operands)
+        a, b = (expression(rewriter, raw) for raw in operation.operands)
         if a is not None and b is not None:
             low, high = (a, b) if operation.function in ("lt", "le") else (b, a)
             yield high - low + (operation.function in ("le", "ge"))
     elif operation.function == "eq":
-        a, b = (expression(work, raw) for raw in operation.operands)
+        a, b = (expression(rewriter, raw) for raw in operation.operands)
         if a is not None and b is not None:
             yield a - b + 1
             yield b - a + 1
     elif operation.primitive.is_view:
-        for e in _conjuncts(work, operation.operands[0]):
+        for e in _conjuncts(rewriter, operation.operands[0]):
             if (moved := _moved(e, operation)) is not None:
                 yield moved
 
 
-def expression(work: Rewriter, raw: Value) -> Expr | None:
+def expression(rewriter: OverhangRewriter, raw: Value) -> Expr | None:
     """An integer as an expression in the lanes of its axes."""
-    match work.producers.get(raw):
+    match rewriter.producers.get(raw):
         case ir.Constant(value=number) if isinstance(number, int):
             return const(int(number))
         case ir.Index(expr=e):
@@ -62,9 +62,9 @@ def expression(work: Rewriter, raw: Value) -> Expr | None:
             dtypes.int32,
             dtypes.int64,
         ):
-            return expression(work, inner)
+            return expression(rewriter, inner)
         case ir.Apply() as operation if operation.primitive.is_view:
-            inside = expression(work, operation.operands[0])
+            inside = expression(rewriter, operation.operands[0])
             return None if inside is None else _moved(inside, operation)
     return None
 

@@ -1,7 +1,7 @@
 """Edges of values: conditions on lanes, of which a lane that is no overhang meets all.
 
-An edge is an inequality, `room > 0`, in the variables of the value's axes (a `Bound`), or a value of its own (a
-`Mask`) where no inequality is known: a variable that each round of a loop replaces keeps the mask of the last one.
+An edge is an inequality, `room > 0`, in the variables of the value's axes (a `BoundEdge`), or a value of its own (a
+`MaskEdge`) where no inequality is known: a variable that each round of a loop replaces keeps the mask of the last one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ninetoothed.lowering import Guard
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundEdge:
     """Lanes are elements where `index < size`, which is `room > 0`; or where not all of `reached` holds.
 
     fails: whether some lane may be none. parameter: whose end it is; None where it just rounds an extent up.
@@ -36,7 +36,7 @@ class Bound:
     @classmethod
     def of(
         cls, index: Expr, size: Expr, lanes: Iterable[ir.Lane], facts: Facts, reached: Iterable[Guard] = (), **rest: Any
-    ) -> Bound:
+    ) -> BoundEdge:
         room = simplify(size - index, facts)
         names = set().union(room.variables, *(g.index.variables | g.size.variables for g in reached))
         own = tuple(lane for lane in lanes if lane.name in names)
@@ -52,12 +52,12 @@ class Bound:
         guards = (e.variables for guard in self.reached for e in (guard.index, guard.size))
         return self.room.variables.union(*guards) - {lane.name for lane in self.lanes}
 
-    def at(self, values: Mapping[str, Expr], lanes: Iterable[ir.Lane], facts: Facts) -> Bound:
+    def at(self, values: Mapping[str, Expr], lanes: Iterable[ir.Lane], facts: Facts) -> BoundEdge:
         """The bound with other expressions for its lanes, which run over `lanes` then."""
         reached = tuple(
             Guard(guard.index.subs(values), guard.size.subs(values), guard.lower, guard.upper) for guard in self.reached
         )
-        return Bound.of(
+        return BoundEdge.of(
             self.index.subs(values), self.size.subs(values), lanes, facts, reached,
             bindings=self.bindings, fails=self.fails, parameter=self.parameter,
         )  # fmt: skip
@@ -70,7 +70,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Mask:
+class MaskEdge:
     """Lanes are elements where `value`, of type int1 and with one lane along axes that do not matter, holds.
 
     Filling with `number` may fill the lanes past `edges` instead: those that are elements all the same hold it anyway.
@@ -78,9 +78,9 @@ class Mask:
     """
 
     value: ir.Value
-    edges: tuple[Bound, ...] = ()
+    edges: tuple[BoundEdge, ...] = ()
     number: int | float | None = None
-    origins: frozenset[Edge] = frozenset()
+    origins: frozenset[OverhangEdge] = frozenset()
 
     fails = True
     parameter = None
@@ -92,16 +92,16 @@ class Mask:
         return frozenset(axis for axis, lanes in enumerate(self.value.type.lanes) if lanes != 1)
 
 
-Edge = Bound | Mask
+OverhangEdge = BoundEdge | MaskEdge
 
 
-def rounding(type: ir.TileType, facts: Facts) -> tuple[Bound, ...]:
+def rounding(type: ir.TileType, facts: Facts) -> tuple[BoundEdge, ...]:
     """The edges of a tile itself, where its extents are rounded up to powers of two."""
     found = []
     for axis, (size, count) in enumerate(zip(type.shape, type.lanes, strict=True)):
         if not (size.is_constant and size.constant == count) and count > 1:
             variable = ir.Lane.of(axis, count)
-            found.append(Bound.of(var(variable.name), size, (variable,), facts))
+            found.append(BoundEdge.of(var(variable.name), size, (variable,), facts))
     return tuple(found)
 
 
@@ -193,7 +193,7 @@ def reduced(type: ir.TileType, axis: int | None, keep_dims: bool) -> dict[int, i
     return {a: a if keep_dims else position for position, a in enumerate(kept)}
 
 
-def moved(bound: Bound, axes: Axes, type: ir.TileType, facts: Facts) -> Bound | None:
+def moved(bound: BoundEdge, axes: Axes, type: ir.TileType, facts: Facts) -> BoundEdge | None:
     """A bound after its operand's axes became those of a tile of `type`; None where one of them has no counterpart."""
     if not all(lane.axis in axes for lane in bound.lanes):
         return None

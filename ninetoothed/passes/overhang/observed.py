@@ -21,12 +21,12 @@ Rooms = frozenset[Expr] | None
 
 def unobserved(program: ir.Program) -> dict[ir.Value, frozenset[Expr]]:
     """The rooms of each value that is read; see `Rooms`."""
-    work = _Work(program.facts)
+    rewriter = _Work(program.facts)
     while True:
-        before = dict(work.rooms)
-        work.block(program.body)
-        if work.rooms == before:
-            return work.rooms
+        before = dict(rewriter.rooms)
+        rewriter.block(program.body)
+        if rewriter.rooms == before:
+            return rewriter.rooms
 
 
 class _Work:

@@ -9,72 +9,74 @@ from ninetoothed.expr import Facts
 from ninetoothed.ir import TileType, Value
 from ninetoothed.passes.overhang import edges as edges_
 from ninetoothed.passes.overhang.conditions import is_implied
-from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, rounding, with_lanes
-from ninetoothed.passes.overhang.tiles import Tile, distinct
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, rounding, with_lanes
+from ninetoothed.passes.overhang.tiles import TrackedTile, distinct
 
 if TYPE_CHECKING:
-    from ninetoothed.passes.overhang.resolve import Rewriter
+    from ninetoothed.passes.overhang.resolve import OverhangRewriter
 
 
-def dot(work: Rewriter, operation: ir.Apply) -> None:
+def dot(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Past an edge along the depth both sides are to hold 0: 0 times what is no number would be none."""
     a, b, *accumulator = operation.operands
-    left, right = work.tile(a), work.tile(b)
+    left, right = rewriter.tile(a), rewriter.tile(b)
     rank = len(a.type.lanes)
     depths = rank - 1, rank - 2
     for tile, depth in zip((left, right), depths, strict=True):
-        work.settle(tile.clashes, frozenset((depth,)), operation.location)
+        rewriter.settle(tile.clashes, frozenset((depth,)), operation.location)
     ends = [
-        {edge: _across(work, edge, depth, other) for edge in tile.ends(work.facts) if depth in edge.axes}
+        {edge: _across(rewriter, edge, depth, other) for edge in tile.ends(rewriter.facts) if depth in edge.axes}
         for tile, depth, other in ((left, depths[0], b.type), (right, depths[1], a.type))
     ]
-    _agree(work, ends, operation.location)
+    _agree(rewriter, ends, operation.location)
     sides = []
     for raw, tile, own, theirs in ((a, left, ends[0], ends[1]), (b, right, ends[1], ends[0])):
         met = [*own, *(edge for edge in theirs.values() if edge is not None and edge not in own)]
-        sides.append(work.filled(raw, tile, 0, met))
-    rest = [work.tile(raw) for raw in accumulator]
-    work.emit(operation, tuple(tile.value for tile in (*sides, *rest)))
+        sides.append(rewriter.filled(raw, tile, 0, met))
+    rest = [rewriter.tile(raw) for raw in accumulator]
+    rewriter.emit(operation, tuple(tile.value for tile in (*sides, *rest)))
     result = operation.result
     found = [edge for tile in rest for edge in tile.edges]
     clashes = [pair for tile in rest for pair in tile.clashes]
     for tile, depth in zip((left, right), depths, strict=True):
-        moved = {edge: _outside(edge, depth, tile, result.type, work.facts) for edge in tile.edges}
+        moved = {edge: _outside(edge, depth, tile, result.type, rewriter.facts) for edge in tile.edges}
         found += [edge for edge in moved.values() if edge is not None]
         pairs = [(moved.get(x), moved.get(y)) for x, y in tile.clashes]
         clashes += [(x, y) for x, y in pairs if x is not None and y is not None]
-    work.set(result, Tile(result, distinct(found), clashes=tuple(clashes)))
+    rewriter.set(result, TrackedTile(result, distinct(found), clashes=tuple(clashes)))
 
 
-def _agree(work: Rewriter, ends: list[dict[Edge, Edge | None]], location: ir.SourceLocation | None) -> None:
+def _agree(
+    rewriter: OverhangRewriter, ends: list[dict[OverhangEdge, OverhangEdge | None]], location: ir.SourceLocation | None
+) -> None:
     """Check that the two sides end at the same place."""
-    left, right = ([e for e in own if isinstance(e, Bound) and e.parameter is not None] for own in ends)
+    left, right = ([e for e in own if isinstance(e, BoundEdge) and e.parameter is not None] for own in ends)
     for a in left:
         for b in right:
             other = ends[1][b]
             if other is not None and other not in ends[0] and ends[0][a] not in ends[1]:
-                work.settle_one(a, other, location)
+                rewriter.settle_one(a, other, location)
 
 
-def _across(work: Rewriter, edge: Edge, depth: int, type: TileType) -> Edge | None:
+def _across(rewriter: OverhangRewriter, edge: OverhangEdge, depth: int, type: TileType) -> OverhangEdge | None:
     """An edge along the depth of one side as one of the other; None where it depends on other axes, too."""
     if edge.axes != {depth}:
         return None
     rank = len(type.lanes)
     other = rank - 1 if depth == rank - 2 else rank - 2
-    if isinstance(edge, Bound):
-        return edges_.moved(edge, {depth: edges_.lane(type, other)}, type, with_lanes(work.facts, type))
+    if isinstance(edge, BoundEdge):
+        return edges_.moved(edge, {depth: edges_.lane(type, other)}, type, with_lanes(rewriter.facts, type))
     dims = (*range(rank - 2), rank - 1, rank - 2)
     source = edge.value.type
     target = TileType(dtypes.int1, tuple(source.shape[d] for d in dims), tuple(source.lanes[d] for d in dims))
-    return Mask(work.emission.apply("permute", (edge.value,), target, dims=dims))
+    return MaskEdge(rewriter.builder.apply("permute", (edge.value,), target, dims=dims))
 
 
-def _outside(edge: Edge, depth: int, tile: Tile, type: TileType, facts: Facts) -> Edge | None:
+def _outside(edge: OverhangEdge, depth: int, tile: TrackedTile, type: TileType, facts: Facts) -> OverhangEdge | None:
     """An edge of a side in the product; None for one along the depth."""
     if depth in edge.axes:
         return None
-    if isinstance(edge, Mask):
+    if isinstance(edge, MaskEdge):
         return edge
     lanes = enumerate(tile.value.type.lanes)
     axes = {axis: edges_.lane(type, axis) for axis, count in lanes if type.lanes[axis] == count}
@@ -84,29 +86,32 @@ def _outside(edge: Edge, depth: int, tile: Tile, type: TileType, facts: Facts) -
 # -- effects ---------------------------------------------------------------------------------------
 
 
-def check(work: Rewriter, operation: ir.Apply) -> None:
+def check(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     (raw,) = operation.operands
-    tile = work.tile(raw)
-    tile = work.filled(raw, tile, True, tile.ends(work.facts))
-    work.emit(operation, (tile.value,))
+    tile = rewriter.tile(raw)
+    tile = rewriter.filled(raw, tile, True, tile.ends(rewriter.facts))
+    rewriter.emit(operation, (tile.value,))
 
 
-def atomic(work: Rewriter, operation: ir.Apply) -> None:
+def atomic(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Overhang writes nothing; the mask that the frontend made tells the lanes that round the tile up."""
     pointer, value, *masks = operation.operands
     ends = [
         edge
-        for edge in distinct(edge for raw in operation.operands for edge in work.tile(raw).edges)
-        if edge.fails and edge not in rounding(pointer.type, work.facts)
-        and not any(is_implied(work, mask, edge) for mask in masks)
+        for edge in distinct(edge for raw in operation.operands for edge in rewriter.tile(raw).edges)
+        if edge.fails and edge not in rounding(pointer.type, rewriter.facts)
+        and not any(is_implied(rewriter, mask, edge) for mask in masks)
     ]  # fmt: skip
-    operands: tuple[Value, ...] = tuple(map(work.value, operation.operands))
-    mask = work.emission.mask(ends, pointer.type)
+    operands: tuple[Value, ...] = tuple(map(rewriter.value, operation.operands))
+    mask = rewriter.builder.mask(ends, pointer.type)
     if mask is not None:
-        mask = work.emission.stretched(mask, pointer.type)
+        mask = rewriter.builder.stretched(mask, pointer.type)
         if masks:
-            mask = work.emission.apply("and", (operands[2], mask), mask.type)
+            mask = rewriter.builder.apply("and", (operands[2], mask), mask.type)
         operands = (*operands[:2], mask)
-    work.emit(operation, operands)
+    rewriter.emit(operation, operands)
     for result in operation.results:
-        work.set(result, Tile(result, distinct(edge for raw in operation.operands for edge in work.tile(raw).edges)))
+        rewriter.set(
+            result,
+            TrackedTile(result, distinct(edge for raw in operation.operands for edge in rewriter.tile(raw).edges)),
+        )

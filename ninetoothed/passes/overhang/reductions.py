@@ -12,11 +12,11 @@ from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Form
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.passes.overhang import contents, edges as edges_
-from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes
-from ninetoothed.passes.overhang.tiles import Tile, distinct
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, with_lanes
+from ninetoothed.passes.overhang.tiles import TrackedTile, distinct
 
 if TYPE_CHECKING:
-    from ninetoothed.passes.overhang.resolve import Rewriter
+    from ninetoothed.passes.overhang.resolve import OverhangRewriter
 
 
 def _axes(operation: ir.Apply) -> frozenset[int]:
@@ -24,29 +24,31 @@ def _axes(operation: ir.Apply) -> frozenset[int]:
     return frozenset(range(rank)) if axis is None else frozenset((axis % rank,))
 
 
-def _met(ends: Iterable[Edge], axes: frozenset[int], rank: int) -> list[Edge]:
+def _met(ends: Iterable[OverhangEdge], axes: frozenset[int], rank: int) -> list[OverhangEdge]:
     """The edges along some axes; those that concern the tile as a whole where no axis is left."""
     return [edge for edge in ends if edge.axes & axes or (not edge.axes and len(axes) == rank)]
 
 
-def _left(work: Rewriter, operation: ir.Apply, tile: Tile, result: Value, axes: frozenset[int]) -> Tile:
+def _left(
+    rewriter: OverhangRewriter, operation: ir.Apply, tile: TrackedTile, result: Value, axes: frozenset[int]
+) -> TrackedTile:
     """The result of a reduction, with the edges along the axes that remain."""
     keep_dims = bool(operation.attribute("keep_dims"))
     kept = edges_.reduced(tile.value.type, operation.attribute("axis"), keep_dims)
     type = result.type
     moves = {old: edges_.lane(type, new) for old, new in kept.items()}
-    facts = with_lanes(work.facts, type)
-    found: dict[Edge, Edge] = {}
-    for edge in (*tile.edges, *tile.ends(work.facts)) if type.lanes else ():
+    facts = with_lanes(rewriter.facts, type)
+    found: dict[OverhangEdge, OverhangEdge] = {}
+    for edge in (*tile.edges, *tile.ends(rewriter.facts)) if type.lanes else ():
         if not edge.axes & axes and edge not in found:
-            if isinstance(edge, Bound):
+            if isinstance(edge, BoundEdge):
                 bound = edges_.moved(edge, moves, type, facts)
                 assert bound is not None, "it has none of the axes that are lost"
                 found[edge] = bound
             else:
                 lanes = type.lanes if keep_dims else tuple(edge.value.type.lanes[a] for a in sorted(kept))
                 target = TileType(dtypes.int1, type.shape, lanes)
-                found[edge] = edge if keep_dims else Mask(work.emission.apply("reshape", (edge.value,), target))
+                found[edge] = edge if keep_dims else MaskEdge(rewriter.builder.apply("reshape", (edge.value,), target))
     known = {}
     for edge, new in found.items():
         held = tile.held(edge)
@@ -54,144 +56,146 @@ def _left(work: Rewriter, operation: ir.Apply, tile: Tile, result: Value, axes: 
             known[new] = held
     own = tuple(new for edge, new in found.items() if edge in tile.edges)
     pairs = tuple((found[a], found[b]) for a, b in tile.clashes if a in found and b in found)
-    return Tile(result, own, known, clashes=pairs)
+    return TrackedTile(result, own, known, clashes=pairs)
 
 
-def _reduction(work: Rewriter, operation: ir.Apply) -> None:
+def _reduction(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     (raw,) = operation.operands
-    tile, axes = work.tile(raw), _axes(operation)
-    work.settle(tile.clashes, axes, operation.location)
-    ends = _met(tile.ends(work.facts), axes, len(tile.value.type.lanes))
+    tile, axes = rewriter.tile(raw), _axes(operation)
+    rewriter.settle(tile.clashes, axes, operation.location)
+    ends = _met(tile.ends(rewriter.facts), axes, len(tile.value.type.lanes))
     number = contents.identity(operation.primitive, tile.value.type.dtype)
     if operation.function.startswith("arg") and not all(edge.is_prefix for edge in ends):
-        tile = _candidates(work, raw, tile, ends, operation)
+        tile = _candidates(rewriter, raw, tile, ends, operation)
     else:
-        tile = work.filled(raw, tile, number, ends)
-    work.emit(operation, (tile.value,))
-    work.set(operation.result, _left(work, operation, tile, operation.result, axes))
+        tile = rewriter.filled(raw, tile, number, ends)
+    rewriter.emit(operation, (tile.value,))
+    rewriter.set(operation.result, _left(rewriter, operation, tile, operation.result, axes))
 
 
-def _candidates(work: Rewriter, raw: Value, tile: Tile, ends: list[Edge], operation: ir.Apply) -> Tile:
+def _candidates(
+    rewriter: OverhangRewriter, raw: Value, tile: TrackedTile, ends: list[OverhangEdge], operation: ir.Apply
+) -> TrackedTile:
     """1 where the extremum is, 0 elsewhere and in overhang, which may come first: the greatest of these is to be found.
 
     `operation` then is an `argmin` of what is negated.
     """
-    emission, type = work.emission, tile.value.type
-    filled = work.filled(raw, tile, contents.identity(operation.primitive, type.dtype), ends)
+    builder, type = rewriter.builder, tile.value.type
+    filled = rewriter.filled(raw, tile, contents.identity(operation.primitive, type.dtype), ends)
     shape = tuple(s if a not in _axes(operation) else const(1) for a, s in enumerate(type.shape))
     lanes = tuple(n if a not in _axes(operation) else 1 for a, n in enumerate(type.lanes))
-    extremum = emission.apply(
+    extremum = builder.apply(
         operation.function.removeprefix("arg"), (filled.value,), TileType(type.dtype, shape, lanes),
         axis=operation.attribute("axis"), keep_dims=True,
     )  # fmt: skip
-    found = emission.together("and", emission.together("eq", filled.value, extremum, dtypes.int1),
-                              emission.mask_of_some(ends, type), dtypes.int1)  # fmt: skip
-    number = emission.apply("cast", (found,), TileType(dtypes.int32, type.shape, type.lanes))
+    found = builder.together("and", builder.together("eq", filled.value, extremum, dtypes.int1),
+                              builder.mask_of_some(ends, type), dtypes.int1)  # fmt: skip
+    number = builder.apply("cast", (found,), TileType(dtypes.int32, type.shape, type.lanes))
     if operation.function == "argmin":
-        number = emission.apply("neg", (number,), number.type)
+        number = builder.apply("neg", (number,), number.type)
     return replace(tile, value=number, contents={}, number=None)
 
 
 # -- scans and sorts -------------------------------------------------------------------------------
 
 
-def _scan(work: Rewriter, operation: ir.Apply) -> None:
+def _scan(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     (raw,) = operation.operands
-    tile, axes = work.tile(raw), _axes(operation)
-    work.settle(tile.clashes, axes, operation.location)
-    ends = _met(tile.ends(work.facts), axes, len(tile.value.type.lanes))
+    tile, axes = rewriter.tile(raw), _axes(operation)
+    rewriter.settle(tile.clashes, axes, operation.location)
+    ends = _met(tile.ends(rewriter.facts), axes, len(tile.value.type.lanes))
     # Overhang that comes after all that counts cannot be told.
     if operation.attribute("reverse") or not all(edge.is_prefix for edge in ends):
-        tile = work.filled(raw, tile, contents.identity(operation.primitive, tile.value.type.dtype), ends)
-    work.emit(operation, (tile.value,))
-    work.set(operation.result, Tile(operation.result, tile.edges))
+        tile = rewriter.filled(raw, tile, contents.identity(operation.primitive, tile.value.type.dtype), ends)
+    rewriter.emit(operation, (tile.value,))
+    rewriter.set(operation.result, TrackedTile(operation.result, tile.edges))
 
 
-def sort(work: Rewriter, operation: ir.Apply) -> None:
+def sort(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Overhang comes last, in either direction."""
     (raw,) = operation.operands
-    tile, type = work.tile(raw), operation.result.type
+    tile, type = rewriter.tile(raw), operation.result.type
     last = len(type.lanes) - 1
-    work.settle(tile.clashes, frozenset((last,)), operation.location)
-    ends = _met(tile.ends(work.facts), frozenset((last,)), len(type.lanes))
+    rewriter.settle(tile.clashes, frozenset((last,)), operation.location)
+    ends = _met(tile.ends(rewriter.facts), frozenset((last,)), len(type.lanes))
     chosen = PRIMITIVES["max" if operation.attribute("descending") else "min"]
-    filled = work.filled(raw, tile, contents.identity(chosen, type.dtype), ends)
-    work.emit(operation, (filled.value,))
+    filled = rewriter.filled(raw, tile, contents.identity(chosen, type.dtype), ends)
+    rewriter.emit(operation, (filled.value,))
     kept = tile.edges
     if not all(edge.is_prefix for edge in ends):
-        kept = (*(edge for edge in tile.edges if edge not in ends), _counted(work, ends, type, last))
-    work.set(operation.result, Tile(operation.result, kept))
+        kept = (*(edge for edge in tile.edges if edge not in ends), _counted(rewriter, ends, type, last))
+    rewriter.set(operation.result, TrackedTile(operation.result, kept))
 
 
-def _counted(work: Rewriter, ends: list[Edge], type: TileType, axis: int) -> Mask:
+def _counted(rewriter: OverhangRewriter, ends: list[OverhangEdge], type: TileType, axis: int) -> MaskEdge:
     """The edge of a tile of which the elements have been moved to the front."""
-    emission = work.emission
-    inside = emission.stretched(emission.mask_of_some(ends, type), type)
-    ones = emission.apply("cast", (inside,), TileType(dtypes.int32, type.shape, type.lanes))
+    builder = rewriter.builder
+    inside = builder.stretched(builder.mask_of_some(ends, type), type)
+    ones = builder.apply("cast", (inside,), TileType(dtypes.int32, type.shape, type.lanes))
     shape, lanes = (*type.shape[:axis], const(1)), (*type.lanes[:axis], 1)
-    count = emission.apply("sum", (ones,), TileType(dtypes.int32, shape, lanes), axis=axis, keep_dims=True)
+    count = builder.apply("sum", (ones,), TileType(dtypes.int32, shape, lanes), axis=axis, keep_dims=True)
     own = ir.Lane.of(axis, type.lanes[axis])
-    place = emission.index(var(own.name), (own,), (), type)
-    return Mask(emission.together("lt", place, count, dtypes.int1))
+    place = builder.index(var(own.name), (own,), (), type)
+    return MaskEdge(builder.together("lt", place, count, dtypes.int1))
 
 
-def histogram(work: Rewriter, operation: ir.Apply) -> None:
+def histogram(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Overhang is counted as 0, and taken off again."""
     (raw,) = operation.operands
-    tile, emission = work.tile(raw), work.emission
-    work.settle(tile.clashes, frozenset((0,)), operation.location)
-    ends = list(tile.ends(work.facts))
+    tile, builder = rewriter.tile(raw), rewriter.builder
+    rewriter.settle(tile.clashes, frozenset((0,)), operation.location)
+    ends = list(tile.ends(rewriter.facts))
     result = operation.result
     if not ends:
-        work.emit(operation, (tile.value,))
-        return work.set(result, Tile(result))
-    mask = emission.stretched(emission.mask_of_some(ends, raw.type), raw.type)
-    value = work.filled(raw, tile, 0, ends).value
+        rewriter.emit(operation, (tile.value,))
+        return rewriter.set(result, TrackedTile(result))
+    mask = builder.stretched(builder.mask_of_some(ends, raw.type), raw.type)
+    value = rewriter.filled(raw, tile, 0, ends).value
     counted = Value(result.type)
-    emission.emit(replace(operation, operands=(value,), results=(counted,)))
-    outside = emission.apply("invert", (mask,), mask.type)
-    ones = emission.apply("cast", (outside,), TileType(dtypes.int32, raw.type.shape, raw.type.lanes))
-    surplus = emission.apply("sum", (ones,), TileType(dtypes.int32), axis=0, keep_dims=False)
+    builder.emit(replace(operation, operands=(value,), results=(counted,)))
+    outside = builder.apply("invert", (mask,), mask.type)
+    ones = builder.apply("cast", (outside,), TileType(dtypes.int32, raw.type.shape, raw.type.lanes))
+    surplus = builder.apply("sum", (ones,), TileType(dtypes.int32), axis=0, keep_dims=False)
     lane = ir.Lane.of(0, result.type.lanes[0])
-    bins = emission.index(var(lane.name), (lane,), (), result.type)
-    is_first = emission.together("eq", bins, emission.number(0, bins.type), dtypes.int1)
-    none = emission.number(0, result.type)
-    taken = emission.choice(is_first, emission.stretched(surplus, result.type), none)
-    taken = emission.apply("sub", (counted, taken), result.type)
-    work.set(result, Tile(taken))
+    bins = builder.index(var(lane.name), (lane,), (), result.type)
+    is_first = builder.together("eq", bins, builder.number(0, bins.type), dtypes.int1)
+    none = builder.number(0, result.type)
+    taken = builder.choice(is_first, builder.stretched(surplus, result.type), none)
+    taken = builder.apply("sub", (counted, taken), result.type)
+    rewriter.set(result, TrackedTile(taken))
 
 
 # -- with a function of the user's -----------------------------------------------------------------
 
 
-def _combined(work: Rewriter, operation: ir.Apply) -> None:
+def _combined(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Overhang is told by a flag that is combined along: no identity is needed.
 
     reduce(x, f)  ->  reduce((x, inside), lambda a, in_a, b, in_b: (f(a, b) if in_a and in_b else a or b, in_a or in_b))
     """
-    tiles, axes = [work.tile(raw) for raw in operation.operands], _axes(operation)
+    tiles, axes = [rewriter.tile(raw) for raw in operation.operands], _axes(operation)
     type = operation.operands[0].type
     for tile in tiles:
-        work.settle(tile.clashes, axes, operation.location)
-    ends = distinct(e for tile in tiles for e in _met(tile.ends(work.facts), axes, len(type.lanes)))
+        rewriter.settle(tile.clashes, axes, operation.location)
+    ends = distinct(e for tile in tiles for e in _met(tile.ends(rewriter.facts), axes, len(type.lanes)))
     is_scan = operation.function == "associative_scan"
     if is_scan and not operation.attribute("reverse") and all(edge.is_prefix for edge in ends):
         ends = ()
     values = tuple(tile.value for tile in tiles)
     if not ends:
-        work.emit(operation, values)
+        rewriter.emit(operation, values)
     else:
-        inside = work.emission.stretched(work.emission.mask_of_some(ends, type), type)
-        flag = work.emission.apply("cast", (inside,), TileType(dtypes.int32, type.shape, type.lanes))
+        inside = rewriter.builder.stretched(rewriter.builder.mask_of_some(ends, type), type)
+        flag = rewriter.builder.apply("cast", (inside,), TileType(dtypes.int32, type.shape, type.lanes))
         last = Value(TileType(dtypes.int32, operation.results[0].type.shape, operation.results[0].type.lanes))
         combine = _flagged(operation.attribute("combine"))
         attributes = tuple((name, combine if name == "combine" else v) for name, v in operation.attributes)
-        work.emission.emit(
+        rewriter.builder.emit(
             replace(operation, operands=(*values, flag), results=(*operation.results, last), attributes=attributes)
         )
     for tile, result in zip(tiles, operation.results, strict=True):
-        known = Tile(result, tile.edges) if is_scan else _left(work, operation, tile, result, axes)
-        work.set(result, known)
+        known = TrackedTile(result, tile.edges) if is_scan else _left(rewriter, operation, tile, result, axes)
+        rewriter.set(result, known)
 
 
 def _flagged(combine: ir.Lambda) -> ir.Lambda:
@@ -215,8 +219,8 @@ def _flagged(combine: ir.Lambda) -> ir.Lambda:
     return ir.Lambda(combine.name, (*left, in_left, *right, in_right), tuple(body), tuple(yields))
 
 
-def fold(work: Rewriter, operation: ir.Apply) -> None:
+def fold(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Rewrite a reduction or a scan."""
     primitive = operation.primitive
     rule = _combined if primitive.has_combine else _scan if primitive.form is Form.SCAN else _reduction
-    rule(work, operation)
+    rule(rewriter, operation)

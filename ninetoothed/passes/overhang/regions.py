@@ -9,43 +9,43 @@ from ninetoothed import ir
 from ninetoothed.dtypes import int1
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Number
-from ninetoothed.passes.overhang.edges import Edge, Mask
-from ninetoothed.passes.overhang.tiles import Tile
+from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge
+from ninetoothed.passes.overhang.tiles import TrackedTile
 
 if TYPE_CHECKING:
-    from ninetoothed.passes.overhang.resolve import Rewriter
+    from ninetoothed.passes.overhang.resolve import OverhangRewriter
 
 
 @dataclass
-class _Carried:
+class _LoopCarried:
     """A loop-carried variable: with the same edges in each round, or with a mask that is carried beside it."""
 
-    initial: Tile
+    initial: TrackedTile
     argument: Value
     result: Value
-    edges: tuple[Edge, ...] = ()
-    contents: dict[Edge, Number | None] = field(default_factory=dict)
+    edges: tuple[OverhangEdge, ...] = ()
+    contents: dict[OverhangEdge, Number | None] = field(default_factory=dict)
     masks: tuple[Value, Value] | None = None
     is_deferred: bool = False
 
     @classmethod
-    def of(cls, work: Rewriter, initial: Tile, argument: Value, result: Value) -> _Carried:
-        ends = initial.ends(work.facts)
+    def of(cls, rewriter: OverhangRewriter, initial: TrackedTile, argument: Value, result: Value) -> _LoopCarried:
+        ends = initial.ends(rewriter.facts)
         held = {edge: initial.held(edge) for edge in ends if initial.held(edge) is not None}
         carried = cls(initial, argument, result, initial.edges, held)
-        work.set(argument, replace(initial, value=argument))
-        carried.edges = work.tile(argument).edges
+        rewriter.set(argument, replace(initial, value=argument))
+        carried.edges = rewriter.tile(argument).edges
         return carried
 
-    def at(self, value: Value, mask: int) -> Tile:
+    def at(self, value: Value, mask: int) -> TrackedTile:
         """The variable as a round sees it (mask 0), or as it is after the loop (mask 1)."""
-        own = self.edges if self.masks is None else (Mask(self.masks[mask]),)
-        return Tile(value, own, dict(self.contents))
+        own = self.edges if self.masks is None else (MaskEdge(self.masks[mask]),)
+        return TrackedTile(value, own, dict(self.contents))
 
-    def settles(self, work: Rewriter, end: Tile, counter: frozenset[str], inner: set[Value]) -> bool:
+    def settles(self, rewriter: OverhangRewriter, end: TrackedTile, counter: frozenset[str], inner: set[Value]) -> bool:
         """Take in what the variable is at the end of a round; tell whether that changes nothing."""
-        work.set(self.argument, end)  # drops the edges that nobody can tell
-        left = work.tile(self.argument)
+        rewriter.set(self.argument, end)  # drops the edges that nobody can tell
+        left = rewriter.tile(self.argument)
         held = {edge: number for edge, number in self.contents.items() if end.held(edge) == number}
         if self.masks is None:
             is_same = {e for e in left.edges if e.fails} == {e for e in self.edges if e.fails}
@@ -59,53 +59,58 @@ class _Carried:
         return is_settled
 
 
-def _is_inner(edge: Edge, counter: frozenset[str], inner: set[Value]) -> bool:
+def _is_inner(edge: OverhangEdge, counter: frozenset[str], inner: set[Value]) -> bool:
     """Tell whether an edge means something inside the loop alone."""
-    if isinstance(edge, Mask):
+    if isinstance(edge, MaskEdge):
         return edge.value in inner
     return bool(edge.names & counter) or any(value in inner for name, value in edge.bindings if name in edge.names)
 
 
-def loop(work: Rewriter, operation: ir.For | ir.While) -> None:
+def loop(rewriter: OverhangRewriter, operation: ir.For | ir.While) -> None:
     counter = frozenset((operation.variable,)) if isinstance(operation, ir.For) else frozenset()
     rows = zip(operation.initial, operation.arguments, operation.results, strict=True)
-    carried = [_Carried.of(work, work.tile(initial), argument, result) for initial, argument, result in rows]
+    carried = [
+        _LoopCarried.of(rewriter, rewriter.tile(initial), argument, result) for initial, argument, result in rows
+    ]
     for each, end in zip(carried, operation.yields, strict=True):
-        each.is_deferred = _only_accumulates(work, operation, each.argument, end)
-    entered = dict(work.tiles)
+        each.is_deferred = _only_accumulates(rewriter, operation, each.argument, end)
+    entered = dict(rewriter.tiles)
     while True:
-        work.tiles = dict(entered)
+        rewriter.tiles = dict(entered)
         for each in carried:
-            work.tiles[each.argument] = (each.at(each.argument, 0),)
-        work.deferred = {**work.deferred, **{each.argument: {} for each in carried if each.is_deferred}}
+            rewriter.tiles[each.argument] = (each.at(each.argument, 0),)
+        rewriter.deferred = {**rewriter.deferred, **{each.argument: {} for each in carried if each.is_deferred}}
         before: list[ir.Operation] = []
-        with work.emission.block() as outer:
+        with rewriter.builder.block() as outer:
             if isinstance(operation, ir.While):
-                with work.emission.block() as before:
-                    work.block(operation.before)
-                condition = work.value(operation.condition)
-            work.block(operation.body)
-            ends = [work.tile(raw) for raw in operation.yields]
+                with rewriter.builder.block() as before:
+                    rewriter.block(operation.before)
+                condition = rewriter.value(operation.condition)
+            rewriter.block(operation.body)
+            ends = [rewriter.tile(raw) for raw in operation.yields]
             masked = [
-                (each.masks, each.initial, _whole_mask(work, end))
+                (each.masks, each.initial, _whole_mask(rewriter, end))
                 for each, end in zip(carried, ends, strict=True)
                 if each.masks
             ]
         inner = {result for o in ir.walk((*before, *outer)) for result in ir.results(o)}
         inner |= {carried_mask for (carried_mask, _), _, _ in masked}
-        settled = [each.settles(work, end, counter, inner) for each, end in zip(carried, ends, strict=True)]
-        deferred = {each.argument: work.deferred.pop(each.argument) for each in carried if each.is_deferred}
+        settled = [each.settles(rewriter, end, counter, inner) for each, end in zip(carried, ends, strict=True)]
+        deferred = {each.argument: rewriter.deferred.pop(each.argument) for each in carried if each.is_deferred}
         for each in carried:
             if any(_is_inner(edge, counter, inner) for edge in deferred.get(each.argument, ())):
                 each.is_deferred, settled = False, [False]
         if all(settled):
             break
-    work.tiles = entered
-    work.emission.location = operation.location
+    rewriter.tiles = entered
+    rewriter.builder.location = operation.location
     new: ir.For | ir.While = replace(
         operation,
         body=tuple(outer),
-        initial=(*(each.initial.value for each in carried), *(_whole_mask(work, initial) for _, initial, _ in masked)),
+        initial=(
+            *(each.initial.value for each in carried),
+            *(_whole_mask(rewriter, initial) for _, initial, _ in masked),
+        ),
         arguments=(*operation.arguments, *(pair[0] for pair, _, _ in masked)),
         yields=(*(end.value for end in ends), *(mask for _, _, mask in masked)),
         results=(*operation.results, *(pair[1] for pair, _, _ in masked)),
@@ -113,22 +118,22 @@ def loop(work: Rewriter, operation: ir.For | ir.While) -> None:
     if isinstance(new, ir.While):
         new = replace(new, before=tuple(before), condition=condition)
     else:
-        new = replace(new, bindings=work.bound(new.bindings))
-    work.emission.emit(new)
+        new = replace(new, bindings=rewriter.bound(new.bindings))
+    rewriter.builder.emit(new)
     for each in carried:
-        work.set(each.result, each.at(each.result, 1))
+        rewriter.set(each.result, each.at(each.result, 1))
         if lost := deferred.get(each.argument):
-            mask = work.emission.mask_of_some(lost, each.result.type)
-            value = work.emission.choice(mask, each.result, each.initial.value)
-            work.add(each.result, replace(work.tile(each.result), value=value))
+            mask = rewriter.builder.mask_of_some(lost, each.result.type)
+            value = rewriter.builder.choice(mask, each.result, each.initial.value)
+            rewriter.add(each.result, replace(rewriter.tile(each.result), value=value))
 
 
-def _only_accumulates(work: Rewriter, loop: ir.For | ir.While, argument: Value, end: Value) -> bool:
+def _only_accumulates(rewriter: OverhangRewriter, loop: ir.For | ir.While, argument: Value, end: Value) -> bool:
     """Tell whether a variable is only ever replaced by an operation on itself, `total += x[i]`, once a round.
 
     What other operands are past their edges then need not be kept out of it in each round.
     """
-    assignment = work.producers.get(end)
+    assignment = rewriter.producers.get(end)
     if (
         not isinstance(assignment, ir.Apply)
         or assignment.function != "assign"
@@ -137,34 +142,34 @@ def _only_accumulates(work: Rewriter, loop: ir.For | ir.While, argument: Value, 
         return False
     uses = [operation for operation in ir.walk(loop.body) if argument in ir.operands(operation)]
     uses += [operation for operation in ir.walk(getattr(loop, "before", ())) if argument in ir.operands(operation)]
-    update = work.producers.get(assignment.operands[1])
+    update = rewriter.producers.get(assignment.operands[1])
     others = [operation for operation in ir.walk(loop.body) if end in ir.operands(operation)]
     at_once = all(operation in loop.body for operation in (assignment, update))
     return len(uses) == 2 and set(map(id, uses)) == {id(assignment), id(update)} and not others and at_once
 
 
-def _whole_mask(work: Rewriter, tile: Tile) -> Value:
+def _whole_mask(rewriter: OverhangRewriter, tile: TrackedTile) -> Value:
     type = TileType(int1, tile.value.type.shape, tile.value.type.lanes)
-    mask = work.emission.mask(tile.edges, type)
-    return work.emission.number(True, type) if mask is None else work.emission.stretched(mask, type)
+    mask = rewriter.builder.mask(tile.edges, type)
+    return rewriter.builder.number(True, type) if mask is None else rewriter.builder.stretched(mask, type)
 
 
-def branch(work: Rewriter, operation: ir.If) -> None:
-    entered = dict(work.tiles)
-    condition = work.value(operation.condition)
+def branch(rewriter: OverhangRewriter, operation: ir.If) -> None:
+    entered = dict(rewriter.tiles)
+    condition = rewriter.value(operation.condition)
     sides = []
     for body, yields in ((operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields)):
-        work.tiles = dict(entered)
-        with work.emission.block() as operations:
-            work.block(body)
-            tiles = [work.tile(raw) for raw in yields]
+        rewriter.tiles = dict(entered)
+        with rewriter.builder.block() as operations:
+            rewriter.block(body)
+            tiles = [rewriter.tile(raw) for raw in yields]
             for raw, result in zip(yields, operation.results, strict=True):
-                work.set(result, work.tile(raw))
-            seen = [work.tile(result) for result in operation.results]
-            masks = [_whole_mask(work, tile) for tile in seen]
+                rewriter.set(result, rewriter.tile(raw))
+            seen = [rewriter.tile(result) for result in operation.results]
+            masks = [_whole_mask(rewriter, tile) for tile in seen]
         inner = {result for o in ir.walk(tuple(operations)) for result in ir.results(o)}
         sides.append((operations, tiles, seen, masks, inner))
-    work.tiles = entered
+    rewriter.tiles = entered
     then, otherwise = sides
     masked: dict[int, Value] = {}
     for position, result in enumerate(operation.results):
@@ -172,7 +177,7 @@ def branch(work: Rewriter, operation: ir.If) -> None:
         is_same = {e for e in a.edges if e.fails} == {e for e in b.edges if e.fails}
         if not is_same or any(_is_inner(e, frozenset(), side[4]) for side in sides for e in side[2][position].edges):
             masked[position] = Value(TileType(int1, result.type.shape, result.type.lanes))
-    work.emission.emit(
+    rewriter.builder.emit(
         replace(
             operation,
             condition=condition,
@@ -186,7 +191,7 @@ def branch(work: Rewriter, operation: ir.If) -> None:
     for position, result in enumerate(operation.results):
         a, b = then[2][position], otherwise[2][position]
         if position in masked:
-            work.set(result, Tile(result, (Mask(masked[position]),)))
+            rewriter.set(result, TrackedTile(result, (MaskEdge(masked[position]),)))
         else:
-            held = {e: a.held(e) for e in a.ends(work.facts) if a.held(e) is not None and a.held(e) == b.held(e)}
-            work.set(result, Tile(result, a.edges, held))
+            held = {e: a.held(e) for e in a.ends(rewriter.facts) if a.held(e) is not None and a.held(e) == b.held(e)}
+            rewriter.set(result, TrackedTile(result, a.edges, held))

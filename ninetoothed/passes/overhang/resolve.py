@@ -15,12 +15,12 @@ from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Effect, Form, Number, Primitive
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.overhang import assignment, edges as edges_, lanewise, products, reductions, regions, shapes
-from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes
-from ninetoothed.passes.overhang.emission import Emission
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, with_lanes
+from ninetoothed.passes.overhang.masks import MaskBuilder
 from ninetoothed.passes.overhang.observed import unobserved
-from ninetoothed.passes.overhang.tiles import Clash, Tile, distinct
+from ninetoothed.passes.overhang.tiles import EdgeClash, TrackedTile, distinct
 
-Rule = Callable[["Rewriter", ir.Apply], None]
+Rule = Callable[["OverhangRewriter", ir.Apply], None]
 
 # What a load may fill its overhang with, in the order of preference.
 FILLS = (-math.inf, math.inf)
@@ -36,17 +36,17 @@ def resolve(program: ir.Program, poison: bool = False) -> ir.Program:
     """
     rooms = unobserved(program)
     if poison:
-        return Rewriter(program, rooms, {}, True).run()
+        return OverhangRewriter(program, rooms, {}, True).run()
     fills: dict[Value, Number] = {}
-    best = Rewriter(program, rooms, fills)
+    best = OverhangRewriter(program, rooms, fills)
     result = best.run()
     count = best.masks(result)
     for load in _fillable(program) if count else ():
         for number in FILLS:
-            work = Rewriter(program, rooms, {**fills, load.result: number})
-            candidate = work.run()
-            if work.masks(candidate) < count:
-                result, count, fills = candidate, work.masks(candidate), {**fills, load.result: number}
+            rewriter = OverhangRewriter(program, rooms, {**fills, load.result: number})
+            candidate = rewriter.run()
+            if rewriter.masks(candidate) < count:
+                result, count, fills = candidate, rewriter.masks(candidate), {**fills, load.result: number}
     return result
 
 
@@ -64,13 +64,13 @@ def _fillable(program: ir.Program) -> list[ir.Load]:
     return found
 
 
-def _edges_of(access: ir.Access, facts: Facts) -> tuple[Bound, ...]:
+def _edges_of(access: ir.Access, facts: Facts) -> tuple[BoundEdge, ...]:
     lanes = tuple(ir.Lane.of(lane.axis, lane.count) for lane in access.lanes)
     own: dict[str, Any] = {"bindings": access.bindings, "parameter": access.parameter}
-    return tuple(Bound.of(e.index, e.size, lanes, facts, e.reached, fails=e.fails, **own) for e in access.edges)
+    return tuple(BoundEdge.of(e.index, e.size, lanes, facts, e.reached, fails=e.fails, **own) for e in access.edges)
 
 
-class Rewriter:
+class OverhangRewriter:
     """One way to rewrite a program.
 
     fills: what loads fill their overhang with, by their results. tiles: the current form of each value of the old
@@ -87,9 +87,9 @@ class Rewriter:
     ):
         wide = any(parameter.wide for parameter in program.parameters)
         self.program, self.rooms, self.fills, self.poison = program, rooms, fills, poison
-        self.emission = Emission(program.facts, dtypes.int64 if wide else dtypes.int32)
-        self.tiles: dict[Value, tuple[Tile, ...]] = {}
-        self.deferred: dict[Value, dict[Edge, None]] = {}
+        self.builder = MaskBuilder(program.facts, dtypes.int64 if wide else dtypes.int32)
+        self.tiles: dict[Value, tuple[TrackedTile, ...]] = {}
+        self.deferred: dict[Value, dict[OverhangEdge, None]] = {}
         self.requirements: dict[ir.Requirement, None] = {}
         self.sizes = frozenset().union(*(e.variables for parameter in program.parameters for e in parameter.sizes))
         self.producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
@@ -98,37 +98,37 @@ class Rewriter:
         for operation in self.program.body:
             self.operation(operation)
         requirements = (*self.program.requirements, *self.requirements)
-        return replace(self.program, body=self.emission.top, facts=self.emission.facts, requirements=requirements)
+        return replace(self.program, body=self.builder.top, facts=self.builder.facts, requirements=requirements)
 
     def masks(self, program: ir.Program) -> int:
         """Count the choices by masks in a program made by this."""
         operations = (o for o in ir.walk(remove_dead(program.body)) if isinstance(o, ir.Apply))
-        return sum(o.function == "where" and o.results[0] in self.emission.added for o in operations)
+        return sum(o.function == "where" and o.results[0] in self.builder.added for o in operations)
 
     # -- what is known of values --
 
     @property
     def facts(self) -> Facts:
-        return self.emission.facts
+        return self.builder.facts
 
-    def tile(self, raw: Value) -> Tile:
+    def tile(self, raw: Value) -> TrackedTile:
         return self.tiles[raw][-1]
 
     def value(self, raw: Value) -> Value:
         return self.tile(raw).value
 
-    def set(self, raw: Value, tile: Tile) -> None:
+    def set(self, raw: Value, tile: TrackedTile) -> None:
         """Let a value of the old program be a tile, less the edges that none of its uses can tell."""
         rooms = self.rooms.get(raw)
 
-        def is_seen(edge: Edge) -> bool:
-            return rooms is not None and not (isinstance(edge, Bound) and edge.room in rooms)
+        def is_seen(edge: OverhangEdge) -> bool:
+            return rooms is not None and not (isinstance(edge, BoundEdge) and edge.room in rooms)
 
         seen = tuple(filter(is_seen, tile.edges))
         pairs = tuple(pair for pair in tile.clashes if all(map(is_seen, pair)))
         self.tiles[raw] = (replace(tile, edges=seen, clashes=pairs),)
 
-    def add(self, raw: Value, tile: Tile) -> None:
+    def add(self, raw: Value, tile: TrackedTile) -> None:
         """Let a value have one more form, from now on the current one."""
         self.tiles[raw] = (*self.tiles[raw], tile)
 
@@ -143,7 +143,9 @@ class Rewriter:
 
     # -- filling --
 
-    def filled(self, raw: Value | None, tile: Tile, number: Number | None, ends: Iterable[Edge]) -> Tile:
+    def filled(
+        self, raw: Value | None, tile: TrackedTile, number: Number | None, ends: Iterable[OverhangEdge]
+    ) -> TrackedTile:
         """A form of a tile that holds a number past `ends`: one that there is, or a new one."""
         ends = tuple(ends)
         for known in reversed(self.tiles.get(raw, ()) if raw is not None else (tile,)):
@@ -151,15 +153,15 @@ class Rewriter:
                 return known
         past = distinct(e for end in ends for e in _instead(end, number))
         assert number is not None, "the primitive has an identity for each type that it takes"
-        mask = self.emission.mask_of_some(past, tile.value.type)
-        value = self.emission.choice(mask, tile.value, self.emission.number(number, tile.value.type))
+        mask = self.builder.mask_of_some(past, tile.value.type)
+        value = self.builder.choice(mask, tile.value, self.builder.number(number, tile.value.type))
         object.__setattr__(value, "hint", tile.value.hint)
         new = tile.filled(value, number, ends)
         if raw is not None:
             self.add(raw, new)
         return new
 
-    def defers(self, base: Value, lost: Iterable[Edge]) -> bool:
+    def defers(self, base: Value, lost: Iterable[OverhangEdge]) -> bool:
         """Whether the loop at hand puts the old value back after its last round, in the lanes past edges."""
         deferred = self.deferred.get(base)
         if deferred is None:
@@ -167,13 +169,15 @@ class Rewriter:
         deferred.update(dict.fromkeys(lost))
         return True
 
-    def settle(self, pairs: Iterable[Clash], axes: frozenset[int] | None, location: ir.SourceLocation | None) -> None:
+    def settle(
+        self, pairs: Iterable[EdgeClash], axes: frozenset[int] | None, location: ir.SourceLocation | None
+    ) -> None:
         """Raise where tiles that met end at different places along one of `axes`, or along any."""
         for a, b in pairs:
             if axes is None or a.axes & b.axes & axes:
                 self.settle_one(a, b, location)
 
-    def settle_one(self, a: Edge, b: Edge, location: ir.SourceLocation | None) -> None:
+    def settle_one(self, a: OverhangEdge, b: OverhangEdge, location: ir.SourceLocation | None) -> None:
         """Raise where two edges are not the same, or let the call's sizes tell whether they are."""
         first, second = (_told(edge) for edge in (a, b))
         message = (
@@ -181,7 +185,7 @@ class Rewriter:
             " to count is not known; give the tensors `other=`, which then counts past their ends, or reduce each by"
             " itself"
         )
-        sides = _counts(a, b, self.sizes) if isinstance(a, Bound) and isinstance(b, Bound) else None
+        sides = _counts(a, b, self.sizes) if isinstance(a, BoundEdge) and isinstance(b, BoundEdge) else None
         if sides is None:
             raise self.error(message, location)
         left, right = (simplify(side, self.facts) for side in sides)
@@ -195,33 +199,33 @@ class Rewriter:
             self.operation(operation)
 
     def operation(self, operation: ir.Operation) -> None:
-        self.emission.location = operation.location
+        self.builder.location = operation.location
         match operation:
             case ir.Constant(result=result, value=number):
-                self.emission.emit(operation)
-                self.set(result, Tile(result, number=number))
+                self.builder.emit(operation)
+                self.set(result, TrackedTile(result, number=number))
             case ir.ScalarArgument(result=result):
-                self.emission.emit(operation)
-                self.set(result, Tile(result))
+                self.builder.emit(operation)
+                self.set(result, TrackedTile(result))
             case ir.Index(result=result, bindings=bindings):
-                self.emission.emit(replace(operation, bindings=self.bound(bindings)))
-                self.set(result, Tile(result, self.edges_of_bound(bindings, result.type)))
+                self.builder.emit(replace(operation, bindings=self.bound(bindings)))
+                self.set(result, TrackedTile(result, self.edges_of_bound(bindings, result.type)))
             case ir.Load():
                 self.load(operation)
             case ir.Store(access=access, value=raw):
                 if self.poison:
                     self.check_store(access, self.tile(raw))
                 access = replace(access, bindings=self.bound(access.bindings), edges=())
-                self.emission.emit(replace(operation, access=access, value=self.value(raw)))
+                self.builder.emit(replace(operation, access=access, value=self.value(raw)))
             case ir.For() | ir.While():
                 regions.loop(self, operation)
             case ir.If():
                 regions.branch(self, operation)
             case ir.Print(pieces=pieces):
                 pieces = tuple(self.value(piece) if isinstance(piece, Value) else piece for piece in pieces)
-                self.emission.emit(replace(operation, pieces=pieces))
+                self.builder.emit(replace(operation, pieces=pieces))
             case ir.Breakpoint(variables=variables):
-                self.emission.emit(replace(operation, variables=tuple((n, self.shown(v)) for n, v in variables)))
+                self.builder.emit(replace(operation, variables=tuple((n, self.shown(v)) for n, v in variables)))
             case ir.Apply():
                 self.apply(operation)
 
@@ -230,7 +234,7 @@ class Rewriter:
             return tuple(map(self.shown, item))
         return self.value(item) if isinstance(item, Value) and item in self.tiles else item
 
-    def edges_of_bound(self, bindings: ir.Bindings, type: TileType) -> tuple[Edge, ...]:
+    def edges_of_bound(self, bindings: ir.Bindings, type: TileType) -> tuple[OverhangEdge, ...]:
         tiles = (self.tile(value) for _, value in bindings)
         return distinct(edge for tile in tiles if tile.value.type.lanes == type.lanes for edge in tile.edges)
 
@@ -245,8 +249,8 @@ class Rewriter:
             low, high = dtype.range if isinstance(dtype, DType) and not dtype.is_floating else (-math.inf, math.inf)
             other = high if number > 0 else low
         access = replace(access, bindings=self.bound(access.bindings), edges=(), other=other)
-        self.emission.emit(replace(load, access=access))
-        tile = Tile(result, distinct((*own, *bound)))
+        self.builder.emit(replace(load, access=access))
+        tile = TrackedTile(result, distinct((*own, *bound)))
         if not self.poison:
             tile = replace(tile, contents=dict.fromkeys((e for e in tile.ends(self.facts) if e not in bound), other))
         self.set(result, tile)
@@ -256,29 +260,29 @@ class Rewriter:
     def poisoned(self, raw: Value) -> None:
         """Let the overhang of a value hold what makes a difference wherever it is used."""
         tile, type = self.tile(raw), raw.type
-        mask = self.emission.mask(tile.ends(self.facts), type)
+        mask = self.builder.mask(tile.ends(self.facts), type)
         if mask is not None and not isinstance(type.dtype, dtypes.PointerType):
             bad = math.nan if type.dtype.is_floating else type.dtype.range[1]
-            value = self.emission.choice(mask, tile.value, self.emission.number(bad, type))
+            value = self.builder.choice(mask, tile.value, self.builder.number(bad, type))
             self.add(raw, replace(tile, value=value))
 
-    def check_store(self, access: ir.Access, tile: Tile) -> None:
+    def check_store(self, access: ir.Access, tile: TrackedTile) -> None:
         """Assert that no overhang is stored."""
-        mask = self.emission.mask((edge for edge in tile.edges), access.type)
+        mask = self.builder.mask((edge for edge in tile.edges), access.type)
         if mask is None:
             return
         lanes = tuple(ir.Lane.of(axis, count) for axis, count in enumerate(access.type.lanes))
         for guard in access.guards:
-            room = Bound.of(guard.index, guard.size, lanes, self.facts, bindings=self.bound(access.bindings))
+            room = BoundEdge.of(guard.index, guard.size, lanes, self.facts, bindings=self.bound(access.bindings))
             for function, a, b, asked in (
                 ("ge", guard.index, guard.size, guard.upper), ("lt", guard.index, const(0), guard.lower),
             ):  # fmt: skip
                 if asked:
-                    outside = self.emission.compared(function, a, b, room, access.type)
-                    mask = self.emission.together("or", mask, outside, dtypes.int1)
+                    outside = self.builder.compared(function, a, b, room, access.type)
+                    mask = self.builder.together("or", mask, outside, dtypes.int1)
         message = f"overhang is stored to {access.parameter!r}"
-        self.emission.emit(
-            ir.Apply((), "device_assert", (mask,), (("message", message),), location=self.emission.location)
+        self.builder.emit(
+            ir.Apply((), "device_assert", (mask,), (("message", message),), location=self.builder.location)
         )
 
     def apply(self, operation: ir.Apply) -> None:
@@ -288,22 +292,22 @@ class Rewriter:
         """Keep an operation of which the overhang is not looked at: its operands have none, or need none."""
         self.emit(operation, tuple(map(self.value, operation.operands)))
         for result in operation.results:
-            self.set(result, Tile(result))
+            self.set(result, TrackedTile(result))
 
     def emit(self, operation: ir.Apply, operands: tuple[Value, ...]) -> None:
-        self.emission.emit(replace(operation, operands=operands))
+        self.builder.emit(replace(operation, operands=operands))
 
-    def moved(self, edge: Edge, operation: ir.Apply) -> Edge | None:
+    def moved(self, edge: OverhangEdge, operation: ir.Apply) -> OverhangEdge | None:
         """An edge of a shape operation's operand as one of its result."""
         type = operation.results[0].type
-        if isinstance(edge, Bound):
+        if isinstance(edge, BoundEdge):
             axes = edges_.forwards(operation)
             assert axes is not None, "of an operation that moves lanes it is known"
             return edges_.moved(edge, axes, type, with_lanes(self.facts, type))
         source = operation.operands[0].type
-        mask = self.emission.stretched(edge.value, source)
-        return Mask(
-            self.emission.apply(
+        mask = self.builder.stretched(edge.value, source)
+        return MaskEdge(
+            self.builder.apply(
                 operation.function, (mask,), TileType(dtypes.int1, type.shape, type.lanes), **dict(operation.attributes)
             )
         )
@@ -317,7 +321,7 @@ def rule_of(primitive: Primitive) -> Rule:
         case Form.ELEMENTWISE if primitive.effect is Effect.CHECKS:
             return products.check
         case Form.ELEMENTWISE if primitive.effect is Effect.UPDATES:
-            return products.atomic if primitive.is_masked else Rewriter.untouched
+            return products.atomic if primitive.is_masked else OverhangRewriter.untouched
         case Form.ELEMENTWISE:
             return lanewise.elementwise
         case _ if primitive.moves_lanes:
@@ -335,17 +339,17 @@ _OWN: dict[str, Rule] = {
     "assign": assignment.assign,
     "where": lanewise.where,
     "dot": products.dot,
-    "dot_scaled": Rewriter.untouched,
+    "dot_scaled": OverhangRewriter.untouched,
     **shapes.SHUFFLES,
 }
 
 
-def _instead(edge: Edge, number: Number | None) -> tuple[Edge, ...]:
-    """The edges past which to fill with a number; see `Mask`."""
-    return edge.edges if isinstance(edge, Mask) and edge.edges and edge.number == number else (edge,)
+def _instead(edge: OverhangEdge, number: Number | None) -> tuple[OverhangEdge, ...]:
+    """The edges past which to fill with a number; see `MaskEdge`."""
+    return edge.edges if isinstance(edge, MaskEdge) and edge.edges and edge.number == number else (edge,)
 
 
-def _counts(a: Bound, b: Bound, sizes: frozenset[str]) -> tuple[Expr, Expr] | None:
+def _counts(a: BoundEdge, b: BoundEdge, sizes: frozenset[str]) -> tuple[Expr, Expr] | None:
     """Two expressions in sizes that are equal where, and only where, two edges along an axis are at the same place."""
     lanes = {lane.name: const(0) for lane in (*a.lanes, *b.lanes)}
     if a.reached or b.reached or not (a.is_prefix and b.is_prefix):
@@ -360,7 +364,7 @@ def _counts(a: Bound, b: Bound, sizes: frozenset[str]) -> tuple[Expr, Expr] | No
     return (difference, const(0)) if difference.variables and difference.variables <= sizes else None
 
 
-def _told(edge: Edge) -> str:
-    if isinstance(edge, Bound) and edge.parameter is not None:
+def _told(edge: OverhangEdge) -> str:
+    if isinstance(edge, BoundEdge) and edge.parameter is not None:
         return f"a tile of {edge.parameter!r} that ends where {edge.index} reaches {edge.size}"
     return "a tile whose end is known only when the kernel runs"

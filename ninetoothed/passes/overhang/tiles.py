@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from ninetoothed import ir
 from ninetoothed.expr import Facts
 from ninetoothed.language.primitive import Number
-from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, rounding
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, rounding
 
 # Two edges along one axis that end at different places, whose tiles met in an operation.
-Clash = tuple[Edge, Edge]
+EdgeClash = tuple[OverhangEdge, OverhangEdge]
 
 
 @dataclass(frozen=True)
-class Tile:
+class TrackedTile:
     """A value of the new program.
 
     edges: those that some use can tell, in the order in which they were met; rounding is told by the type. contents:
@@ -23,36 +23,36 @@ class Tile:
     """
 
     value: ir.Value
-    edges: tuple[Edge, ...] = ()
-    contents: Mapping[Edge, Number | None] = field(default_factory=dict)
+    edges: tuple[OverhangEdge, ...] = ()
+    contents: Mapping[OverhangEdge, Number | None] = field(default_factory=dict)
     number: Number | None = None
-    clashes: tuple[Clash, ...] = ()
+    clashes: tuple[EdgeClash, ...] = ()
 
-    def ends(self, facts: Facts) -> tuple[Edge, ...]:
+    def ends(self, facts: Facts) -> tuple[OverhangEdge, ...]:
         """All edges past which there may be lanes."""
         return tuple(edge for edge in distinct((*self.edges, *rounding(self.value.type, facts))) if edge.fails)
 
-    def held(self, edge: Edge) -> Number | None:
+    def held(self, edge: OverhangEdge) -> Number | None:
         return self.contents.get(edge, self.number)
 
-    def holds(self, number: Number | None, edges: Iterable[Edge]) -> bool:
+    def holds(self, number: Number | None, edges: Iterable[OverhangEdge]) -> bool:
         """Tell whether the lanes past all of these edges hold a number."""
         return number is not None and all(self.held(edge) == number for edge in edges)
 
-    def filled(self, value: ir.Value, number: Number, edges: Iterable[Edge]) -> Tile:
+    def filled(self, value: ir.Value, number: Number, edges: Iterable[OverhangEdge]) -> TrackedTile:
         """The tile after lanes past `edges` were filled."""
         same = {edge: held for edge, held in self.contents.items() if held == number}
         return replace(self, value=value, contents={**same, **dict.fromkeys(edges, number)}, number=None)
 
 
-def distinct(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+def distinct(edges: Iterable[OverhangEdge]) -> tuple[OverhangEdge, ...]:
     return tuple(dict.fromkeys(edges))
 
 
-def clashes(tiles: Iterable[Tile]) -> tuple[Clash, ...]:
+def clashes(tiles: Iterable[TrackedTile]) -> tuple[EdgeClash, ...]:
     """The pairs of edges of tiles that meet and end at different places."""
-    found: list[Clash] = []
-    seen: list[Tile] = []
+    found: list[EdgeClash] = []
+    seen: list[TrackedTile] = []
     for tile in tiles:
         found += tile.clashes
         for other in seen:
@@ -64,13 +64,13 @@ def clashes(tiles: Iterable[Tile]) -> tuple[Clash, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _origins(edge: Edge) -> frozenset[Edge]:
-    return edge.origins if isinstance(edge, Mask) and edge.origins else frozenset((edge,))
+def _origins(edge: OverhangEdge) -> frozenset[OverhangEdge]:
+    return edge.origins if isinstance(edge, MaskEdge) and edge.origins else frozenset((edge,))
 
 
-def ends_later(edge: Edge, other: Edge) -> bool:
+def ends_later(edge: OverhangEdge, other: OverhangEdge) -> bool:
     """Whether an edge is known not to come before another."""
-    if not (isinstance(edge, Bound) and isinstance(other, Bound)) or edge.reached or other.reached:
+    if not (isinstance(edge, BoundEdge) and isinstance(other, BoundEdge)) or edge.reached or other.reached:
         return False
     difference = edge.room - other.room
     return difference.is_constant and difference.constant >= 0

@@ -1,4 +1,4 @@
-"""The pipeline: one order, each pass a file, each step reported and verified, and what a target rules out."""
+"""The pipeline: one order, each pass a file, each report reported and verified, and what a target rules out."""
 
 import dataclasses
 import pathlib
@@ -35,9 +35,9 @@ def everywhere(program):
 
 def applied(program, schedule, target=None):
     scheduled = passes.run(program, target or Target(), schedule, passes.GPU)
-    assert [step.name for step in scheduled.steps] == [each.name for each in passes.GPU]
-    assert scheduled.steps[-1].program == scheduled.program
-    return scheduled, {step.name for step in scheduled.steps if step.applied}
+    assert [report.name for report in scheduled.reports] == [each.name for each in passes.GPU]
+    assert scheduled.reports[-1].program == scheduled.program
+    return scheduled, {report.name for report in scheduled.reports if report.applied}
 
 
 def test_every_pass_is_a_file_of_its_name_that_shows_before_and_after():
@@ -105,4 +105,4 @@ def test_dead_code_says_whether_there_was_some(product):
 
     for program, is_dead in ((product, False), (more, True)):
         scheduled = passes.run(program, Target(), passes=(dead_code,))
-        assert scheduled.steps[0].applied == is_dead and len(scheduled.program.body) == len(product.body)
+        assert scheduled.reports[0].applied == is_dead and len(scheduled.program.body) == len(product.body)

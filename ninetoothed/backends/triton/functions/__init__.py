@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions import (
     division,
     elementwise,
@@ -19,7 +19,7 @@ from ninetoothed.backends.triton.functions.values import dtype_node, materialise
 
 __all__ = ["dtype_node", "materialise", "text_of", "typed"]
 
-FUNCTIONS: dict[str, Callable[[Context, ir.Apply, list[Text]], Text]] = {
+FUNCTIONS: dict[str, Callable[[EmitContext, ir.Apply, list[ValueText]], ValueText]] = {
     **elementwise.FUNCTIONS,
     **division.FUNCTIONS,
     **shapes.FUNCTIONS,
@@ -30,7 +30,7 @@ FUNCTIONS: dict[str, Callable[[Context, ir.Apply, list[Text]], Text]] = {
 }
 
 
-def text_of(context: Context, operation: ir.Apply) -> Text:
+def text_of(context: EmitContext, operation: ir.Apply) -> ValueText:
     """The text of an application with one result, or with several (a tuple)."""
     function = FUNCTIONS.get(operation.function)
     if function is None:

@@ -6,29 +6,29 @@ import ast
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.values import meet, named, weakly
 
 
-def _floordiv(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _floordiv(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     """Triton's `//` truncates integers; where the remainder's sign is not the divisor's, the floor is one below."""
     shape, dtype = meet(operands), operation.result.type.dtype
     lhs, rhs = weakly(operation, operands)
     if not dtype.is_floating and (operation.attribute("nonnegative") or dtype.kind == "uint"):
-        return Text(syntax.binary("//", lhs, rhs), shape)
+        return ValueText(syntax.binary("//", lhs, rhs), shape)
     if not dtype.is_floating and _is_power_of_two(operands[1]):
         lhs = named(context, "numerator", lhs)
-        return Text(syntax.binary(">>", lhs, syntax.number(operands[1].constant.bit_length() - 1)), shape)
+        return ValueText(syntax.binary(">>", lhs, syntax.number(operands[1].constant.bit_length() - 1)), shape)
     lhs, rhs = named(context, "numerator", lhs), named(context, "divisor", rhs)
     remainder = context.assign("remainder", syntax.binary("%", lhs, rhs))
     if dtype.is_floating:
-        return Text(_floating_quotient(context, lhs, rhs, remainder), shape)
+        return ValueText(_floating_quotient(context, lhs, rhs, remainder), shape)
     quotient = context.assign("quotient", syntax.binary("//", lhs, rhs))
     below = syntax.binary("-", quotient, syntax.number(1))
-    return Text(syntax.call("tl.where", _is_beside(remainder, rhs, operands[1]), below, quotient), shape)
+    return ValueText(syntax.call("tl.where", _is_beside(remainder, rhs, operands[1]), below, quotient), shape)
 
 
-def _floating_quotient(context: Context, lhs: ast.expr, rhs: ast.expr, remainder: ast.expr) -> ast.expr:
+def _floating_quotient(context: EmitContext, lhs: ast.expr, rhs: ast.expr, remainder: ast.expr) -> ast.expr:
     """As Python: from what is left without the remainder, which divides almost evenly, to the nearest whole number."""
     whole = context.assign("quotient", syntax.binary("/", syntax.binary("-", lhs, remainder), rhs))
     signs_differ = syntax.binary("<", syntax.binary("*", remainder, rhs), syntax.number(0.0))
@@ -38,15 +38,15 @@ def _floating_quotient(context: Context, lhs: ast.expr, rhs: ast.expr, remainder
     return syntax.call("tl.where", is_zero, syntax.binary("/", lhs, rhs), nearest)
 
 
-def _mod(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _mod(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     """Triton's `%` takes the sign of the dividend, Python's that of the divisor."""
     shape, dtype = meet(operands), operation.result.type.dtype
     lhs, rhs = weakly(operation, operands)
     if operation.attribute("nonnegative") or dtype.kind == "uint":
-        return Text(syntax.binary("%", lhs, rhs), shape)
+        return ValueText(syntax.binary("%", lhs, rhs), shape)
     if not dtype.is_floating and _is_power_of_two(operands[1]):
         lhs = named(context, "numerator", lhs)
-        return Text(syntax.binary("&", lhs, syntax.number(operands[1].constant - 1)), shape)
+        return ValueText(syntax.binary("&", lhs, syntax.number(operands[1].constant - 1)), shape)
     rhs = named(context, "divisor", rhs)
     remainder = context.assign("remainder", syntax.binary("%", lhs, rhs))
     is_beside = (
@@ -54,10 +54,10 @@ def _mod(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
         if dtype.is_floating
         else _is_beside(remainder, rhs, operands[1])
     )
-    return Text(syntax.call("tl.where", is_beside, syntax.binary("+", remainder, rhs), remainder), shape)
+    return ValueText(syntax.call("tl.where", is_beside, syntax.binary("+", remainder, rhs), remainder), shape)
 
 
-def _is_beside(remainder: ast.expr, divisor: ast.expr, text: Text) -> ast.expr:
+def _is_beside(remainder: ast.expr, divisor: ast.expr, text: ValueText) -> ast.expr:
     """Whether a truncated remainder is not the floored one: its sign is not the divisor's. Nothing overflows."""
     is_negative = syntax.binary("<", remainder, syntax.number(0))
     if isinstance(text.constant, int):
@@ -66,7 +66,7 @@ def _is_beside(remainder: ast.expr, divisor: ast.expr, text: Text) -> ast.expr:
     return syntax.binary("&", syntax.binary("!=", remainder, syntax.number(0)), signs_differ)
 
 
-def _is_power_of_two(text: Text) -> bool:
+def _is_power_of_two(text: ValueText) -> bool:
     return isinstance(text.constant, int) and text.constant > 0 and text.constant & (text.constant - 1) == 0
 
 

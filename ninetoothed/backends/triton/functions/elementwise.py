@@ -6,7 +6,7 @@ import ast
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.products import accumulated
 from ninetoothed.backends.triton.functions.values import dtype_node, held, meet, named, retyped, typed, weakly
 
@@ -33,44 +33,44 @@ _SAME_NAME = frozenset(
 )
 
 
-def _elementwise(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _elementwise(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     function = operation.function
     if function == "add" and (fused := accumulated(context, operation)):
         return fused
     shape = meet(operands)
     if function in _OPERATORS:
-        return Text(syntax.binary(_OPERATORS[function], *weakly(operation, operands)), shape)
+        return ValueText(syntax.binary(_OPERATORS[function], *weakly(operation, operands)), shape)
     if function == "where":
         condition, *values = weakly(operation, operands, first=1)
-        return Text(syntax.call("tl.where", typed(operands[0], dtypes.int1), *values), shape)
+        return ValueText(syntax.call("tl.where", typed(operands[0], dtypes.int1), *values), shape)
     if function in ("fma", "div_rn", "umulhi"):
         nodes = [typed(text, value.type.dtype) for text, value in zip(operands, operation.operands, strict=True)]
     else:
         nodes = weakly(operation, operands)
     if operation.result.type.dtype == dtypes.float64:  # of which Triton rounds nothing else
         if function == "div_rn":
-            return Text(syntax.binary("/", *nodes), shape)
+            return ValueText(syntax.binary("/", *nodes), shape)
         function = "sqrt" if function == "sqrt_rn" else function
-    return Text(syntax.call(f"tl.{function}", *nodes), shape)
+    return ValueText(syntax.call(f"tl.{function}", *nodes), shape)
 
 
-def _neg(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _neg(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     (operand,) = operands
     if operand.constant is not None:
         number = held(-operand.constant, operation.result.type.dtype)
         if number is not None:
-            return Text(syntax.number(number), (), number)
-    return Text(syntax.negate(operand.node), operand.shape)
+            return ValueText(syntax.number(number), (), number)
+    return ValueText(syntax.negate(operand.node), operand.shape)
 
 
-def _invert(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _invert(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     (node,) = weakly(operation, operands)
     if operation.result.type.dtype == dtypes.int1 and not operands[0].shape:
-        return Text(syntax.negated(node))
-    return Text(syntax.invert(node), operands[0].shape)
+        return ValueText(syntax.negated(node))
+    return ValueText(syntax.invert(node), operands[0].shape)
 
 
-def _extremum(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _extremum(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     """Triton makes a number a float32 or an int32, and what it meets; of bfloat16 it makes float32 by itself."""
     dtype, nodes = operation.result.type.dtype, weakly(operation, operands)
     if dtype not in (dtypes.float32, dtypes.int32, dtypes.bfloat16):
@@ -78,54 +78,54 @@ def _extremum(context: Context, operation: ir.Apply, operands: list[Text]) -> Te
     propagate = "tl.PropagateNan.ALL" if operation.attribute("propagate_nan") else None
     propagate = syntax.name(propagate) if propagate else None
     node = syntax.call(f"tl.{operation.function}", *nodes, propagate_nan=propagate)
-    return retyped(Text(node, meet(operands)), dtypes.float32 if dtype == dtypes.bfloat16 else dtype, dtype)
+    return retyped(ValueText(node, meet(operands)), dtypes.float32 if dtype == dtypes.bfloat16 else dtype, dtype)
 
 
-def _pow(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _pow(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     base, exponent = operands
     if exponent.constant == 2 and base.constant is None:
         node = named(context, "base", base.node)
-        return Text(syntax.binary("*", node, node), base.shape)
+        return ValueText(syntax.binary("*", node, node), base.shape)
     if exponent.constant == 0.5 and base.constant is None:
-        return Text(syntax.call("tl.sqrt", base.node), base.shape)
+        return ValueText(syntax.call("tl.sqrt", base.node), base.shape)
     return _libdevice_call(context, "pow", operation, operands)
 
 
-def _tanh(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _tanh(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     return _libdevice_call(context, "tanh", operation, operands)
 
 
-def _libdevice(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _libdevice(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     return _libdevice_call(context, operation.attribute("name"), operation, operands)
 
 
-def _libdevice_call(context: Context, function: str, operation: ir.Apply, operands: list[Text]) -> Text:
+def _libdevice_call(context: EmitContext, function: str, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     context.libdevice = True
     nodes = [typed(text, value.type.dtype) for text, value in zip(operands, operation.operands, strict=True)]
-    return Text(syntax.call(f"libdevice.{function}", *nodes), meet(operands))
+    return ValueText(syntax.call(f"libdevice.{function}", *nodes), meet(operands))
 
 
-def _cast(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     (operand,) = operands
     dtype, (value,) = operation.result.type.dtype, operation.operands
     if operand.constant is not None:
         number = held(operand.constant, value.type.dtype)
         number = None if number is None else held(number, dtype)
         if number is not None:
-            return Text(syntax.number(number), (), number)
+            return ValueText(syntax.number(number), (), number)
     if dtype == dtypes.int1:
-        return Text(syntax.binary("!=", typed(operand, dtypes.float32), syntax.number(0)), operand.shape)
+        return ValueText(syntax.binary("!=", typed(operand, dtypes.float32), syntax.number(0)), operand.shape)
     if value.type.is_scalar and value.type.dtype.is_integer:  # in Triton's interpreter a loop counter is an int
-        return Text(syntax.call("tl.cast", operand.node, dtype_node(dtype)))
-    return Text(syntax.method(typed(operand, value.type.dtype), "to", dtype_node(dtype)), operand.shape)
+        return ValueText(syntax.call("tl.cast", operand.node, dtype_node(dtype)))
+    return ValueText(syntax.method(typed(operand, value.type.dtype), "to", dtype_node(dtype)), operand.shape)
 
 
-def _bitcast(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _bitcast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     (operand,), (value,) = operands, operation.operands
     node = syntax.call(
         ast.Attribute(typed(operand, value.type.dtype), "to"), dtype_node(operation.result.type.dtype), bitcast=True
     )
-    return Text(node, operand.shape)
+    return ValueText(node, operand.shape)
 
 
 FUNCTIONS = {

@@ -6,27 +6,27 @@ import ast
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import barriers, syntax
-from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.values import dtype_node, whole
 
 
-def _random(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _random(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     seed, offset = whole(operation, operands)
     rounds = operation.attribute("n_rounds", 10)
     node = syntax.call(f"tl.{operation.function}", seed, offset, n_rounds=None if rounds == 10 else rounds)
-    return Text(node, operation.results[0].type.lanes)
+    return ValueText(node, operation.results[0].type.lanes)
 
 
-def _device_assert(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
-    return Text(syntax.call("tl.device_assert", operands[0].node, operation.attribute("message", "")))
+def _device_assert(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
+    return ValueText(syntax.call("tl.device_assert", operands[0].node, operation.attribute("message", "")))
 
 
-def _debug_barrier(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _debug_barrier(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     barriers.forget(context)
-    return Text(syntax.call("tl.debug_barrier"))
+    return ValueText(syntax.call("tl.debug_barrier"))
 
 
-def _inline_asm(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _inline_asm(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     types = [dtype_node(result.type.dtype) for result in operation.results]
     node = syntax.call(
         "tl.inline_asm_elementwise",
@@ -37,7 +37,7 @@ def _inline_asm(context: Context, operation: ir.Apply, operands: list[Text]) -> 
         is_pure=operation.attribute("is_pure", True),
         pack=operation.attribute("pack", 1),
     )
-    return Text(node, operation.results[0].type.lanes)
+    return ValueText(node, operation.results[0].type.lanes)
 
 
 FUNCTIONS = {

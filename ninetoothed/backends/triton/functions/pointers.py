@@ -6,34 +6,34 @@ import ast
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import barriers, syntax
-from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.values import materialise
 
 
-def _data_ptr(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
-    return Text(context.argument(operation.attribute("parameter")))
+def _data_ptr(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
+    return ValueText(context.argument(operation.attribute("parameter")))
 
 
-def _load_pointer(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _load_pointer(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     barriers.before_read(context, operation.operands[0].type.dtype.parameter)
     pointer, mask, other = (*_pointers(operation, operands), None)[:3]
-    return Text(syntax.call("tl.load", pointer, mask=mask, other=other), operation.result.type.lanes)
+    return ValueText(syntax.call("tl.load", pointer, mask=mask, other=other), operation.result.type.lanes)
 
 
-def _store_pointer(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _store_pointer(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     barriers.before_write(context, operation.operands[0].type.dtype.parameter)
     pointer, value, mask = (*_pointers(operation, operands), None)[:3]
-    return Text(syntax.call("tl.store", pointer, value, mask=mask))
+    return ValueText(syntax.call("tl.store", pointer, value, mask=mask))
 
 
-def _pointers(operation: ir.Apply, operands: list[Text]) -> list[ast.expr | None]:
+def _pointers(operation: ir.Apply, operands: list[ValueText]) -> list[ast.expr | None]:
     """Pointers with all their lanes, a mask, numbers as they are; None for what is not given."""
     pointer, *rest = operands
     nodes = [materialise(pointer, operation.operands[0].type), *(text.node for text in rest)]
     return nodes + [None] * (3 - len(nodes))
 
 
-def _atomic(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _atomic(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     pointer_type = operation.operands[0].type
     barriers.before_write(context, pointer_type.dtype.parameter)
     pointer = materialise(operands[0], pointer_type)
@@ -42,7 +42,7 @@ def _atomic(context: Context, operation: ir.Apply, operands: list[Text]) -> Text
     if operation.primitive.is_masked and len(values) == 2:
         keywords = {"mask": values.pop(), **keywords}
     node = syntax.call(f"tl.{operation.function}", pointer, *values, **keywords)
-    return Text(node, pointer_type.lanes)
+    return ValueText(node, pointer_type.lanes)
 
 
 FUNCTIONS = {

@@ -6,17 +6,17 @@ import ast
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.values import dtype_node, materialise, retyped, whole
 from ninetoothed.dtypes import DType
 
 
-def _dot(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _dot(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     accumulator = operation.operands[2] if len(operation.operands) > 2 else None
     return _product(context, operation, accumulator)
 
 
-def accumulated(context: Context, operation: ir.Apply) -> Text | None:
+def accumulated(context: EmitContext, operation: ir.Apply) -> ValueText | None:
     """`acc + dot(a, b)` -> `tl.dot(a, b, acc)`, where the product is used for nothing else."""
     for product, accumulator in (operation.operands[::-1], operation.operands):
         dot = context.analysis.producers.get(product)
@@ -28,7 +28,7 @@ def accumulated(context: Context, operation: ir.Apply) -> Text | None:
     return None
 
 
-def _product(context: Context, operation: ir.Apply, accumulator: ir.Value | None) -> Text:
+def _product(context: EmitContext, operation: ir.Apply, accumulator: ir.Value | None) -> ValueText:
     lhs, rhs = operation.operands[:2]
     result = operation.result.type
     if dtypes.float64 in (lhs.type.dtype, rhs.type.dtype):
@@ -43,7 +43,7 @@ def _product(context: Context, operation: ir.Apply, accumulator: ir.Value | None
     else:
         precision = operation.attribute("input_precision") if lhs.type.dtype == dtypes.float32 else None
         node = syntax.call("tl.dot", a, b, *([acc] if acc is not None else []), input_precision=precision)
-    return retyped(Text(node, result.lanes), _product_type(operation), result.dtype)
+    return retyped(ValueText(node, result.lanes), _product_type(operation), result.dtype)
 
 
 def _product_type(operation: ir.Apply) -> DType:
@@ -73,11 +73,11 @@ def _small_product(a: ast.expr, b: ast.expr, operation: ir.Apply, accumulator: a
     return node if accumulator is None else syntax.binary("+", accumulator, node)
 
 
-def _dot_scaled(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _dot_scaled(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     lhs, lhs_scale, rhs, rhs_scale, *accumulator = whole(operation, operands)
     lhs_format, rhs_format = operation.attribute("formats")
     node = syntax.call("tl.dot_scaled", lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, *accumulator)
-    return Text(node, operation.result.type.lanes)
+    return ValueText(node, operation.result.type.lanes)
 
 
 FUNCTIONS = {"dot": _dot, "dot_scaled": _dot_scaled}

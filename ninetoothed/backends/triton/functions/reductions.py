@@ -6,21 +6,23 @@ import math
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.values import dtype_node, retyped, whole
 from ninetoothed.dtypes import DType
 
 
-def _reduction(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _reduction(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     function = operation.function
     (node,) = whole(operation, operands)
     keep_dims = True if operation.attribute("keep_dims") else None
     axis = _axis(operation)
     if axis is None and function in ("argmax", "argmin"):  # which Triton gives along an axis alone
         flat = syntax.call("tl.reshape", node, (math.prod(operation.operands[0].type.lanes),))
-        return retyped(Text(syntax.call(f"tl.{function}", flat, axis=0)), dtypes.int32, operation.result.type.dtype)
+        return retyped(
+            ValueText(syntax.call(f"tl.{function}", flat, axis=0)), dtypes.int32, operation.result.type.dtype
+        )
     node = syntax.call(f"tl.{function}", node, axis=axis, keep_dims=keep_dims)
-    return retyped(Text(node, operation.result.type.lanes), _reduced(operation), operation.result.type.dtype)
+    return retyped(ValueText(node, operation.result.type.lanes), _reduced(operation), operation.result.type.dtype)
 
 
 def _axis(operation: ir.Apply) -> int | None:
@@ -51,28 +53,28 @@ def summed(dtype: DType) -> DType:
     return dtypes.uint32 if dtype.kind == "uint" else dtypes.int32
 
 
-def _scan(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _scan(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     (node,) = whole(operation, operands)
     reverse = True if operation.attribute("reverse") else None
     node = syntax.call(f"tl.{operation.function}", node, axis=_axis(operation), reverse=reverse)
     actual = operation.operands[0].type.dtype
     if actual == dtypes.bfloat16:
         actual = dtypes.float32
-    return retyped(Text(node, operation.result.type.lanes), actual, operation.result.type.dtype)
+    return retyped(ValueText(node, operation.result.type.lanes), actual, operation.result.type.dtype)
 
 
-def _sort(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _sort(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     descending = True if operation.attribute("descending") else None
     node = syntax.call("tl.sort", *whole(operation, operands), descending=descending)
-    return Text(node, operation.result.type.lanes)
+    return ValueText(node, operation.result.type.lanes)
 
 
-def _histogram(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _histogram(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     (node,) = whole(operation, operands)
     if operation.operands[0].type.dtype.bits < 32:  # which Triton counts wrongly, or not at all
         node = syntax.method(node, "to", dtype_node(dtypes.int32))
     node = syntax.call("tl.histogram", node, operation.attribute("num_bins"))
-    return Text(node, operation.result.type.lanes)
+    return ValueText(node, operation.result.type.lanes)
 
 
 FUNCTIONS = {

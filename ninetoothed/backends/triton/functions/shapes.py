@@ -6,26 +6,26 @@ import ast
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.reductions import summed
 from ninetoothed.backends.triton.functions.values import materialise, retyped, whole
 
 
-def _same(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _same(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     """`full` and `broadcast`: left to whatever needs all lanes."""
     (operand,) = operands
     lanes = operation.result.type.lanes
-    return Text(operand.node, operand.shape if len(operand.shape) == len(lanes) else (), operand.constant)
+    return ValueText(operand.node, operand.shape if len(operand.shape) == len(lanes) else (), operand.constant)
 
 
-def _expand_dims(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _expand_dims(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     (operand,) = operands
     if not operand.shape:
         return operand
     rank = len(operation.result.type.lanes)
     axis = operation.attribute("axis") % rank
     shape = (*operand.shape[:axis], 1, *operand.shape[axis:])
-    return Text(_with_new_axis(operand.node, axis, rank), shape)
+    return ValueText(_with_new_axis(operand.node, axis, rank), shape)
 
 
 def _with_new_axis(node: ast.expr, axis: int, rank: int) -> ast.expr:
@@ -38,7 +38,7 @@ def _with_new_axis(node: ast.expr, axis: int, rank: int) -> ast.expr:
     return syntax.new_axes(node, [*kept[:axis], False, *kept[axis:]])
 
 
-def _reshape(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _reshape(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     (operand,) = operands
     lanes = operation.result.type.lanes
     if not operand.shape:
@@ -46,11 +46,11 @@ def _reshape(context: Context, operation: ir.Apply, operands: list[Text]) -> Tex
     node = materialise(operand, operation.operands[0].type)
     if not lanes:  # one element: its sum is itself
         dtype = operation.result.type.dtype
-        return retyped(Text(syntax.call("tl.sum", node)), summed(dtype), dtype)
-    return Text(syntax.call("tl.reshape", node, lanes), lanes)
+        return retyped(ValueText(syntax.call("tl.sum", node)), summed(dtype), dtype)
+    return ValueText(syntax.call("tl.reshape", node, lanes), lanes)
 
 
-def _permute(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _permute(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     (operand,) = operands
     if not operand.shape:
         return operand
@@ -59,33 +59,33 @@ def _permute(context: Context, operation: ir.Apply, operands: list[Text]) -> Tex
     if dims == tuple(range(len(dims))):
         return operand
     if dims == (1, 0):
-        return Text(syntax.call("tl.trans", operand.node), shape)
-    return Text(syntax.call("tl.permute", operand.node, dims), shape)
+        return ValueText(syntax.call("tl.trans", operand.node), shape)
+    return ValueText(syntax.call("tl.permute", operand.node, dims), shape)
 
 
-def _join(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
-    return Text(syntax.call("tl.join", *whole(operation, operands)), operation.result.type.lanes)
+def _join(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
+    return ValueText(syntax.call("tl.join", *whole(operation, operands)), operation.result.type.lanes)
 
 
-def _split(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
-    return Text(syntax.call("tl.split", *whole(operation, operands)), operation.results[0].type.lanes)
+def _split(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
+    return ValueText(syntax.call("tl.split", *whole(operation, operands)), operation.results[0].type.lanes)
 
 
-def _cat(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _cat(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     """`tl.cat` may reorder its elements; joining along a new first axis keeps them in order."""
     joined = syntax.call("tl.permute", syntax.call("tl.join", *whole(operation, operands)), (1, 0))
     lanes = operation.result.type.lanes
-    return Text(syntax.call("tl.reshape", joined, lanes), lanes)
+    return ValueText(syntax.call("tl.reshape", joined, lanes), lanes)
 
 
-def _flip(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _flip(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     axis = operation.attribute("axis")
-    return Text(syntax.call("tl.flip", *whole(operation, operands), axis), operation.result.type.lanes)
+    return ValueText(syntax.call("tl.flip", *whole(operation, operands), axis), operation.result.type.lanes)
 
 
-def _gather(context: Context, operation: ir.Apply, operands: list[Text]) -> Text:
+def _gather(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     node = syntax.call("tl.gather", *whole(operation, operands), axis=operation.attribute("axis"))
-    return Text(node, operation.result.type.lanes)
+    return ValueText(node, operation.result.type.lanes)
 
 
 FUNCTIONS = {

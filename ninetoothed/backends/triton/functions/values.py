@@ -1,4 +1,4 @@
-"""Texts as operands of Triton's functions: with a type, and with as many lanes as are needed."""
+"""ValueTexts as operands of Triton's functions: with a type, and with as many lanes as are needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import struct
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.context import Context, Text
+from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.dtypes import DType, PointerType
 
 
@@ -16,7 +16,7 @@ def dtype_node(dtype: DType) -> ast.expr:
     return syntax.name(f"tl.{dtype.name}")
 
 
-def typed(text: Text, dtype: DType | PointerType) -> ast.expr:
+def typed(text: ValueText, dtype: DType | PointerType) -> ast.expr:
     """A literal with its type, where nothing that it meets would give it one."""
     if text.constant is None:
         return text.node
@@ -56,7 +56,7 @@ def _to_bfloat16(number: float) -> float:
     return struct.unpack("f", struct.pack("I", bits))[0]
 
 
-def materialise(text: Text, type: ir.TileType) -> ast.expr:
+def materialise(text: ValueText, type: ir.TileType) -> ast.expr:
     """The text with all lanes of its type."""
     if text.shape == type.lanes:
         return typed(text, type.dtype)
@@ -69,18 +69,18 @@ def materialise(text: Text, type: ir.TileType) -> ast.expr:
     return syntax.call("tl.broadcast_to", text.node, type.lanes)
 
 
-def whole(operation: ir.Apply, operands: list[Text]) -> list[ast.expr]:
+def whole(operation: ir.Apply, operands: list[ValueText]) -> list[ast.expr]:
     """The operands with all lanes of theirs."""
     return [materialise(text, value.type) for text, value in zip(operands, operation.operands, strict=True)]
 
 
-def meet(operands: list[Text]) -> tuple[int, ...]:
+def meet(operands: list[ValueText]) -> tuple[int, ...]:
     """The shape in which operands meet that Triton broadcasts."""
     shapes = [text.shape for text in operands if text.shape]
     return tuple(map(max, *shapes)) if len(shapes) > 1 else shapes[0] if shapes else ()
 
 
-def weakly(operation: ir.Apply, operands: list[Text], first: int = 0) -> list[ast.expr]:
+def weakly(operation: ir.Apply, operands: list[ValueText], first: int = 0) -> list[ast.expr]:
     """The operands from `first` on; literals stay bare where one that is none gives them its type."""
     nodes = [text.node for text in operands]
     if all(text.constant is not None for text in operands[first:]):
@@ -88,7 +88,7 @@ def weakly(operation: ir.Apply, operands: list[Text], first: int = 0) -> list[as
     return nodes
 
 
-def named(context: Context, wanted: str, node: ast.expr) -> ast.expr:
+def named(context: EmitContext, wanted: str, node: ast.expr) -> ast.expr:
     """A text that may be repeated. A literal stays one: in a variable it would have a type of its own."""
     is_literal = isinstance(node, ast.Constant) or (
         isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
@@ -96,8 +96,8 @@ def named(context: Context, wanted: str, node: ast.expr) -> ast.expr:
     return node if is_literal or isinstance(node, ast.Name) else context.assign(wanted, node)
 
 
-def retyped(text: Text, actual: DType, wanted: DType) -> Text:
+def retyped(text: ValueText, actual: DType, wanted: DType) -> ValueText:
     """What Triton gives in one type, in the type that it is to have."""
     if actual == wanted:
         return text
-    return Text(syntax.method(text.node, "to", dtype_node(wanted)), text.shape)
+    return ValueText(syntax.method(text.node, "to", dtype_node(wanted)), text.shape)

@@ -1,4 +1,4 @@
-"""Emission of the operations that the pass adds: masks, and choices by them."""
+"""MaskBuilder of the operations that the pass adds: masks, and choices by them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, Facts, const
 from ninetoothed.ir import TileType, Value
-from ninetoothed.passes.overhang.edges import Bound, Edge, Mask, with_lanes
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, with_lanes
 
 
 @dataclass
-class Emission:
+class MaskBuilder:
     """Appends operations to the innermost open block; a mask that a block or one around it has is not made again.
 
     added: the values that this pass computes.
@@ -100,7 +100,7 @@ class Emission:
 
     # -- masks --
 
-    def mask(self, edges: Iterable[Edge], type: TileType) -> Value | None:
+    def mask(self, edges: Iterable[OverhangEdge], type: TileType) -> Value | None:
         """The lanes of a tile of `type` that are elements by all edges, with one lane where they do not matter."""
         result = None
         for edge in edges:
@@ -109,14 +109,14 @@ class Emission:
                 result = one if result is None else self.together("and", result, one, dtypes.int1)
         return result
 
-    def mask_of_some(self, edges: Iterable[Edge], type: TileType) -> Value:
+    def mask_of_some(self, edges: Iterable[OverhangEdge], type: TileType) -> Value:
         """The mask of edges of which some lane may be past."""
         mask = self.mask(edges, type)
         assert mask is not None, "one of the edges fails"
         return mask
 
-    def _mask_of(self, edge: Edge, type: TileType) -> Value:
-        if isinstance(edge, Mask):
+    def _mask_of(self, edge: OverhangEdge, type: TileType) -> Value:
+        if isinstance(edge, MaskEdge):
             return edge.value
         key = edge, type.lanes
         for known in self._masks:
@@ -132,7 +132,7 @@ class Emission:
         self._masks[-1][key] = inside
         return inside
 
-    def compared(self, function: str, a: Expr, b: Expr, edge: Bound, type: TileType) -> Value:
+    def compared(self, function: str, a: Expr, b: Expr, edge: BoundEdge, type: TileType) -> Value:
         left, right = (self.index(e, edge.lanes, edge.bindings, type) for e in (a, b))
         return self.together(function, left, right, dtypes.int1)
 
