@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,6 +45,7 @@ class KernelDefinition:
     symbols: the constexpr and meta symbols that occur in the arrangement, by name (sizes aside).
     num_warps, num_stages: what the user gave, as tuples to choose from; None leaves the choice to the compiler.
     tune: whether to choose by measuring, among at most `max_num_configs` configurations.
+    given_names: the user's names for generated ones (of block sizes, say), for messages.
     """
 
     name: str
@@ -55,6 +56,7 @@ class KernelDefinition:
     num_stages: tuple[int, ...] | None = None
     max_num_configs: int | None = None
     tune: bool = False
+    given_names: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, positions: frozenset[int]) -> KernelDefinition:
         """Return the definition for variants that touch no parameter at `positions`."""

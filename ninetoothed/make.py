@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from ninetoothed.definition import KernelDefinition
@@ -22,7 +22,7 @@ from ninetoothed.frontend import preview
 from ninetoothed.frontend.parse import parse_application
 from ninetoothed.integrate import Application, Choice, KernelOptions, integrate, type_of
 from ninetoothed.tensor import Tensor
-from ninetoothed.wording import in_users_names, parameter_names
+from ninetoothed.wording import given_names, in_users_names
 
 if TYPE_CHECKING:
     from ninetoothed.runtime.explain import KernelSource
@@ -66,7 +66,7 @@ class Kernel:
         try:
             launcher(args, kwargs)
         except NineToothedError as error:
-            raise shortened(error)  # noqa: B904
+            raise shortened(in_users_names(error, self.definition.given_names))  # noqa: B904
 
     def __getitem__(self, grid: object) -> None:
         raise ArgumentTypeError(
@@ -182,7 +182,8 @@ def make(
             " kernel instead"
         )
     options = KernelOptions(kernel_name, num_warps, num_stages, max_num_configs, tune)
-    definition = integrate(_arranged(arrangement, application, tensors), application, options)
+    arranged, given = _arranged(arrangement, application, tensors)
+    definition = replace(integrate(arranged, application, options), given_names=given)
     preview.check(definition.name, definition.application)
     names = tuple(parameter.name for parameter in definition.parameters)
     if names and preview.stores_nothing(definition.application, names):
@@ -190,7 +191,9 @@ def make(
     return Kernel(definition)
 
 
-def _arranged(arrangement: Arrangement, application: Application, tensors: Iterable[Any]) -> tuple[Any, ...]:
+def _arranged(
+    arrangement: Arrangement, application: Application, tensors: Iterable[Any]
+) -> tuple[tuple[Any, ...], dict[str, str]]:
     """Return the results of an arrangement; of a mistake in the arguments of `make`, say which it is."""
     is_one = isinstance(tensors, Tensor) or _is_real(tensors)
     if not callable(arrangement) or is_one or not isinstance(tensors, Iterable):
@@ -199,10 +202,11 @@ def _arranged(arrangement: Arrangement, application: Application, tensors: Itera
         raise ArrangementError(f"{what}; give a function, and a tuple of the tensors that it takes")
     tensors = tuple(tensors)
     _check_count(arrangement, tensors)
+    names = given_names(arrangement, tensors, application)
     try:
-        with in_users_names(parameter_names(arrangement, tensors)):
-            arranged = arrangement(*tensors)
+        arranged = arrangement(*tensors)
     except Exception as error:
+        in_users_names(error, names)
         if not isinstance(error, NineToothedError) and _are_exchanged(arrangement, application):
             raise _exchanged(arrangement, application) from error
         real = next((i for i, each in enumerate(tensors) if _is_real(each)), None)
@@ -218,7 +222,7 @@ def _arranged(arrangement: Arrangement, application: Application, tensors: Itera
         if _are_exchanged(arrangement, application):
             raise _exchanged(arrangement, application)
         raise ArrangementError("the arrangement returns None; let it return the arranged tensors")
-    return arranged
+    return arranged, names
 
 
 def _is_real(value: object) -> bool:

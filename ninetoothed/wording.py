@@ -3,19 +3,21 @@
     arrangement(x, y), error: `ninetoothed_tensor_3` of shape (ninetoothed_tensor_3_size_0,)
 ->                            `x` of shape (x_size_0,)
 
-Tensors and block sizes get a generated name when they are made, before any function has them as a parameter. So an
-error of an arrangement is reworded once, where `make` has run it.
+Tensors and block sizes get a generated name when they are made, before any function has them as a parameter. So
+errors are reworded once, where they leave the package: of `make` and of a kernel's call.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
+_E = TypeVar("_E", bound=Exception)
 _GENERATED = re.compile(r"\bninetoothed_(?:tensor|block_size)_\d+")
 
 
@@ -30,32 +32,51 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 
-def parameter_names(arrangement: Callable, tensors: Sequence[Any]) -> dict[str, str]:
-    """Map the generated names among an arrangement's arguments and defaults to the names of its parameters."""
-    try:
-        bound = inspect.signature(arrangement).bind(*tensors)
-    except (TypeError, ValueError):
-        return {}
-    bound.apply_defaults()
+def given_names(
+    arrangement: Callable[..., Any], tensors: Sequence[Any], application: Callable[..., Any]
+) -> dict[str, str]:
+    """Map generated names to the user's: an arrangement's parameters, and variables around the two functions.
+
+    arrangement(x, y, BLOCK=block_size())   {"ninetoothed_tensor_3": "x", ..., "ninetoothed_block_size_0": "BLOCK"}
+    """
     found: dict[str, str] = {}
-    for name, value in bound.arguments.items():
+    for name, value in (*_bound(arrangement, tensors), *_around(arrangement), *_around(application)):
         several = enumerate(value) if isinstance(value, tuple | list) else ()
         for label, each in ((name, value), *((f"{name}_{i}", each) for i, each in several)):
-            generated = getattr(each, "name", None)
+            generated = getattr(each, "name", None) if type(each).__module__.startswith("ninetoothed.") else None
             if isinstance(generated, str) and _GENERATED.fullmatch(generated):
                 found.setdefault(generated, label)
     return found
 
 
-@contextmanager
-def in_users_names(names: Mapping[str, str]) -> Iterator[None]:
-    """Reword what is raised inside: generated names become the user's."""
+def _bound(function: Callable[..., Any], arguments: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the parameters of a function with their arguments or defaults."""
     try:
-        yield
-    except Exception as error:
-        error.args = tuple(_reworded(each, names) if isinstance(each, str) else each for each in error.args)
-        raise
+        bound = inspect.signature(function).bind(*arguments)
+    except (TypeError, ValueError):
+        return
+    bound.apply_defaults()
+    yield from bound.arguments.items()
 
 
-def _reworded(text: str, names: Mapping[str, str]) -> str:
-    return _GENERATED.sub(lambda found: names.get(found[0], found[0]), text)
+def _around(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the variables that a Python function sees around it."""
+    function = getattr(function, "func", function)  # of a partial
+    function = getattr(function, "__func__", function)
+    if isinstance(function, types.FunctionType):
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with suppress(ValueError):  # a variable that has no value yet
+                yield name, cell.cell_contents
+        yield from tuple(function.__globals__.items())
+
+
+def in_users_names(error: _E, names: Mapping[str, str]) -> _E:
+    """Replace generated names in an error's message by the user's."""
+
+    def reworded(value: Any) -> Any:
+        return _GENERATED.sub(lambda found: names.get(found[0], found[0]), value) if isinstance(value, str) else value
+
+    error.args = tuple(map(reworded, error.args))
+    if isinstance(error, SyntaxError):
+        error.msg = reworded(error.msg)
+    return error

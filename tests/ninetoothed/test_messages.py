@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ninetoothed
-from ninetoothed import ArrangementError, Symbol, Tensor, block_size
+from ninetoothed import ArgumentError, ArrangementError, Symbol, Tensor, block_size
 
 MISTAKES = (
     (
@@ -389,3 +389,21 @@ def test_arrangement_and_application_exchanged():
 
     with pytest.raises(ArrangementError, match="^the symbolic tensor `x` has no numbers .*in the wrong order"):
         ninetoothed.make(application, arrangement, (Tensor(1), Tensor(1), Tensor(1)))
+
+
+def test_a_call_names_block_sizes_as_the_arrangement_does():
+    def arrangement(x, y, BLOCK=block_size()):
+        return x.tile((BLOCK,)), y.tile((BLOCK,))
+
+    with pytest.raises(ArgumentError, match=r"`x` and `y` are both cut into tiles of BLOCK and have sizes 16 .* 24"):
+        ninetoothed.make(arrangement, copies, (Tensor(1), Tensor(1)))(torch.ones(16), torch.zeros(24))
+
+
+def test_a_call_names_block_sizes_as_the_variables_that_hold_them():
+    size = block_size()
+
+    def application(x: Tensor(1).tile((size,)), y: Tensor(1).tile((size,))):
+        y = x + size
+
+    with pytest.raises(ArgumentError, match="cut into tiles of size and have sizes 16"):
+        ninetoothed.jit(application)(torch.ones(16), torch.zeros(24))
