@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import torch
 
@@ -117,6 +117,12 @@ class CallCache:
             if len(self.recent) < RECENT:
                 self.recent = (*self.recent, path)
         return path
+
+    @overload
+    def keep(self, args: tuple, constants: tuple, found: Launchable) -> Entry: ...
+
+    @overload
+    def keep(self, args: tuple, constants: tuple, found: Mark) -> Mark: ...
 
     def keep(self, args: tuple, constants: tuple, found: Launchable | Mark) -> Entry | Mark:
         """Remember what a call led to. Not for several threads at once: its user holds a lock."""

@@ -1,9 +1,8 @@
-"""A call of a kernel: from the arguments to a launch.
+"""Dispatch a call of a kernel: from the arguments to a launch.
 
-Two dictionaries stand between them. `_calls` maps the exact signature of a call (types, shapes, strides, alignment) to
-a launch that lacks nothing but the pointers: a hit costs a few microseconds. `_variants` maps the *class* of a call
-(its `Specialisation`) to a compiled program, so that a new batch size costs some arithmetic and no compilation. The
-first is bounded, and so is the second: where sizes or options are known when compiling, classes are many.
+Two memories stand between them, both bounded. The call cache maps the exact signature of a call (types, shapes,
+strides, alignment) to an executable: a hit costs a few microseconds. The variant cache maps the *class* of a call (its
+`Specialisation`) to a compiled program: another batch size costs some arithmetic and no compilation.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import functools
 import math
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,45 +28,39 @@ from ninetoothed.runtime.private import hidden_from_dynamo
 from ninetoothed.runtime.selection import machine, tuning
 from ninetoothed.runtime.selection.problem import Configuration
 from ninetoothed.runtime.specialise import SpecialisationPlan
-from ninetoothed.runtime.variants import Variant
+from ninetoothed.runtime.variants import Selection, TracedVariant, Variant
 
 # How many configurations that spill are compiled before the best of them is taken.
 MOST_SPILLING = 4
 
 
-@hidden_from_dynamo
-def launch(kernel, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Run a kernel (anything with a `definition`) on its arguments.
-
-    On CUDA tensors it is launched on their device, on its current stream, without a synchronisation; on other tensors
-    the PyTorch backend runs it. Errors: see `arguments` and `specialise`, all raised before anything is launched.
-    """
-    launcher_of(kernel)(args, kwargs)
-
-
-def program(kernel, args: tuple, kwargs: dict[str, Any]) -> ir.Program:
-    """The traced program that a call would run."""
+def program(kernel: Any, args: tuple, kwargs: dict[str, Any]) -> ir.Program:
+    """Return the program that a call would run, traced."""
     return launcher_of(kernel).trace(args, kwargs).program
 
 
 @hidden_from_dynamo
-def launcher_of(kernel) -> Launcher:
-    """The kernel's launcher, made at its first call."""
+def launcher_of(kernel: Any) -> Launcher:
+    """Return the launcher of a kernel (anything with a `definition`), which is made at its first call."""
     try:
         return kernel.__dict__["_launcher"]
     except KeyError:
         return kernel.__dict__.setdefault("_launcher", Launcher(kernel.definition))
 
 
-def _is_of_what_is_touched(error: ArgumentError) -> bool:
-    """Whether tracing found it, which looks at nothing else."""
+def _was_found_by_tracing(error: ArgumentError) -> bool:
+    """Whether an error is about parameters that the program touches: tracing looks at no others."""
     return isinstance(error, SizeError) and error.requirement is not None
 
 
 class Launcher:
-    """Launches one kernel and remembers how. Copies and pickles of it start afresh.
+    """Launch one kernel, and remember how. Copies and pickles of it start afresh.
 
-    `is_partial`: it is not given all parameters, and finds out of every variant whether it does without the others.
+    On CUDA tensors the kernel is launched on their device, on its current stream, without a synchronisation; on other
+    tensors the PyTorch backend runs it. Errors are raised before anything is launched: see `arguments`, `specialise`.
+
+    is_partial: whether the kernel is given no values for some of its parameters. Then it is traced for calls of no
+    programs, too, since tracing alone tells whether a variant does without them.
     """
 
     def __init__(self, definition: KernelDefinition, is_partial: bool = False):
@@ -76,17 +70,17 @@ class Launcher:
         self._names = frozenset(definition.constexpr_symbols)
         self._constants = tuple(index for index, role in enumerate(self.plan.roles) if role == "constant")
         self._calls = CallCache(self._constants)
-        # What must be forgotten when this kernel's calls lead elsewhere: recordings of its launches.
+        # What must be forgotten when this kernel's calls lead elsewhere: launch plans with launches of it.
         self.dependants: weakref.WeakSet[CallCache] = weakref.WeakSet()
         self._variants = variants.VariantCache(self.plan)
         self._is_partial = is_partial
         self._exemptions = Exemptions(definition, functools.partial(Launcher, is_partial=True))
         self._lock = threading.RLock()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Launcher, (self.definition,)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Launcher:
         return Launcher(self.definition)
 
     @property
@@ -96,7 +90,7 @@ class Launcher:
 
     @hidden_from_dynamo
     def __call__(self, args: tuple, kwargs: dict[str, Any]) -> None:
-        constants = ()
+        constants: tuple = ()
         if kwargs or len(args) != self._count:
             args, constants = self._bind(args, kwargs)
         recorder = RECORDER.get()
@@ -112,9 +106,9 @@ class Launcher:
             try:
                 args, known = self._prepare(BoundCall(args, constants))
             except ArgumentError as error:
-                if self._is_partial or _is_of_what_is_touched(error):
+                if self._is_partial or _was_found_by_tracing(error):
                     raise
-                keywords = dict(constants)
+                keywords: dict[str, Any] = dict(constants)
                 return self._exemptions.run(error, args, lambda launcher, rest: launcher(rest, keywords))
         elif recorder is None:
             self._calls.add_fast_path(args, constants, known)
@@ -126,6 +120,7 @@ class Launcher:
             known.run(args)
 
     def _bind(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, tuple]:
+        """Match a call's arguments with the parameters: by `arguments.bind`, unless they stand as they should."""
         if len(args) == self._count and kwargs.keys() == self._names and all(type(v) is int for v in kwargs.values()):
             return args, tuple(kwargs.items())
         call = arguments.bind(self.definition, args, kwargs)
@@ -134,8 +129,11 @@ class Launcher:
     def _checked(self, args: tuple, kwargs: dict[str, Any]) -> tuple[BoundCall, torch.device]:
         return arguments.check(self.definition, arguments.bind(self.definition, args, kwargs))
 
-    def trace(self, args: tuple, kwargs: dict[str, Any], gpu=None) -> Variant:
-        """The variant of a call, traced and not compiled; on no GPU, that of the PyTorch backend."""
+    def trace(self, args: tuple, kwargs: dict[str, Any], gpu: machine.Machine | None = None) -> TracedVariant:
+        """Trace the variant of a call, for a GPU that need not be there.
+
+        `gpu` None is the GPU that the tensors are on; for CPU tensors, the PyTorch backend.
+        """
         given = arguments.bind(self.definition, args, kwargs)
         try:
             call, place = arguments.check(self.definition, given)
@@ -166,7 +164,7 @@ class Launcher:
                 if self._variants.shrink():
                     self._forget()
                 known = self._calls.keep(call.arguments, given.constants, found)
-        return call.arguments, known
+            return call.arguments, known
 
     def tune(self, args: tuple, kwargs: dict[str, Any]) -> Configuration:
         """Measure for calls like this, unless the result is on disk, and return the configuration that they get."""
@@ -183,35 +181,40 @@ class Launcher:
         for calls in (self._calls, *self.dependants):
             calls.forget()
 
-    def _select(self, call: BoundCall, place: torch.device):
+    def _select(self, call: BoundCall, place: torch.device) -> executable.Executable:
+        """Select a variant for a checked call, and make its executable."""
         gpu = machine.current(place) if place.type == "cuda" else None
         if gpu is not None and tuning.is_asked_for(self.definition):
             tuning.tune(self.definition, self._variants, call, place, gpu)
-        form = executable.CpuExecutable if gpu is None else executable.GpuExecutable
+        form: Any = executable.CpuExecutable if gpu is None else executable.GpuExecutable
         selection = self._variants.select(call, place, gpu)
         if math.prod(selection.grid) == 0:
             if self._is_partial:
                 variants.trace(self.definition, selection)
             return executable.EmptyExecutable()
-        selection, variant = self._fitting(call, place, gpu, form)
+        selection, variant = self._fitting(selection, lambda: self._variants.select(call, place, gpu), form)
         arguments.check_stored(self.definition, call, variant.stored)
         return form.of(self.definition, variant, call, selection.values, place)
 
-    def _fitting(self, call: BoundCall, place: torch.device, gpu, form) -> tuple[variants.Selection, Variant]:
-        """The variant of the best configuration that fits the GPU; of the first few, one that spills no registers."""
-        spilling: list[tuple[int, int, variants.Selection, Variant]] = []
+    def _fitting(self, selection: Selection, select: Callable[[], Selection], form: Any) -> tuple[Selection, Variant]:
+        """Get the variant of the best configuration that fits the GPU; of the first few, one that spills no registers.
+
+        select: makes the selection anew, once the configuration of this one was found not to fit.
+        """
+        spilling: list[tuple[int, int, Selection, Variant]] = []
         while True:
-            selection = self._variants.select(call, place, gpu)
             try:
                 variant = self._variants.get(selection, form.compile)
             except SizeError as error:
                 self._variants.learn(selection, error)
+                selection = select()
                 continue
             except ResourceError:
                 if not self._variants.reject(selection):
                     raise
+                selection = select()
                 continue
-            is_chosen = gpu is None or self._variants.is_settled(selection)
+            is_chosen = selection.gpu is None or self._variants.is_settled(selection)
             spills = 0 if is_chosen else variant.compiled.spills
             if not spills:
                 return selection, variant
@@ -220,3 +223,4 @@ class Launcher:
                 _, _, selection, variant = min(spilling)
                 self._variants.settle(selection, selection.configuration)
                 return selection, variant
+            selection = select()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import torch
 
@@ -19,12 +19,19 @@ from ninetoothed.passes import Target
 from ninetoothed.runtime import descriptors, private
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
-from ninetoothed.runtime.fast_path import Source
+from ninetoothed.runtime.fast_path import Launchable, Source
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS
 from ninetoothed.runtime.targets import target_of
-from ninetoothed.runtime.variants import Variant
+from ninetoothed.runtime.variants import TracedVariant, Variant
 from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
 from ninetoothed.schedule import Schedule
+
+
+class Executable(Launchable, Protocol):
+    """What a launcher makes for a signature."""
+
+    @property
+    def is_replayable(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class CpuExecutable:
     is_replayable: ClassVar[bool] = False
 
     @staticmethod
-    def compile(definition: KernelDefinition, variant: Variant) -> evaluator.Prepared:
+    def compile(definition: KernelDefinition, variant: TracedVariant) -> evaluator.Prepared:
         return evaluator.prepare(variant.program)
 
     @classmethod
@@ -92,7 +99,8 @@ class GpuExecutable:
         return not self.on_host
 
     @staticmethod
-    def compile(definition: KernelDefinition, variant: Variant) -> CompiledKernel:
+    def compile(definition: KernelDefinition, variant: TracedVariant) -> CompiledKernel:
+        """Compile a variant for its GPU, which need not be there. Errors: see `compile_kernel`."""
         schedule, target = schedule_of(definition, variant), target_of(variant.selection.gpu)
         try:
             return _compiled(definition, variant, schedule, target)
@@ -133,22 +141,23 @@ class GpuExecutable:
 
 
 def _compiled(
-    definition: KernelDefinition, variant: Variant, schedule: Schedule, target: Target, uses_wgmma: bool = True
+    definition: KernelDefinition, variant: TracedVariant, schedule: Schedule, target: Target, uses_wgmma: bool = True
 ) -> CompiledKernel:
     chosen, gpu = variant.selection.configuration, variant.selection.gpu
+    assert gpu is not None
     emitted = triton.emit(variant.program, schedule, target)
     warps = COARSENED_WARPS if emitted.coarsening > 1 else chosen.num_warps
     aligned = _aligned(definition, variant) | {each.name for each in emitted.buffers}
     return compile_kernel(emitted, gpu, warps, chosen.num_stages, aligned, uses_wgmma)
 
 
-def emitted_for(definition: KernelDefinition, variant: Variant) -> triton.Emitted:
+def emitted_for(definition: KernelDefinition, variant: TracedVariant) -> triton.Emitted:
     """Emit the text of a variant for its own GPU."""
     return triton.emit(variant.program, schedule_of(definition, variant), target_of(variant.selection.gpu))
 
 
 def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:
-    """The tensors whose addresses are multiples of 16."""
+    """Name the tensors whose addresses are multiples of 16."""
     arguments = zip(definition.parameters, variant.selection.specialisation.arguments, strict=True)
     return frozenset(
         parameter.name for parameter, argument in arguments if argument.role == "tensor" and argument.aligned

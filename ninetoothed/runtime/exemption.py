@@ -36,7 +36,10 @@ class Exemptions:
         Each time that a parameter turns out to be needed the search begins anew with one fewer to try.
         """
         names = tuple(parameter.name for parameter in self._definition.parameters)
-        touched, needed, absent, error = set(), set(), (), refused
+        error: ArgumentError = refused
+        touched: set[int] = set()
+        needed: set[int] = set()
+        absent: tuple[int, ...] = ()
         while True:
             suspects = [i for i, p in enumerate(self._definition.parameters) if p.touched and _may_concern(error, p)]
             position = next((i for i in suspects if i not in needed and i not in absent), None)

@@ -241,7 +241,7 @@ def is_recordable(tensor: torch.Tensor) -> bool:
 
 
 def _start(tensor: torch.Tensor) -> int:
-    return tensor.storage_offset() * tensor.itemsize
+    return int(tensor.storage_offset()) * tensor.itemsize
 
 
 class ReplayedFunction:

@@ -1,4 +1,4 @@
-"""Variants of a kernel: which one a call needs, and a dictionary of those that exist."""
+"""Variants of a kernel: select the one that a call needs, trace it, and remember those that were compiled."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ninetoothed.runtime import requirements, specialise
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.selection import ranking
 from ninetoothed.runtime.selection.choices import Choices
+from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.problem import Configuration
 from ninetoothed.runtime.specialise import SpecialisationPlan
 from ninetoothed.runtime.targets import target_of
@@ -31,37 +32,42 @@ MOST_CONFIGURATIONS = 256
 class Selection:
     """What decides which variant a call runs, and over how many programs.
 
-    `gpu` describes the GPU to compile for (None: the PyTorch backend); `values` has every size and stride by name;
-    `family` tells which calls get the same configuration.
+    grid: the common outermost shape. values: every size and stride by name. gpu: what to compile for; None is the
+    PyTorch backend. family: what tells which calls get the same configuration.
     """
 
     specialisation: Specialisation
     configuration: Configuration
     grid: tuple[int, ...]
     values: Mapping[str, int]
-    gpu: Any = None
+    gpu: Machine | None = None
     family: tuple = ()
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A traced program and what launching it must know.
+    """What launching a class of calls must know of its program.
 
-    One that is remembered has no program any more: what was compiled keeps what it needs of that.
-
-    `precision` is the `torch.get_float32_matmul_precision()` under which it was traced, None where it does not matter;
-    `stored` are the parameters that it writes to; `compiled` is what the backend made of it.
+    precision: the `torch.get_float32_matmul_precision()` under which it was traced, None where it does not matter.
+    stored: the parameters that it writes to. requirements: what it takes for granted of sizes. compiled: what the
+    backend made of it, once it has.
     """
 
     selection: Selection
-    program: ir.Program | None
     precision: str | None
     stored: frozenset[str]
     requirements: tuple[ir.Requirement, ...] = ()
     compiled: Any = None
 
 
-def trace(definition: KernelDefinition, selection: Selection) -> Variant:
+@dataclass(frozen=True, kw_only=True)
+class TracedVariant(Variant):
+    """A variant with its program. None is remembered: what was compiled keeps what it needs of the program."""
+
+    program: ir.Program
+
+
+def trace(definition: KernelDefinition, selection: Selection) -> TracedVariant:
     """Trace a kernel for a selection; `SizeError` where its program is not for a call of these sizes."""
     try:
         return _traced(definition, selection)
@@ -72,7 +78,7 @@ def trace(definition: KernelDefinition, selection: Selection) -> Variant:
     return trace(definition, known)
 
 
-def _traced(definition: KernelDefinition, selection: Selection) -> Variant:
+def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant:
     precision = torch.get_float32_matmul_precision()
     specialisation = replace(selection.specialisation, dot_precision=precision)
 
@@ -85,8 +91,13 @@ def _traced(definition: KernelDefinition, selection: Selection) -> Variant:
         check(program.requirements)
     except ApplicationError as error:
         raise requirements.explained(definition, error, selection.values) from None
-    precision = precision if _has_float32_dot(program) else None
-    return Variant(selection, program, precision, stored(ir.walk(program.body)), program.requirements)
+    return TracedVariant(
+        selection,
+        precision if _has_float32_dot(program) else None,
+        stored(ir.walk(program.body)),
+        program.requirements,
+        program=program,
+    )
 
 
 def with_ones(selection: Selection, requirement: ir.Requirement | None) -> Selection | None:
@@ -97,15 +108,20 @@ def with_ones(selection: Selection, requirement: ir.Requirement | None) -> Selec
     sides = () if requirement is None else (requirement.left, requirement.right)
     ones = [side for side in sides if side.variables and side.evaluate(selection.values) == 1]
     specialisation = selection.specialisation
-    names = frozenset().union(*(side.variables for side in ones)) - dict(specialisation.constants).keys()
+    names = frozenset[str]().union(*(side.variables for side in ones)) - dict(specialisation.constants).keys()
     for name in sorted(names):
         specialisation = specialisation.unified(name, const(selection.values[name]))
     return replace(selection, specialisation=specialisation) if names else None
 
 
+Compile = Callable[[KernelDefinition, TracedVariant], Any]
+
+
 class VariantCache:
-    """The variants of one kernel, and the configurations that its classes got: the last of each, as classes are many
-    where sizes or options are known when compiling.
+    """The variants of one kernel, and the configurations that its classes may get.
+
+    The last of each are remembered (MOST_VARIANTS, MOST_CONFIGURATIONS), so that a new batch size costs some
+    arithmetic and no compilation. Classes are many where sizes or options are known when compiling.
 
     Not for several threads at once: its user holds a lock.
     """
@@ -117,12 +133,13 @@ class VariantCache:
 
     @property
     def all(self) -> tuple[Variant, ...]:
+        """All variants compiled so far."""
         return tuple(self._variants.values())
 
     def select(
-        self, call: BoundCall, device: torch.device, gpu, configuration: Configuration | None = None
+        self, call: BoundCall, device: torch.device, gpu: Machine | None, configuration: Configuration | None = None
     ) -> Selection:
-        """The class of a checked call, and the configuration that the class gets, unless one is given."""
+        """Find the class of a checked call, and the configuration that the class gets, unless one is given."""
         values = specialise.measure(self._plan, call)
         specialisation = specialise.specialise(self._plan, call, values, device)
         family = self._configure(specialisation, values, gpu)
@@ -137,11 +154,11 @@ class VariantCache:
         self._choices[selection.family].learn(self._plan, error)
 
     def reject(self, selection: Selection) -> bool:
-        """Choose the next best configuration for calls like this, whose own does not fit; whether there is one."""
+        """Choose the next best configuration for calls like this, whose own does not fit; false where there is none."""
         return self._choices[selection.family].reject(self._plan, selection.configuration, selection.values)
 
     def candidates(self, selection: Selection) -> tuple[Configuration, ...]:
-        """The configurations for calls like this, the one that they get first."""
+        """Return the configurations for calls like this, the one that they get first."""
         fitting = self._choices[selection.family].fitting(self._plan, selection.values)
         return tuple(fit.configuration for fit in fitting)
 
@@ -153,8 +170,11 @@ class VariantCache:
         """Let calls like this get a configuration from now on."""
         self._choices[selection.family].settle(configuration)
 
-    def _configure(self, specialisation: Specialisation, values: Mapping[str, int], gpu) -> tuple:
-        """The class of a call. The choice sees sizes rounded up, so that it cannot tell apart calls of one class."""
+    def _configure(self, specialisation: Specialisation, values: Mapping[str, int], gpu: Machine | None) -> tuple:
+        """Make the choices of a call's family, unless there are some, and return the family.
+
+        The choice sees sizes rounded up, so that it cannot tell apart calls of one class.
+        """
         exact = dict(specialisation.constants)
         names = self._plan.sizes & values.keys()
         sizes = {name: exact.get(name, ranking.rounded(values[name])) for name in names}
@@ -164,8 +184,8 @@ class VariantCache:
             self._choices[key] = Choices(ranking.candidates(self._plan.definition, specialisation, sizes, gpu))
         return key
 
-    def get(self, selection: Selection, compile: Callable[[KernelDefinition, Variant], Any]) -> Variant:
-        """The variant for a selection; of a new one `compile` makes what launches it.
+    def get(self, selection: Selection, compile: Compile) -> Variant:
+        """Find the variant for a selection, or trace and compile it.
 
         Raises `SizeError` where its program is not for a call of these sizes.
         """
@@ -177,7 +197,7 @@ class VariantCache:
                 raise
         return self.get(known, compile)
 
-    def _get(self, selection: Selection, compile: Callable[[KernelDefinition, Variant], Any]) -> Variant:
+    def _get(self, selection: Selection, compile: Compile) -> Variant:
         key = _key(selection)
         for precision in (None, torch.get_float32_matmul_precision()):
             if (key, precision) in self._variants:
@@ -188,12 +208,12 @@ class VariantCache:
         return self.keep(replace(variant, compiled=compile(self._plan.definition, variant)))
 
     def keep(self, variant: Variant) -> Variant:
-        """Remember a compiled variant."""
-        key = _key(variant.selection), variant.precision
-        return self._variants.setdefault(key, replace(variant, program=None))
+        """Remember a compiled variant, without its program."""
+        kept = Variant(variant.selection, variant.precision, variant.stored, variant.requirements, variant.compiled)
+        return self._variants.setdefault((_key(variant.selection), variant.precision), kept)
 
     def shrink(self) -> bool:
-        """Forget the older half of more variants than are to be remembered; whether any was forgotten."""
+        """Forget the older half where there are more than are to be remembered; return whether any variant was."""
         if len(self._choices) > MOST_CONFIGURATIONS:
             for family in list(self._choices)[: MOST_CONFIGURATIONS // 2]:
                 del self._choices[family]
@@ -205,7 +225,7 @@ class VariantCache:
 
 
 def _key(selection: Selection) -> tuple:
-    """Tells apart what Python's `==` does not: 1 from True and 1.0, 0.0 from -0.0."""
+    """Return a key that tells apart what Python's `==` does not: 1 from True and 1.0, 0.0 from -0.0."""
     constants = tuple(
         (type(argument.value), repr(argument.value))
         for argument in selection.specialisation.arguments

@@ -51,7 +51,7 @@ def compile_kernel(
         _attributes(emitted, aligned),
     )
     # Said explicitly, since its default is about to become False.
-    options = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
+    options: dict[str, Any] = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
     if not uses_wgmma:
         options["arch"] = "sm89"
     try:
@@ -62,7 +62,7 @@ def compile_kernel(
             f"{path}\n{error}"
         ) from error
     if lost:
-        raise AssemblerError(emitted.name, f"{gpu} with {_show(options)}", assembler.for_hopper(), lost)
+        raise AssemblerError(emitted.name, f"{gpu} with {_show(options)}", str(assembler.for_hopper()), lost)
     compiled = CompiledKernel(emitted, gpu, path, kernel)
     if compiled.shared > gpu.shared_memory:
         raise ResourceError(
@@ -125,7 +125,7 @@ def _type(argument: KernelArgument) -> str:
 
 def _attributes(emitted: Emitted, aligned: frozenset[str]) -> dict[tuple[int, ...], list]:
     """What Triton may assume: which arguments are multiples of 16, or of 8."""
-    attributes = {}
+    attributes: dict[tuple[int, ...], list] = {}
     for position, argument in enumerate(emitted.arguments):
         known = argument.multiple_of if argument.role == "integer" else 1
         if argument.role == "pointer" and argument.source in aligned:
