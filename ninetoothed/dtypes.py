@@ -119,7 +119,7 @@ _TORCH_NAMES = {"bool": int1, "float8_e4m3fn": float8e4nv, "float8_e5m2": float8
 
 
 def from_torch(torch_dtype: object) -> DType | None:
-    """The element type of a `torch.dtype`, or None where the language has none (complex, quantised).
+    """Convert a `torch.dtype`; None where the language has no such type (complex, quantised).
 
     >>> import torch
     >>> from_torch(torch.bool)
@@ -130,7 +130,11 @@ def from_torch(torch_dtype: object) -> DType | None:
 
 
 def to_torch_name(dtype: DType) -> str:
-    """The attribute of `torch` that names the same element type."""
+    """Name the attribute of `torch` that is the same element type.
+
+    >>> to_torch_name(int1)
+    'bool'
+    """
     for name, candidate in _TORCH_NAMES.items():
         if candidate == dtype:
             return name
@@ -142,7 +146,7 @@ KIND_ORDER = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
 def promote(lhs: DType, rhs: DType) -> DType:
-    """The type in which two tiles meet: the higher kind wins, then the wider; float16 with bfloat16 is float32.
+    """Find the type in which two tiles meet: the higher kind wins, then the wider; float16 with bfloat16 is float32.
 
     >>> promote(float16, int64), promote(float16, bfloat16), promote(int8, uint8)
     (float16, float32, int16)

@@ -1,4 +1,4 @@
-"""What operations do beside giving results: the memory that they write, and whether it matters that they run."""
+"""Effects of operations: the memory that they write, and whether it matters that they run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lanes the results of a primitive have, given those of its operands: one function a family.
+"""Rules for the lanes of operands and results of primitives: one function a family.
 
 Each tells whether the lanes of operands and results (without those that are scalars by the signature) agree, and fit
 the attributes. How many there are, the signature has checked before.

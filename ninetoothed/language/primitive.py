@@ -1,4 +1,4 @@
-"""What a row of `primitives.py` says: all that is true of a primitive, and what follows from it."""
+"""The class of the rows in `primitives.py`: the facts of a primitive, and the answers that follow from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BACKENDS = frozenset({"triton", "torch"})
 
 
 class Form(enum.Enum):
-    """How the lanes of results come from those of operands."""
+    """The way in which lanes of results come from those of operands."""
 
     ELEMENTWISE = "each from the same lane of every operand"
     BROADCAST = "an operand's, in their order, repeated along other axes"
@@ -30,7 +30,7 @@ class Form(enum.Enum):
 
 
 class Effect(enum.Enum):
-    """What an application does beside giving results."""
+    """The effect of an application, beside giving results."""
 
     NONE = "nothing: it may be left out, moved and repeated"
     READS = "reads memory"
@@ -52,7 +52,7 @@ class Effect(enum.Enum):
 
 
 class Sign(enum.Enum):
-    """When a result is not negative, given that no operand is."""
+    """The condition under which a result is not negative, given that no operand is."""
 
     UNKNOWN = "nothing is known"
     KEPT = "always"

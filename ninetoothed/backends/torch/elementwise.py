@@ -204,8 +204,10 @@ def _fma(x: Any, y: Any, z: Any) -> torch.Tensor:
     return x * y + z
 
 
+_NAMES = "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid"
+_SAME_NAME: dict[str, Callable] = {name: getattr(torch, name) for name in _NAMES.split()}
 _INTO: dict[str, Callable] = {
-    **{name: getattr(torch, name) for name in "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid".split()},
+    **_SAME_NAME,
     "add": torch.add,
     "sub": torch.sub,
     "mul": torch.mul,
@@ -264,7 +266,7 @@ def _libdevice(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 
 ELEMENTWISE: dict[str, Function] = {
-    **{name: _plain(getattr(torch, name)) for name in "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid".split()},
+    **{name: _plain(function) for name, function in _SAME_NAME.items()},
     "sqrt_rn": _plain(torch.sqrt),
     "floor": _plain(torch.floor),
     "ceil": _plain(torch.ceil),

@@ -4,13 +4,16 @@ import dataclasses
 
 import pytest
 
+from ninetoothed import ir
 from ninetoothed.backends.torch.functions import FUNCTIONS as TORCH
 from ninetoothed.backends.triton.functions import FUNCTIONS as TRITON
 from ninetoothed.dtypes import PointerType, float16, float32, float64, int1, int8, int32, int64, uint32
+from ninetoothed.expr import const
 from ninetoothed.language import lane_rules
 from ninetoothed.language.primitive import Effect, Form, Primitive
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.language.signature import AttributeNames, Signature
+from ninetoothed.passes.overhang import edges
 from ninetoothed.passes.overhang.resolve import rule_of
 
 POINTER = PointerType(float32, "x")
@@ -140,6 +143,16 @@ LANES = (
 def test_lanes_fit_together(name, operands, results, attributes, wrong):
     rule = PRIMITIVES[name].lanes
     assert rule(operands, results, attributes) and not rule(operands, wrong, attributes)
+
+
+def test_the_pass_overhang_knows_where_lanes_move():
+    examples = {name: (*operands, *results, attributes) for name, operands, results, attributes, _ in LANES}
+    examples["full"] = (), (4, 8), {}
+    for name in (name for name, row in PRIMITIVES.items() if row.moves_lanes):
+        *lanes, attributes = examples[name]
+        source, target = (ir.Value(ir.TileType(float32, tuple(map(const, counts)), counts)) for counts in lanes)
+        operation = ir.Apply((target,), name, (source,), tuple(attributes.items()))
+        assert edges.forwards(operation) is not None and edges.backwards(operation) is not None
 
 
 def test_what_is_derived_of_rows():
