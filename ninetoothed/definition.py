@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Source
-from ninetoothed.symbol import Symbol
+from ninetoothed.symbol import Symbol, plain_name
 from ninetoothed.tiling import Tilings, tilings
 
 
@@ -86,4 +86,4 @@ class KernelDefinition:
     def size_symbols(self) -> frozenset[str]:
         """The constexpr symbols that are sizes of parameters: tensors give their values, and calls may."""
         sizes = (size for parameter in self.parameters for size in parameter.source.sizes)
-        return frozenset(size.name for size in sizes if isinstance(size, Symbol) and size.constexpr)
+        return frozenset(plain_name(size) for size in sizes if isinstance(size, Symbol) and size.constexpr)

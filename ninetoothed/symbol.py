@@ -166,6 +166,12 @@ class Symbol:
         )
 
 
+def plain_name(size: int | Symbol) -> str:
+    """The name of a size or stride that is a plain name."""
+    assert isinstance(size, Symbol) and size.name is not None, f"{size} is no plain name"
+    return size.name
+
+
 def block_size(lower_bound: int | None = None, upper_bound: int | None = None) -> Symbol:
     """Make a fresh symbol that the compiler chooses."""
     name = f"{_BLOCK}{next(_fresh)}"

@@ -76,20 +76,19 @@ class _Coarsener:
             case ir.Index(expr=e, lanes=lanes, result=result):
                 if self.axis in e.variables:
                     self._bare(operation.bindings)
-                    new = replace(operation, result=self._wide(result), expr=self._at(e), lanes=self._lanes(lanes))
+                    wide = replace(operation, result=self._wide(result), expr=self._at(e), lanes=self._lanes(lanes))
+                    self.operations.append(wide)
                 else:
-                    new = self._common(operation)
-                self.operations.append(new)
-            case ir.Load(access=access, result=result):
-                access = self._access(access)
-                new = (
+                    self.operations.append(self._common(operation))
+            case ir.Load(result=result):
+                access = self._access(operation.access)
+                self.operations.append(
                     self._common(operation)
                     if access is None
                     else replace(operation, result=self._wide(result), access=access)
                 )
-                self.operations.append(new)
-            case ir.Store(access=access, value=value):
-                access = self._access(access)
+            case ir.Store(value=value):
+                access = self._access(operation.access)
                 if access is None:
                     raise _Uncoarsenable
                 self.operations.append(replace(operation, access=access, value=self._lifted(value)))
@@ -114,12 +113,13 @@ class _Coarsener:
             attributes["axis"] = (axis or 0) % rank + 1
         elif not is_lanewise(operation):
             raise _Uncoarsenable
+        own = replace(operation, attributes=tuple(attributes.items()))
         if operation.function in ("full", "broadcast"):
             first = self._with_rank(first, len(operation.result.type.lanes))
-            clone = replace(operation, function="broadcast", operands=(first,))
+            clone: ir.Operation = replace(own, function="broadcast", operands=(first,))
         else:
-            clone = with_operands(operation, self._lifted)
-        self.operations.append(with_results(replace(clone, attributes=tuple(attributes.items())), self._wide))
+            clone = with_operands(own, self._lifted)
+        self.operations.append(with_results(clone, self._wide))
 
     # -- values that depend on the program --
 

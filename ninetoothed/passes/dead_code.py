@@ -68,13 +68,19 @@ def _sweep_loop(loop: For | While, live: set[Value]) -> tuple[Operation, set[Val
         needed = more
     order = sorted(needed)
 
-    def pick(values):
+    def pick(values: tuple[Value, ...]) -> tuple[Value, ...]:
         return tuple(values[i] for i in order)
 
-    fields = {name: pick(getattr(loop, name)) for name in ("initial", "arguments", "yields", "results")}
-    if isinstance(loop, While):
-        fields["before"] = before
-    slim = replace(loop, body=body, **fields)
+    slim: For | While = replace(
+        loop,
+        body=body,
+        initial=pick(loop.initial),
+        arguments=pick(loop.arguments),
+        yields=pick(loop.yields),
+        results=pick(loop.results),
+    )
+    if isinstance(slim, While):
+        slim = replace(slim, before=before)
     outside = used | set(slim.initial) | set(slim.yields)
     if isinstance(loop, For):
         outside |= {value for _, value in loop.bindings}

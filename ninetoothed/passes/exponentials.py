@@ -70,7 +70,7 @@ class _ScaledValues:
 
     def seen(self, value: ir.Value) -> ir.Value:
         """Return the value whose lanes a value repeats."""
-        while is_repetition(producer := self.producers.get(value)):
+        while (producer := self.producers.get(value)) is not None and is_repetition(producer):
             (value,) = ir.operands(producer)
         return value
 
@@ -114,10 +114,10 @@ class _ScaledValues:
         """Return a value times log2(e)."""
         producer = self.producers.get(value)
         is_argument = isinstance(producer, ir.ScalarArgument)
-        key = producer.parameter if is_argument else value
+        key = producer.parameter if isinstance(producer, ir.ScalarArgument) else value
         if key not in self.known:
             operations = self.product(value, producer)
-            self.known[key] = operations[-1].result
+            (self.known[key],) = ir.results(operations[-1])
             place = self.first if is_argument else self.after.setdefault(value, [])
             place += operations
         return self.known[key]
@@ -138,12 +138,12 @@ class _ScaledValues:
                 return [replace(producer, results=(result,), operands=operands)]
             case ir.Apply(function="sub", operands=(a, b)) if self.is_fused(a, b, value):
                 return [replace(producer, results=(result,), operands=(self.scaled(a), self.scaled(b)))]
-            case ir.Apply(function="sub", operands=(a, b)) if number := self.common(a, b):
+            case ir.Apply(function="sub", operands=(a, b)) if factor := self.common(a, b):
                 difference = ir.Value(value.type)
-                operands = tuple(self.factors(v)[0] for v in (a, b))
+                operands = tuple(factors[0] for v in (a, b) if (factors := self.factors(v)) is not None)
                 return [
                     replace(producer, results=(difference,), operands=operands),
-                    ir.Apply((result,), "mul", (difference, self.scaled(number))),
+                    ir.Apply((result,), "mul", (difference, self.scaled(factor))),
                 ]
         return _times_log2e(value, result)
 

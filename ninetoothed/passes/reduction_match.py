@@ -20,9 +20,9 @@ FEWEST_ELEMENTS = 256
 def match(program: ir.Program) -> ir.For | None:
     """Match a program whose only loop sums tiles from zero, and return that loop; what follows it may store."""
     loops = [operation for operation in program.body if ir.blocks(operation)]
-    if len(loops) != 1 or not isinstance(loops[0], ir.For):
+    loop = loops[0] if len(loops) == 1 else None
+    if not isinstance(loop, ir.For):
         return None
-    (loop,) = loops
     position = program.body.index(loop)
     before, after = program.body[:position], program.body[position + 1 :]
     is_plain = all(map(_is_pure, (*before, *loop.body))) and all(

@@ -87,7 +87,7 @@ def _quarter(before: ir.Block, loop: ir.For, after: ir.Block, piece: Subtile) ->
     return tuple(earlier.operations), new, (*later.operations, *stores)
 
 
-def _stores(after: ir.Block, total: ir.Value) -> ir.Block:
+def _stores(after: ir.Block, total: ir.Value) -> tuple[ir.Store, ...]:
     """Find the stores after a sum; raise `Inseparable` where something is loaded after the first of them."""
     loads = (position for position, operation in enumerate(after) if isinstance(operation, ir.Load))
     end = max(loads, default=-1) + 1

@@ -11,13 +11,15 @@ strides and an address of whole 16 bytes, and at most 256 elements a side.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, divisor, is_nonnegative
+from ninetoothed.lowering import Guard
 from ninetoothed.passes.guards import unimplied
 from ninetoothed.passes.operations import is_dot, readers
 from ninetoothed.passes.overlap import are_apart
@@ -86,7 +88,9 @@ def _done_once(block: ir.Block) -> Iterator[ir.Operation]:
             yield from _done_once((*operation.then_body, *operation.else_body))
 
 
-def _keep(found: dict[ir.Operation, TmaTile], program: ir.Program, operation: ir.Load | ir.Store, allowed) -> None:
+def _keep(
+    found: dict[ir.Operation, TmaTile], program: ir.Program, operation: ir.Load | ir.Store, allowed: Collection[str]
+) -> None:
     access = operation.access
     tile = tile_of(program, access) if access.parameter in allowed else None
     if tile is not None:
@@ -192,13 +196,13 @@ def _split(access: ir.Access, index: Expr) -> tuple[Expr, ir.Lane | None] | None
     return linear[1], lanes[0]
 
 
-def _is_own(guard, access: ir.Access, parameter: ir.Parameter, facts: Facts) -> bool:
+def _is_own(guard: Guard, access: ir.Access, parameter: ir.Parameter, facts: Facts) -> bool:
     """Whether a guard says no more than that an index is one of the source's own."""
     own = (size for index, size in zip(access.indices, parameter.sizes, strict=True) if guard.index == index)
     return any(not guard.upper or is_nonnegative(guard.size - size, facts) for size in own)
 
 
-def _legal(access: ir.Access, dimensions, facts: Facts) -> TmaTile | None:
+def _legal(access: ir.Access, dimensions: Sequence[tuple[Any, ...]], facts: Facts) -> TmaTile | None:
     """Describe a tile along these dimensions, if the copy engine takes it and it has each axis of the tile once."""
     if not 2 <= len(dimensions) <= MOST_DIMENSIONS:
         return None

@@ -14,7 +14,7 @@ That takes fewer registers still; but what the threads load they would hold in a
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, FloorDiv, Max, Min, is_nonnegative
@@ -68,6 +68,7 @@ def _bounds_above(e: Expr) -> Iterator[Expr]:
         if len(monomial) > 1 or coefficient < 0:
             continue
         rest = e - Expr(((monomial, coefficient),))
+        larger: Iterable[Expr]
         match monomial:
             case (Min(operands),):
                 larger = operands

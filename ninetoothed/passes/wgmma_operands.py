@@ -38,7 +38,8 @@ def _unchanged(loop: ir.For | ir.While) -> Iterator[ir.Value]:
     """Yield the left operands of a loop's products that are defined before it."""
     inside = [operation for block in ir.blocks(loop) for operation in ir.walk(block)]
     defined = {value for operation in (loop, *inside) for value in _defined_in(operation)}
-    yield from (o.operands[0] for o in inside if is_dot(o) and o.operands[0] not in defined)
+    products = (operation for operation in inside if isinstance(operation, ir.Apply) and is_dot(operation))
+    yield from (product.operands[0] for product in products if product.operands[0] not in defined)
 
 
 def _defined_in(operation: ir.Operation) -> tuple[ir.Value, ...]:

@@ -26,13 +26,13 @@ from ninetoothed.arrangement import Size
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.dtypes import DType
 from ninetoothed.errors import ArgumentError, SizeError
-from ninetoothed.expr import as_expr, var
+from ninetoothed.expr import Expr, as_expr, var
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host, kind_of, problem
 from ninetoothed.runtime.conditions import SizeCondition, conditions_of
 from ninetoothed.runtime.sizes import evaluate
 from ninetoothed.runtime.vectors import SourceDimension, half_divisible, lines
 from ninetoothed.specialisation import ArgumentClass, Specialisation
-from ninetoothed.symbol import leaves_of
+from ninetoothed.symbol import Symbol, leaves_of, plain_name
 from ninetoothed.tiling import Tiling, are_alike
 
 ALIGNMENT = 16
@@ -114,7 +114,7 @@ class SpecialisationPlan:
     def decisive(self) -> frozenset[str]:
         """The block sizes on which it depends whether a call is one for this kernel."""
         used = (parameter for parameter in self.definition.parameters if kind_of(parameter) == "tensor")
-        sizes = [size for parameter in used for size in parameter.outermost]
+        sizes: list[int | Symbol | Expr] = [size for parameter in used for size in parameter.outermost]
         sizes += [size for condition in self.conditions for size in (condition.size, condition.wanted)]
         return (
             frozenset(name for size in sizes for name in as_expr(size).variables) & self.definition.meta_symbols.keys()
@@ -132,6 +132,10 @@ class SpecialisationPlan:
             for dim, size in enumerate(parameter.source.sizes)
             if not isinstance(size, int) and size.name is not None
         }
+
+        def later_first(a: str, b: str) -> tuple[str, str]:
+            return (b, a) if order[a] < order[b] else (a, b)
+
         earliest: dict[tuple, list[str]] = {}
         pairs: set[tuple[str, str]] = set()
         for place, size in self._places():
@@ -139,10 +143,10 @@ class SpecialisationPlan:
             names = sorted(formula.variables & order.keys(), key=order.__getitem__)
             formula = formula.subs({name: var(f"_{number}") for number, name in enumerate(names)})
             for pair in zip(names, earliest.setdefault((*place, formula), names), strict=True):
-                pairs.add(tuple(sorted(pair, key=order.__getitem__, reverse=True)))
-        for names in self._cut_alike():
-            if set(names) <= order.keys():
-                pairs.add(tuple(sorted(names, key=order.__getitem__, reverse=True)))
+                pairs.add(later_first(*pair))
+        for first, second in self._cut_alike():
+            if {first, second} <= order.keys():
+                pairs.add(later_first(first, second))
         return tuple(sorted(pairs, key=lambda pair: [order[name] for name in pair]))
 
     def _cut_alike(self) -> Iterator[tuple[str, str]]:
@@ -186,9 +190,10 @@ def measure(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:
                 raise _disagreement(definition, parameter, dim, size, number, values[size.name])
         if role == "tensor":
             for stride, number in zip(parameter.source.strides, tensor.stride(), strict=True):
-                if values.setdefault(stride.name, number) != number:
+                name = plain_name(stride)
+                if values.setdefault(name, number) != number:
                     first = next(other.name for other in definition.parameters if stride in other.source.strides)
-                    what = f"has stride {number} where `{first}` has {values[stride.name]}, and both are one Tensor"
+                    what = f"has stride {number} where `{first}` has {values[name]}, and both are one Tensor"
                     raise problem(definition, parameter, what, "make a Tensor of its own for each parameter")
     for parameter, dim, size, number in expressions:
         expected = as_expr(size).evaluate(values) if as_expr(size).variables <= values.keys() else number
@@ -220,7 +225,7 @@ def specialise(
         if role == "tensor":
             for size, stride, length in zip(tensor.shape, parameter.source.strides, tensor.stride(), strict=True):
                 # Along a dimension of one element the only index is 0: its stride, which may be anything, says nothing.
-                strides[stride.name] = length if size != 1 else 0
+                strides[plain_name(stride)] = length if size != 1 else 0
     sizes = {name: values[name] for name in plan.sizes & values.keys() if name not in constants}
     constants |= {name: 1 for name, size in sizes.items() if size == 1}
     constants |= {name: stride for name, stride in strides.items() if stride in (0, 1)}
@@ -282,15 +287,19 @@ def _dense(
     for parameter, role in zip(plan.definition.parameters, plan.roles, strict=True):
         if role == "tensor":
             is_flattened = any(step.operation in ("flatten", "ravel") for step in parameter.arrangement.steps)
-            coefficient, names = 1, []
+            coefficient = 1
+            names: list[str | None] = []
             dimensions = zip(parameter.source.sizes, parameter.source.strides, strict=True)
-            in_memory = [dimension for dimension in reversed(tuple(dimensions)) if values[dimension[1].name]]
-            in_memory.sort(key=lambda dimension: values[dimension[1].name])
+            named = [(size, plain_name(stride)) for size, stride in dimensions]
+            in_memory = [dimension for dimension in reversed(named) if values[dimension[1]]]
+            in_memory.sort(key=lambda dimension: values[dimension[1]])
             for (size, _), (_, stride) in itertools.pairwise(in_memory):
-                number = size if isinstance(size, int) else constants.get(size.name)
-                coefficient, names = coefficient * (number or 1), names if number is not None else [*names, size.name]
-                if None not in names and (is_flattened or not names):
-                    yield stride.name, coefficient, names
+                name = None if isinstance(size, int) else size.name
+                number = size if isinstance(size, int) else constants.get(name) if name is not None else None
+                coefficient, names = coefficient * (number or 1), names if number is not None else [*names, name]
+                known = [name for name in names if name is not None]
+                if len(known) == len(names) and (is_flattened or not names):
+                    yield stride, coefficient, known
 
 
 def _arguments(plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> tuple[ArgumentClass, ...]:

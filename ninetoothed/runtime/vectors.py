@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ninetoothed.arrangement import Arrangement
 from ninetoothed.expr import as_expr, var
 from ninetoothed.metaops import pull_back
+from ninetoothed.symbol import plain_name
 
 WHOLE = 8
 
@@ -35,7 +36,7 @@ def lines(arrangement: Arrangement) -> tuple[SourceDimension, ...]:
         indices, _ = pull_back(step, indices)
     source = arrangement.source
     return tuple(
-        SourceDimension(stride.name, as_expr(size).variables | index.variables)
+        SourceDimension(plain_name(stride), as_expr(size).variables | index.variables)
         for index, size, stride in zip(indices[0], source.sizes, source.strides, strict=True)
     )
 

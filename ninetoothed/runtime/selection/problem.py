@@ -11,7 +11,7 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.runtime.selection.pattern import LoadedTile, Pattern, pattern_of
 from ninetoothed.runtime.sizes import evaluate, power_above, power_below
 from ninetoothed.specialisation import Specialisation
-from ninetoothed.symbol import Symbol
+from ninetoothed.symbol import Symbol, plain_name
 
 # The warps of a program that does the work of several.
 COARSENED_WARPS = 4
@@ -136,7 +136,7 @@ class TuningProblem:
 
     def _strides(self, parameter: int) -> list[str]:
         strides = self.definition.parameters[parameter].source.strides
-        return [stride.name for stride in strides if isinstance(stride, Symbol)]
+        return [plain_name(stride) for stride in strides if isinstance(stride, Symbol)]
 
     # -- what the user allows --
 

@@ -149,5 +149,5 @@ def persistent(
 def _shape(problem: TuningProblem, pattern: ProductPattern, configuration: Configuration) -> _Shape:
     blocks = {**problem.values, **configuration.blocks}
     bits = max(problem.bits(pattern.lhs), problem.bits(pattern.rhs))
-    sides = (blocks[name] for name in (pattern.rows, pattern.columns, pattern.depth))
-    return _Shape(*sides, bits, configuration.num_warps, False)
+    rows, columns, depth = (blocks[name] for name in (pattern.rows, pattern.columns, pattern.depth))
+    return _Shape(rows, columns, depth, bits, configuration.num_warps, False)

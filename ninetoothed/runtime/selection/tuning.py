@@ -205,7 +205,7 @@ def compile_all(candidates: Sequence[Any], compile: Callable[[Any], Any]) -> lis
 def fastest(runs: Mapping[Any, Callable[[], None]], clock: Callable[[Callable[[], None], int], float]) -> dict:
     """Seconds by candidate, the best first; `clock(run, repetitions)` measures. The two best are measured again."""
     rough = {candidate: clock(run, FEW) for candidate, run in runs.items()}
-    best = sorted(rough, key=rough.get)[:2]
+    best = sorted(rough, key=rough.__getitem__)[:2]
     again = {candidate: clock(runs[candidate], MANY) for candidate in best} if len(best) > 1 else {}
     seconds = {**rough, **again}
     return {candidate: seconds[candidate] for candidate in sorted(seconds, key=lambda c: (c not in best, seconds[c]))}
