@@ -43,7 +43,7 @@ def source(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: Any 
     gpu = _gpu(kwargs.pop("gpu", None) if gpu is None else gpu)
     variant = launcher_of(kernel).trace(args, kwargs, gpu)
     text = executable.emitted_for(kernel.definition, variant).source
-    return KernelSource(text, variant.selection.configuration, variant.selection.gpu)
+    return KernelSource(text, variant.selection.configuration, gpu)
 
 
 def _gpu(asked: Any) -> machine.Machine:

@@ -178,8 +178,8 @@ def _conditions(context: EmitContext, access: ir.Access, printer: TilePrinter, g
     conditions = []
     wanted = _wanted(access, guard)
     if guard.lower:
-        index = printer.text(guard.index, wanted)
-        conditions.append(ValueText(syntax.binary(">=", index.node, syntax.number(0)), index.shape))
+        text = printer.text(guard.index, wanted)
+        conditions.append(ValueText(syntax.binary(">=", text.node, syntax.number(0)), text.shape))
     if guard.upper:
         index, size = _without_counters(context, printer, guard.index, guard.size)
         text = printer.text(index, wanted)

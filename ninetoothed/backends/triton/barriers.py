@@ -32,8 +32,8 @@ def before_read(context: EmitContext, parameter: str, access: ir.Access | None =
 
 def before_write(context: EmitContext, parameter: str, access: ir.Access | None = None) -> None:
     """A thread may write what another thread of the program has yet to read, or to write."""
-    written = () if access is None else context.written.get(parameter, ())
-    if context.read.get(parameter, set()) - {_key(access)} or any(_may_meet(access, other) for other in written):
+    meets = access is not None and any(_may_meet(access, other) for other in context.written.get(parameter, ()))
+    if meets or context.read.get(parameter, set()) - {_key(access)}:
         barrier(context)
     context.written.setdefault(parameter, set()).update(() if access is None else (access,))
 

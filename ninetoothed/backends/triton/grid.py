@@ -13,6 +13,7 @@ import ast
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
@@ -156,7 +157,7 @@ def _extent(context: EmitContext, extent: Expr, wanted: str = "extent") -> ast.e
 
 
 def _product(*factors: ast.expr) -> ast.expr:
-    numbers = [factor.value for factor in factors if isinstance(factor, ast.Constant)]
+    numbers: list[Any] = [factor.value for factor in factors if isinstance(factor, ast.Constant)]
     rest = [factor for factor in factors if not isinstance(factor, ast.Constant)]
     return syntax.chain("*", [syntax.number(math.prod(numbers)), *rest] if numbers else rest)
 

@@ -20,7 +20,7 @@ from ninetoothed.backends.triton.context import EmitContext
 
 def hints(context: EmitContext, loop: ir.For) -> Mapping[str, object]:
     """Choose the keywords of `tl.range` for a loop."""
-    products = [operation for operation in loop.body if _is(operation, "dot")]
+    products = [o for o in loop.body if isinstance(o, ir.Apply) and o.function == "dot"]
     if context.is_repeated or len(products) != 1 or not context.target.has_disable_licm:
         return {}
     return {"disable_licm": True} if _is_transposed(context, products[0].operands[1]) else {}
@@ -30,12 +30,8 @@ def _is_transposed(context: EmitContext, operand: ir.Value) -> bool:
     """Whether the copy engine brings a tile of (depth, columns) column by column."""
     producers = context.analysis.producers
     producer, turns = producers.get(operand), 0
-    while _is(producer, "permute"):
+    while isinstance(producer, ir.Apply) and producer.function == "permute":
         producer, turns = producers.get(producer.operands[0]), turns + 1
     tile = context.tma_tiles.get(producer) if producer is not None else None
     order = [axis for axis in tile.axes if axis is not None] if tile is not None else []
     return len(order) == 2 and (order == [1, 0]) == (turns % 2 == 0)
-
-
-def _is(operation: ir.Operation | None, function: str) -> bool:
-    return isinstance(operation, ir.Apply) and operation.function == function

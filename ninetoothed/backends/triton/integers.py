@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ninetoothed.backends.triton import syntax
 from ninetoothed.expr import Expr, Facts, FloorDiv, Max, Min, Mod, Var, is_nonnegative
@@ -43,7 +44,8 @@ class ExprPrinter:
 
         n may be 0, whose -1 a truncating division would get wrong.
         """
-        constant, terms = e.constant_term, []
+        constant = e.constant_term
+        terms: list[tuple[tuple[Any, ...], int]] = []
         for monomial, coefficient in e.terms:
             if not monomial:
                 continue
@@ -51,7 +53,9 @@ class ExprPrinter:
             if len(monomial) == 1 and isinstance(atom, FloorDiv) and 0 < coefficient <= constant:
                 above = atom.numerator + 1
                 if not is_nonnegative(atom.numerator, self.facts) and is_nonnegative(above, self.facts):
-                    monomial, constant = (_Ceiling(above, atom.denominator),), constant - coefficient
+                    terms.append(((_Ceiling(above, atom.denominator),), coefficient))
+                    constant -= coefficient
+                    continue
             terms.append((monomial, coefficient))
         return terms, constant
 

@@ -64,8 +64,8 @@ class Emitted:
     def programs(self, integers: dict[str, int], most: int | None = None) -> tuple[int, int, int]:
         """How many to launch along each axis for these values of the run-time sizes, `most` where fewer will do."""
         extents = [max(extent.evaluate(integers), 0) for extent in self.grid]
-        count, *others = grid.launched(extents, self.multi_axis_grid)
-        return min(count, most) if self.persistent and most else count, *others
+        count, second, third = grid.launched(extents, self.multi_axis_grid)
+        return min(count, most) if self.persistent and most else count, second, third
 
 
 def emit(program: ir.Program, schedule: Schedule | None = None, target: Target | None = None) -> Emitted:

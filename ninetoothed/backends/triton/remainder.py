@@ -32,11 +32,11 @@ def locate(context: EmitContext, remainder: Remainder, pid: ast.expr, tiles: ast
 
     context.variables["pid"] = (pid, context.depth)
     context.facts = context.facts.bind("pid", 0)
-    tiles = define("tiles", tiles, 0, None)
-    spare = define("spare", tiles % remainder.tiles_per_wave, 0, remainder.tiles_per_wave - 1)
+    count = define("tiles", tiles, 0, None)
+    spare = define("spare", count % remainder.tiles_per_wave, 0, remainder.tiles_per_wave - 1)
     is_cut = define("is_cut", remainder.is_cut(spare), 0, 1) if remainder.subtiles > 1 else const(1)
     shares = define("shares", remainder.ctas_per_tile(spare, is_cut), 1, remainder.subtiles * remainder.most_parts)
-    whole = define("whole", tiles - spare, 0, None)
+    whole = define("whole", count - spare, 0, None)
     beyond = define("beyond", maximum(var("pid") - whole, 0), 0, None)
     is_whole = syntax.binary("<", pid, context.variable("whole"))
     most = remainder.subtiles * remainder.most_parts

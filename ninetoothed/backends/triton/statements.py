@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import accesses, barriers, combine, functions, hoisting, syntax
@@ -82,7 +83,7 @@ def _apply(context: EmitContext, operation: ir.Apply, place: OperationPlace) -> 
     elif len(operation.results) == 1:
         _give(context, operation.result, text, place, operation.result.hint or operation.function)
     else:
-        names = []
+        names: list[str] = []
         for value in operation.results:
             wanted = value.hint or operation.function
             names.append(target(context, value, place, wanted, value.type.lanes, taken=names))
@@ -256,13 +257,17 @@ def _condition(context: EmitContext, operation: ir.While, key: BlockKey) -> tupl
 
 def _if(context: EmitContext, operation: ir.If, place: OperationPlace) -> None:
     condition = functions.typed(context.texts[operation.condition], dtypes.int1)
-    names = []
+    names: list[str] = []
     for result, then, other in zip(operation.results, operation.then_yields, operation.else_yields, strict=True):
         wanted = result.hint or then.hint or other.hint or "chosen"
         names.append(target(context, result, place, wanted, result.type.lanes, by_branches=True, taken=names))
     before = _copied(context.written), _copied(context.read)
     holders = context.texts.holders
-    branches, written, read, left, ended = [], {}, {}, {}, set()
+    branches: list[list[ast.stmt]] = []
+    written: dict[str, set[Any]] = {}
+    read: dict[str, set[Any]] = {}
+    left: dict[str, Any] = {}
+    ended: set[str] = set()
     for index, (body, yields) in enumerate(
         ((operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields))
     ):
@@ -283,12 +288,12 @@ def _if(context: EmitContext, operation: ir.If, place: OperationPlace) -> None:
     context.scopes[-1].left |= left
     for result, name in zip(operation.results, names, strict=True):
         context.texts.hold(result, name, result.type.lanes)
-    then, other = branches
-    if not then and not other:
+    taken, skipped = branches
+    if not taken and not skipped:
         return
-    if not then:
-        condition, then, other = syntax.negated(condition), other, []
-    context.append(ast.If(condition, then, other))
+    if not taken:
+        condition, taken, skipped = syntax.negated(condition), skipped, []
+    context.append(ast.If(condition, taken, skipped))
 
 
 def _copied(touched: dict[str, set]) -> dict[str, set]:

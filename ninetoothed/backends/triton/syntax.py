@@ -110,7 +110,7 @@ def along(vector: ast.expr, axis: int, rank: int) -> ast.expr:
 
 def new_axes(operand: ast.expr, kept: list[bool]) -> ast.expr:
     """`operand[:, None, ...]`: a colon for each axis kept, None for each new one."""
-    parts = [ast.Slice() if keep else ast.Constant(None) for keep in kept]
+    parts: list[ast.expr] = [ast.Slice() if keep else ast.Constant(None) for keep in kept]
     return ast.Subscript(operand, ast.Tuple(parts) if len(parts) > 1 else parts[0])
 
 
@@ -171,7 +171,7 @@ def _lines(statements: list[ast.stmt], depth: int) -> list[str]:
                 lines += _broken(", ".join(map(text_of, targets)) + " = ", value, "", indent)
             case ast.Assign(targets=[target], value=value):
                 lines += _broken(f"{text_of(target)} = ", value, "", indent)
-            case ast.Return(value=value):
+            case ast.Return(value=ast.expr() as value):
                 lines += _broken("return ", value, "", indent)
             case ast.Expr(value=value):
                 lines += _broken("", value, "", indent)

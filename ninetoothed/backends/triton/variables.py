@@ -72,8 +72,12 @@ def target(
         return place.targets.names[value]
     wanted, kind, scope = syntax.identifier(wanted), (value.type.dtype, shape), context.scopes[-1]
     held = scope.variables.get(wanted)
-    is_dead = held is not None and held not in taken and is_free(context, held, place)
-    if is_dead and (scope.kinds.get(held) == kind or not (by_branches or held in context.left)):
+    if (
+        held is not None
+        and held not in taken
+        and is_free(context, held, place)
+        and (scope.kinds.get(held) == kind or not (by_branches or held in context.left))
+    ):
         name = held
         scope.kinds[name] = kind
     else:

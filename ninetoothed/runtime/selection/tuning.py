@@ -101,7 +101,7 @@ def tune(
 def _measure(definition, known, call, place, gpu, candidates) -> dict[Configuration, float]:
     """Seconds by configuration, the best first; the best one's variant is remembered."""
 
-    def compile(variant: variants.Variant) -> variants.Variant:
+    def compile(variant: variants.TracedVariant) -> variants.TracedVariant:
         return dataclasses.replace(variant, compiled=executable.GpuExecutable.compile(definition, variant))
 
     traced = list(_traced(definition, known, call, place, gpu, candidates))

@@ -16,9 +16,10 @@ def _floordiv(context: EmitContext, operation: ir.Apply, operands: list[ValueTex
     lhs, rhs = weakly(operation, operands)
     if not dtype.is_floating and (operation.attribute("nonnegative") or dtype.kind == "uint"):
         return ValueText(syntax.binary("//", lhs, rhs), shape)
-    if not dtype.is_floating and _is_power_of_two(operands[1]):
+    divisor = operands[1].constant
+    if not dtype.is_floating and isinstance(divisor, int) and _is_power_of_two(operands[1]):
         lhs = named(context, "numerator", lhs)
-        return ValueText(syntax.binary(">>", lhs, syntax.number(operands[1].constant.bit_length() - 1)), shape)
+        return ValueText(syntax.binary(">>", lhs, syntax.number(divisor.bit_length() - 1)), shape)
     lhs, rhs = named(context, "numerator", lhs), named(context, "divisor", rhs)
     remainder = context.assign("remainder", syntax.binary("%", lhs, rhs))
     if dtype.is_floating:
@@ -44,9 +45,10 @@ def _mod(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -
     lhs, rhs = weakly(operation, operands)
     if operation.attribute("nonnegative") or dtype.kind == "uint":
         return ValueText(syntax.binary("%", lhs, rhs), shape)
-    if not dtype.is_floating and _is_power_of_two(operands[1]):
+    divisor = operands[1].constant
+    if not dtype.is_floating and isinstance(divisor, int) and _is_power_of_two(operands[1]):
         lhs = named(context, "numerator", lhs)
-        return ValueText(syntax.binary("&", lhs, syntax.number(operands[1].constant - 1)), shape)
+        return ValueText(syntax.binary("&", lhs, syntax.number(divisor - 1)), shape)
     rhs = named(context, "divisor", rhs)
     remainder = context.assign("remainder", syntax.binary("%", lhs, rhs))
     is_beside = (

@@ -75,8 +75,7 @@ def _extremum(context: EmitContext, operation: ir.Apply, operands: list[ValueTex
     dtype, nodes = operation.result.type.dtype, weakly(operation, operands)
     if dtype not in (dtypes.float32, dtypes.int32, dtypes.bfloat16):
         nodes = [typed(text, dtype) for text in operands]
-    propagate = "tl.PropagateNan.ALL" if operation.attribute("propagate_nan") else None
-    propagate = syntax.name(propagate) if propagate else None
+    propagate = syntax.name("tl.PropagateNan.ALL") if operation.attribute("propagate_nan") else None
     node = syntax.call(f"tl.{operation.function}", *nodes, propagate_nan=propagate)
     return retyped(ValueText(node, meet(operands)), dtypes.float32 if dtype == dtypes.bfloat16 else dtype, dtype)
 

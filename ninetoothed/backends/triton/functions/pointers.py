@@ -8,6 +8,7 @@ from ninetoothed import ir
 from ninetoothed.backends.triton import barriers, syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.values import materialise
+from ninetoothed.dtypes import PointerType
 
 
 def _data_ptr(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
@@ -15,15 +16,22 @@ def _data_ptr(context: EmitContext, operation: ir.Apply, operands: list[ValueTex
 
 
 def _load_pointer(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    barriers.before_read(context, operation.operands[0].type.dtype.parameter)
+    barriers.before_read(context, _parameter(operation))
     pointer, mask, other = (*_pointers(operation, operands), None)[:3]
     return ValueText(syntax.call("tl.load", pointer, mask=mask, other=other), operation.result.type.lanes)
 
 
 def _store_pointer(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    barriers.before_write(context, operation.operands[0].type.dtype.parameter)
+    barriers.before_write(context, _parameter(operation))
     pointer, value, mask = (*_pointers(operation, operands), None)[:3]
     return ValueText(syntax.call("tl.store", pointer, value, mask=mask))
+
+
+def _parameter(operation: ir.Apply) -> str:
+    """Name the parameter into which the pointers of an operation point."""
+    dtype = operation.operands[0].type.dtype
+    assert isinstance(dtype, PointerType)
+    return dtype.parameter
 
 
 def _pointers(operation: ir.Apply, operands: list[ValueText]) -> list[ast.expr | None]:
@@ -35,7 +43,7 @@ def _pointers(operation: ir.Apply, operands: list[ValueText]) -> list[ast.expr |
 
 def _atomic(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     pointer_type = operation.operands[0].type
-    barriers.before_write(context, pointer_type.dtype.parameter)
+    barriers.before_write(context, _parameter(operation))
     pointer = materialise(operands[0], pointer_type)
     values = [text.node for text in operands[1:]]
     keywords = {name: operation.attribute(name) for name in ("sem", "scope")}

@@ -8,7 +8,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.values import dtype_node, retyped, whole
-from ninetoothed.dtypes import DType
+from ninetoothed.dtypes import DType, PointerType
 
 
 def _reduction(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
@@ -30,7 +30,7 @@ def _axis(operation: ir.Apply) -> int | None:
     return None if axis is None else axis % len(operation.operands[0].type.lanes)
 
 
-def _reduced(operation: ir.Apply) -> DType:
+def _reduced(operation: ir.Apply) -> DType | PointerType:
     """The type that Triton's reduction has."""
     dtype = operation.operands[0].type.dtype
     if operation.function in ("argmax", "argmin"):
@@ -46,7 +46,7 @@ def _reduced(operation: ir.Apply) -> DType:
     return dtype
 
 
-def summed(dtype: DType) -> DType:
+def summed(dtype: DType | PointerType) -> DType | PointerType:
     """The type of Triton's sum of a type."""
     if dtype.bits >= 32 or dtype.is_floating:
         return dtypes.float32 if dtype == dtypes.bfloat16 else dtype

@@ -12,7 +12,9 @@ from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.dtypes import DType, PointerType
 
 
-def dtype_node(dtype: DType) -> ast.expr:
+def dtype_node(dtype: DType | PointerType) -> ast.expr:
+    """The name of an element type in Triton."""
+    assert isinstance(dtype, DType), "Triton has no name for a pointer to a parameter"
     return syntax.name(f"tl.{dtype.name}")
 
 
@@ -23,7 +25,7 @@ def typed(text: ValueText, dtype: DType | PointerType) -> ast.expr:
     return syntax.call("tl.full", (), text.node, dtype_node(dtype))
 
 
-def held(number: int | float | bool, dtype: DType) -> int | float | bool | None:
+def held(number: int | float | bool, dtype: DType | PointerType) -> int | float | bool | None:
     """A number as a type holds it: wrapped around, or rounded. None where that is left to the GPU."""
     if dtype == dtypes.int1:
         return bool(number)
@@ -34,7 +36,8 @@ def held(number: int | float | bool, dtype: DType) -> int | float | bool | None:
         return (int(number) - lowest) % (1 << dtype.bits) + lowest
     if dtype == dtypes.bfloat16:
         return _to_bfloat16(float(number))
-    form = {dtypes.float16: "e", dtypes.float32: "f", dtypes.float64: "d"}.get(dtype)
+    formats: dict[DType | PointerType, str] = {dtypes.float16: "e", dtypes.float32: "f", dtypes.float64: "d"}
+    form = formats.get(dtype)
     return None if form is None else _rounded(float(number), form)
 
 
@@ -96,7 +99,7 @@ def named(context: EmitContext, wanted: str, node: ast.expr) -> ast.expr:
     return node if is_literal or isinstance(node, ast.Name) else context.assign(wanted, node)
 
 
-def retyped(text: ValueText, actual: DType, wanted: DType) -> ValueText:
+def retyped(text: ValueText, actual: DType | PointerType, wanted: DType | PointerType) -> ValueText:
     """What Triton gives in one type, in the type that it is to have."""
     if actual == wanted:
         return text
