@@ -27,6 +27,7 @@ SLACK = 16
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the example, and return the exit status: 1 where the backends disagree, 2 where it cannot run."""
     options = parse(arguments)
     os.environ["HF_HUB_OFFLINE"] = "1"
     try:
@@ -57,6 +58,7 @@ def say(text: str) -> None:
 
 
 def introduction(options: argparse.Namespace) -> str:
+    """Say what is about to happen, and what a CPU shows."""
     task = "Generating text with NineToothed's kernels and with PyTorch's, to see that both choose the same tokens."
     if torch.device(options.device).type == "cuda":
         return task
@@ -65,6 +67,7 @@ def introduction(options: argparse.Namespace) -> str:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
     cuda = torch.cuda.is_available()
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--backend", choices=BACKENDS, default="ninetoothed", help="the one that is timed first")
@@ -83,6 +86,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def positive(text: str) -> int:
+    """Convert to an int above 0, for argparse."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
@@ -102,6 +106,7 @@ def check(device: str) -> None:
 
 
 def describe(options: argparse.Namespace) -> str:
+    """Name type, device and size of the task."""
     return f"{options.dtype} on {options.device}, {options.batch} x {options.tokens} tokens"
 
 
@@ -134,6 +139,7 @@ def load(options: argparse.Namespace):
 
 
 def small_config(transformers):
+    """Describe a Llama of a few million parameters."""
     return transformers.LlamaConfig(
         vocab_size=1024,
         hidden_size=256,
@@ -150,6 +156,7 @@ def small_config(transformers):
 
 
 def encode(options: argparse.Namespace, model, tokenizer) -> dict[str, torch.Tensor]:
+    """Make the model's inputs, of the prompt or of random tokens."""
     if options.prompt is not None:
         if tokenizer is None:
             raise ValueError("--prompt needs a tokenizer, and this model has none: use --model, or --prompt-tokens")
@@ -175,6 +182,7 @@ def run(model, inputs: dict[str, torch.Tensor], backend: str, options: argparse.
 
 
 def timed(model, inputs: dict[str, torch.Tensor], options: argparse.Namespace) -> tuple[torch.Tensor, float]:
+    """Generate twice, and return the tokens and the seconds of the second time."""
     generate(model, inputs, options.tokens)
     synchronise(options.device)
     start = time.perf_counter()
@@ -184,6 +192,7 @@ def timed(model, inputs: dict[str, torch.Tensor], options: argparse.Namespace) -
 
 
 def generate(model, inputs: dict[str, torch.Tensor], count: int) -> torch.Tensor:
+    """Generate `count` tokens greedily, and return those alone."""
     length = inputs["input_ids"].shape[1]
     padding = model.generation_config.pad_token_id
     tokens = model.generate(
@@ -197,6 +206,7 @@ def generate(model, inputs: dict[str, torch.Tensor], count: int) -> torch.Tensor
 
 
 def synchronise(device: str) -> None:
+    """Wait until a GPU has finished."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
 

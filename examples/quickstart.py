@@ -29,22 +29,24 @@ kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tenso
 
 
 def allocate(gate, up):
-    """What the operator returns, not yet filled; this also runs where there is no data, under `torch.compile`."""
+    """Make the operator's result, not yet filled; this also runs where there is no data, under `torch.compile`."""
     if gate.shape != up.shape:
         raise ValueError(f"swiglu: the shapes {tuple(gate.shape)} and {tuple(up.shape)} differ")
     return torch.empty(gate.shape, dtype=gate.dtype, device=gate.device)
 
 
 def launch(output, gate, up):
+    """Fill the operator's result."""
     kernel(gate.flatten(), up.flatten(), output.view(-1))
 
 
 def error(actual, expected):
-    """The distance of `actual` from `expected`, relative to the size of `expected`."""
+    """Return the distance of `actual` from `expected`, relative to the size of `expected`."""
     return ((actual.double() - expected.double()).norm() / expected.double().norm()).item()
 
 
 def main(arguments=None):
+    """Take the four steps; return 2 for a device that is not there."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     devices = ("cuda", "cpu") if torch.cuda.is_available() else ("cpu",)
     parser.add_argument("--device", default=devices[0])

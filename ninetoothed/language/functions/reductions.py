@@ -140,7 +140,8 @@ def reduce(input: Any, axis: int | None, combine_fn: Callable[..., Any], keep_di
     """Join the elements along `axis`, or all of them, by an associative function of two. No identity is needed.
 
     input: a tile; or a tuple of tiles, for which `combine_fn` takes twice as many numbers and returns a tuple.
-    Shapes are those of `sum`. Raises `ApplicationError` for a function that stores, prints or asserts.
+    Shapes are those of `sum`. Raises `ApplicationError` for an axis that the tile has not, and where a branch of the
+    function stores, prints or asserts: elements that take different branches are combined side by side.
 
     >>> def multiplied(a, b):
     ...     return a * b
@@ -220,7 +221,7 @@ def topk(x: TileLike, k: int, dim: int | None = None) -> Tile:
 def histogram(input: TileLike, num_bins: int) -> Tile:
     """Count how often each of 0 to `num_bins - 1` is among the integers of a tile of one dimension, as int32.
 
-    Raises `ApplicationError` where `num_bins` is not known when compiling.
+    Raises `ApplicationError` for floats, and where `num_bins` is not known when compiling.
 
     >>> def application(x, y):
     ...     y = ntl.histogram(x, 4)
