@@ -30,6 +30,7 @@ class Source:
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.sizes)
 
 
@@ -57,6 +58,7 @@ class Arrangement:
 
     @classmethod
     def of(cls, source: Source) -> "Arrangement":
+        """Make the arrangement of a tensor that nothing has arranged."""
         return cls(source, (source.sizes,))
 
     def then(self, step: Step, *shapes: Shape, replaced: int = 1) -> "Arrangement":

@@ -150,6 +150,7 @@ class _Checked:
         return replace(checked, edges=(*self.edges, CutEdge(index, size, self.reached, fails)))
 
     def check(self, guard: Guard, is_reached: bool = True) -> _Checked:
+        """Keep a guard unless it is proved; from then on it holds."""
         index, size = simplify(guard.index, self.facts), simplify(guard.size, self.facts)
         lower = not is_nonnegative(index, self.facts)
         upper = not is_nonnegative(size - 1 - index, self.facts)

@@ -174,6 +174,7 @@ def expand(arrangement: Arrangement, level: int, shape: Any) -> Arrangement:
 
 
 def unsqueeze(arrangement: Arrangement, level: int, dim: Any) -> Arrangement:
+    """Add a dimension of size 1 at `dim`."""
     call = MetaOperation(arrangement, level, "unsqueeze", (dim,))
     before = call.shape
     dim = call.dimension(dim, len(before) + 1)
@@ -194,6 +195,7 @@ def squeeze(arrangement: Arrangement, level: int, dims: Any) -> Arrangement:
 
 
 def permute(arrangement: Arrangement, level: int, dims: Any) -> Arrangement:
+    """Reorder dimensions: dimension d of the result is dimension `dims[d]`."""
     call = MetaOperation(arrangement, level, "permute", (dims,))
     before = call.shape
     dims = call.dimensions(dims)

@@ -38,6 +38,7 @@ class MetaOperation:
 
     @property
     def shape(self) -> Shape:
+        """The shape of the level."""
         return self.arrangement.levels[self.level]
 
     def error(self, what: str, remedy: str) -> ArrangementError:

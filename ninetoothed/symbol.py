@@ -26,13 +26,20 @@ _FUNCTIONS: dict[str, Callable[..., Expr]] = {"min": minimum, "max": maximum, "c
 
 
 class Symbol:
-    """A name, or an expression over names and integers with `+ - * // %`, `min`, `max` and `cdiv`.
+    """Stand for an integer that is not known yet: a name, or an expression over names and integers.
+
+    expr: a name, or a text with `+ - * // %`, `min`, `max` and `cdiv`, as `"cdiv(n, 2)"`.
+    constexpr: whether the caller of a kernel gives its value, by keyword.
+    meta: whether the compiler chooses its value, within the bounds.
+    lower_bound, upper_bound: the range to choose from: by default [32, 1024] of a meta symbol, [1, 2^20] of a
+        constexpr. They guide a choice, and are not checked against a value that someone gives.
+    power_of_two: whether to choose among powers of two alone; by default of a meta symbol.
 
     `repr` prints it in the order in which it was written; `expr` is its canonical form. Symbols are equal where they
-    print the same. A symbol with `constexpr=True` is given by the caller of a kernel, one with `meta=True` is chosen by
-    the compiler within `[lower_bound, upper_bound]`.
+    print the same. Arithmetic with ints and symbols gives symbols.
 
-    Raises `ValueError` for a text that is no such expression, and for options on anything but a plain name.
+    Raises `ArrangementError` (a `ValueError`) for a text that is no such expression, and for options on anything but a
+    plain name; `TypeError` for `/` and for comparisons by order.
 
     >>> Symbol("BLOCK_SIZE_M") * Symbol("BLOCK_SIZE_N") + 0
     BLOCK_SIZE_M * BLOCK_SIZE_N
@@ -68,6 +75,7 @@ class Symbol:
 
     @property
     def expr(self) -> Expr:
+        """The canonical form, in which equal expressions are equal."""
         cached = self.__dict__.get("_expr")
         if cached is None:
             cached = self.__dict__["_expr"] = _canonical(self._node)
@@ -173,7 +181,17 @@ def plain_name(size: int | Symbol) -> str:
 
 
 def block_size(lower_bound: int | None = None, upper_bound: int | None = None) -> Symbol:
-    """Make a fresh symbol that the compiler chooses."""
+    """Make a fresh symbol whose value the compiler chooses: a power of two.
+
+    lower_bound, upper_bound: the range to choose from, by default [32, 1024].
+
+    Raises `ArrangementError` (a `ValueError`) where the range has no power of two.
+
+    >>> from ninetoothed import Tensor
+    >>> BLOCK = block_size(64, 256)
+    >>> Tensor(1).tile((BLOCK,)).dtype.shape == (BLOCK,)
+    True
+    """
     name = f"{_BLOCK}{next(_fresh)}"
     return Symbol(name, meta=True, lower_bound=lower_bound, upper_bound=upper_bound)
 

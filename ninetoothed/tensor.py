@@ -20,7 +20,7 @@ from ninetoothed.wording import counted
 if TYPE_CHECKING:
     import numpy
 
-# Sizes as users write them: a string is parsed to a symbol, None is told by the call, one alone is of one dimension.
+# Sizes as users write them: a string is parsed to a symbol, None is left to the call, one alone is of one dimension.
 Sizes = int | str | Symbol | Sequence[int | str | Symbol | None]
 
 UNSET: Any = object()

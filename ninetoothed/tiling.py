@@ -37,6 +37,7 @@ class Tiling:
 
     @property
     def count(self) -> Expr:
+        """The number of tiles."""
         return self.size if self.is_whole else cdiv(self.size, self.block)
 
 

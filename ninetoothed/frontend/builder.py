@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,23 +10,12 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, is_nonnegative, simplify, var
 from ninetoothed.frontend import shapes
+from ninetoothed.frontend.dataflow import settle
 from ninetoothed.frontend.numbers import holds, number_type, numeric, reaches, wrapped
 from ninetoothed.frontend.values import origin
 from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
 from ninetoothed.language.primitive import Sign
 from ninetoothed.language.primitives import PRIMITIVES
-
-
-def settle(value: Value, known: dict[Value, Any], inputs: Callable, rule: Callable) -> Any:
-    """Apply `rule` to a value after its inputs, to each value once; `known` holds the results."""
-    pending = [value]
-    while pending:
-        missing = [each for each in inputs(pending[-1]) if each not in known]
-        if not missing:
-            last = pending.pop()
-            known[last] = known[last] if last in known else rule(last)
-        pending += missing
-    return known[value]
 
 
 def _keeps_sign(operation: Apply) -> bool:
@@ -71,6 +60,7 @@ class Builder:
     # -- blocks ------------------------------------------------------------------------------------
 
     def emit(self, operation: ir.Operation) -> None:
+        """Append an operation to the innermost open block."""
         if self.is_closed:
             raise EmissionForbidden
         self._blocks[-1].append(operation)
@@ -98,9 +88,11 @@ class Builder:
 
     @property
     def top(self) -> ir.Block:
+        """The operations of the outermost block."""
         return tuple(self._blocks[0])
 
     def producer(self, value: Value) -> ir.Operation | None:
+        """Return the operation that computes a value; None for an argument of a loop or a branch's result."""
         return self._producers.get(value)
 
     def depends(self, value: Value, other: Value) -> bool:
@@ -117,6 +109,7 @@ class Builder:
         return False
 
     def fresh(self, stem: str) -> str:
+        """Make a name that no other value has."""
         self._count += 1
         return f"{stem}_{self._count}"
 
@@ -129,6 +122,7 @@ class Builder:
     # -- scalars and integers ----------------------------------------------------------------------
 
     def constant(self, number: float, dtype: DType | PointerType | None = None) -> Value:
+        """Emit a number, of the type that it takes on its own, or of `dtype`."""
         dtype = dtype or number_type(number)
         if not holds(numeric(dtype), number):
             raise shapes.Mismatch(
@@ -140,6 +134,7 @@ class Builder:
         return result
 
     def index(self, expr: Expr, lanes: tuple[Lane, ...] = (), type: TileType | None = None) -> Value:
+        """Emit an integer expression over sizes, counters and lanes."""
         expr = simplify(as_expr(expr), self.facts)
         result = Value(type or TileType(self.index_type))
         self.emit(Index(result, expr, lanes, self.bindings(expr), location=self.location))
@@ -170,23 +165,26 @@ class Builder:
 
     @property
     def requirements(self) -> tuple[ir.Requirement, ...]:
+        """The pairs of sizes that a call must make equal."""
         return tuple(self._requirements.values())
 
-    def require(self, left: Expr | int, right: Expr | int, message: str, told: tuple[Expr, Expr] | None = None) -> None:
+    def require(
+        self, left: Expr | int, right: Expr | int, message: str, asked: tuple[Expr, Expr] | None = None
+    ) -> None:
         """Let a call give both sizes the same number, unless that is known; ShapeMismatch where it cannot.
 
-        Sizes that only the kernel knows, of loop counters and computed numbers, are taken to agree. `told` are the
+        Sizes that only the kernel knows, of loop counters and computed numbers, are taken to agree. `asked` are the
         sizes that a call is asked for, where they have other names here.
         """
-        told = told or (origin(as_expr(left)), origin(as_expr(right)))
+        asked = asked or (origin(as_expr(left)), origin(as_expr(right)))
         left, right = simplify(as_expr(left), self.facts), simplify(as_expr(right), self.facts)
         difference = simplify(left - right, self.facts)
         if difference == 0:
             return
         if is_nonnegative(difference - 1, self.facts) or is_nonnegative(-difference - 1, self.facts):
-            raise shapes.ShapeMismatch(message, *told)
+            raise shapes.ShapeMismatch(message, *asked)
         if difference.variables <= self.sizes and -difference not in self._requirements:
-            self._requirements.setdefault(difference, ir.Requirement(*told, message, self.location))
+            self._requirements.setdefault(difference, ir.Requirement(*asked, message, self.location))
 
     # -- conversions -------------------------------------------------------------------------------
 
@@ -201,6 +199,7 @@ class Builder:
         return self.constant(operand, dtype)
 
     def cast(self, value: Value, dtype: DType | PointerType) -> Value:
+        """Convert to another type; a constant is converted now."""
         if value.type.dtype == dtype:
             return value
         producer = self.producer(value)
@@ -254,7 +253,7 @@ class Builder:
         return results[0] if len(results) == 1 else results
 
     def common_type(self, *operands: Operand) -> DType:
-        """Return the type in which operands meet; a Python number does not widen a tile of its own or a higher kind."""
+        """Return the type in which operands meet; a Python number widens no tile of its own or a higher category."""
         typed = [
             numeric(v.type.dtype) if isinstance(v, Value) else self.index_type
             for v in operands

@@ -21,10 +21,12 @@ from ninetoothed.language.primitives import PRIMITIVES
 
 
 def floating(context: TraceContext, *operands: Any, name: str) -> Any:
+    """Trace a function of floats; `name` is the primitive."""
     return context.builder.floating(name, *(operand(context, value) for value in operands))
 
 
 def absolute(context: TraceContext, x: Any) -> Any:
+    """Trace `abs`."""
     x = operand(context, x)
     if not is_dynamic(x):
         return abs(x)
@@ -33,6 +35,7 @@ def absolute(context: TraceContext, x: Any) -> Any:
 
 
 def pairwise(context: TraceContext, x: Any, y: Any, propagate_nan: Any = None, *, name: str) -> Any:
+    """Trace `minimum` and `maximum`."""
     x, y = operand(context, x), operand(context, y)
     if not isinstance(x, Value) and not isinstance(y, Value):
         return extremum(context, name, (x, y))
@@ -41,11 +44,13 @@ def pairwise(context: TraceContext, x: Any, y: Any, propagate_nan: Any = None, *
 
 
 def clamp(context: TraceContext, x: Any, min: Any, max: Any, propagate_nan: Any = None) -> Any:
+    """Trace `clamp`: the maximum of `min` and the minimum of `x` and `max`."""
     low = pairwise(context, x, min, propagate_nan, name="maximum")
     return pairwise(context, low, max, propagate_nan, name="minimum")
 
 
 def cdiv(context: TraceContext, x: Any, div: Any) -> Any:
+    """Divide integers, rounding up."""
     x, div = operand(context, x), operand(context, div)
     if not isinstance(x, Value) and not isinstance(div, Value):
         return binary(context, "floordiv", binary(context, "sub", binary(context, "add", x, div), 1), div)
@@ -55,10 +60,12 @@ def cdiv(context: TraceContext, x: Any, div: Any) -> Any:
 
 
 def arithmetic(context: TraceContext, x: Any, y: Any, sanitize_overflow: Any = True, *, name: str) -> Any:
+    """Trace an operator that has a name, such as `add`."""
     return binary(context, name, x, y)
 
 
 def umulhi(context: TraceContext, x: Any, y: Any) -> Any:
+    """Trace the upper half of a product of integers."""
     x, y = operand(context, x), operand(context, y)
     common = context.builder.common_type(x, y)
     if common.is_floating or common.bits < 32:
@@ -87,6 +94,7 @@ def program_id(context: TraceContext, axis: Any) -> Any:
 
 
 def num_programs(context: TraceContext, axis: Any) -> Any:
+    """Return the number of programs: they form one dimension."""
     count = const(1)
     for size in context.grid:
         count = count * size
@@ -105,10 +113,12 @@ def hint(context: TraceContext, input: Any, values: Any = None) -> Any:
 
 
 def static_print(context: TraceContext, values: Any) -> None:
+    """Print when compiling."""
     builtins.print(*values)
 
 
 def static_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
+    """Raise when compiling where a condition does not hold."""
     cond = operand(context, cond)
     if is_dynamic(cond):
         raise context.error("`static_assert` needs a condition that is known when compiling; use `ntl.device_assert`")
@@ -127,6 +137,7 @@ def libdevice(context: TraceContext, *operands: Any, name: str) -> Any:
 
 
 def barrier(context: TraceContext) -> None:
+    """Emit a barrier among the threads of a program."""
     context.builder.apply("debug_barrier", ())
 
 
@@ -254,8 +265,8 @@ def _len(context: TraceContext, value: Any) -> Any:
     return shape[0]
 
 
-def _isinstance(context: TraceContext, value: Any, kinds: Any) -> bool:
-    return isinstance(operand(context, value), kinds)
+def _isinstance(context: TraceContext, value: Any, classes: Any) -> bool:
+    return isinstance(operand(context, value), classes)
 
 
 PYTHON = {

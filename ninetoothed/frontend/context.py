@@ -56,6 +56,7 @@ class TraceContext:
     def create(
         cls, definition: KernelDefinition, specialisation: Specialisation, interpreter: Interpreter
     ) -> TraceContext:
+        """Make the context of a kernel's specialisation, with all that is known of its sizes."""
         bindings = specialisation.bindings()
         names = {name for parameter in definition.parameters for name in _runtime_names(parameter.source)}
         facts = specialisation.facts(sorted(names))
@@ -126,6 +127,7 @@ class TraceContext:
 
     @property
     def facts(self) -> Facts:
+        """The present facts: ranges of sizes, counters and lanes."""
         return self.builder.facts
 
     def number(self, size: Any) -> Expr:
@@ -133,6 +135,7 @@ class TraceContext:
         return simplify(as_expr(size).subs(self.bindings), self.facts)
 
     def argument(self, parameter: int) -> ArgumentClass:
+        """Return the class of a parameter's argument."""
         return self.specialisation.arguments[parameter]
 
     def arrangement(self, parameter: int) -> Arrangement:
@@ -144,16 +147,17 @@ class TraceContext:
         return tuple(bind_sizes(parameter.arrangement, self.bindings) for parameter in self.definition.parameters)
 
     def levels(self, parameter: int) -> tuple[tuple[Expr, ...], ...]:
+        """Return the shapes of a parameter's levels, as the specialisation knows them."""
         return self._levels[parameter]
 
     @cached_property
     def _levels(self) -> tuple[tuple[tuple[Expr, ...], ...], ...]:
         return tuple(
-            tuple(tuple(self._told(size) for size in level) for level in parameter.arrangement.levels)
+            tuple(tuple(self._sized(size) for size in level) for level in parameter.arrangement.levels)
             for parameter in self.definition.parameters
         )
 
-    def _told(self, size: Any) -> Expr:
+    def _sized(self, size: Any) -> Expr:
         """Return a size as a number that remembers the chosen blocks it is made of."""
         number, own = self.number(size), as_expr(size)
         is_chosen = number.is_constant and not own.variables.isdisjoint(self.definition.meta_symbols)
@@ -167,6 +171,7 @@ class TraceContext:
 
     @cached_property
     def grid(self) -> tuple[Expr, ...]:
+        """The extents of the grid: the outermost shape of the parameter that launches."""
         return () if self.launching is None else tuple(self.number(size) for size in self._outermost(self.launching))
 
     def _outermost(self, parameter: int) -> tuple[Size, ...]:
@@ -174,6 +179,7 @@ class TraceContext:
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
+        """The names of a program's indices along the grid."""
         return tuple(f"program_{d}" for d in range(len(self.grid)))
 
     def program_indices(self, parameter: int) -> tuple[Expr, ...]:

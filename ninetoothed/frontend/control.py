@@ -36,6 +36,7 @@ _ZERO_STEP = "the step of `range` must not be zero"
 
 
 def for_(context: TraceContext, scope: Scope, node: ast.For) -> Any:
+    """Trace a `for`: unrolled over known items, else a loop of the kernel."""
     if node.orelse:
         raise context.error("a loop in an application has no `else`")
     bounds = _range(context, scope, node.iter)
@@ -170,6 +171,7 @@ def _range(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
 
 
 def while_(context: TraceContext, scope: Scope, node: ast.While) -> Any:
+    """Trace a `while`."""
     if node.orelse:
         raise context.error("a loop in an application has no `else`")
     if context.builder.is_closed:
@@ -257,6 +259,7 @@ def _traced(context: TraceContext, body: Callable[[], Any]) -> _Branch:
 
 
 def if_(context: TraceContext, scope: Scope, node: ast.If) -> Any:
+    """Trace an `if`: of a known condition the branch that is taken, else both."""
     location = context.builder.location
     condition = operand(context, context.evaluate(scope, node.test))
     if not is_dynamic(condition):

@@ -20,6 +20,7 @@ from ninetoothed.ir import TileType, Value
 
 
 def pointer(context: TraceContext, value: Any) -> Value:
+    """Convert an argument to a tile of pointers."""
     value = tile(context, value)
     if not isinstance(value.type.dtype, PointerType):
         raise context.error(
@@ -48,6 +49,7 @@ def _masked(context: TraceContext, address: Value, mask: Any, *rest: Value) -> t
 
 
 def load(context: TraceContext, pointer_: Any, mask: Any = None, other: Any = None) -> Value:
+    """Trace `ntl.load`."""
     builder, address = context.builder, pointer(context, pointer_)
     element = pointed(address)
     operands = _masked(context, address, mask)
@@ -57,6 +59,7 @@ def load(context: TraceContext, pointer_: Any, mask: Any = None, other: Any = No
 
 
 def store(context: TraceContext, pointer_: Any, value: Any, mask: Any = None) -> None:
+    """Trace `ntl.store`."""
     builder, address = context.builder, pointer(context, pointer_)
     value = builder.value(operand(context, value), pointed(address))
     builder.apply("store_pointer", _masked(context, address, mask, value))
@@ -66,6 +69,7 @@ def store(context: TraceContext, pointer_: Any, value: Any, mask: Any = None) ->
 def atomic(
     context: TraceContext, pointer_: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None, *, name: str
 ) -> Value:
+    """Trace an atomic read-modify-write; `name` is the primitive."""
     builder, address = context.builder, pointer(context, pointer_)
     element = pointed(address)
     _check_atomic(context, name, element)
@@ -89,6 +93,7 @@ def _check_atomic(context: TraceContext, name: str, element: DType) -> None:
 
 
 def atomic_cas(context: TraceContext, pointer_: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Value:
+    """Trace an atomic compare-and-swap."""
     builder, address = context.builder, pointer(context, pointer_)
     element = pointed(address)
     operands = builder.broadcast(address, *(builder.value(operand(context, v), element) for v in (cmp, val)))
@@ -99,6 +104,7 @@ def atomic_cas(context: TraceContext, pointer_: Any, cmp: Any, val: Any, sem: An
 
 
 def reduce(context: TraceContext, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
+    """Trace a reduction by a combining function of the user's."""
     values = _tiles(context, input)
     axis = None if axis is None else axis_of(context, values[0], axis)
     combine = combining(context, combine_fn, values)
@@ -111,6 +117,7 @@ def reduce(context: TraceContext, input: Any, axis: Any, combine_fn: Any, keep_d
 
 
 def associative_scan(context: TraceContext, input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
+    """Trace a scan by a combining function of the user's."""
     values = _tiles(context, input)
     axis = axis_of(context, values[0], axis)
     combine = combining(context, combine_fn, values)
@@ -173,6 +180,7 @@ def print_(context: TraceContext, pieces: tuple, sep: str = " ", end: str = "\n"
 
 
 def device_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
+    """Trace an assertion; one that is known to fail is an error now."""
     cond = operand(context, cond)
     if not is_dynamic(cond):
         if not cond:
@@ -186,6 +194,7 @@ def device_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
 def inline_asm(
     context: TraceContext, asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any
 ) -> Any:
+    """Trace inline assembly, element by element."""
     values = context.builder.broadcast(*_tiles(context, args))
     several = isinstance(dtype, tuple | list)
     types = tuple(with_dtype(values[0].type, as_dtype(context, d)) for d in (dtype if several else (dtype,)))
@@ -205,6 +214,7 @@ def dot_scaled(
     acc: Any = None,
     out_dtype: Any = dtypes.float32,
 ) -> Value:
+    """Trace a product of matrices with scales of their blocks."""
     values = [tile(context, v) for v in (lhs, lhs_scale, rhs, rhs_scale) if v is not None]
     if len(values) != 4:
         raise context.error("`dot_scaled` needs both scales")

@@ -127,6 +127,7 @@ def _compare(context: TraceContext, scope: Scope, node: ast.Compare) -> Any:
 
 
 def compare(context: TraceContext, op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
+    """Compare two operands; `is`, `in` and types when compiling."""
     if isinstance(op, ast.Is | ast.IsNot):
         same = lhs is rhs or (
             isinstance(lhs, DType) and functions.as_dtype(context, rhs) == lhs if _is_dtype(rhs) else False
@@ -287,6 +288,7 @@ def _of_python(context: TraceContext, owner: Any, indices: tuple, text: str) -> 
 
 
 def evaluate_indices(context: TraceContext, scope: Scope, node: ast.expr) -> tuple:
+    """Evaluate a subscript: one index for each item."""
     elements = node.elts if isinstance(node, ast.Tuple) else [node]
     indices: list = []
     for element in elements:

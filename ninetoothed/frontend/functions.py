@@ -80,6 +80,7 @@ def _known(context: TraceContext, value: Any, what: str) -> Any:
 
 
 def axis_of(context: TraceContext, value: Value, axis: Any) -> int:
+    """Read an axis of a tile, counted from the end where it is negative."""
     axis = _known(context, axis, "an axis")
     rank = len(value.type.shape)
     if not isinstance(axis, int) or not -rank <= axis < rank:
@@ -93,6 +94,7 @@ def axis_of(context: TraceContext, value: Value, axis: Any) -> int:
 
 
 def arange(context: TraceContext, start: Any, end: Any) -> Value:
+    """Trace whole numbers from `start` to `end`, exclusive; from 0 where one is given."""
     start, end = _known(context, start, "`arange`"), _known(context, end, "`arange`")
     start, end = (0, start) if end is None else (start, end)
     for bound in (start, end):
@@ -104,15 +106,18 @@ def arange(context: TraceContext, start: Any, end: Any) -> Value:
 
 
 def full(context: TraceContext, shape: Any, value: Any, dtype: Any) -> Value:
+    """Trace a tile of one number."""
     value = context.builder.value(operand(context, value), as_dtype(context, dtype))
     return context.builder.broadcast_to(value, shape_of(context, shape))
 
 
 def zeros(context: TraceContext, shape: Any, dtype: Any) -> Value:
+    """Trace a tile of zeros."""
     return full(context, shape, 0, dtype)
 
 
 def zeros_like(context: TraceContext, input: Any) -> Value:
+    """Trace zeros of a tile's shape and type."""
     input = tile(context, input)
     return context.builder.broadcast_to(context.builder.constant(0, input.type.dtype), extents_of(input.type))
 
@@ -120,6 +125,7 @@ def zeros_like(context: TraceContext, input: Any) -> Value:
 def cast(
     context: TraceContext, input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False
 ) -> Value:
+    """Convert to another type, by value or (`bitcast`) by bits."""
     dtype = as_dtype(context, dtype)
     input = operand(context, input)
     if bitcast:
@@ -136,14 +142,17 @@ def cast(
 
 
 def broadcast(context: TraceContext, input: Any, other: Any) -> tuple[Value, ...]:
+    """Give two tiles the shape in which they meet."""
     return context.builder.broadcast(tile(context, input), tile(context, other))
 
 
 def broadcast_to(context: TraceContext, input: Any, shape: Any) -> Value:
+    """Give a tile another shape by repeating dimensions of size 1."""
     return context.builder.broadcast_to(tile(context, input), shape_of(context, shape))
 
 
 def expand_dims(context: TraceContext, input: Any, axis: Any) -> Value:
+    """Add dimensions of size 1."""
     input = tile(context, input)
     for a in sorted(axis if isinstance(axis, tuple | list) else (axis,)):
         rank = len(input.type.shape) + 1
@@ -160,6 +169,7 @@ def expand_dims(context: TraceContext, input: Any, axis: Any) -> Value:
 
 
 def squeeze(context: TraceContext, x: Any, dim: Any) -> Value:
+    """Take away a dimension of size 1."""
     x = tile(context, x)
     axis, extents = axis_of(context, x, dim), list(extents_of(x.type))
     if not extents.pop(axis).is_one:
@@ -168,6 +178,7 @@ def squeeze(context: TraceContext, x: Any, dim: Any) -> Value:
 
 
 def reshape(context: TraceContext, input: Any, shape: Any) -> Value:
+    """Give a tile another shape of as many elements, row-major."""
     input = tile(context, input)
     shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     shape = [_known(context, size, "a shape") for size in shape]
@@ -193,6 +204,7 @@ def reshape(context: TraceContext, input: Any, shape: Any) -> Value:
 
 
 def permute(context: TraceContext, input: Any, dims: Any) -> Value:
+    """Reorder dimensions; without `dims` transpose the last two."""
     input = tile(context, input)
     dims = dims[0] if len(dims) == 1 and isinstance(dims[0], tuple | list) else dims
     rank = len(input.type.shape)
@@ -210,10 +222,12 @@ def permute(context: TraceContext, input: Any, dims: Any) -> Value:
 
 
 def ravel(context: TraceContext, x: Any) -> Value:
+    """Give a tile one dimension."""
     return reshape(context, x, (-1,))
 
 
 def join(context: TraceContext, a: Any, b: Any) -> Value:
+    """Join two tiles along a new last dimension of 2."""
     dtype = context.builder.common_type(operand(context, a), operand(context, b))
     a, b = context.builder.broadcast(tile(context, a), tile(context, b))
     a, b = context.builder.cast(a, dtype), context.builder.cast(b, dtype)
@@ -221,6 +235,7 @@ def join(context: TraceContext, a: Any, b: Any) -> Value:
 
 
 def split(context: TraceContext, a: Any) -> tuple[Value, Value]:
+    """Split a tile along its last dimension of 2."""
     a = tile(context, a)
     if not a.type.lanes or a.type.lanes[-1] != 2:
         raise context.error(f"`split` needs a last dimension of 2, not shape {shapes.text(extents_of(a.type))}")
@@ -229,12 +244,14 @@ def split(context: TraceContext, a: Any) -> tuple[Value, Value]:
 
 
 def interleave(context: TraceContext, a: Any, b: Any) -> Value:
+    """Interleave two tiles along their last dimension."""
     joined = join(context, a, b)
     *leading, last, two = joined.type.shape
     return reshape(context, joined, (*leading, last * two))
 
 
 def cat(context: TraceContext, input: Any, other: Any, can_reorder: Any = False) -> Value:
+    """Concatenate two tiles of one dimension."""
     a, b = tile(context, input), tile(context, other)
     dtype = context.builder.common_type(a, b)
     if len(a.type.shape) != 1 or len(b.type.shape) != 1 or a.type.lanes != b.type.lanes:
@@ -259,6 +276,7 @@ def exact(context: TraceContext, name: str, value: Value) -> None:
 
 
 def flip(context: TraceContext, x: Any, dim: Any = None) -> Value:
+    """Reverse a dimension."""
     x = tile(context, x)
     axis = axis_of(context, x, -1 if dim is None else dim)
     exact(context, "flip", x)
@@ -266,6 +284,7 @@ def flip(context: TraceContext, x: Any, dim: Any = None) -> Value:
 
 
 def gather(context: TraceContext, src: Any, index: Any, axis: Any) -> Value:
+    """Gather elements along an axis."""
     src, index = tile(context, src), tile(context, index)
     axis = axis_of(context, src, axis)
     if not index.type.dtype.is_integer:
@@ -327,6 +346,7 @@ def _accumulator(dtype: DType) -> DType:
 
 
 def where(context: TraceContext, condition: Any, x: Any, y: Any) -> Value:
+    """Choose element by element between two operands."""
     builder = context.builder
     condition, x, y = truth(context, condition), operand(context, x), operand(context, y)
     dtype = builder.common_type(x, y)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import Expr, var
 from ninetoothed.frontend import shapes
-from ninetoothed.frontend.builder import settle
 from ninetoothed.frontend.context import TraceContext
+from ninetoothed.frontend.dataflow import settle
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import Apply, Lane, TileType, Value
 
@@ -49,6 +49,7 @@ class LaneBound:
     upper: bool = True
 
     def moved(self, index: Value) -> LaneBound:
+        """Return this bound of an index that was reshaped."""
         return replace(self, index=index)
 
 

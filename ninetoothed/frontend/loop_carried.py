@@ -78,10 +78,11 @@ def _is_loop_carried(before: Any, after: Any) -> bool:
 
 
 def same(a: Any, b: Any) -> bool:
+    """Tell whether two values of a variable are known to be equal."""
     if isinstance(a, Value) or isinstance(b, Value):
         return a is b
-    kinds = (int if isinstance(v, KnownCount) else Expr if isinstance(v, OpenCount) else type(v) for v in (a, b))
-    return len(set(kinds)) == 1 and a == b
+    classes = (int if isinstance(v, KnownCount) else Expr if isinstance(v, OpenCount) else type(v) for v in (a, b))
+    return len(set(classes)) == 1 and a == b
 
 
 def materialise(context: TraceContext, cell: Cell, value: Any) -> Any:
@@ -94,6 +95,7 @@ def materialise(context: TraceContext, cell: Cell, value: Any) -> Any:
 
 
 def type_of(context: TraceContext, value: Any) -> Any:
+    """Return the type that holds a value; of a tuple those of its items."""
     if isinstance(value, tuple):
         return tuple(type_of(context, item) for item in value)
     if isinstance(value, Value):
@@ -117,13 +119,13 @@ def join(context: TraceContext, cell: Cell, a: Any, b: Any) -> Any:
     if a == b:
         return a
     raise context.error(
-        f"{cell.name!r} is {_told(a)} on one path and {_told(b)} on the other, and the choice is made at run time; let"
-        " it be a number or a tile on both, before a loop that assigns it too, or give what only one path needs a name"
-        " of its own"
+        f"{cell.name!r} is {_described(a)} on one path and {_described(b)} on the other, and the choice is made at run"
+        " time; let it be a number or a tile on both, before a loop that assigns it too, or give what only one path"
+        " needs a name of its own"
     )
 
 
-def _told(type: Any) -> str:
+def _described(type: Any) -> str:
     return shown(Value(type) if isinstance(type, TileType) else type)
 
 
@@ -174,8 +176,8 @@ def _loop_carried_types(
 ) -> tuple[dict[Cell, Any], bool]:
     """Find the variables that a body changes, the types that hold them before and after, and whether it stores.
 
-    What is neither a number nor a tile cannot be carried: it is the body's own if that looks at it only after assigning
-    it, and is undefined after the loop.
+    A variable that holds neither a number nor a tile cannot be loop-carried: it is local where the body assigns it
+    before it reads it, and is undefined after the loop.
     """
     types, apart, do_store = _types_of_changes(context, body, variable)
     if not apart:

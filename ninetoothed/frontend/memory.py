@@ -265,6 +265,7 @@ def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Acce
 
 
 def gather(context: TraceContext, ref: SourceRef, indices: tuple) -> Value:
+    """Read elements of a parameter's source."""
     place = source_access(context, ref, indices)
     result = Value(place.type)
     context.builder.emit(ir.Load(result, place, location=context.builder.location))
@@ -272,6 +273,7 @@ def gather(context: TraceContext, ref: SourceRef, indices: tuple) -> Value:
 
 
 def scatter(context: TraceContext, ref: SourceRef, indices: tuple, operand: Any) -> None:
+    """Write elements of a parameter's source."""
     _write(context, source_access(context, ref, indices), operand)
 
 
@@ -325,4 +327,5 @@ def _element_offsets(context: TraceContext, ref: TileRef) -> Value:
 
 
 def name(context: TraceContext, ref: TileRef) -> str:
+    """Return the name of the parameter that a handle belongs to."""
     return context.definition.parameters[ref.parameter].name

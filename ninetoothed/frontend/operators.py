@@ -46,6 +46,7 @@ _EXPR = frozenset({"add", "sub", "mul", "floordiv", "mod"})
 
 
 def is_number(value: Any) -> bool:
+    """Tell whether a value is a Python number."""
     return isinstance(value, bool | int | float)
 
 
@@ -179,6 +180,7 @@ def _integer_power(context: TraceContext, base: Any, exponent: Any) -> Value:
 
 
 def ones_like(context: TraceContext, value: Value) -> Value:
+    """Make ones of a value's shape and type."""
     one = context.builder.constant(1, value.type.dtype)
     return context.builder.broadcast_to(one, shapes.extents_of(value.type))
 
@@ -191,6 +193,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 
 
 def unary(context: TraceContext, node: ast.unaryop, value: Any) -> Any:
+    """Apply a unary operator."""
     value = operand(context, value)
     if isinstance(node, ast.Not):
         return not value if not is_dynamic(value) else logical_not(context, value)
@@ -217,6 +220,7 @@ def truth(context: TraceContext, value: Any) -> Value:
 
 
 def logical_not(context: TraceContext, value: Any) -> Value:
+    """Negate a dynamic truth value."""
     value = truth(context, value)
     return context.builder.apply("invert", (value,), value.type)
 

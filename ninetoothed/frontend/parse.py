@@ -27,9 +27,11 @@ class ParsedFunction:
 
     @property
     def name(self) -> str:
+        """The name of the function."""
         return self.function.__name__
 
     def location(self, node: ast.AST) -> SourceLocation:
+        """Return the place of a node in the user's file."""
         line = getattr(node, "lineno", self.tree.lineno)
         column = getattr(node, "col_offset", 0) + self.column_shift
         return SourceLocation(self.file, line, column, self.lines.get(line, ""))

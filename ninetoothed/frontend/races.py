@@ -29,23 +29,23 @@ _NOTHING: Names = frozenset()
 def races(context: TraceContext, body: ir.Block) -> tuple[ir.Requirement, ...]:
     """Name the axes along which a store is legal for one program alone: its place ignores them, its value does not."""
     parameters = zip(context.definition.parameters, context.specialisation.arguments, strict=True)
-    shared = {p.name: p for p, argument in parameters if argument.role == "tensor" and _is_shared(p)}
+    common = {p.name: p for p, argument in parameters if argument.role == "tensor" and _has_common_elements(p)}
     stores = list(_stores(body))
-    if not any(store.access.parameter in shared for store, _ in stores):
+    if not any(store.access.parameter in common for store, _ in stores):
         return ()
     found = []
-    for name in dict.fromkeys(store.access.parameter for store, _ in stores if store.access.parameter in shared):
-        axes = _Axes.of(context, shared[name])
+    for name in dict.fromkeys(store.access.parameter for store, _ in stores if store.access.parameter in common):
+        axes = _Axes.of(context, common[name])
         known = _Dependence.of(body, axes)
         found += [
-            _race(shared[name], store, known, [known.values[c] for c in conditions], axes.sizes)
+            _race(common[name], store, known, [known.values[c] for c in conditions], axes.sizes)
             for store, conditions in stores
             if store.access.parameter == name
         ]
     return tuple(requirement for requirement in found if requirement is not None)
 
 
-def _is_shared(parameter: KernelParameter) -> bool:
+def _has_common_elements(parameter: KernelParameter) -> bool:
     """Tell whether programs may share elements of a parameter by its arrangement."""
     steps = parameter.arrangement.steps
     expands = any(step.operation == "expand" and not step.level and step.arguments[0] for step in steps)
@@ -66,6 +66,7 @@ class _Axes:
 
     @classmethod
     def of(cls, context: TraceContext, parameter: KernelParameter) -> _Axes:
+        """Take the axes of the grid apart as a parameter flattened them."""
         blocks = dict.fromkeys(context.definition.meta_symbols, 1)
         outermost = () if context.launching is None else context.definition.parameters[context.launching].outermost
         sizes, parts, facts = dict(zip(context.axes, map(as_expr, outermost), strict=True)), {}, context.facts
@@ -147,16 +148,19 @@ class _Dependence:
         return known
 
     def of_access(self, access: ir.Access) -> Names:
+        """Return the variables on which the place of an access depends."""
         guarded = (e for guard in access.guards for e in (guard.index, guard.size))
         return self.of_expressions((*access.indices, *guarded), access.bindings)
 
     def of_expressions(self, expressions: Iterable[Expr], bindings: ir.Bindings) -> Names:
+        """Return the variables of expressions, and those that their bindings depend on."""
         names = self.axes.within(expressions)
         bound = [self.values.get(value, _NOTHING) for name, value in bindings if name in names]
         counted = [self.counters[name] for name in names & self.counters.keys()]
         return (names & self.axes.sizes.keys()).union(*bound, *counted)
 
     def join(self, targets: Iterable[ir.Value], *sources: Names) -> None:
+        """Add dependences to values."""
         for target in targets:
             self.values[target] = self.values.get(target, _NOTHING).union(*sources)
 
@@ -173,14 +177,14 @@ class _Dependence:
             case ir.For():
                 bounds = self.of_expressions((operation.start, operation.stop, operation.step), operation.bindings)
                 self.counters[operation.variable] = self.counters.get(operation.variable, _NOTHING) | bounds
-                self._carried(operation, bounds)
+                self._follow_loop_carried(operation, bounds)
             case ir.While():
-                self._carried(operation, self.values.get(operation.condition, _NOTHING))
+                self._follow_loop_carried(operation, self.values.get(operation.condition, _NOTHING))
 
-    def _carried(self, loop: ir.For | ir.While, rounds: Names) -> None:
+    def _follow_loop_carried(self, loop: ir.For | ir.While, rounds: Names) -> None:
         """Let loop-carried variables depend on their initial values, on the last round and on the trip count."""
-        carried = zip(loop.initial, loop.arguments, loop.yields, loop.results, strict=True)
-        for initial, argument, yielded, result in carried:
+        variables = zip(loop.initial, loop.arguments, loop.yields, loop.results, strict=True)
+        for initial, argument, yielded, result in variables:
             sources = (self.values.get(each, _NOTHING) for each in (initial, yielded))
             self.join((argument,), *sources)
             self.values[result] = self.values[argument] | rounds

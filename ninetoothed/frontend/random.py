@@ -13,6 +13,7 @@ from ninetoothed.ir import Value
 
 
 def random(context: TraceContext, seed: Any, offset: Any, n_rounds: int = 10, *, name: str) -> Any:
+    """Trace a primitive of random numbers."""
     builder = context.builder
     seed, offset = builder.value(operand(context, seed)), tile(context, offset)
     dtype = dtypes.float32 if name in ("rand", "randn") else dtypes.int32
@@ -21,11 +22,13 @@ def random(context: TraceContext, seed: Any, offset: Any, n_rounds: int = 10, *,
 
 
 def rand4x(context: TraceContext, seed: Any, offsets: Any, n_rounds: int = 10) -> tuple[Value, ...]:
+    """Trace four uniform numbers for each offset."""
     integers = random(context, seed, offsets, n_rounds, name="randint4x")
     return tuple(uint_to_uniform_float(context, each) for each in integers)
 
 
 def randn4x(context: TraceContext, seed: Any, offset: Any, n_rounds: int = 10) -> tuple[Value, ...]:
+    """Trace four normal numbers for each offset."""
     a, b, c, d = rand4x(context, seed, offset, n_rounds)
     return (*pair_uniform_to_normal(context, a, b), *pair_uniform_to_normal(context, c, d))
 

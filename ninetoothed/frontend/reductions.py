@@ -18,6 +18,7 @@ from ninetoothed.ir import TileType, Value
 
 
 def reduced_type(context: TraceContext, type: TileType, axis: int | None, keep_dims: bool) -> TileType:
+    """Return the type of a reduction along an axis, or of all elements."""
     kept = []
     for d, e in enumerate(extents_of(type)):
         if axis is not None and d != axis:
@@ -73,6 +74,7 @@ def extremum_of_indices(context: TraceContext, name: str, input: Value) -> Expr 
 def extremum_along(
     context: TraceContext, name: str, input: Any, axis: Any, return_indices: Any, tie_break_left: Any, keep_dims: Any
 ) -> Any:
+    """Trace `min` or `max`, with indices where they are wanted."""
     values = reduction(context, name, input, axis, keep_dims)
     if not return_indices:
         return values
@@ -82,6 +84,7 @@ def extremum_along(
 def arg_extremum(
     context: TraceContext, name: str, input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False
 ) -> Value:
+    """Trace `argmin` or `argmax`."""
     input = tile(context, input)
     if input.type.dtype.is_half or input.type.dtype == dtypes.int1:
         input = context.builder.cast(input, dtypes.float32)
@@ -91,6 +94,7 @@ def arg_extremum(
 
 
 def scan(context: TraceContext, name: str, input: Any, axis: Any = 0, reverse: Any = False) -> Value:
+    """Trace a scan; halves run in float32, small integers in int32."""
     builder, input = context.builder, tile(context, input)
     own = dtypes.int32 if input.type.dtype.bits < 32 and not input.type.dtype.is_floating else input.type.dtype
     input = builder.cast(input, dtypes.float32 if own.is_half else own)
@@ -154,6 +158,7 @@ def topk(context: TraceContext, x: Any, k: Any, dim: Any = None) -> Value:
 
 
 def histogram(context: TraceContext, input: Any, num_bins: Any) -> Value:
+    """Trace a histogram of integers."""
     input = tile(context, input)
     extent = shapes.extent(_known(context, num_bins, "`num_bins`"), context.facts)
     return context.builder.apply("histogram", (input,), tile_type(dtypes.int32, (extent,)), num_bins=extent.lanes)

@@ -38,6 +38,7 @@ class Extent:
 
     @property
     def is_one(self) -> bool:
+        """Whether there is one lane, so that the dimension broadcasts."""
         return self.lanes == 1
 
     @property
@@ -47,6 +48,7 @@ class Extent:
 
 
 def next_power_of_two(n: int) -> int:
+    """Return the least power of two that is not below `n`."""
     return 1 << max(n - 1, 0).bit_length()
 
 
@@ -68,15 +70,18 @@ def extent(size: Any, facts: Facts) -> Extent:
 
 
 def tile_type(dtype: DType | PointerType, extents: Iterable[Extent]) -> TileType:
+    """Return the type of a tile with these extents."""
     extents = tuple(extents)
     return TileType(dtype, tuple(e.size for e in extents), tuple(e.lanes for e in extents))
 
 
 def extents_of(type: TileType) -> tuple[Extent, ...]:
+    """Return the extents of a tile's type."""
     return tuple(Extent(size, lanes) for size, lanes in zip(type.shape, type.lanes, strict=True))
 
 
 def with_dtype(type: TileType, dtype: DType | PointerType) -> TileType:
+    """Return a tile's type with other elements."""
     return TileType(dtype, type.shape, type.lanes)
 
 
@@ -160,8 +165,10 @@ def _total(group: list[Extent]) -> Expr:
 
 
 def text(extents: Iterable[Extent]) -> str:
+    """Print extents as a shape."""
     return tuple_text([e.size for e in extents])
 
 
 def tuple_text(sizes: Sequence[Any]) -> str:
+    """Print sizes as Python prints a tuple."""
     return f"({', '.join(map(str, sizes))}{',' if len(sizes) == 1 else ''})"

@@ -38,7 +38,7 @@ def run(context: TraceContext, scope: Scope, body: list[ast.stmt]) -> Returned |
 
 
 def execute(context: TraceContext, scope: Scope, statement: ast.stmt) -> Returned | None:
-    """Trace one statement; whatever goes wrong is told with its place."""
+    """Trace one statement; an error points at its place."""
     location = scope.parsed.location(statement)
     context.builder.location = location
     rule = _RULES.get(type(statement))
@@ -145,6 +145,7 @@ def _unpack(context: TraceContext, scope: Scope, target: ast.Tuple | ast.List, v
 
 
 def assign_name(context: TraceContext, scope: Scope, name: str, value: Any) -> None:
+    """Assign a variable; of a tile parameter store."""
     cell = scope.cells.get(name)
     if cell is None:
         cell = scope.cells[name] = Cell(name, UNDEFINED)
@@ -164,6 +165,7 @@ def _updated(context: TraceContext, cell: Cell, value: Any) -> Any:
 
 
 def store_element(context: TraceContext, owner: Any, indices: tuple, value: Any) -> None:
+    """Store to elements of a parameter or of its source."""
     if isinstance(owner, SourceRef):
         what = f"the source of {context.definition.parameters[owner.parameter].name!r}"
         memory.scatter(context, owner, source_indices(context, owner, indices), _storable(context, what, value))

@@ -26,6 +26,7 @@ class TileRef:
 
     @property
     def level(self) -> int:
+        """The level of the element: how many levels are above it."""
         return len(self.indices)
 
 
@@ -165,7 +166,7 @@ class LocalFunction:
 class Cell:
     """A variable. Scopes share cells where a helper's parameter is the caller's variable (parameters are by reference).
 
-    `born` counts the loops and branches that were open when it was made: for those it is local, and never carried.
+    `born` counts the loops and branches that were open when it was made: for those it is local, and never loop-carried.
 
     A cell with a `tile` is a tile parameter: assigning it stores. Its `value` is then what was assigned last, or None
     while memory holds the only copy.
@@ -195,6 +196,7 @@ class Scope:
     depth: int = 0
 
     def find(self, name: str) -> Cell | None:
+        """Find a variable by name, in this scope or one around it."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.cells:

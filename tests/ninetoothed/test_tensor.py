@@ -1,4 +1,6 @@
 import copy
+import doctest
+import importlib
 import pickle
 import subprocess
 import sys
@@ -196,3 +198,9 @@ def test_arrangements_are_values():
 def test_a_symbolic_tensor_has_no_elements():
     with pytest.raises(TypeError):
         list(Tensor(1))
+
+
+@pytest.mark.parametrize("name", ("symbol", "tensor", "evaluate"))
+def test_the_examples_of_docstrings_run(name):
+    found = doctest.testmod(importlib.import_module(f"ninetoothed.{name}"))
+    assert found.attempted >= 3 and not found.failed
