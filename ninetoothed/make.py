@@ -99,6 +99,21 @@ class Kernel:
 
         return source(self, args, kwargs)
 
+    @shortens_tracebacks
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """Return how a call with these arguments is compiled for a GPU, as a text.
+
+        args, kwargs: as for `source`.
+
+        It tells the class of the call (what is known of types, sizes and strides), the schedule and why it was chosen,
+        what each pass did to the program, the program that results, and the file with the Triton source. Nothing is
+        compiled and nothing launched. `NINETOOTHED_DUMP=passes` prints the programs of every variant when it is traced.
+        Raises what a call raises.
+        """
+        from ninetoothed.runtime.explain import explain
+
+        return explain(self, args, kwargs)
+
     def __repr__(self) -> str:
         return f"<kernel {self.definition.name}({', '.join(p.name for p in self.definition.parameters)})>"
 

@@ -183,7 +183,7 @@ class _Printer:
         text = operation.location.text.strip() if operation.location else ""
         if text and text != self.commented:
             self.line(depth, f"# {text}")
-        self.commented = text
+            self.commented = text
 
     def block(self, block: Block, depth: int) -> None:
         for operation in block:

@@ -88,6 +88,14 @@ class Launcher:
         """All variants compiled so far."""
         return self._variants.all
 
+    def ranked(self, selection: variants.Selection) -> tuple[tuple[Configuration, ...], bool]:
+        """Return the configurations from which a selection's was taken, and whether by measuring."""
+        with self._lock:
+            try:
+                return self._variants.candidates(selection), self._variants.is_settled(selection)
+            except KeyError:  # of a launcher that does without some parameter, which keeps its own
+                return (selection.configuration,), False
+
     @hidden_from_dynamo
     def __call__(self, args: tuple, kwargs: dict[str, Any]) -> None:
         constants: tuple = ()

@@ -12,11 +12,12 @@ from typing import ClassVar, Protocol
 
 import torch
 
+from ninetoothed import passes
 from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import AssemblerError
 from ninetoothed.passes import Target
-from ninetoothed.runtime import descriptors, private
+from ninetoothed.runtime import descriptors, environment, private
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
 from ninetoothed.runtime.fast_path import Launchable, Source
@@ -145,7 +146,7 @@ def _compiled(
 ) -> CompiledKernel:
     chosen, gpu = variant.selection.configuration, variant.selection.gpu
     assert gpu is not None
-    emitted = triton.emit(variant.program, schedule, target)
+    emitted = _emitted(variant, schedule, target)
     warps = COARSENED_WARPS if emitted.coarsening > 1 else chosen.num_warps
     aligned = _aligned(definition, variant) | {each.name for each in emitted.buffers}
     return compile_kernel(emitted, gpu, warps, chosen.num_stages, aligned, uses_wgmma)
@@ -153,7 +154,14 @@ def _compiled(
 
 def emitted_for(definition: KernelDefinition, variant: TracedVariant) -> triton.Emitted:
     """Emit the text of a variant for its own GPU."""
-    return triton.emit(variant.program, schedule_of(definition, variant), target_of(variant.selection.gpu))
+    return _emitted(variant, schedule_of(definition, variant), target_of(variant.selection.gpu))
+
+
+def _emitted(variant: TracedVariant, schedule: Schedule, target: Target) -> triton.Emitted:
+    scheduled = passes.run(variant.program, target, schedule, passes.GPU)
+    reports = (passes.PassReport("before", True, variant.program), *scheduled.reports)
+    environment.dump(f"kernel {variant.program.name}: the passes for {variant.selection.gpu}", reports)
+    return triton.print_kernel(scheduled, variant.program.parameters, schedule, target)
 
 
 def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:

@@ -1,21 +1,35 @@
-"""Show what a call runs, without running it: the Triton source."""
+"""Show what a call runs, without running it: the Triton source, and how it came about."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator
 from typing import Any
 
+from ninetoothed import passes
+from ninetoothed.backends import triton
+from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentTypeError
-from ninetoothed.runtime import executable
-from ninetoothed.runtime.dispatch import launcher_of
+from ninetoothed.passes.report import show
+from ninetoothed.runtime.build.compile import write_module
+from ninetoothed.runtime.dispatch import Launcher, launcher_of
+from ninetoothed.runtime.executable import emitted_for, schedule_of
 from ninetoothed.runtime.selection import machine
+from ninetoothed.runtime.selection.pattern import AttentionPattern, ProductPattern, pattern_of
 from ninetoothed.runtime.selection.problem import Configuration
+from ninetoothed.runtime.targets import target_of
+from ninetoothed.runtime.variants import Selection
+from ninetoothed.specialisation import ArgumentClass, Specialisation
+
+# The lines of a change that `explain` shows.
+_LONGEST_CHANGE = 40
 
 
 class KernelSource(str):
     """The Triton source of a call, under a comment that tells the configuration and the GPU.
 
     text: the source without that comment. configuration: what was chosen, such as `.blocks` and `.num_warps`. gpu: the
-    `GPU` that it is for.
+    `Machine` that it is for.
     """
 
     text: str
@@ -34,16 +48,96 @@ class KernelSource(str):
         return str(self)
 
 
+class Explanation(str):
+    """A text that a console shows as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def source(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: Any = None) -> KernelSource:
     """Return the Triton source of a call: for the GPU given, else the present one, else an H200.
 
-    `gpu` is a `GPU` or the name of one, such as "h100", and may stand among the keywords of the call.
+    `gpu` is a `Machine` or the name of one, such as "h100", and may stand among the keywords of the call.
     """
     kwargs = dict(kwargs)
     gpu = _gpu(kwargs.pop("gpu", None) if gpu is None else gpu)
     variant = launcher_of(kernel).trace(args, kwargs, gpu)
-    text = executable.emitted_for(kernel.definition, variant).source
+    text = emitted_for(kernel.definition, variant).source
     return KernelSource(text, variant.selection.configuration, gpu)
+
+
+def explain(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
+    """Return how a call is compiled; see `Kernel.explain`."""
+    kwargs = dict(kwargs)
+    gpu = _gpu(kwargs.pop("gpu", None))
+    launcher = launcher_of(kernel)
+    variant = launcher.trace(args, kwargs, gpu)
+    schedule, target = schedule_of(kernel.definition, variant), target_of(gpu)
+    rewritten = passes.run(variant.program, target, schedule, passes.GPU)
+    emitted = triton.print_kernel(rewritten, variant.program.parameters, schedule, target)
+    reports = (*variant.reports, *rewritten.reports)
+    sections = {
+        "specialisation": "\n".join(_known(kernel.definition, variant.selection.specialisation)),
+        "schedule": "\n".join(_chosen(launcher, variant.selection, gpu)),
+        "passes": show(reports, _LONGEST_CHANGE),
+        "program": str(rewritten.program),
+        "source": f"The Triton source is in {write_module(emitted.name, emitted.source)}",
+    }
+    head = f"kernel {kernel.definition.name} for {gpu}"
+    parts = (f"{title}\n{textwrap.indent(text.rstrip(), '    ')}" for title, text in sections.items())
+    return Explanation("\n\n".join((head, *parts)) + "\n")
+
+
+def _known(definition: KernelDefinition, specialisation: Specialisation) -> Iterator[str]:
+    """Yield lines that tell the class of a call."""
+    for parameter, argument in zip(definition.parameters, specialisation.arguments, strict=True):
+        yield f"{parameter.name}: {_class(argument)}"
+    numbers = ", ".join(f"{name} = {value}" for name, value in specialisation.constants)
+    yield from textwrap.wrap(f"known: {numbers or 'no size, stride or block'}", 110, subsequent_indent="    ")
+    for multiple, names in ((16, specialisation.divisible), (8, specialisation.half_divisible)):
+        if names:
+            told = f"multiples of {multiple}: {', '.join(sorted(names))}"
+            yield from textwrap.wrap(told, 110, subsequent_indent="    ")
+    yield from (f"equal: {name} = {other}" for name, other in specialisation.aliases)
+    for stride, number, sizes in specialisation.products:
+        yield f"equal: {stride} = {' * '.join((*([str(number)] if number != 1 else []), *sizes))}"
+    yield from (f"at most: {name} <= {bound}" for name, bound in specialisation.buckets)
+    yield "Another call of this class runs the same code, whatever its other sizes and strides."
+
+
+def _class(argument: ArgumentClass) -> str:
+    if argument.role == "constant":
+        return f"the constant {argument.value!r}"
+    if argument.role == "absent":
+        return "never touched"
+    wide = ", 64-bit offsets" if argument.wide else ""
+    unaligned = ", its address no multiple of 16" if not argument.aligned else ""
+    return f"a {argument.role} of {argument.dtype}{wide}{unaligned}"
+
+
+def _chosen(launcher: Launcher, selection: Selection, gpu: machine.Machine) -> Iterator[str]:
+    """Yield lines that tell the schedule and why it was chosen."""
+    yield str(selection.configuration)
+    yield f"{_work(launcher.definition, selection)}, over a grid of {' x '.join(map(str, selection.grid)) or 'one'}."
+    ranked, is_measured = launcher.ranked(selection)
+    if is_measured:
+        yield f"Measuring chose it among {len(ranked)} that fit these sizes."
+    elif len(ranked) > 1:
+        yield f"The formula for the {gpu.name} ranks it first of {len(ranked)} that fit these sizes."
+    else:
+        yield f"The formula for the {gpu.name} has only this one for such sizes, types and options."
+
+
+def _work(definition: KernelDefinition, selection: Selection) -> str:
+    values = {**selection.values, **selection.configuration.blocks}
+    match pattern_of(definition):
+        case ProductPattern(rows=rows, columns=columns, depth=depth):
+            tile = " x ".join(str(values[name]) for name in (rows, columns, depth))
+            return f"The arrangement is that of a matrix product, in tiles of {tile} (rows, columns, depth)"
+        case AttentionPattern(rows=rows, keys=keys):
+            return f"The arrangement is that of an attention: {values[rows]} queries, {values[keys]} keys a step"
+    return "The work is done element by element, or a row at a time"
 
 
 def _gpu(asked: Any) -> machine.Machine:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 from dataclasses import replace
 
 from ninetoothed.passes import CPU, Target
 from ninetoothed.runtime.build import assembler
+from ninetoothed.runtime.environment import poisons_overhang
 from ninetoothed.runtime.selection.machine import Machine
 
 WARP_SIZE = 32
@@ -17,7 +17,7 @@ WARP_SIZE = 32
 def target_of(gpu: Machine | None) -> Target:
     """Describe a GPU to the passes; None is the CPU."""
     if gpu is None:
-        return replace(CPU, poisons_overhang=_poisons())
+        return replace(CPU, poisons_overhang=poisons_overhang())
     return Target(
         capability=gpu.capability,
         warp_size=WARP_SIZE,
@@ -26,11 +26,6 @@ def target_of(gpu: Machine | None) -> Target:
         loses_wgmma_operands=assembler.loses_registers(gpu),
         has_disable_licm=_knows("disable_licm"),
     )
-
-
-def _poisons() -> bool:
-    """Whether overhang is poisoned on the CPU, so that whatever depends on it shows: `NINETOOTHED_POISON=1` asks."""
-    return os.environ.get("NINETOOTHED_POISON", "0") not in ("", "0")
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.effects import stored
 from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import const
-from ninetoothed.runtime import requirements, specialise
+from ninetoothed.runtime import environment, requirements, specialise
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.selection import ranking
 from ninetoothed.runtime.selection.choices import Choices
@@ -62,9 +62,13 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class TracedVariant(Variant):
-    """A variant with its program. None is remembered: what was compiled keeps what it needs of the program."""
+    """A variant with its program. None is remembered: what was compiled keeps what it needs of the program.
+
+    reports: the program as it was traced, and after each pass for every backend.
+    """
 
     program: ir.Program
+    reports: tuple[passes.PassReport, ...] = ()
 
 
 def trace(definition: KernelDefinition, selection: Selection) -> TracedVariant:
@@ -86,17 +90,21 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
         requirements.check(definition, found, selection.values)
 
     try:
-        program = frontend.trace(definition, specialisation, check)
-        program = passes.run(program, target_of(selection.gpu), passes=passes.PORTABLE).program
+        traced = frontend.trace(definition, specialisation, check)
+        rewritten = passes.run(traced, target_of(selection.gpu), passes=passes.PORTABLE)
+        program = rewritten.program
         check(program.requirements)
     except ApplicationError as error:
         raise requirements.explained(definition, error, selection.values) from None
+    reports = (passes.PassReport("frontend", True, traced), *rewritten.reports)
+    environment.dump(f"kernel {definition.name}: the passes for every backend", reports)
     return TracedVariant(
         selection,
         precision if _has_float32_dot(program) else None,
         stored(ir.walk(program.body)),
         program.requirements,
         program=program,
+        reports=reports,
     )
 
 

@@ -1,0 +1,51 @@
+"""Report what each pass did to a program, as text: for `NINETOOTHED_DUMP=passes` and `kernel.explain`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+
+from ninetoothed.passes.scheduled import PassReport
+from ninetoothed.wording import counted
+
+_CONTEXT = 2  # unchanged lines around a change
+
+
+def show(reports: Iterable[PassReport], longest: int | None = None) -> str:
+    """Return a line for each pass, the program before them, and what each pass that applied made of it.
+
+    The first report is the program before. A change is shown as a difference, or as the whole program where that is
+    shorter, and left out where it has more than `longest` lines.
+    """
+    outcomes, changes = [], []
+    for report, outcome, change in _described(reports):
+        outcomes.append(f"{report.name:<22}{outcome}")
+        if longest is not None and len(change) > longest and len(outcomes) > 1:
+            change = [f"({len(change)} lines; NINETOOTHED_DUMP=passes prints them)"]
+        changes += ["", f"== {report.name}: {outcome} ==", "", *change] if change else []
+    return "\n".join((*outcomes, *changes)) + "\n"
+
+
+def _described(reports: Iterable[PassReport]) -> Iterator[tuple[PassReport, str, list[str]]]:
+    """Yield each report with its outcome in words, and the lines that show it."""
+    before: list[str] | None = None
+    for report in reports:
+        after = str(report.program).splitlines()
+        if before is None:
+            yield report, counted(len(after), "line"), after
+        elif not report.applied:
+            yield report, "not applied", []
+        elif before == after:
+            yield report, "applied, and the text is the same", []
+        else:
+            changed = _difference(before, after, 0)
+            added, removed = (sum(line.startswith(sign) for line in changed) for sign in "+-")
+            difference = _difference(before, after, _CONTEXT)
+            shown = min(difference, after, key=len)
+            yield report, f"applied: {counted(added, 'line')} added, {removed} removed", shown
+        before = after
+
+
+def _difference(before: list[str], after: list[str], context: int) -> list[str]:
+    lines = difflib.unified_diff(before, after, n=context, lineterm="")
+    return list(lines)[2:]  # without the names of files

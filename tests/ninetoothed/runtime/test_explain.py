@@ -1,0 +1,123 @@
+"""`kernel.explain` and `NINETOOTHED_DUMP=passes`: how a call is compiled, as a text."""
+
+import pathlib
+import re
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor, block_size
+from ninetoothed.passes import PassReport
+from ninetoothed.passes.report import show
+from ninetoothed.runtime import dispatch
+from ninetoothed_ops.kernels import mm, sdpa, softmax
+
+TITLES = ["specialisation", "schedule", "passes", "program", "source"]
+
+
+def half(*shape):
+    return torch.empty(shape, dtype=torch.float16)
+
+
+def sections(text):
+    """The head of an explanation, and its sections by title."""
+    head, *parts = re.split(r"\n\n(?=[a-z]+\n)", text)
+    return head, {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+
+
+def test_what_is_explained():
+    call = half(1024, 512), half(512, 1024), half(1024, 1024)
+    text = mm.make().explain(*call, gpu="h100")
+    head, found = sections(text)
+    assert isinstance(text, str) and repr(text) == text
+    assert head.startswith("kernel mm for H100") and list(found) == TITLES
+    assert "input: a tensor of float16" in found["specialisation"]
+    assert "equal: other_size_0 = input_size_1" in found["specialisation"]
+    assert "matrix product, in tiles of" in found["schedule"] and "The formula for the H100" in found["schedule"]
+    assert re.search(r"overhang +applied: \d lines? added", found["passes"])
+    assert re.search(r"coarsening +not applied", found["passes"]) and "- " in found["passes"]
+    assert "dot(input_1, other_1)" in found["program"]
+    path = pathlib.Path(re.search(r"source is in (.+)\n", found["source"])[1])
+    assert path.read_text() == mm.make().source(*call, gpu="h100").text
+
+
+def test_a_change_of_many_lines_is_left_out():
+    text = mm.make().explain(half(4104, 4096), half(4096, 4104), half(4104, 4104), gpu="h200")
+    assert re.search(
+        r"\n    == remainder_subtile: applied.+ ==\n\n    \(\d+ lines; NINETOOTHED_DUMP=passes prints", text
+    )
+    assert len(text.splitlines()) < 200
+
+
+def test_the_work_of_other_arrangements():
+    _, found = sections(softmax.make(2).explain(torch.empty(100, 300), torch.empty(100, 300), gpu="a100"))
+    assert "element by element, or a row at a time" in found["schedule"] and "only this one" in found["schedule"]
+    assert "at most: input_size_1 <= 512" in found["specialisation"]
+    q = half(1, 2, 128, 64)
+    _, found = sections(sdpa.make().explain(q, q, q, half(1, 2, 128, 128), 0.1, q, 1, True, gpu="h200"))
+    assert "an attention" in found["schedule"]
+
+
+def test_constants_and_arguments_that_are_never_touched():
+    def application(x, unused, flag, y):
+        y = x + ntl.sum(unused) if flag else x
+
+    tensors = (Tensor(1), Tensor(1), Tensor(0, constexpr=True), Tensor(1))
+    kernel = ninetoothed.make(lambda *given: tuple(t.tile((8,)) if t.ndim else t for t in given), application, tensors)
+    text = kernel.explain(torch.empty(8), torch.empty(3, 3), False, torch.empty(8))
+    assert "unused: never touched" in text and "flag: the constant False" in text
+
+
+def test_a_schedule_that_was_measured():
+    size = block_size()
+    kernel = ninetoothed.make(lambda x, y: (x.tile((size,)), y.tile((size,))), copy, (Tensor(1), Tensor(1)))
+    launcher, call = dispatch.launcher_of(kernel), (torch.empty(1000), torch.empty(1000))
+    selection = launcher.trace(call, {}, ninetoothed.runtime.selection.machine.H200).selection
+    launcher._variants.settle(selection, selection.configuration)
+    assert "Measuring chose it among" in kernel.explain(*call, gpu="h200")
+
+
+def copy(x, y):
+    y = x
+
+
+def test_mistakes_are_those_of_a_call():
+    kernel = ninetoothed.make(lambda x, y: (x.tile((8,)), y.tile((8,))), copy, (Tensor(1), Tensor(1)))
+    with pytest.raises(ninetoothed.ArgumentTypeError, match="takes 2 arguments"):
+        kernel.explain(torch.empty(3))
+    with pytest.raises(ninetoothed.ArgumentError, match="GPU called 'h20'"):
+        kernel.explain(torch.empty(3), torch.empty(3), gpu="h20")
+
+
+@pytest.mark.parametrize("asked", ("", "passes", "other,passes"))
+def test_programs_are_dumped_where_that_is_asked_for(asked, capsys, monkeypatch):
+    monkeypatch.setenv("NINETOOTHED_DUMP", asked)
+    kernel = ninetoothed.make(lambda x, y: (x.tile((8,)), y.tile((8,))), copy, (Tensor(1), Tensor(1)))
+    x, y = torch.arange(10.0), torch.zeros(10)
+    for _ in range(2):
+        kernel(x, y)
+    printed = capsys.readouterr()
+    assert torch.equal(x, y) and not printed.out
+    assert printed.err.count("# kernel copy: the passes for every backend") == bool(asked)
+    assert printed.err.count("program copy(") == bool(asked)
+    kernel.source(x, y, gpu="h100")
+    printed = capsys.readouterr().err
+    assert printed.count("the passes for H100") == bool(asked) and ("collapse_dimensions" in printed) == bool(asked)
+
+
+def test_a_variant_that_is_remembered_keeps_no_program():
+    kernel = ninetoothed.make(lambda x, y: (x.tile((8,)), y.tile((8,))), copy, (Tensor(1), Tensor(1)))
+    kernel(torch.empty(10), torch.empty(10))
+    (variant,) = dispatch.launcher_of(kernel).variants
+    assert not hasattr(variant, "program") and not hasattr(variant, "reports")
+
+
+def test_a_report_shows_the_shorter_of_difference_and_program():
+    before, small, other = "a\nb\nc\nd\ne\nf\ng\n", "a\nb\nc\nd\ne\nf\nG\n", "1\n2\n"
+    reports = (PassReport("traced", True, before), PassReport("small", True, small), PassReport("none", False, small))
+    text = show((*reports, PassReport("all", True, other), PassReport("same", True, other)))
+    assert "small                 applied: 1 line added, 1 removed\nnone                  not applied\n" in text
+    assert "-g\n+G\n\n== all: applied: 2 lines added, 7 removed ==\n\n1\n2\n" in text
+    assert "== none" not in text and "== same" not in text
