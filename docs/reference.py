@@ -93,15 +93,15 @@ def math():
 def values():
     """What a tile, a source and a level have."""
     parts = ["## Values of an application"]
-    for kind in (types.Tile, types.Source, types.Level):
-        lines = [f"- `{name}`: {inspect.cleandoc(text).partition(chr(10) * 2)[0]}" for name, text in attributes(kind)]
-        parts.append(entry(kind.__name__, kind, after="\n".join(" ".join(line.split()) for line in lines)))
+    for value in (types.Tile, types.Source, types.Level):
+        lines = [f"- `{name}`: {inspect.cleandoc(text).partition(chr(10) * 2)[0]}" for name, text in attributes(value)]
+        parts.append(entry(value.__name__, value, after="\n".join(" ".join(line.split()) for line in lines)))
     return "\n\n".join(parts)
 
 
-def attributes(kind):
+def attributes(value):
     """(name, docstring) of each attribute and method that a class documents."""
-    for name, member in vars(kind).items():
+    for name, member in vars(value).items():
         if not name.startswith("_") and inspect.getdoc(member):
             call = "" if isinstance(member, property) else str(inspect.signature(member)).replace("'", "")
             yield name + call.replace("(self, ", "(").replace("(self)", "()"), inspect.getdoc(member)

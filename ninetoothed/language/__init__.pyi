@@ -219,7 +219,7 @@ class Tile:
         """See `ntl.to_tensor`."""
 
     def add(self, y: TileLike, sanitize_overflow: bool = True) -> Tile:
-        """See `ntl.add`."""
+        """Return `x + y`, element by element. Shapes broadcast as in NumPy. See `ntl.add`."""
 
     def sub(self, y: TileLike, sanitize_overflow: bool = True) -> Tile:
         """Return `x - y`. Shapes, types and errors are those of `add`. See `ntl.sub`."""
@@ -661,8 +661,10 @@ def to_tensor(x: TileLike) -> Tile:
     """
 
 def add(x: TileLike, y: TileLike, sanitize_overflow: bool = True) -> Tile:
-    """Return `x + y`. Shapes broadcast as in NumPy; of two types the higher kind wins, then the wider.
+    """Return `x + y`, element by element. Shapes broadcast as in NumPy.
 
+    Two types meet in a float if one is a float, else in an integer if one is an integer, and in the wider of two alike;
+    float16 and bfloat16 meet in float32. A Python number takes the type of the tile, if that can hold such numbers.
     `sanitize_overflow` is accepted and ignored: integers wrap. Raises `ApplicationError` where shapes do not broadcast.
 
     >>> def application(x, y, z):

@@ -9,8 +9,10 @@ from ninetoothed.language.types import Nan, Tile, TileLike
 
 @row
 def add(x: TileLike, y: TileLike, sanitize_overflow: bool = True) -> Tile:
-    """Return `x + y`. Shapes broadcast as in NumPy; of two types the higher kind wins, then the wider.
+    """Return `x + y`, element by element. Shapes broadcast as in NumPy.
 
+    Two types meet in a float if one is a float, else in an integer if one is an integer, and in the wider of two alike;
+    float16 and bfloat16 meet in float32. A Python number takes the type of the tile, if that can hold such numbers.
     `sanitize_overflow` is accepted and ignored: integers wrap. Raises `ApplicationError` where shapes do not broadcast.
 
     >>> def application(x, y, z):

@@ -88,7 +88,7 @@ def rows() -> dict[str, Function]:
 def _row(name: str, parameters: tuple[str, ...], summary: str, types: str, operands: str, value: str) -> Function:
     def definition() -> None: ...
 
-    kind = inspect.Parameter.POSITIONAL_ONLY
+    by_position = inspect.Parameter.POSITIONAL_ONLY
     definition.__name__ = name
     definition.__doc__ = f"""{summary}
 
@@ -100,6 +100,6 @@ def _row(name: str, parameters: tuple[str, ...], summary: str, types: str, opera
     tensor([{value}])
     """
     definition.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(each, kind, annotation="TileLike") for each in parameters], return_annotation="Tile"
+        [inspect.Parameter(each, by_position, annotation="TileLike") for each in parameters], return_annotation="Tile"
     )
     return Function(definition, MODULE)
