@@ -144,9 +144,9 @@ def shared_lines():
     """A row for each file of the kernels' folder that is no kernel itself, and for each twin over descriptors."""
     files = sorted(path for path in kernel_file("*").parent.glob("[!_]*.py") if path.stem not in tasks.NAMES)
     rows = [(path.stem, "shared", "NineToothed", *cells(measure(path.read_text())), "") for path in files]
-    described = sorted((twin_file("*").parent / "described").glob("[!_]*.py"))
+    over_descriptors = sorted((twin_file("*").parent / "tma").glob("[!_]*.py"))
     return rows + [
-        (f"described/{path.stem}", "here", "Triton", *cells(measure(path.read_text())), "") for path in described
+        (f"tma/{path.stem}", "here", "Triton", *cells(measure(path.read_text())), "") for path in over_descriptors
     ]
 
 

@@ -21,13 +21,8 @@ from benchmarks.twins import (
     silu as silu_twin,
     softmax as softmax_twin,
 )
-from benchmarks.twins.described import (
-    addmm as described_addmm,
-    bmm as described_bmm,
-    mm as described_mm,
-    sdpa as described_sdpa,
-)
 from benchmarks.twins.descriptors import describe, programs, readable, tiles
+from benchmarks.twins.tma import addmm as tma_addmm, bmm as tma_bmm, mm as tma_mm, sdpa as tma_sdpa
 
 LOG2_E = 1.4426950408889634
 
@@ -141,7 +136,7 @@ def mm(input, mat2):
     output = torch.empty((m, n), dtype=input.dtype, device=input.device)
     if readable(input, mat2, output):
         (a, a_transposed), (b, b_transposed), (c, _) = describe(input), describe(mat2), describe(output)
-        described_mm.kernel[lambda meta: (programs(input.device, tiles(m, n, meta), meta["PERSISTENT"]),)](
+        tma_mm.kernel[lambda meta: (programs(input.device, tiles(m, n, meta), meta["PERSISTENT"]),)](
             a,
             b,
             c,
@@ -174,7 +169,7 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     whole = torch.atleast_2d(input)
     if readable(mat1, mat2, output) and whole.shape in ((m, n), (1, n)) and readable(whole, transposed=False):
         (a, a_transposed), (b, b_transposed), (c, _) = describe(mat1), describe(mat2), describe(output)
-        described_addmm.kernel[lambda meta: (programs(mat1.device, tiles(m, n, meta), meta["PERSISTENT"]),)](
+        tma_addmm.kernel[lambda meta: (programs(mat1.device, tiles(m, n, meta), meta["PERSISTENT"]),)](
             describe(whole)[0],
             a,
             b,
@@ -214,7 +209,7 @@ def bmm(input, mat2):
     output = torch.empty((batch, m, n), dtype=input.dtype, device=input.device)
     if readable(input, mat2, output):
         (a, a_transposed), (b, b_transposed), (c, _) = describe(input), describe(mat2), describe(output)
-        described_bmm.kernel[lambda meta: (programs(input.device, batch * tiles(m, n, meta), meta["PERSISTENT"]),)](
+        tma_bmm.kernel[lambda meta: (programs(input.device, batch * tiles(m, n, meta), meta["PERSISTENT"]),)](
             a,
             b,
             c,
@@ -326,9 +321,9 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, s
     output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
     tensors = query, key, value, output
     if mask is None and readable(*tensors, transposed=False):
-        whole = query_len % described_sdpa.LARGEST_BLOCK == key.shape[2] % described_sdpa.LARGEST_BLOCK == 0
+        whole = query_len % tma_sdpa.LARGEST_BLOCK == key.shape[2] % tma_sdpa.LARGEST_BLOCK == 0
         flat = whole and all(tensor.is_contiguous() for tensor in tensors)
-        described_sdpa.kernel[lambda meta: (triton.cdiv(query_len, meta["BLOCK_SIZE_M"]), batch * num_heads)](
+        tma_sdpa.kernel[lambda meta: (triton.cdiv(query_len, meta["BLOCK_SIZE_M"]), batch * num_heads)](
             *(describe(tensor.view(-1, head_dim) if flat else tensor)[0] for tensor in tensors),
             scale * LOG2_E,
             num_heads,

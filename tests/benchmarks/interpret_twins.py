@@ -15,7 +15,6 @@ from benchmarks.twins import (
     addmm,
     bmm,
     conv2d,
-    described,
     launch,
     mm,
     rms_norm,
@@ -23,6 +22,7 @@ from benchmarks.twins import (
     sdpa,
     silu,
     softmax,
+    tma,
 )
 from tests.ninetoothed.backends.interpreted import allow_arrays_of_one
 
@@ -101,11 +101,12 @@ def shrink():
     blocks = {**blocks, "GROUP_SIZE_M": 2}
     for twin in (addmm, bmm, mm):
         twin.kernel.configs = [triton.Config(blocks)]
-    for twin in (described.addmm, described.bmm, described.mm):
-        twin.kernel.configs = [triton.Config({**blocks, "PERSISTENT": True}, pre_hook=twin.set_blocks)]
+    for twin in (tma.addmm, tma.bmm, tma.mm):
+        hook = twin.kernel.configs[0].pre_hook
+        twin.kernel.configs = [triton.Config({**blocks, "PERSISTENT": True}, pre_hook=hook)]
     blocks = {"BLOCK_SIZE_M": 32, "BLOCK_SIZE_N": 16}
     sdpa.kernel.configs = [triton.Config(blocks)]
-    described.sdpa.kernel.configs = [triton.Config(blocks, pre_hook=described.sdpa.set_blocks)]
+    tma.sdpa.kernel.configs = [triton.Config(blocks, pre_hook=tma.sdpa.set_blocks)]
     for twin in (add, rms_norm, rope_twin, silu, softmax):
         del twin.kernel.configs[1:]
 

@@ -78,12 +78,12 @@ class Recorder:
         return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 
-DESCRIBED = ("addmm", "bmm", "mm", "sdpa")
+TMA_TWINS = ("addmm", "bmm", "mm", "sdpa")
 
 
 @pytest.mark.parametrize(
     "name, folder",
-    [(name, "twins") for name in tasks.NAMES] + [(name, "twins.described") for name in DESCRIBED],
+    [(name, "twins") for name in tasks.NAMES] + [(name, "twins.tma") for name in TMA_TWINS],
 )
 def test_twin_compiles_for_hopper(name, folder, monkeypatch):
     from benchmarks.twins import launch

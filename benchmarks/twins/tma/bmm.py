@@ -1,34 +1,11 @@
 import triton
 import triton.language as tl
 
-
-def set_blocks(args):
-    """Give the descriptors of a launch the blocks of the configuration that is tried."""
-    m, n, k = args["BLOCK_SIZE_M"], args["BLOCK_SIZE_N"], args["BLOCK_SIZE_K"]
-    args["a"].block_shape = [1, k, m] if args["A_TRANSPOSED"] else [1, m, k]
-    args["b"].block_shape = [1, n, k] if args["B_TRANSPOSED"] else [1, k, n]
-    args["c"].block_shape = [1, m, n // 2]
+from benchmarks.twins.tma.products import CHOICES, PERSISTENT_CHOICES, configurations
 
 
 @triton.autotune(
-    configs=[
-        triton.Config(
-            {"BLOCK_SIZE_M": m, "BLOCK_SIZE_N": n, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8, "PERSISTENT": persistent},
-            num_warps=warps,
-            num_stages=stages,
-            pre_hook=set_blocks,
-        )
-        for m, n, warps, stages, persistent in (
-            (128, 256, 8, 4, True),
-            (128, 256, 8, 3, True),
-            (128, 256, 8, 3, False),
-            (256, 128, 8, 3, False),
-            (128, 128, 8, 4, True),
-            (128, 128, 4, 4, False),
-            (128, 64, 4, 4, False),
-            (64, 64, 4, 5, False),
-        )
-    ],
+    configs=configurations((*PERSISTENT_CHOICES, *CHOICES)),
     key=["m", "n", "k", "A_TRANSPOSED", "B_TRANSPOSED"],
 )
 @triton.jit

@@ -1,50 +1,23 @@
 import triton
 import triton.language as tl
 
-
-def set_blocks(args):
-    """Give the descriptors of a launch the blocks of the configuration that is tried."""
-    m, n, k = args["BLOCK_SIZE_M"], args["BLOCK_SIZE_N"], args["BLOCK_SIZE_K"]
-    args["a"].block_shape = [k, m] if args["A_TRANSPOSED"] else [m, k]
-    args["b"].block_shape = [n, k] if args["B_TRANSPOSED"] else [k, n]
-    args["c"].block_shape = [m, n // 2]
-    args["input"].block_shape = [1 if args["INPUT_IS_ROW"] else m, n // 2]
+from benchmarks.twins.tma.products import CHOICES, PERSISTENT_CHOICES, configurations
 
 
 @triton.autotune(
-    configs=[
-        triton.Config(
-            {"BLOCK_SIZE_M": m, "BLOCK_SIZE_N": n, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8, "PERSISTENT": persistent},
-            num_warps=warps,
-            num_stages=stages,
-            pre_hook=set_blocks,
-        )
-        for m, n, warps, stages, persistent in (
-            (128, 256, 8, 3, True),
-            (128, 256, 8, 3, False),
-            (256, 128, 8, 3, False),
-            (128, 128, 8, 4, True),
-            (128, 128, 4, 4, False),
-            (128, 64, 4, 4, False),
-            (64, 64, 4, 5, False),
-        )
-    ],
+    configs=configurations((*PERSISTENT_CHOICES, *CHOICES)),
     key=["m", "n", "k", "A_TRANSPOSED", "B_TRANSPOSED"],
 )
 @triton.jit
 def kernel(
-    input,
     a,
     b,
     c,
-    beta,
-    alpha,
     m,
     n,
     k,
     A_TRANSPOSED: tl.constexpr,
     B_TRANSPOSED: tl.constexpr,
-    INPUT_IS_ROW: tl.constexpr,
     INPUT_PRECISION: tl.constexpr,
     BLOCK_SIZE_M: tl.constexpr,
     BLOCK_SIZE_N: tl.constexpr,
@@ -80,5 +53,4 @@ def kernel(
         for half in tl.static_range(2):
             start = start_n + half * BLOCK_SIZE_N // 2
             output = tl.split(halves)[half]
-            input_tile = input.load([0 if INPUT_IS_ROW else start_m, start]).to(tl.float32)
-            c.store([start_m, start], (beta * input_tile + alpha * output).to(c.dtype))
+            c.store([start_m, start], output.to(c.dtype))
