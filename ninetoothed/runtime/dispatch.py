@@ -88,7 +88,7 @@ class Launcher:
         """All variants compiled so far."""
         return self._variants.all
 
-    def ranked(self, selection: variants.Selection) -> tuple[tuple[Configuration, ...], bool]:
+    def ranked(self, selection: Selection) -> tuple[tuple[Configuration, ...], bool]:
         """Return the configurations from which a selection's was taken, and whether by measuring."""
         with self._lock:
             try:
