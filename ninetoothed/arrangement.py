@@ -11,7 +11,7 @@ Shape = tuple[Size, ...]
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceTensor:
     """A parameter as the caller passes it.
 
     `sizes` and `strides` have one entry a dimension. `other` is what is read out of bounds (None: 0). `constexpr` marks
@@ -52,12 +52,12 @@ class Step:
 class Arrangement:
     """An arranged tensor. `levels` are shapes, outermost first; `steps` lead from the source's one level to them."""
 
-    source: Source
+    source: SourceTensor
     levels: tuple[Shape, ...]
     steps: tuple[Step, ...] = ()
 
     @classmethod
-    def of(cls, source: Source) -> "Arrangement":
+    def of(cls, source: SourceTensor) -> "Arrangement":
         """Make the arrangement of a tensor that nothing has arranged."""
         return cls(source, (source.sizes,))
 

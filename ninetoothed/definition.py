@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ninetoothed.arrangement import Arrangement, Source
+from ninetoothed.arrangement import Arrangement, SourceTensor
 from ninetoothed.symbol import Symbol, plain_name
 from ninetoothed.tiling import Tilings, tilings
 
@@ -25,7 +25,7 @@ class KernelParameter:
     touched: bool = True
 
     @property
-    def source(self) -> Source:
+    def source(self) -> SourceTensor:
         return self.arrangement.source
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.expr import Expr, as_expr, const, minimum
-from ninetoothed.operands import MetaOperation, Named, is_below, never_negative, shape_text
+from ninetoothed.operands import KeywordArgument, MetaOperation, is_below, never_negative, shape_text
 from ninetoothed.subscripts import full_key, position, span
 from ninetoothed.symbol import largest, leaves_of
 from ninetoothed.wording import counted
@@ -110,7 +110,7 @@ def tile(
 ) -> Arrangement:
     """Split a level: the outer size is `div(size - dilation * (tile - 1) - 1, stride) + 1`, never below 0."""
     given = {"strides": strides, "dilation": dilation}
-    named = tuple(Named(name, value) for name, value in given.items() if value is not None)
+    named = tuple(KeywordArgument(name, value) for name, value in given.items() if value is not None)
     call = MetaOperation(arrangement, level, "tile", (tile_shape, *named))
     shape = call.shape
     tile_shape = call.per_dimension(tile_shape, "tile_shape")

@@ -20,7 +20,7 @@ def shape_text(shape: Iterable[Size]) -> str:
 
 
 @dataclass(frozen=True)
-class Named:
+class KeywordArgument:
     """An argument that is given by name."""
 
     name: str
@@ -100,7 +100,7 @@ class MetaOperation:
 
 def _text(value: Any) -> str:
     """Print an argument; symbolic sizes are simplified."""
-    if isinstance(value, Named):
+    if isinstance(value, KeywordArgument):
         return f"{value.name}={_text(value.value)}"
     if isinstance(value, tuple | list):
         items = ", ".join(map(_text, value))

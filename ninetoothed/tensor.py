@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from ninetoothed import metaops, sources
-from ninetoothed.arrangement import Arrangement, Shape, Size, Source
+from ninetoothed.arrangement import Arrangement, Shape, Size, SourceTensor
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import as_expr, const, var
 from ninetoothed.operands import shape_text
@@ -66,7 +66,7 @@ class Tensor(WithoutNumbers):
         if sizes and (constexpr or value is not UNSET):
             what = f"a tensor of {counted(len(sizes), 'dimension')} is constexpr or has a value"
             raise _error(what, "only a scalar, Tensor(0), may")
-        source = Source(
+        source = SourceTensor(
             name=name,
             sizes=sizes,
             strides=tuple(Symbol(f"{name}_stride_{dim}") for dim in range(len(sizes))),

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ninetoothed import dtypes, ir
-from ninetoothed.arrangement import Arrangement, Size, Source
+from ninetoothed.arrangement import Arrangement, Size, SourceTensor
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify, var
@@ -228,6 +228,6 @@ class TraceContext:
         return ApplicationError(message, location.file, location.line, location.column + 1, location.text)
 
 
-def _runtime_names(source: Source) -> Iterator[str]:
+def _runtime_names(source: SourceTensor) -> Iterator[str]:
     for size in (*source.sizes, *source.strides):
         yield from as_expr(size).variables
