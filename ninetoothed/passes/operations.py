@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from ninetoothed import ir
 from ninetoothed.language.primitive import Effect, Form
 
@@ -18,7 +20,7 @@ def is_lanewise(operation: ir.Apply) -> bool:
     return operation.primitive.is_map or operation.function in ("full", "broadcast")
 
 
-def is_repetition(operation: ir.Operation | None) -> bool:
+def is_repetition(operation: ir.Operation | None) -> TypeGuard[ir.Apply]:
     """Whether an operation repeats the lanes of its operand, which costs nothing wherever it is done."""
     return isinstance(operation, ir.Apply) and operation.primitive.form is Form.BROADCAST
 
@@ -29,7 +31,7 @@ def is_fold(operation: ir.Apply) -> bool:
     return primitive.form in (Form.REDUCTION, Form.SCAN) and not primitive.has_combine
 
 
-def is_dot(operation: ir.Operation) -> bool:
+def is_dot(operation: ir.Operation | None) -> TypeGuard[ir.Apply]:
     return isinstance(operation, ir.Apply) and operation.function == "dot"
 
 

@@ -52,7 +52,7 @@ def is_at_least(a: Expr, b: Expr, facts: Facts) -> bool:
 
 
 def _cases(e: Expr) -> Iterator[Expr]:
-    """Expressions of which `e` is always one: a minimum is one of its operands."""
+    """Yield expressions of which `e` is always one: a minimum is one of its operands."""
     for monomial, coefficient in e.terms:
         if len(monomial) == 1 and isinstance(monomial[0], Min | Max):
             rest = e - Expr(((monomial, coefficient),))
@@ -63,7 +63,7 @@ def _cases(e: Expr) -> Iterator[Expr]:
 
 
 def _bounds_above(e: Expr) -> Iterator[Expr]:
-    """Expressions that are at least `e`: a minimum is at most each of its operands, also where it is divided."""
+    """Yield expressions that are at least `e`: a minimum is at most each of its operands, also where it is divided."""
     for monomial, coefficient in e.terms:
         if len(monomial) > 1 or coefficient < 0:
             continue
