@@ -6,6 +6,44 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class DataParallel:
+    """A program computes one tile; of straight-line code, `coarsening` tiles side by side."""
+
+    coarsening: int = 1
+
+
+@dataclass(frozen=True)
+class Persistent:
+    """As many programs as the GPU runs at once compute tile after tile."""
+
+    programs: int
+
+
+@dataclass(frozen=True)
+class SplitK:
+    """The sum of each tile is computed in `parts` parts, a program each; the last to finish adds them up."""
+
+    parts: int
+
+
+@dataclass(frozen=True)
+class StreamK:
+    """Whole waves of tiles are data-parallel; the tiles left over are shared by all programs that then run at once.
+
+    tiles_per_wave: how many tiles run at once.
+    ctas_per_tile: the most programs that share the sum of a tile left over; of each subtile, if it is cut into such.
+    subtile_stages: unless 0, tiles left over are cut into quarters, whose loops have so many stages.
+    """
+
+    tiles_per_wave: int
+    ctas_per_tile: int
+    subtile_stages: int = 0
+
+
+Sharing = DataParallel | Persistent | SplitK | StreamK
+
+
+@dataclass(frozen=True)
 class Schedule:
     """Say how tiles are loaded and shared out over programs; the default is a program a tile, without copy engine.
 

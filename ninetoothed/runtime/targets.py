@@ -11,18 +11,17 @@ from ninetoothed.runtime.build import assembler
 from ninetoothed.runtime.environment import poisons_overhang
 from ninetoothed.runtime.selection.machine import Machine
 
-WARP_SIZE = 32
-
 
 def target_of(gpu: Machine | None) -> Target:
     """Describe a GPU to the passes; None is the CPU."""
     if gpu is None:
         return replace(CPU, poisons_overhang=poisons_overhang())
+    generation = gpu.generation
     return Target(
         capability=gpu.capability,
-        warp_size=WARP_SIZE,
-        has_wgmma=gpu.capability // 10 == 9,
-        has_tma=gpu.capability >= 90,
+        warp_size=generation.warp_size,
+        has_wgmma=generation.has_wgmma,
+        has_tma=generation.has_tma,
         loses_wgmma_operands=assembler.loses_registers(gpu),
         has_disable_licm=_knows("disable_licm"),
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from ninetoothed.runtime.selection.machine import Machine
+from ninetoothed.runtime.selection.machine import Machine, generation_of
 
 # From this version of CUDA on, ptxas keeps the registers of a wgmma.
 SOUND = (13, 3)
@@ -52,7 +52,7 @@ class Assembler:
 
 def for_capability(capability: int) -> Assembler | None:
     """Return the assembler for a GPU; None where Triton's own is trusted."""
-    return for_hopper() if capability // 10 == 9 else None
+    return for_hopper() if generation_of(capability).has_wgmma else None
 
 
 def loses_registers(gpu: Machine | None) -> bool:

@@ -53,9 +53,11 @@ def compile_kernel(
     # Said explicitly, since its default is about to become False.
     options: dict[str, Any] = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
     if not uses_wgmma:
-        options["arch"] = "sm89"
+        options["arch"] = gpu.generation.without_wgmma
     try:
-        kernel, lost = triton_cache.compile(source, GPUTarget("cuda", gpu.capability, 32), options)
+        kernel, lost = triton_cache.compile(
+            source, GPUTarget(gpu.generation.compiler, gpu.capability, gpu.generation.warp_size), options
+        )
     except Exception as error:
         raise CompilationError(
             f"Triton could not compile kernel `{emitted.name}` for {gpu} with {_show(options)}; its text is in "

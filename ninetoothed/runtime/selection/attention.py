@@ -26,9 +26,7 @@ def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
     if problem.bits(pattern.query) == 32 and problem.specialisation.dot_precision == "highest":
         yield from _exact_attentions(problem, pattern, machine, width)
         return
-    # Registers for scores, weights and what they add up to; Hopper reads operands from shared memory.
-    limit = 200 if 90 <= machine.capability < 100 else 110 if machine.capability < 90 else 130
-    rows = min(128, power_above(problem.extent(pattern.rows)))
+    most, rows = machine.generation.attention_registers, min(128, power_above(problem.extent(pattern.rows)))
     while rows > 64 and problem.programs({pattern.rows: problem.block(pattern.rows, rows)}) < machine.multiprocessors:
         rows //= 2
     general = ((rows, 64), (rows, 32), (min(rows, 64), 32), (min(rows, 32), 32), (16, 16))
@@ -36,7 +34,7 @@ def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
     for shape in shapes:
         m, n = _blocks(problem, pattern, shape)
         # A score and a weight for each key, and what is accumulated of the width.
-        fitting = (warps for warps in (4, 8) if m * (2 * n + width) // (32 * problem.warps(warps)) <= limit)
+        fitting = (warps for warps in (4, 8) if m * (2 * n + width) // (32 * problem.warps(warps)) <= most)
         warps = shape.warps or next(fitting, None)
         for stages in range(shape.stages, 0, -1):
             needed = _shared_memory(problem, pattern, m, n, width, stages)
@@ -61,12 +59,12 @@ def _shared_memory(
 def _fine_shapes(
     problem: TuningProblem, pattern: AttentionPattern, machine: Machine, rows: int, width: int
 ) -> Iterator[_Shape]:
-    """Yield shapes for Hopper: a warp group each, so that the products of one hide the exponentials of another.
+    """Yield shapes for wgmma: a warp group each, so that the products of one hide the exponentials of another.
 
     Of wide tiles it takes twice the rows, which halves what is copied for each. A flag that is set (a mask, a diagonal)
     costs registers for each score, and tiles that are looked at in part.
     """
-    if machine.capability // 10 != 9 or problem.bits(pattern.query) > 16 or width > 128:
+    if not machine.generation.has_wgmma or problem.bits(pattern.query) > 16 or width > 128:
         return
     is_flagged = any(argument.value is True for argument in problem.specialisation.arguments)
     if width > 64:

@@ -19,21 +19,6 @@ COARSENED_WARPS = 4
 MOST_LANES = 2**20
 # Bytes of shared memory that Triton needs besides the stages of a loop.
 RESERVED = 2048
-# Tiles of products, (rows, columns, warps), whose accumulators take at most 64 registers of a thread.
-SMALL_TILES = (
-    (64, 128, 4),
-    (128, 64, 4),
-    (64, 64, 4),
-    (32, 128, 4),
-    (128, 32, 4),
-    (32, 64, 4),
-    (64, 32, 4),
-    (32, 32, 4),
-    (16, 128, 4),
-    (128, 16, 4),
-    (16, 64, 4),
-    (64, 16, 4),
-)
 
 
 @dataclass(frozen=True)

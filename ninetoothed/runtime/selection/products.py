@@ -1,153 +1,190 @@
-"""Blocks of matrix products: tiles that fit, by an estimate of the cycles that they take."""
+"""Schedules of matrix products: plans that fit, the one of least estimated time first."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ninetoothed.runtime.selection.cost_model import cycles
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import ProductPattern
-from ninetoothed.runtime.selection.problem import RESERVED, SMALL_TILES, Configuration, TuningProblem
+from ninetoothed.runtime.selection.plan import Plan, ProductProblem
+from ninetoothed.runtime.selection.problem import RESERVED, Configuration, TuningProblem
+from ninetoothed.runtime.selection.rows import lanewise
 from ninetoothed.runtime.sizes import power_above
+from ninetoothed.schedule import SplitK, StreamK
 
-# (rows, columns, warps): large tiles with many warps, which keeps registers free whatever the GPU and the types.
-_TILES = (
+# Tiles, (rows, columns, warps). These take at most 64 registers of a thread for their accumulators.
+_SMALL_TILES = (
+    (64, 128, 4),
+    (128, 64, 4),
+    (64, 64, 4),
+    (32, 128, 4),
+    (128, 32, 4),
+    (32, 64, 4),
+    (64, 32, 4),
+    (32, 32, 4),
+    (16, 128, 4),
+    (128, 16, 4),
+    (16, 64, 4),
+    (64, 16, 4),
+)
+# Large tiles with many warps, which keeps registers free whatever the machine and the types.
+_GENERAL_TILES = (
     (128, 256, 8),
     (256, 128, 8),
     (128, 128, 8),
     (64, 256, 8),
     (256, 64, 8),
-    *SMALL_TILES,
+    *_SMALL_TILES,
     (16, 16, 1),
 )
+# Products of 64 rows are a warp group's, so that large tiles are tried with one or two. Of equals the first is taken.
+_WARP_GROUP_TILES = (
+    (128, 256, 8),
+    (128, 128, 4),
+    (128, 128, 8),
+    (64, 256, 4),
+    *_SMALL_TILES,
+    (16, 32, 2),
+    (32, 16, 2),
+    (16, 16, 1),
+)
+# Parts of all sums; and the most parts of sums of tiles left over, and of their subtiles.
+_PARTS, _MOST_PARTS, _MOST_SUBTILE_PARTS = (2, 3, 4, 6, 8), (4, 8), 8
+_MOST_STAGES = 8
+# From so many steps on pipelines are deep and steps short.
+_MANY_STEPS = 16
 
 
 def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) -> Iterator[Configuration]:
-    """Tiles that fit, the one of least estimated time first."""
-    bits = max(problem.bits(pattern.lhs), problem.bits(pattern.rhs))
-    scored: dict[Configuration, float] = {}
-    # Before Hopper operands pass through registers.
-    most = 64 * (128 if machine.capability >= 90 else 32)
-    is_exact = bits == 32 and problem.specialisation.dot_precision == "highest"
-    for (m, n, warps), row_bytes in itertools.product(_TILES, (256, 128, 64)):
-        if row_bytes == 256 and (is_exact or m * n > most):
-            continue  # too few stages would fit, or too much would be unrolled
-        k = row_bytes * 8 // bits
-        blocks = {
-            pattern.rows: problem.block(pattern.rows, m),
-            pattern.columns: problem.block(pattern.columns, n),
-            pattern.depth: problem.block(pattern.depth, min(k, power_above(problem.extent(pattern.depth)))),
-        }
-        shape = _Shape(
-            blocks[pattern.rows], blocks[pattern.columns], blocks[pattern.depth], bits, problem.warps(warps), is_exact
-        )
-        stages = _stages(problem, pattern, shape, machine)
-        if (
-            shape.registers > _accumulator_registers(problem, pattern, is_exact, machine)
-            or shape.shared(stages) > machine.shared_memory
-        ):
+    """Yield schedules that fit, the one of least estimated time first."""
+    own = machine.generation.aligned_halves
+    are_halves = all(problem.bits(operand) == 16 and problem.is_aligned(operand) for operand in pattern.operands)
+    is_empty = 0 in problem.sizes.values()
+    if own is not None and are_halves and not is_empty:
+        ranked = _ranked(_all_plans(ProductProblem(problem, pattern, machine, own)))
+        yield from (plan.configuration() for plan in ranked)
+        if ranked:
+            return
+    product = ProductProblem(problem, pattern, machine, machine.generation.products)
+    for plan in _ranked(_general_plans(product)) or [_fallback(product)]:
+        if machine.generation.has_tma and not is_empty and _may_be_persistent(plan):
+            yield plan.persistent().configuration()
+        yield plan.configuration()
+
+
+def _ranked(plans: Iterator[Plan]) -> list[Plan]:
+    """Sort plans by their estimated time, of equals the first first."""
+    estimated: dict[Plan, float] = {}
+    for plan in plans:
+        if plan not in estimated:
+            estimated[plan] = cycles(plan)
+    return sorted(estimated, key=lambda plan: estimated[plan])
+
+
+# -- where costs were not fitted: tiles alone are compared --
+
+
+def _general_plans(product: ProductProblem) -> Iterator[Plan]:
+    """Yield tiles with one pipeline each, of three stages for the largest and of four for others, or as many as fit."""
+    problem = product.problem
+    for (rows, columns, warps), row_bytes in itertools.product(_GENERAL_TILES, (256, 128, 64)):
+        if row_bytes == 256 and (product.is_exact or rows * columns > product.machine.generation.most_deep_area):
+            continue  # Too few stages would fit, or too much would be unrolled.
+        plan = Plan.of(product, rows, columns, row_bytes * 8 // product.bits, warps)
+        if plan is None:
             continue
-        configuration = problem.configuration(blocks, shape.warps, stages)
-        scored.setdefault(configuration, _cycles(problem, pattern, shape, stages, problem.programs(blocks), machine))
-    yield from sorted(scored, key=lambda each: scored[each])
+        plan = replace(plan, stages=problem.stages(3 if plan.area >= 128 * 256 else 4))
+        while not problem.definition.num_stages and plan.stages > 2 and not plan.fits:
+            plan = replace(plan, stages=plan.stages - 1)
+        if plan.fits:
+            yield plan
 
 
-def _accumulator_registers(problem: TuningProblem, pattern: ProductPattern, is_exact: bool, machine: Machine) -> int:
-    """How much of a thread's registers an accumulator may take, beside what the rest of the kernel keeps in them."""
-    if is_exact:
-        return 64
-    if not (problem.is_aligned(pattern.lhs) and problem.is_aligned(pattern.rhs)):
-        return 64  # Each element is loaded by itself, through registers.
-    results = sum(
-        {pattern.rows, pattern.columns} == set().union(*(size.variables for size in tile.shape))
-        for tile in pattern.tiles
-    )
-    return 64 if results > 1 and machine.capability >= 100 else 128
+def _fallback(product: ProductProblem) -> Plan:
+    """Return a plan of modest blocks, for which registers or shared memory may not suffice: compiling will tell."""
+    chosen = lanewise(product.problem, product.machine)
+    blocks = {**product.problem.values, **chosen.blocks}
+    sides = product.pattern.rows, product.pattern.columns, product.pattern.depth
+    rows, columns, depth = (blocks[name] for name in sides)
+    return Plan(product, rows, columns, depth, chosen.num_warps, chosen.num_stages)
 
 
-def _stages(problem: TuningProblem, pattern: ProductPattern, shape: _Shape, machine: Machine) -> int:
-    """Three for the largest tiles, four for others, as many as fit."""
-    stages = problem.stages(3 if shape.rows * shape.columns >= 128 * 256 else 4)
-    while not problem.definition.num_stages and stages > 2 and shape.shared(stages) > machine.shared_memory:
-        stages -= 1
-    return stages
+def _may_be_persistent(plan: Plan) -> bool:
+    """Tell whether there are more tiles than programs that take tile after tile, and tiles are not slow to copy.
+
+    Rows that start at odd multiples of 16 bytes are: such tiles are better shared out singly.
+    """
+    product = plan.product
+    if product.bits > 16 or any(map(product.problem.has_odd_rows, product.pattern.operands)):
+        return False
+    return plan.tiles > plan.persistent_programs
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """One step of a product: (rows, depth) times (depth, columns). is_exact: float32 without tensor cores."""
-
-    rows: int
-    columns: int
-    depth: int
-    bits: int
-    warps: int
-    is_exact: bool
-
-    @property
-    def registers(self) -> int:
-        """Registers of a thread for the accumulator."""
-        return self.rows * self.columns // (32 * self.warps)
-
-    @property
-    def step_bytes(self) -> int:
-        return (self.rows + self.columns) * self.depth * self.bits // 8
-
-    def shared(self, stages: int) -> int:
-        return stages * self.step_bytes + RESERVED
-
-    def shared_persistent(self, stages: int) -> int:
-        """With half a tile to be stored beside the stages of the next."""
-        return self.shared(stages) + self.rows * self.columns * self.bits // 16
-
-    @property
-    def efficiency(self) -> float:
-        """What part of the peak rate the tile reaches: small ones feed the tensor cores too slowly."""
-        largest = 64 * 64 if self.is_exact else 128 * 256
-        return min(1.0, 0.35 + 0.65 * math.sqrt(self.rows * self.columns / largest))
+# -- where costs were fitted: every tile, depth, pipeline and way to distribute tiles --
 
 
-def _cycles(
-    problem: TuningProblem, pattern: ProductPattern, shape: _Shape, stages: int, programs: int, machine: Machine
-) -> float:
-    """An estimate of the clock cycles of the busiest multiprocessor."""
-    steps = -(-problem.extent(pattern.depth) // shape.depth)
-    multiply = 2 * shape.rows * shape.columns * shape.depth / (_rate(machine, shape) * shape.efficiency)
-    fetch = shape.step_bytes / 64  # bytes a cycle from the L2 cache
-    each = -(-programs // machine.multiprocessors)
-    resident = max(1, min(machine.shared_memory // shape.shared(stages), 2048 // (32 * shape.warps), 4, each))
-    # A lone program waits for its loads: a round trip to memory for as many steps as are in flight.
-    latency = 800 / max(stages - 1, 1) / resident
-    step = max(multiply, fetch, latency) + 60
-    start, end = 1500 * -(-each // resident), each * shape.rows * shape.columns / 64
-    return each * steps * step + start + end
+def _all_plans(product: ProductProblem) -> Iterator[Plan]:
+    # Of equals long steps come first where there are few: each waits once. Short ones leave a deeper pipeline.
+    depths = (128, 64) if product.depth <= 64 * _MANY_STEPS else (64, 128)
+    for (rows, columns, warps), depth in itertools.product(_tiles(product), depths):
+        plan = Plan.of(product, rows, columns, depth, warps)
+        if plan is not None:
+            yield from _variants(plan)
 
 
-def _rate(machine: Machine, shape: _Shape) -> float:
-    """Operations a cycle of one multiprocessor in dense products."""
-    if shape.is_exact:
-        return 256
-    generation = 1 if machine.capability < 90 else 2 if machine.capability < 100 else 4
-    return 2048 * generation * 16 / shape.bits
+def _tiles(product: ProductProblem) -> Iterator[tuple[int, int, int]]:
+    """Yield tiles of at least 64 rows and columns; where a side of the product is shorter, those of just that side."""
+    pattern = product.pattern
+    sides = [max(16, power_above(product.problem.extent(name))) for name in (pattern.rows, pattern.columns)]
+    for rows, columns, warps in _WARP_GROUP_TILES:
+        pairs = zip((rows, columns), sides, strict=True)
+        if all(block >= 64 if side >= 64 else block == side for block, side in pairs):
+            yield rows, columns, warps
 
 
-def persistent(
-    problem: TuningProblem, pattern: ProductPattern, configuration: Configuration, machine: Machine
-) -> Configuration | None:
-    """With fewer programs than tiles, one after another; None where there are too few, or tiles are slow to copy."""
-    operands = pattern.lhs, pattern.rhs
-    # Rows that start at odd multiples of 16 bytes are slower to copy: tiles are then better shared out singly.
-    if max(map(problem.bits, operands)) > 16 or any(map(problem.has_odd_rows, operands)):
-        return None
-    shared = _shape(problem, pattern, configuration).shared_persistent(configuration.num_stages)
-    programs = machine.multiprocessors * max(1, min(machine.shared_memory // shared, 2))
-    return replace(configuration, programs=programs) if problem.programs(configuration.blocks) > programs else None
+def _variants(plan: Plan) -> Iterator[Plan]:
+    """Yield a plan with each pipeline that is as deep as fits for some programs at once, and each way of sharing."""
+    problem = plan.product.problem
+    pipelines = sorted({_stages(plan, together) for together in (4, 3, 2, 1)} | {problem.stages(3)})
+    fitting = [each for stages in pipelines if (each := replace(plan, stages=stages)).fits]
+    # Of equals the shallowest comes first, which starts the soonest; of many steps the deepest, which waits for the
+    # fewest loads, but where tiles are stored beside the next: that takes memory, too.
+    yield from (each.persistent() for each in fitting if _is_fed_persistent(each))
+    if plan.steps > _MANY_STEPS:
+        fitting.reverse()
+    for each in fitting:
+        yield each
+        shared = (replace(each, sharing=SplitK(parts)) for parts in _PARTS)
+        yield from (split for split in shared if split.is_worth_sharing)
+    for each, most in itertools.product(fitting, _MOST_PARTS):
+        left_over = replace(each, sharing=StreamK(each.tiles_per_wave, most))
+        if left_over.is_worth_sharing:
+            yield left_over
+    for each in fitting:
+        stages = problem.stages(max(min(2 * each.stages - 2, _MOST_STAGES), 1))
+        cut = replace(each, sharing=StreamK(each.tiles_per_wave, _MOST_SUBTILE_PARTS, stages))
+        if plan.can_be_cut and stages <= 2 * each.stages and cut.is_worth_sharing:
+            yield cut
 
 
-def _shape(problem: TuningProblem, pattern: ProductPattern, configuration: Configuration) -> _Shape:
-    blocks = {**problem.values, **configuration.blocks}
-    bits = max(problem.bits(pattern.lhs), problem.bits(pattern.rhs))
-    rows, columns, depth = (blocks[name] for name in (pattern.rows, pattern.columns, pattern.depth))
-    return _Shape(rows, columns, depth, bits, configuration.num_warps, False)
+def _stages(plan: Plan, together: int) -> int:
+    """Return the stages of the deepest pipeline with which so many programs are resident together."""
+    fits = (plan.product.machine.shared_memory // together - RESERVED) // plan.step_bytes
+    return plan.product.problem.stages(max(min(fits, _MOST_STAGES, plan.steps + 1), 3))
+
+
+def _is_fed_persistent(plan: Plan) -> bool:
+    """Tell whether persistent programs are kept busy: tiles quick to copy, and more of them than enough programs.
+
+    Long steps leave no room for the tile that is stored, and flat tiles take more of it.
+    """
+    product, costs = plan.product, plan.product.costs
+    is_slow_to_copy = costs.gather in product.copy_rates or product.copy_rates == (costs.odd_copy, costs.odd_copy)
+    if is_slow_to_copy or plan.depth > 64 or not plan.rows <= plan.columns <= 2 * plan.rows:
+        return False
+    programs = plan.persistent_programs
+    is_fed = plan.warps * programs >= 8 * product.machine.multiprocessors
+    return plan.persistent().fits and plan.tiles > programs and is_fed

@@ -12,12 +12,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.runtime.selection import hopper
 from ninetoothed.runtime.selection.attention import attentions
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern, ProductPattern
 from ninetoothed.runtime.selection.problem import Configuration, TuningProblem, sorted_blocks, within
-from ninetoothed.runtime.selection.products import persistent, products
+from ninetoothed.runtime.selection.products import products
 from ninetoothed.runtime.selection.rows import lanewise, on_cpu
 from ninetoothed.runtime.sizes import power_above, power_below
 from ninetoothed.specialisation import Specialisation
@@ -49,32 +48,16 @@ def candidates(
     problem = TuningProblem(definition, specialisation, sizes)
     if gpu is None:
         return (on_cpu(problem),)
-    is_empty = 0 in sizes.values()
     match problem.pattern:
         case ProductPattern() as product:
-            if hopper.is_measured(problem, product, gpu) and not is_empty:
-                fitting = tuple(hopper.products(problem, product, gpu))
-                if fitting:
-                    return fitting
             found = products(problem, product, gpu)
         case AttentionPattern() as attention:
             found = attentions(problem, attention, gpu)
         case _:
             found = iter([lanewise(problem, gpu)])
     ranked = tuple(dict.fromkeys(found)) or (lanewise(problem, gpu),)
-    return ranked if gpu.capability < 90 or is_empty else tuple(_with_tma(problem, ranked, gpu))
-
-
-def _with_tma(problem: TuningProblem, ranked: tuple[Configuration, ...], gpu: Machine) -> Iterator[Configuration]:
-    """Yield each with descriptors; with many tiles of a product first persistent, which takes more shared memory."""
-    pattern = problem.pattern
-    for configuration in ranked:
-        configuration = replace(configuration, use_tma=isinstance(pattern, ProductPattern | AttentionPattern))
-        if isinstance(pattern, ProductPattern):
-            looping = persistent(problem, pattern, configuration, gpu)
-            if looping is not None:
-                yield looping
-        yield configuration
+    has_tiles = isinstance(problem.pattern, ProductPattern | AttentionPattern) and 0 not in sizes.values()
+    return tuple(replace(each, use_tma=has_tiles and gpu.generation.has_tma) for each in ranked)
 
 
 def varied(definition: KernelDefinition, pick: Configuration, names: Collection[str]) -> Iterator[Configuration]:

@@ -124,7 +124,7 @@ def _measure(definition, known, call, place, gpu, candidates) -> dict[Configurat
     return seconds
 
 
-def _traced(definition, known, call, place, gpu, candidates) -> Iterator[variants.Variant]:
+def _traced(definition, known, call, place, gpu, candidates) -> Iterator[variants.TracedVariant]:
     """Candidates as programs, less those whose blocks the kernel cannot have."""
     for candidate in candidates:
         with suppress(NineToothedError):

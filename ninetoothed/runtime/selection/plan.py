@@ -1,0 +1,229 @@
+"""Plans of a product: a tile, a pipeline and a way to distribute tiles, with all that they take of a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ninetoothed.expr import const
+from ninetoothed.passes.remainder import Remainder
+from ninetoothed.passes.remainder_subtile import FEWEST_LANES, QUARTERS
+from ninetoothed.runtime.selection.machine import Machine, ProductCosts
+from ninetoothed.runtime.selection.pattern import ProductPattern
+from ninetoothed.runtime.selection.problem import RESERVED, Configuration, TuningProblem
+from ninetoothed.runtime.sizes import power_above
+from ninetoothed.schedule import DataParallel, Persistent, Sharing, SplitK, StreamK
+
+# A part of a sum has at least so many steps.
+FEWEST_STEPS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class ProductProblem:
+    """A product of a class of calls on a machine: all that its plans share."""
+
+    problem: TuningProblem
+    pattern: ProductPattern
+    machine: Machine
+    costs: ProductCosts
+
+    @cached_property
+    def bits(self) -> int:
+        """Those of an element of the wider operand."""
+        return max(map(self.problem.bits, self.pattern.operands))
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether whole float32 numbers are multiplied, which no tensor core does."""
+        return self.bits == 32 and self.problem.specialisation.dot_precision == "highest"
+
+    @cached_property
+    def depth(self) -> int:
+        """The length of the sums."""
+        return self.problem.extent(self.pattern.depth)
+
+    @cached_property
+    def most_accumulator(self) -> int:
+        """The most registers of a thread that an accumulator may take, beside all that the kernel keeps in them."""
+        if self.is_exact or not all(map(self.problem.is_aligned, self.pattern.operands)):
+            return 64  # Each element is loaded by itself, through registers.
+        sides = {self.pattern.rows, self.pattern.columns}
+        shapes = [frozenset[str]().union(*(size.variables for size in tile.shape)) for tile in self.pattern.tiles]
+        return self.machine.generation.crowded_registers if shapes.count(frozenset(sides)) > 1 else 128
+
+    @cached_property
+    def copy_rates(self) -> tuple[int, int]:
+        """Bytes a cycle at which tiles of the operands are copied."""
+        lhs, rhs = map(self._copy_rate, self.pattern.operands)
+        return lhs, rhs
+
+    def _copy_rate(self, operand: int) -> int:
+        if self.problem.has_odd_rows(operand):
+            return self.costs.odd_copy
+        steps = self.problem.definition.parameters[operand].arrangement.steps
+        is_gathered = any(step.operation in ("flatten", "ravel") for step in steps)
+        return self.costs.gather if is_gathered else self.costs.copy
+
+    def per_multiprocessor(self, programs: int) -> int:
+        """Return the most of so many programs that one multiprocessor gets."""
+        return -(-programs // self.machine.multiprocessors)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A way to compute a product: tiles of (rows, columns) in steps of a depth, and how tiles are distributed."""
+
+    product: ProductProblem
+    rows: int
+    columns: int
+    depth: int
+    warps: int
+    stages: int = 2
+    sharing: Sharing = DataParallel()
+
+    @classmethod
+    def of(cls, product: ProductProblem, rows: int, columns: int, depth: int, warps: int) -> Plan | None:
+        """Return a plan with the blocks nearest to these that the kernel may have; None if registers do not suffice."""
+        problem, pattern = product.problem, product.pattern
+        rows, columns = problem.block(pattern.rows, rows), problem.block(pattern.columns, columns)
+        depth = problem.block(pattern.depth, min(depth, power_above(product.depth)))
+        plan = cls(product, rows, columns, depth, problem.warps(warps))
+        return plan if plan.accumulator <= product.most_accumulator else None
+
+    @cached_property
+    def blocks(self) -> dict[str, int]:
+        """The block sizes by name."""
+        pattern = self.product.pattern
+        return {pattern.rows: self.rows, pattern.columns: self.columns, pattern.depth: self.depth}
+
+    # -- how much there is to do --
+
+    @property
+    def area(self) -> int:
+        """The elements of a tile."""
+        return self.rows * self.columns
+
+    @cached_property
+    def tiles(self) -> int:
+        return self.product.problem.programs(self.blocks)
+
+    @property
+    def steps(self) -> int:
+        """The steps of the sum of a tile."""
+        return -(-self.product.depth // self.depth)
+
+    # -- what a program takes --
+
+    @property
+    def accumulator(self) -> int:
+        """Registers of a thread for the accumulator."""
+        return self.area // self._threads
+
+    @property
+    def _threads(self) -> int:
+        return self.product.machine.generation.warp_size * self.warps
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of the operands of a step."""
+        return (self.rows + self.columns) * self.depth * self.product.bits // 8
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory; a persistent program stores half a tile beside the stages of the next."""
+        stored = self.area * self.product.bits // 16 if isinstance(self.sharing, Persistent) else 0
+        return self.stages * self.step_bytes + RESERVED + stored
+
+    @property
+    def fits(self) -> bool:
+        """Whether a program has enough shared memory."""
+        return self.shared <= self.product.machine.shared_memory
+
+    @cached_property
+    def resident(self) -> int:
+        """How many programs a multiprocessor runs at once."""
+        machine, costs = self.product.machine, self.product.costs
+        by_shared_memory = (machine.shared_memory + costs.own_shared_memory) // self.shared
+        by_threads = machine.generation.threads // self._threads
+        most = min(by_shared_memory, by_threads, costs.most_resident)
+        if costs.other_registers is not None:
+            most = min(most, machine.registers // ((self.accumulator + costs.other_registers) * self._threads))
+        return max(1, most)
+
+    @property
+    def tiles_per_wave(self) -> int:
+        """How many tiles run at once, where each is a program."""
+        return self.product.machine.multiprocessors * self.resident
+
+    # -- how tiles are distributed --
+
+    def persistent(self) -> Plan:
+        """Return the plan with as many programs as run at once, at most two a multiprocessor."""
+        return replace(self, sharing=Persistent(self.persistent_programs))
+
+    @cached_property
+    def persistent_programs(self) -> int:
+        looping = replace(self, sharing=Persistent(0))
+        return self.product.machine.multiprocessors * min(looping.resident, 2)
+
+    @property
+    def is_worth_sharing(self) -> bool:
+        """Whether all parts of sums run at once, of all tiles or of those left over, and each has some steps to do."""
+        match self.sharing:
+            case SplitK(parts):
+                are_at_once = self.tiles * parts <= self.tiles_per_wave
+            case StreamK(tiles_per_wave):
+                are_at_once = self.tiles > tiles_per_wave and self.ctas_per_tile > 1
+            case _:
+                return True
+        return are_at_once and self.steps >= FEWEST_STEPS * self.parts
+
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether tiles are large, and none is a whole side of the product: in place, it would be read too late."""
+        problem, pattern = self.product.problem, self.product.pattern
+        sides = (pattern.rows, self.rows), (pattern.columns, self.columns)
+        return all(FEWEST_LANES <= block < problem.extent(name) for name, block in sides)
+
+    @property
+    def parts(self) -> int:
+        """The parts of a sum that has parts."""
+        match self.sharing:
+            case SplitK(parts):
+                return parts
+            case StreamK():
+                return max(self.ctas_per_tile // self.subtiles, 1)
+        return 1
+
+    @property
+    def subtiles(self) -> int:
+        """Into how many subtiles a tile left over is cut."""
+        return QUARTERS if isinstance(self.sharing, StreamK) and self.sharing.subtile_stages else 1
+
+    @cached_property
+    def ctas_per_tile(self) -> int:
+        """How many programs share a tile left over after whole waves; 1 where none is."""
+        if not isinstance(self.sharing, StreamK) or not self.tiles % self.sharing.tiles_per_wave:
+            return 1
+        sharing = self.sharing
+        left = Remainder(const(self.tiles), sharing.tiles_per_wave, sharing.ctas_per_tile, self.subtiles)
+        return left.ctas_per_tile(left.spare, left.is_cut(left.spare)).constant
+
+    @property
+    def subtile(self) -> Plan:
+        """A quarter of a tile, in a pipeline of its own; the tile itself where it is not cut."""
+        if not isinstance(self.sharing, StreamK) or not self.sharing.subtile_stages:
+            return self
+        return replace(self, rows=self.rows // 2, columns=self.columns // 2, stages=self.sharing.subtile_stages)
+
+    def configuration(self) -> Configuration:
+        """Return the configuration that the plan is."""
+        chosen = self.product.problem.configuration(self.blocks, self.warps, self.stages)
+        match self.sharing:
+            case Persistent(programs):
+                return replace(chosen, programs=programs)
+            case SplitK(parts):
+                return replace(chosen, split_k=parts)
+            case StreamK(tiles_per_wave, most, stages):
+                return replace(chosen, split_k=most, tiles_per_wave=tiles_per_wave, remainder_stages=stages)
+        return chosen
