@@ -24,7 +24,7 @@ HEADINGS = ("LOC", "LLOC", "SLOC", "G", "η", "N", "V", "D", "MI")
 
 @dataclass(frozen=True)
 class Metrics:
-    """What radon measures in one file."""
+    """The metrics of radon for one file."""
 
     loc: int
     lloc: int

@@ -1,4 +1,4 @@
-"""How long the first call takes: in a new process, imports and the CUDA context apart.
+"""The time of a first call: in a new process, imports and the CUDA context apart.
 
 That of a twin includes its tuning; that of `conv2d` by ours includes repacking the filter.
 `first_calls` starts `python -m benchmarks.cold` twice over one set of caches: empty for the first, warm for the second.

@@ -12,7 +12,7 @@ CYCLES = 2e9
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What a device was seen to reach: bytes a second of a large copy, operations a second of a large product."""
+    """The ceilings that a device was seen to reach: bytes a second of a copy, operations a second of a product."""
 
     bytes: float
     operations: float

@@ -32,7 +32,7 @@ def is_number(text):
 
 
 def stamp():
-    """Where and with what a result was measured."""
+    """Tell where and with what a result was measured."""
     from importlib import metadata
 
     def version(name):

@@ -235,7 +235,7 @@ def expected(program: Program, call: Call, oracle) -> Iterator[tuple[tuple[int, 
 
 
 def difference(program: Program, call: Call, oracle) -> str:
-    """What differs between the kernel's output and the oracle; "" where nothing does."""
+    """Tell what differs between the kernel's output and the oracle; "" where nothing does."""
     out = (call.out.double() if program.is_floating else call.out).cpu().numpy()
     with np.errstate(all="ignore"):
         for place, tile in expected(program, call, oracle):

@@ -65,7 +65,7 @@ class Job:
         return hashlib.sha256(b"".join(code_of(self.compile().asm["cubin"]))).hexdigest()
 
     def launch(self) -> str:
-        """What is wrong with the numbers that a new kernel gives, else ""."""
+        """Tell what is wrong with the numbers that a new kernel gives, else ""."""
         *inputs, output = (a.cuda() if isinstance(a, torch.Tensor) and _HAS_GPU else a for a in self.arguments)
         _make(self.name)(*inputs, output)
         x = inputs[0].double()
@@ -228,7 +228,7 @@ class Recompiled(Exception):
 
 
 def _mistaken(expected) -> str:
-    """What the cache gives that it should not; it mends itself while it is looked at."""
+    """Tell what the cache gives that it should not; it mends itself while it is looked at."""
     try:
         return "".join(f"{job}: another machine code\n" for job in JOBS if job.digest() != expected[job])
     except Exception:

@@ -43,7 +43,7 @@ def outcome(attempt: Callable, allowed: tuple[type, ...]) -> str:
 
 
 def good(kernel) -> str:
-    """Whether a kernel and an operator still give what they should."""
+    """Tell whether a kernel and an operator still give what they should."""
     x, out = torch.randn(11), torch.full((11,), float("nan"))
     kernel(x, out)
     is_right = torch.equal(out, x * 2) and torch.equal(ninetoothed_ops.add(x, x), x + x)

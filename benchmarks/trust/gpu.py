@@ -52,7 +52,7 @@ class Guards:
         return memory, copy, used
 
     def touched(self) -> str:
-        """Which tensor of the last call has something else beside it; "" where none has."""
+        """Name the tensor of the last call that has something else beside it; "" where none has."""
         for position, (memory, _, used) in enumerate(self.copies):
             if (memory[~used] != 55).any():
                 return f"memory beside tensor {position} was written"

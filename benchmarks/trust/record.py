@@ -1,4 +1,4 @@
-"""What was checked so far, part by part, in a file that grows from run to run."""
+"""The record of what was checked so far, part by part: a file that grows from run to run."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ PATH = RESULTS / "trust.json"
 
 @dataclass
 class Progress:
-    """How far a part is: its next seed, the cases checked, the seconds that took, and all that was wrong."""
+    """The state of a part: its next seed, the cases checked, the seconds that took, and all that was wrong."""
 
     next: int = 0
     cases: int = 0

@@ -1,4 +1,4 @@
-"""What an application over one program's tiles must give, by the language's rules, in NumPy: an oracle for random ones.
+"""The language's rules in NumPy: an oracle for random applications, over the tiles of one program.
 
 A `Tile` holds float64 (or integer) values; for each lane, a bound on what the kernel's may differ by; and which lanes
 are overhang. An application's text runs on them with `LANGUAGE` as `ntl`. A bound is infinite where rounding decides (a
@@ -33,7 +33,7 @@ def promote(*types: str) -> str:
 
 
 def holds(dtype: str, values: np.ndarray) -> np.ndarray:
-    """Where a type holds numbers exactly."""
+    """Tell where a type holds numbers exactly."""
     if dtype == "float64":
         return np.ones(values.shape, bool)
     narrow = values.astype("float16" if dtype == "float16" else "float32")

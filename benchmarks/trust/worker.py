@@ -16,7 +16,7 @@ from .parts import PARTS, Case
 
 
 def check(part, seed, seen):
-    """What became of a seed: how many cases it had that are not in `seen`, and what was wrong."""
+    """The outcome of a seed: how many cases it had that are not in `seen`, and what was wrong."""
     cases, wrong = 0, []
     try:
         for case in importlib.import_module(f"benchmarks.trust.{part}").cases(seed):

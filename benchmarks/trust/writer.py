@@ -160,5 +160,5 @@ class Writer:
 
 
 def is_tile(text: str) -> bool:
-    """Whether an expression is more than a number."""
+    """Tell whether an expression is more than a number."""
     return any(letter in text for letter in "xyv")

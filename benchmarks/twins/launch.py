@@ -28,7 +28,7 @@ LOG2_E = 1.4426950408889634
 
 
 def input_precision(dtype):
-    """How float32 products are made: what PyTorch was told. Other types have one way only."""
+    """Choose how float32 products are made, as PyTorch was told. Other types have one way only."""
     tf32 = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
     return "tf32" if tf32 else "ieee"
 

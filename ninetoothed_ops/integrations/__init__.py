@@ -1,1 +1,1 @@
-"""What is known of other libraries; each file is imported only when it is asked for."""
+"""Integrations of other libraries; each file is imported only when it is asked for."""

@@ -1,4 +1,4 @@
-"""What elementwise kernels share: the arrangement of tensors of one shape, element by element."""
+"""The arrangement of elementwise kernels: tensors of one shape, element by element."""
 
 from ninetoothed import block_size
 

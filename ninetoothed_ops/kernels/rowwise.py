@@ -1,4 +1,4 @@
-"""What kernels of rows share: a whole row is one tile."""
+"""The arrangement of kernels of rows: a whole row is one tile."""
 
 
 def rows(tensor):

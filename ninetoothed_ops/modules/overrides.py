@@ -1,4 +1,4 @@
-"""Whether something is put in the place of PyTorch's functions, which our operators would pass by.
+"""Overrides: whether something is put in the place of PyTorch's functions, which our operators would pass by.
 
 A `TorchFunctionMode` (a counter of operations, a quantiser) and a class of tensors (the quantised weights of torchao)
 know `torch.nn.functional.linear`, not `torch.ops.ninetoothed.mm`: where there is one, modules call what they replace.
@@ -12,7 +12,7 @@ _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
 def are_overridden(*tensors: torch.Tensor | None) -> bool:
-    """Whether PyTorch's functions of these tensors are given to a mode, or to the class of one of them.
+    """Tell whether PyTorch's functions of these tensors are given to a mode, or to the class of one of them.
 
     PyTorch's own modes (a default device, those with which it exports) change nothing that is computed.
     """

@@ -24,7 +24,7 @@ def allocate(self, other, *, alpha=1):
 
 
 def _is_number(tensor: torch.Tensor) -> bool:
-    """Whether it is a number on the CPU, which may be added to a tensor on any device."""
+    """Tell whether it is a number on the CPU, which may be added to a tensor on any device."""
     return tensor.ndim == 0 and tensor.is_cpu
 
 

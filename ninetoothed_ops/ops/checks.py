@@ -29,7 +29,7 @@ def of_shapes(function: Callable) -> Callable:
 
 
 def alike(first: torch.Tensor, *others: torch.Tensor) -> bool:
-    """Whether tensors have one floating type, and one device."""
+    """Tell whether tensors have one floating type, and one device."""
     dtype, device = first.dtype, first.device
     for other in others:
         if other.dtype is not dtype or other.device != device:
@@ -38,7 +38,7 @@ def alike(first: torch.Tensor, *others: torch.Tensor) -> bool:
 
 
 def can_hold(dtype: torch.dtype, number: float) -> bool:
-    """Whether a number is within the range of a floating type, as infinities and NaN are."""
+    """Tell whether a number is within the range of a floating type, as infinities and NaN are."""
     is_finite = isinstance(number, (int, float)) and math.isfinite(number)
     return not is_finite or abs(number) <= torch.finfo(dtype).max
 

@@ -33,7 +33,7 @@ def empty_in_order(shape, order: Sequence[int], dtype: torch.dtype, device: torc
 
 
 def all_contiguous(tensors: Sequence[torch.Tensor], shape) -> bool:
-    """Whether tensors have this shape and are contiguous: the common case, to be told quickly."""
+    """Tell whether tensors have this shape and are contiguous: the common case, to be told quickly."""
     for tensor in tensors:
         if not same_shape(tensor.shape, shape):
             return False
@@ -58,7 +58,7 @@ def is_contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = tor
 
 
 def is_channels_last(tensor: torch.Tensor) -> bool:
-    """Whether its strides are those of images with their channels last, dense or not, as PyTorch tells it by them."""
+    """Tell whether strides are those of images with their channels last, dense or not, as PyTorch reads them."""
     if tensor.ndim != 4 or not _surely(tensor.stride(1) != 0):
         return False
     least = 0
@@ -71,7 +71,7 @@ def is_channels_last(tensor: torch.Tensor) -> bool:
 
 
 def _surely(condition: bool | torch.SymBool) -> bool:
-    """Whether a condition on sizes and strides holds; false where sizes that depend on data leave it open."""
+    """Tell whether a condition on sizes and strides holds; false where sizes that depend on data leave it open."""
     if isinstance(condition, bool):
         return condition
     from torch.fx.experimental.symbolic_shapes import guard_or_false
@@ -80,7 +80,7 @@ def _surely(condition: bool | torch.SymBool) -> bool:
 
 
 def same_shape(shape, other) -> bool:
-    """Whether shapes are equal; false where sizes that depend on data leave it open."""
+    """Tell whether shapes are equal; false where sizes that depend on data leave it open."""
     return len(shape) == len(other) and (shape is other or _same(shape, other))
 
 
@@ -96,7 +96,7 @@ def _at_least(stride, other) -> bool:
 
 
 def _strides(operand: torch.Tensor, shape) -> list[int]:
-    """Those of the operand broadcast to `shape`: 0 where it repeats itself, and in dimensions that it lacks."""
+    """Compute the strides of an operand broadcast to `shape`: 0 where it repeats itself or lacks a dimension."""
     own = zip(operand.shape, operand.stride(), shape[len(shape) - operand.ndim :])
 
     repeated = [0 if _surely(size != target) else stride for size, stride, target in own]
@@ -122,7 +122,7 @@ def _order(strides: Sequence[Sequence[int]], shape) -> list[int]:
 
 
 def _is_inner(dim: int, other: int, strides, shape) -> bool | None:
-    """Whether `dim` moves faster than `other`; None where nothing tells. A stride of 0 (broadcast) tells nothing."""
+    """Tell whether `dim` moves faster than `other`; None where that is open, as for strides of 0 (broadcast)."""
     for stride in strides:
         if _surely(stride[dim] == 0) or _surely(stride[other] == 0):
             continue

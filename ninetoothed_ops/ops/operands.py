@@ -24,14 +24,14 @@ def aligned(lhs: torch.Tensor, rhs: torch.Tensor) -> tuple[torch.Tensor, torch.T
 
 
 def aligned_addend(addend: torch.Tensor, depth: int) -> torch.Tensor:
-    """What is added to products of this depth, (M, N), copied where that makes it faster; not if it repeats itself."""
+    """Copy what is added to products of this depth, (M, N), where that is faster; not if it repeats itself."""
     is_large = addend.numel() * depth >= FEWEST_PRODUCTS and 0 not in addend.stride()
 
     return with_padded_rows(addend) if addend.is_cuda and is_large and _is_scattered(addend) else addend
 
 
 def slow_to_read(lhs: torch.Tensor, rhs: torch.Tensor) -> tuple[bool, bool]:
-    """Which of two operands in halves a GPU had better copy, by their sizes, strides and whether they are aligned."""
+    """Choose which of two operands in halves a GPU had better copy, by sizes, strides and alignment."""
     rows = lhs.shape[-2]
     if rows * rhs.numel() < FEWEST_PRODUCTS or lhs.itemsize != 2 or rhs.itemsize != 2:
         return False, False
@@ -42,12 +42,12 @@ def slow_to_read(lhs: torch.Tensor, rhs: torch.Tensor) -> tuple[bool, bool]:
 
 
 def _is_scattered(operand: torch.Tensor) -> bool:
-    """Whether no vector of halves can be taken out of a row."""
+    """Tell whether no vector of halves can be taken out of a row."""
     return operand.itemsize == 2 and (operand.data_ptr() % VECTOR != 0 or _start_off(operand, VECTOR))
 
 
 def _start_off(operand: torch.Tensor, boundary: int) -> bool:
-    """Whether rows, along the dense dimension, start at places that are no multiples of so many bytes."""
+    """Tell whether rows, along the dense dimension, start at places that are no multiples of so many bytes."""
     strides = [stride for stride, size in zip(operand.stride(), operand.shape) if size != 1]
 
     return 1 not in strides or any(stride * operand.itemsize % boundary for stride in strides if stride != 1)

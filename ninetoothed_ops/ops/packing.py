@@ -18,7 +18,7 @@ _PACKED: dict[tuple[int, int], tuple[weakref.ref, int, int, torch.Tensor]] = {}
 
 
 def pays(weight: torch.Tensor) -> bool:
-    """Whether images and filters are read faster with their channels last; those of one pixel are matrices already."""
+    """Tell whether images and filters are read faster with their channels last; one pixel is a matrix already."""
     is_wide = weight.ndim == 4 and weight.shape[1] >= FEWEST_CHANNELS and weight.shape[2] * weight.shape[3] > 1
     return is_wide and weight.is_cuda
 

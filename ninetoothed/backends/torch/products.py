@@ -50,7 +50,7 @@ def _permuted(tensor: torch.Tensor, order: tuple[int, ...] | None) -> torch.Tens
 
 @dataclass(frozen=True)
 class _Layout:
-    """How to permute and to join the dimensions of both factors, and to take apart those of the product.
+    """The order and joint shape of the dimensions of both factors, and of those of the product.
 
     An order is None where there is nothing to permute.
     """
