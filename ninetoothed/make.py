@@ -222,7 +222,8 @@ def _arranged(
         arranged = arrangement(*tensors)
     except Exception as error:
         in_users_names(error, names)
-        if not isinstance(error, NineToothedError) and _are_exchanged(arrangement, application):
+        is_foreign = not isinstance(error, NineToothedError) or isinstance(error, ApplicationError)
+        if is_foreign and _are_exchanged(arrangement, application):
             raise _exchanged(arrangement, application) from error
         real = next((i for i, each in enumerate(tensors) if _is_real(each)), None)
         if real is not None:

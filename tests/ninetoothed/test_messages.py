@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import ninetoothed
+import ninetoothed.language as ntl
 from ninetoothed import ArgumentError, ArrangementError, Symbol, Tensor, block_size
 
 MISTAKES = (
@@ -407,3 +408,14 @@ def test_a_call_names_block_sizes_as_the_variables_that_hold_them():
 
     with pytest.raises(ArgumentError, match="cut into tiles of size and have sizes 16"):
         ninetoothed.jit(application)(torch.ones(16), torch.zeros(24))
+
+
+def test_an_application_that_is_given_as_the_arrangement():
+    def application(x, output):
+        output = ntl.exp(x)
+
+    def arrangement(x, output):
+        return x.tile((8,)), output.tile((8,))
+
+    with pytest.raises(ArrangementError, match="exchange"):
+        ninetoothed.make(application, arrangement, (Tensor(1), Tensor(1)))
