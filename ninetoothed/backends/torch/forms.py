@@ -35,7 +35,7 @@ class Symbolic:
     rest: Expr
     linear: tuple[tuple[tuple[str, Expr], ...], Expr] | None
 
-    def bind(self, integers: Mapping[str, int]) -> Form:
+    def bind(self, integers: Mapping[str, int]) -> LinearForm:
         """Put in the values of all sizes and strides."""
         form = self
         if self.irregular:
@@ -44,9 +44,9 @@ class Symbolic:
             form = _split_again(self, tuple((name, integers[name]) for name in sorted(divided & self.known)))
         coefficients = tuple(int(evaluate(c, integers)) for c in form.coefficients)
         if form.linear is None:
-            return Form(form.expr, coefficients, form.irregular, form.rest)
+            return LinearForm(form.expr, coefficients, form.irregular, form.rest)
         terms = tuple((name, int(evaluate(c, integers))) for name, c in form.linear[0])
-        return Form(form.expr, coefficients, form.irregular, None, terms, int(evaluate(form.linear[1], integers)))
+        return LinearForm(form.expr, coefficients, form.irregular, None, terms, int(evaluate(form.linear[1], integers)))
 
 
 @lru_cache(maxsize=1024)
@@ -94,7 +94,7 @@ def _variables(atom: Atom) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Form:
+class LinearForm:
     """An expression split, with numbers. Where `rest` is None, the rest is `constant + sum(coefficient * name)`."""
 
     expr: Expr

@@ -165,7 +165,7 @@ class _Locator:
                 masks.append(mask)
         return boxes, masks
 
-    def start(self, form: forms.Form, counts, scalars) -> Integers:
+    def start(self, form: forms.LinearForm, counts, scalars) -> Integers:
         """A form at the first element: a number, or a tensor over the dimensions in which it is not affine."""
         rest = self.evaluate(form.rest, counts) if form.irregular and form.rest is not None else form.rest_at(scalars)
         return rest + sum(c * s for c, s in zip(form.coefficients, self.programs.starts))

@@ -76,8 +76,8 @@ class ExecutionPlan:
 @dataclass(frozen=True, eq=False)
 class BoundAccess:
     plan: AccessPlan
-    offset: forms.Form
-    constraints: tuple[tuple[forms.Form, int | None, int | None], ...]
+    offset: forms.LinearForm
+    constraints: tuple[tuple[forms.LinearForm, int | None, int | None], ...]
 
 
 @dataclass(eq=False)
