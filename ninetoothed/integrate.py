@@ -1,7 +1,9 @@
-"""Integrate an arrangement and an application: from arranged tensors and a function to a `KernelDefinition`."""
+"""Integrate an arrangement and an application: from `tensors` and two functions to a `KernelDefinition`."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import itertools
 import keyword
 from collections.abc import Callable, Iterable, Iterator
@@ -10,10 +12,11 @@ from typing import Any
 
 from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition, KernelParameter
-from ninetoothed.errors import ArrangementError, UnsupportedError
-from ninetoothed.frontend.parse import called, mentioned_names, signature, unwrap
+from ninetoothed.errors import ApplicationError, ArrangementError, NineToothedError, UnsupportedError
+from ninetoothed.frontend.parse import called, mentioned_names, parse_application, signature, unwrap
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
+from ninetoothed.wording import given_names, in_users_names
 
 # The numbers that a GPU has for an option, and how a message tells them.
 _CHOICES = {
@@ -21,6 +24,7 @@ _CHOICES = {
     "num_stages": (range(1, 17), "from 1 to 16"),
 }
 
+ArrangementFunction = Callable[..., Any]
 Application = Callable[..., Any]
 Choice = int | tuple[int, ...] | None
 
@@ -39,6 +43,85 @@ class KernelOptions:
         count = self.max_num_configs
         if count is not None and (type(count) is not int or count < 1):
             raise ArrangementError(f"max_num_configs={count!r} is no number of configurations; give 1 or more")
+
+
+def run_arrangement(
+    arrangement: ArrangementFunction, application: Application, tensors: Iterable[Any]
+) -> tuple[tuple[Any, ...], dict[str, str]]:
+    """Return the results of an arrangement; of a mistake in the arguments of `make`, say which it is."""
+    is_one = isinstance(tensors, Tensor) or _is_real(tensors)
+    if not callable(arrangement) or is_one or not isinstance(tensors, Iterable):
+        told = "one tensor" if is_one else repr(tensors)
+        what = f"the arrangement is {arrangement!r}" if not callable(arrangement) else f"`tensors` is {told}"
+        raise ArrangementError(f"{what}; give a function, and a tuple of the tensors that it takes")
+    tensors = tuple(tensors)
+    _check_count(arrangement, tensors)
+    names = given_names(arrangement, tensors, application)
+    try:
+        arranged = arrangement(*tensors)
+    except Exception as error:
+        in_users_names(error, names)
+        is_foreign = not isinstance(error, NineToothedError) or isinstance(error, ApplicationError)
+        if is_foreign and _are_exchanged(arrangement, application):
+            raise _exchanged(arrangement, application) from error
+        real = next((i for i, each in enumerate(tensors) if _is_real(each)), None)
+        if real is not None:
+            raise ArrangementError(
+                f"the arrangement {_told(arrangement)} fails ({error}), and `tensors[{real}]` is"
+                f" {type_of(tensors[real])}: give it symbolic tensors, such as `ninetoothed.Tensor(1)`; calling the"
+                " kernel takes real ones"
+            ) from error
+        raise
+    arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
+    if arranged == (None,):
+        if _are_exchanged(arrangement, application):
+            raise _exchanged(arrangement, application)
+        raise ArrangementError("the arrangement returns None; let it return the arranged tensors")
+    return arranged, names
+
+
+def _is_real(value: object) -> bool:
+    """Tell whether a value is a tensor of PyTorch: of any class of its own, and a parameter too."""
+    return any(base.__module__.partition(".")[0] == "torch" for base in type(value).__mro__)
+
+
+def _check_count(arrangement: ArrangementFunction, tensors: tuple[Any, ...]) -> None:
+    try:
+        signature = inspect.signature(arrangement)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*tensors)
+    except TypeError as error:
+        raise ArrangementError(
+            f"the arrangement {_told(arrangement)} takes {signature}, and `tensors` has {len(tensors)}: {error}"
+        ) from None
+
+
+def _are_exchanged(arrangement: ArrangementFunction, application: Application) -> bool:
+    """Tell whether the arrangement's text returns nothing, as applications do, and the application's does."""
+    return not _returns(arrangement) and _returns(application)
+
+
+def _returns(function: Any) -> bool:
+    """Tell whether a function's text returns a value; where it cannot be read, whatever makes no suspicion."""
+    try:
+        tree = parse_application(function).tree
+    except ApplicationError:
+        return False
+    returned = (node for node in ast.walk(tree) if isinstance(node, ast.Return))
+    return isinstance(tree, ast.Lambda) or any(node.value is not None for node in returned)
+
+
+def _exchanged(arrangement: ArrangementFunction, application: Application) -> ArrangementError:
+    return ArrangementError(
+        f"the arrangement {_told(arrangement)} returns no tensors, and the application {_told(application)} does: they"
+        " are exchanged; give `make` the arrangement first, then the application"
+    )
+
+
+def _told(function: Any) -> str:
+    return repr(getattr(function, "__name__", function))
 
 
 def integrate(arranged: tuple[Any, ...], application: Application, options: KernelOptions) -> KernelDefinition:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import (
-    ApplicationError,
     ArgumentTypeError,
     ArrangementError,
     NineToothedError,
@@ -19,16 +17,13 @@ from ninetoothed.errors import (
     shortens_tracebacks,
 )
 from ninetoothed.frontend import preview
-from ninetoothed.frontend.parse import parse_application
-from ninetoothed.integrate import Application, Choice, KernelOptions, integrate, type_of
+from ninetoothed.integrate import Application, ArrangementFunction, Choice, KernelOptions, integrate, run_arrangement
 from ninetoothed.tensor import Tensor
-from ninetoothed.wording import given_names, in_users_names
+from ninetoothed.wording import in_users_names
 
 if TYPE_CHECKING:
     from ninetoothed.runtime.explain import KernelSource
     from ninetoothed.runtime.selection.problem import Configuration
-
-Arrangement = Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +148,7 @@ def tune(kernel: Kernel, /, *args: Any, **kwargs: Any) -> Configuration:
 
 @shortens_tracebacks
 def make(
-    arrangement: Arrangement,
+    arrangement: ArrangementFunction,
     application: Application,
     tensors: Iterable[Any],
     caller: str = "torch",
@@ -197,92 +192,13 @@ def make(
             " kernel instead"
         )
     options = KernelOptions(kernel_name, num_warps, num_stages, max_num_configs, tune)
-    arranged, given = _arranged(arrangement, application, tensors)
+    arranged, given = run_arrangement(arrangement, application, tensors)
     definition = replace(integrate(arranged, application, options), given_names=given)
     preview.check(definition.name, definition.application)
     names = tuple(parameter.name for parameter in definition.parameters)
     if names and preview.stores_nothing(definition.application, names):
         preview.warn_that_nothing_is_stored(definition.name, definition.application, names)
     return Kernel(definition)
-
-
-def _arranged(
-    arrangement: Arrangement, application: Application, tensors: Iterable[Any]
-) -> tuple[tuple[Any, ...], dict[str, str]]:
-    """Return the results of an arrangement; of a mistake in the arguments of `make`, say which it is."""
-    is_one = isinstance(tensors, Tensor) or _is_real(tensors)
-    if not callable(arrangement) or is_one or not isinstance(tensors, Iterable):
-        told = "one tensor" if is_one else repr(tensors)
-        what = f"the arrangement is {arrangement!r}" if not callable(arrangement) else f"`tensors` is {told}"
-        raise ArrangementError(f"{what}; give a function, and a tuple of the tensors that it takes")
-    tensors = tuple(tensors)
-    _check_count(arrangement, tensors)
-    names = given_names(arrangement, tensors, application)
-    try:
-        arranged = arrangement(*tensors)
-    except Exception as error:
-        in_users_names(error, names)
-        is_foreign = not isinstance(error, NineToothedError) or isinstance(error, ApplicationError)
-        if is_foreign and _are_exchanged(arrangement, application):
-            raise _exchanged(arrangement, application) from error
-        real = next((i for i, each in enumerate(tensors) if _is_real(each)), None)
-        if real is not None:
-            raise ArrangementError(
-                f"the arrangement {_told(arrangement)} fails ({error}), and `tensors[{real}]` is"
-                f" {type_of(tensors[real])}: give it symbolic tensors, such as `ninetoothed.Tensor(1)`; calling the"
-                " kernel takes real ones"
-            ) from error
-        raise
-    arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
-    if arranged == (None,):
-        if _are_exchanged(arrangement, application):
-            raise _exchanged(arrangement, application)
-        raise ArrangementError("the arrangement returns None; let it return the arranged tensors")
-    return arranged, names
-
-
-def _is_real(value: object) -> bool:
-    """Tell whether a value is a tensor of PyTorch: of any class of its own, and a parameter too."""
-    return any(base.__module__.partition(".")[0] == "torch" for base in type(value).__mro__)
-
-
-def _check_count(arrangement: Arrangement, tensors: tuple[Any, ...]) -> None:
-    try:
-        signature = inspect.signature(arrangement)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*tensors)
-    except TypeError as error:
-        raise ArrangementError(
-            f"the arrangement {_told(arrangement)} takes {signature}, and `tensors` has {len(tensors)}: {error}"
-        ) from None
-
-
-def _are_exchanged(arrangement: Arrangement, application: Application) -> bool:
-    """Tell whether the arrangement's text returns nothing, as applications do, and the application's does."""
-    return not _returns(arrangement) and _returns(application)
-
-
-def _returns(function: Any) -> bool:
-    """Tell whether a function's text returns a value; where it cannot be read, whatever makes no suspicion."""
-    try:
-        tree = parse_application(function).tree
-    except ApplicationError:
-        return False
-    returned = (node for node in ast.walk(tree) if isinstance(node, ast.Return))
-    return isinstance(tree, ast.Lambda) or any(node.value is not None for node in returned)
-
-
-def _exchanged(arrangement: Arrangement, application: Application) -> ArrangementError:
-    return ArrangementError(
-        f"the arrangement {_told(arrangement)} returns no tensors, and the application {_told(application)} does: they"
-        " are exchanged; give `make` the arrangement first, then the application"
-    )
-
-
-def _told(function: Any) -> str:
-    return repr(getattr(function, "__name__", function))
 
 
 @overload
