@@ -6,7 +6,7 @@ from ninetoothed import ir
 
 
 def are_apart(first: ir.Access, second: ir.Access) -> bool:
-    """Whether two accesses with the same lanes lie side by side, such as the halves of a tile."""
+    """Whether two accesses with the same lanes lie side by side, such as two subtiles of one tile."""
     counts = {lane.name: lane.count for lane in first.lanes}
     for one, other in zip(first.indices, second.indices, strict=True):
         lanes = one.variables & counts.keys()

@@ -150,7 +150,7 @@ def _has_dot(block: ir.Block) -> bool:
 
 
 def _feeds_dot(read_by: Mapping[ir.Value, list[ir.Operation]], value: ir.Value) -> bool:
-    """Whether a tile of halves or bytes is an operand of a product, perhaps transposed."""
+    """Whether a tile of 16-bit numbers or bytes is an operand of a product, perhaps transposed."""
     if not value.type.dtype.is_floating or value.type.dtype.bits > 16 or len(value.type.lanes) < 2:
         return False
     for operation in read_by.get(value, ()):

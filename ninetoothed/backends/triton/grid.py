@@ -1,4 +1,4 @@
-"""Pass: which program is which, on the axes of the outermost level; a GPU counts programs along up to three.
+"""Number programs along the axes of the outermost level; a GPU counts them along up to three.
 
     pid_0 = pid // (heads * blocks)                   pid_0 = tl.program_id(2)
     pid_1 = pid // blocks % heads               ->    pid_1 = tl.program_id(1)
@@ -127,7 +127,7 @@ def _row_major(context: EmitContext, pid: ast.expr, axes, used: set[str]) -> Non
 
 
 def _grouped(context: EmitContext, pid: ast.expr, outer, rows, columns) -> ast.expr:
-    """Pass: walk down groups of rows, column by column: programs that run together share their operands in L2.
+    """Walk down groups of rows, column by column: programs that run together share their operands in L2.
 
     pid_0 = pid // columns                          pid_0 = first_row + pid % group_size % group_rows
     pid_1 = pid % columns                       ->  pid_1 = pid % group_size // group_rows

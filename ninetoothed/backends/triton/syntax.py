@@ -1,4 +1,4 @@
-"""Pieces of Python syntax: the emitted kernel is built as trees and printed once."""
+"""Python syntax: the emitted kernel is built as trees and printed once."""
 
 from __future__ import annotations
 

@@ -13,8 +13,18 @@ from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, const, maximum, minimum, simplify
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Effect, Form, Number, Primitive
+from ninetoothed.passes.clone import with_operands
 from ninetoothed.passes.dead_code import remove_dead
-from ninetoothed.passes.overhang import assignment, edges as edges_, lanewise, products, reductions, regions, shapes
+from ninetoothed.passes.overhang import (
+    assignment,
+    edges as edges_,
+    lanewise,
+    poison,
+    products,
+    reductions,
+    regions,
+    shapes,
+)
 from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, with_lanes
 from ninetoothed.passes.overhang.masks import MaskBuilder
 from ninetoothed.passes.overhang.observed import unobserved
@@ -208,31 +218,27 @@ class OverhangRewriter:
                 self.builder.emit(operation)
                 self.set(result, TrackedTile(result))
             case ir.Index(result=result, bindings=bindings):
-                self.builder.emit(replace(operation, bindings=self.bound(bindings)))
+                self.builder.emit(with_operands(operation, self.value))
                 self.set(result, TrackedTile(result, self.edges_of_bound(bindings, result.type)))
             case ir.Load():
                 self.load(operation)
             case ir.Store(access=access, value=raw):
                 if self.poison:
-                    self.check_store(access, self.tile(raw))
-                access = replace(access, bindings=self.bound(access.bindings), edges=())
-                self.builder.emit(replace(operation, access=access, value=self.value(raw)))
+                    poison.check_store(self, access, self.tile(raw))
+                operation = replace(operation, access=replace(access, edges=()))
+                self.builder.emit(with_operands(operation, self.value))
             case ir.For() | ir.While():
                 regions.loop(self, operation)
             case ir.If():
                 regions.branch(self, operation)
-            case ir.Print(pieces=pieces):
-                pieces = tuple(self.value(piece) if isinstance(piece, Value) else piece for piece in pieces)
-                self.builder.emit(replace(operation, pieces=pieces))
-            case ir.Breakpoint(variables=variables):
-                self.builder.emit(replace(operation, variables=tuple((n, self.shown(v)) for n, v in variables)))
+            case ir.Print() | ir.Breakpoint():
+                self.builder.emit(with_operands(operation, self.shown))
             case ir.Apply():
                 self.apply(operation)
 
-    def shown(self, item: Any) -> Any:
-        if isinstance(item, tuple):
-            return tuple(map(self.shown, item))
-        return self.value(item) if isinstance(item, Value) and item in self.tiles else item
+    def shown(self, raw: Value) -> Value:
+        """The current form of a value that is printed or debugged; one of another scope stays as it is."""
+        return self.value(raw) if raw in self.tiles else raw
 
     def edges_of_bound(self, bindings: ir.Bindings, type: TileType) -> tuple[OverhangEdge, ...]:
         tiles = (self.tile(value) for _, value in bindings)
@@ -255,35 +261,7 @@ class OverhangRewriter:
             tile = replace(tile, contents=dict.fromkeys((e for e in tile.ends(self.facts) if e not in bound), other))
         self.set(result, tile)
         if self.poison:
-            self.poisoned(result)
-
-    def poisoned(self, raw: Value) -> None:
-        """Let the overhang of a value hold what makes a difference wherever it is used."""
-        tile, type = self.tile(raw), raw.type
-        mask = self.builder.mask(tile.ends(self.facts), type)
-        if mask is not None and not isinstance(type.dtype, dtypes.PointerType):
-            bad = math.nan if type.dtype.is_floating else type.dtype.range[1]
-            value = self.builder.choice(mask, tile.value, self.builder.number(bad, type))
-            self.add(raw, replace(tile, value=value))
-
-    def check_store(self, access: ir.Access, tile: TrackedTile) -> None:
-        """Assert that no overhang is stored."""
-        mask = self.builder.mask((edge for edge in tile.edges), access.type)
-        if mask is None:
-            return
-        lanes = tuple(ir.Lane.of(axis, count) for axis, count in enumerate(access.type.lanes))
-        for guard in access.guards:
-            room = BoundEdge.of(guard.index, guard.size, lanes, self.facts, bindings=self.bound(access.bindings))
-            for function, a, b, asked in (
-                ("ge", guard.index, guard.size, guard.upper), ("lt", guard.index, const(0), guard.lower),
-            ):  # fmt: skip
-                if asked:
-                    outside = self.builder.compared(function, a, b, room, access.type)
-                    mask = self.builder.together("or", mask, outside, dtypes.int1)
-        message = f"overhang is stored to {access.parameter!r}"
-        self.builder.emit(
-            ir.Apply((), "device_assert", (mask,), (("message", message),), location=self.builder.location)
-        )
+            poison.fill(self, result)
 
     def apply(self, operation: ir.Apply) -> None:
         rule_of(operation.primitive)(self, operation)

@@ -1,0 +1,46 @@
+"""Poison: fill overhang with what would make a difference, and check that none is stored."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ninetoothed import dtypes, ir
+from ninetoothed.expr import const
+from ninetoothed.ir import Value
+from ninetoothed.passes.overhang.edges import BoundEdge
+from ninetoothed.passes.overhang.tiles import TrackedTile
+
+if TYPE_CHECKING:
+    from ninetoothed.passes.overhang.resolve import OverhangRewriter
+
+
+def fill(rewriter: OverhangRewriter, raw: Value) -> None:
+    """Let the overhang of a value hold what makes a difference wherever it is used."""
+    tile, type = rewriter.tile(raw), raw.type
+    mask = rewriter.builder.mask(tile.ends(rewriter.facts), type)
+    if mask is not None and not isinstance(type.dtype, dtypes.PointerType):
+        bad = math.nan if type.dtype.is_floating else type.dtype.range[1]
+        value = rewriter.builder.choice(mask, tile.value, rewriter.builder.number(bad, type))
+        rewriter.add(raw, replace(tile, value=value))
+
+
+def check_store(rewriter: OverhangRewriter, access: ir.Access, tile: TrackedTile) -> None:
+    """Assert that no overhang is stored."""
+    mask = rewriter.builder.mask((edge for edge in tile.edges), access.type)
+    if mask is None:
+        return
+    lanes = tuple(ir.Lane.of(axis, count) for axis, count in enumerate(access.type.lanes))
+    for guard in access.guards:
+        room = BoundEdge.of(guard.index, guard.size, lanes, rewriter.facts, bindings=rewriter.bound(access.bindings))
+        for function, a, b, asked in (
+            ("ge", guard.index, guard.size, guard.upper), ("lt", guard.index, const(0), guard.lower),
+        ):  # fmt: skip
+            if asked:
+                outside = rewriter.builder.compared(function, a, b, room, access.type)
+                mask = rewriter.builder.together("or", mask, outside, dtypes.int1)
+    message = f"overhang is stored to {access.parameter!r}"
+    rewriter.builder.emit(
+        ir.Apply((), "device_assert", (mask,), (("message", message),), location=rewriter.builder.location)
+    )
