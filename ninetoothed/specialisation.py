@@ -12,13 +12,12 @@ batch size or sequence length compiles nothing once its class has been seen:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed.dtypes import DType
-from ninetoothed.expr import Expr, Facts, Range, const, divisor, var
+from ninetoothed.expr import Expr, Facts, Range, as_expr, divisor, var
 
 
 @dataclass(frozen=True)
@@ -43,14 +42,12 @@ class Specialisation:
     """The facts under which one variant of a kernel is compiled.
 
     arguments: one a kernel parameter, in order.
-    constants: (name, number) for symbols known exactly: constexprs, chosen block sizes, constexpr sizes, sizes and
-        strides that are 1, strides that are 0.
-    aliases: (name, other name) for sizes that must agree and did, so that one run-time argument serves both.
-    products: (name, number, sizes) for strides of tensors without gaps in memory: number times the sizes.
-    divisible: sizes and strides that are multiples of 16.
-    half_divisible: those that are multiples of 8, and not of 16, where elements then make whole vectors; see
-        `runtime.vectors`.
-    buckets: (name, upper bound) for sizes loaded as tiles; the bound is a power of two (0 or 1 for such sizes).
+    known: (name, number or formula) for symbols that need not be passed. A number: constexprs, chosen block sizes,
+        sizes and strides that are 1, strides that are 0. Another name: sizes that must agree and did, so that one
+        run-time argument serves both. A product of sizes: strides of tensors without gaps in memory.
+    divisors: (name, 16 or 8) for sizes and strides that are multiples of it; of 8 only where elements then make whole
+        vectors (see `runtime.specialisation_plan`).
+    bounds: (name, upper bound) for sizes loaded as tiles: the next power of two (0 or 1 for such sizes).
     shared_grid: whether all parameters have the same outermost shape, dimension by dimension, so that one set of
         program indices serves all.
     spread: whether a GPU can count the programs along its own axes: not too many along any but the last.
@@ -58,58 +55,50 @@ class Specialisation:
     """
 
     arguments: tuple[ArgumentClass, ...]
-    constants: tuple[tuple[str, Any], ...] = ()
-    aliases: tuple[tuple[str, str], ...] = ()
-    products: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
-    divisible: frozenset[str] = frozenset()
-    buckets: tuple[tuple[str, int], ...] = ()
+    known: tuple[tuple[str, int | Expr], ...] = ()
+    divisors: tuple[tuple[str, int], ...] = ()
+    bounds: tuple[tuple[str, int], ...] = ()
     shared_grid: bool = True
     spread: bool = True
     dot_precision: str = "highest"
-    half_divisible: frozenset[str] = frozenset()
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The symbols that are known exactly, by name."""
+        return {name: value for name, value in self.known if isinstance(value, int)}
 
     def bindings(self) -> dict[str, Expr]:
-        """Return what replaces symbols: the numbers that are known, and one name for sizes that agree."""
-        numbers = {name: const(value) for name, value in self.constants if isinstance(value, int)}
-        products = {name: math.prod(map(var, sizes), start=const(number)) for name, number, sizes in self.products}
-        return {name: numbers.get(other, var(other)) for name, other in self.aliases} | products | numbers
+        """Return what to put for the symbols that are known."""
+        return {name: as_expr(value) for name, value in self.known}
+
+    def with_numbers(self, numbers: Mapping[str, int]) -> Specialisation:
+        """Add symbols that are known exactly, which no formula mentions."""
+        return replace(self, known=tuple(sorted({**dict(self.known), **numbers}.items(), key=_name)))
 
     def unified(self, name: str, size: Expr) -> Specialisation:
-        """Give a size another size's name, or a number: both are the same, so that the facts of both hold."""
+        """Put a size under another's name, or a number: what is told of either class is true of both."""
+        known = {each: _size(as_expr(value).subs({name: size})) for each, value in self.known}
+        known[name] = _size(size)
         if size.is_constant:
-            products = (
-                (stride, number * size.constant ** sizes.count(name), tuple(each for each in sizes if each != name))
-                for stride, number, sizes in self.products
-            )
-            constants = tuple(sorted((*self.constants, (name, size.constant))))
-            return replace(self, constants=constants, products=tuple(products))
-        first, bounds = str(size), dict(self.buckets)
+            return replace(self, known=tuple(sorted(known.items(), key=_name)))
+        first, bounds, divisors = str(size), dict(self.bounds), dict(self.divisors)
         if name in bounds:
             bounds[first] = min(bounds[name], bounds.get(first, bounds[name]))
-
-        def known(names: frozenset[str]) -> frozenset[str]:
-            return names | {first} if name in names else names
-
-        renamed = (
-            (stride, number, tuple(first if each == name else each for each in sizes))
-            for stride, number, sizes in self.products
-        )
-        aliases = {other: first if target == name else target for other, target in self.aliases}
+        if name in divisors:
+            divisors[first] = max(divisors[name], divisors.get(first, 1))
         return replace(
             self,
-            aliases=tuple(sorted({**aliases, name: first}.items())),
-            products=tuple(renamed),
-            divisible=known(self.divisible),
-            half_divisible=known(self.half_divisible),
-            buckets=tuple(sorted(bounds.items())),
+            known=tuple(sorted(known.items(), key=_name)),
+            divisors=tuple(sorted(divisors.items())),
+            bounds=tuple(sorted(bounds.items())),
         )
 
     def facts(self, names: Iterable[str]) -> Facts:
-        """Return the ranges and divisors of the run-time integers `names`."""
-        upper = dict(self.buckets)
+        """Collect the ranges and divisors of the run-time integers `names`."""
+        upper, divisors = dict(self.bounds), dict(self.divisors)
         facts = Facts()
         for name in names:
-            facts = facts.bind(name, 0, upper.get(name), self._divisor(name))
+            facts = facts.bind(name, 0, upper.get(name), divisors.get(name, 1))
         return facts
 
     def multiple_of(self, name: str) -> int:
@@ -117,9 +106,13 @@ class Specialisation:
         value = self.bindings().get(name, var(name))
         return divisor(value, self.facts(value.variables))
 
-    def _divisor(self, name: str) -> int:
-        """Return the divisor that the class of a run-time integer tells."""
-        return 16 if name in self.divisible else 8 if name in self.half_divisible else 1
+
+def _size(value: Expr) -> int | Expr:
+    return value.constant if value.is_constant else value
+
+
+def _name(item: tuple[str, object]) -> str:
+    return item[0]
 
 
 __all__ = ["ArgumentClass", "Range", "Specialisation"]

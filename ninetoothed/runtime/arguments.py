@@ -35,7 +35,7 @@ class BoundCall:
     constants: tuple[tuple[str, int], ...] = ()
 
 
-def kind_of(parameter: KernelParameter) -> str:
+def role_of(parameter: KernelParameter) -> str:
     """What the kernel takes: a "tensor", a run-time "scalar" or a compile-time "constant"; "unused" if nothing."""
     if not parameter.touched:
         return "unused"
@@ -131,7 +131,7 @@ def check(definition: KernelDefinition, call: BoundCall) -> tuple[BoundCall, tor
     not looked at: it stays where it is a plain tensor (its sizes may be of use), and becomes None otherwise.
     """
     values = tuple(
-        _CHECKS[kind_of(parameter)](definition, parameter, value)
+        _CHECKS[role_of(parameter)](definition, parameter, value)
         for parameter, value in zip(definition.parameters, call.arguments, strict=True)
     )
     return BoundCall(values, call.constants), _device(definition, values)

@@ -27,7 +27,7 @@ from ninetoothed.runtime.launch_plan import RECORDER
 from ninetoothed.runtime.private import hidden_from_dynamo
 from ninetoothed.runtime.selection import machine, tuning
 from ninetoothed.runtime.selection.problem import Configuration
-from ninetoothed.runtime.specialise import SpecialisationPlan
+from ninetoothed.runtime.specialisation_plan import SpecialisationPlan
 from ninetoothed.runtime.variants import Selection, TracedVariant, Variant
 
 # How many configurations that spill are compiled before the best of them is taken.

@@ -93,16 +93,16 @@ def _known(definition: KernelDefinition, specialisation: Specialisation) -> Iter
     """Yield lines that tell the class of a call."""
     for parameter, argument in zip(definition.parameters, specialisation.arguments, strict=True):
         yield f"{parameter.name}: {_class(argument)}"
-    numbers = ", ".join(f"{name} = {value}" for name, value in specialisation.constants)
+    numbers = ", ".join(f"{name} = {value}" for name, value in specialisation.numbers.items())
     yield from textwrap.wrap(f"known: {numbers or 'no size, stride or block'}", 110, subsequent_indent="    ")
-    for multiple, names in ((16, specialisation.divisible), (8, specialisation.half_divisible)):
+    for multiple in (16, 8):
+        names = [name for name, divisor in specialisation.divisors if divisor == multiple]
         if names:
-            told = f"multiples of {multiple}: {', '.join(sorted(names))}"
+            told = f"multiples of {multiple}: {', '.join(names)}"
             yield from textwrap.wrap(told, 110, subsequent_indent="    ")
-    yield from (f"equal: {name} = {other}" for name, other in specialisation.aliases)
-    for stride, number, sizes in specialisation.products:
-        yield f"equal: {stride} = {' * '.join((*([str(number)] if number != 1 else []), *sizes))}"
-    yield from (f"at most: {name} <= {bound}" for name, bound in specialisation.buckets)
+    formulas = ((name, value) for name, value in specialisation.known if not isinstance(value, int))
+    yield from (f"equal: {name} = {formula}" for name, formula in formulas)
+    yield from (f"at most: {name} <= {bound}" for name, bound in specialisation.bounds)
     yield "Another call of this class runs the same code, whatever its other sizes and strides."
 
 

@@ -19,7 +19,7 @@ from ninetoothed.runtime.selection import ranking
 from ninetoothed.runtime.selection.choices import Choices
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.problem import Configuration
-from ninetoothed.runtime.specialise import SpecialisationPlan
+from ninetoothed.runtime.specialisation_plan import SpecialisationPlan
 from ninetoothed.runtime.targets import target_of
 from ninetoothed.specialisation import Specialisation
 
@@ -116,7 +116,7 @@ def with_ones(selection: Selection, requirement: ir.Requirement | None) -> Selec
     sides = () if requirement is None else (requirement.left, requirement.right)
     ones = [side for side in sides if side.variables and side.evaluate(selection.values) == 1]
     specialisation = selection.specialisation
-    names = frozenset[str]().union(*(side.variables for side in ones)) - dict(specialisation.constants).keys()
+    names = frozenset[str]().union(*(side.variables for side in ones)) - specialisation.numbers.keys()
     for name in sorted(names):
         specialisation = specialisation.unified(name, const(selection.values[name]))
     return replace(selection, specialisation=specialisation) if names else None
@@ -183,7 +183,7 @@ class VariantCache:
 
         The choice sees sizes rounded up, so that it cannot tell apart calls of one class.
         """
-        exact = dict(specialisation.constants)
+        exact = specialisation.numbers
         names = self._plan.sizes & values.keys()
         sizes = {name: exact.get(name, ranking.rounded(values[name])) for name in names}
         specialisation = replace(specialisation, dot_precision=torch.get_float32_matmul_precision())

@@ -12,10 +12,10 @@ from itertools import chain
 
 from ninetoothed import ir
 from ninetoothed.errors import ArgumentError, SizeError
-from ninetoothed.runtime import agreement, conditions, requirements, specialise
+from ninetoothed.runtime import checks, requirements
 from ninetoothed.runtime.selection.problem import Configuration
 from ninetoothed.runtime.selection.ranking import varied
-from ninetoothed.runtime.specialise import SpecialisationPlan
+from ninetoothed.runtime.specialisation_plan import SpecialisationPlan
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class Choices:
     def fit(self, plan: SpecialisationPlan, configuration: Configuration, values: Mapping[str, int]) -> Fit:
         """A configuration for a call; `SizeError` where its sizes do not fit together, or not for these blocks."""
         values = {**values, **configuration.blocks}
-        conditions.check(plan.definition, plan.conditions, values)
-        agreement.check(plan, values)
+        checks.check_conditions(plan.definition, plan.conditions, values)
+        checks.check_agreement(plan, values)
         requirements.check(plan.definition, self.learned, values)
-        shapes = specialise.outermost_shapes(plan, values)
-        return Fit(configuration, shapes, specialise.grid_of(plan, shapes))
+        shapes = checks.outermost_shapes(plan, values)
+        return Fit(configuration, shapes, checks.grid_of(plan, shapes))
 
     def learn(self, plan: SpecialisationPlan, error: SizeError) -> None:
         """Choose other blocks for calls whose sizes tracing found not to fit with these; raise where none can help."""

@@ -78,8 +78,7 @@ class TuningProblem:
     @cached_property
     def values(self) -> dict[str, int]:
         """All numbers that are known without a choice: sizes and constexpr symbols."""
-        constants = {name: value for name, value in self.specialisation.constants if isinstance(value, int)}
-        return {**self.sizes, **constants}
+        return {**self.sizes, **self.specialisation.numbers}
 
     # -- how much there is to do --
 
@@ -107,7 +106,7 @@ class TuningProblem:
 
     def is_aligned(self, parameter: int) -> bool:
         """Tell whether each row of a tensor is known to start at a multiple of 8 elements: it is read in vectors."""
-        known = dict(self.specialisation.constants)
+        known = self.specialisation.numbers
         return all(
             known.get(name) in (0, 1) or self.specialisation.multiple_of(name) % 8 == 0
             for name in self._strides(parameter)
@@ -115,9 +114,8 @@ class TuningProblem:
 
     def has_odd_rows(self, parameter: int) -> bool:
         """Tell whether rows of a tensor start at odd multiples of 8 elements: for halves, of 16 bytes."""
-        others = dict(self.specialisation.aliases)
-        half_divisible = self.specialisation.half_divisible
-        return any(others.get(name, name) in half_divisible for name in self._strides(parameter))
+        known, divisors = dict(self.specialisation.known), dict(self.specialisation.divisors)
+        return any(divisors.get(str(known.get(name, name))) == 8 for name in self._strides(parameter))
 
     def _strides(self, parameter: int) -> list[str]:
         strides = self.definition.parameters[parameter].source.strides

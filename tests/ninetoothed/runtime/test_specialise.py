@@ -3,16 +3,12 @@ import torch
 
 from ninetoothed import dtypes
 from ninetoothed.errors import ArgumentError
+from ninetoothed.expr import const, var
 from ninetoothed.runtime.arguments import BoundCall
-from ninetoothed.runtime.specialise import (
-    SpecialisationPlan,
-    grid_of,
-    measure,
-    next_power_of_two,
-    outermost_shapes,
-    specialise,
-    with_blocks,
-)
+from ninetoothed.runtime.checks import grid_of, outermost_shapes
+from ninetoothed.runtime.specialisation_plan import SpecialisationPlan
+from ninetoothed.runtime.specialise import measure, specialise, with_blocks
+from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 from tests.ninetoothed.runtime.definitions import BLOCK, define, elementwise
@@ -21,6 +17,21 @@ from tests.ninetoothed.runtime.definitions import BLOCK, define, elementwise
 def classify(definition, *arguments, device="cuda:0", **constants):
     plan, call = SpecialisationPlan(definition), BoundCall(arguments, tuple(sorted(constants.items())))
     return specialise(plan, call, measure(plan, call), torch.device(device))
+
+
+def aliases(spec):
+    """Which symbols are known to be which others."""
+    return {name: str(value) for name, value in spec.known if not isinstance(value, int) and value.sole_atom}
+
+
+def products(spec):
+    """Which symbols are known to be products of others."""
+    return {name: value for name, value in spec.known if not isinstance(value, int) and not value.sole_atom}
+
+
+def multiples(spec):
+    """Which symbols are known to be multiples of 16."""
+    return {name for name, divisor in spec.divisors if divisor == 16}
 
 
 def rows(count=2, **options):
@@ -85,91 +96,88 @@ class TestClasses:
         assert [argument.aligned for argument in spec.arguments] == [True, False]
         spec = classify(elementwise(2), torch.zeros(8), torch.zeros(9)[1:], BLOCK=64, device="cpu")
         assert all(argument.aligned for argument in spec.arguments), "it matters on GPUs alone"
-        assert dict(spec.constants) == {"BLOCK": 64, "a_stride_0": 1, "b_stride_0": 1}
+        assert spec.numbers == {"BLOCK": 64, "a_stride_0": 1, "b_stride_0": 1}
 
     def test_divisible_by_16(self):
         spec = classify(elementwise(2, ndim=2), torch.zeros(32, 48), torch.zeros(48, 32).t(), BLOCK=64)
-        assert spec.divisible == {"a_size_0", "a_size_1", "a_stride_0", "b_stride_1"}
-        assert classify(rows(1), torch.zeros(5, 33)).divisible == frozenset()
-        assert classify(rows(1), torch.zeros(5, 0)).divisible == {"a_size_1"}
+        assert multiples(spec) == {"a_size_0", "a_size_1", "a_stride_0", "b_stride_1"}
+        assert multiples(classify(rows(1), torch.zeros(5, 33))) == frozenset()
+        assert multiples(classify(rows(1), torch.zeros(5, 0))) == {"a_size_1"}
 
     def test_one_is_exact_and_hides_the_stride(self):
         strange = torch.zeros(100).as_strided((1, 7), (13, 1))
         for tensor in (torch.zeros(1, 7), strange, torch.zeros(1, 1).expand(1, 7)[:, :7]):
-            constants = dict(classify(rows(1), tensor).constants)
+            constants = classify(rows(1), tensor).numbers
             assert (constants["a_size_0"], constants["a_stride_0"]) == (1, 0)
         assert classify(rows(1), torch.zeros(1, 7)) == classify(rows(1), strange)
 
     def test_a_stride_of_0_is_exact(self):
-        assert dict(classify(rows(1), torch.zeros(1, 7).expand(5, 7)).constants)["a_stride_0"] == 0
+        assert classify(rows(1), torch.zeros(1, 7).expand(5, 7)).numbers["a_stride_0"] == 0
 
     def test_buckets_are_for_sizes_loaded_at_once(self):
-        assert classify(rows(1), torch.zeros(5, 781)).buckets == (("a_size_1", 1024),)
-        assert classify(rows(1), torch.zeros(5, 1024)).buckets == (("a_size_1", 1024),)
-        assert classify(rows(1), torch.zeros(5, 1025)).buckets == (("a_size_1", 2048),)
-        assert classify(rows(1), torch.zeros(5, 0)).buckets == (("a_size_1", 0),)
-        assert classify(rows(1), torch.zeros(5, 1)).buckets == ()
-        assert classify(product(), *(torch.zeros(40, 40) for _ in range(3))).buckets == ()
+        assert classify(rows(1), torch.zeros(5, 781)).bounds == (("a_size_1", 1024),)
+        assert classify(rows(1), torch.zeros(5, 1024)).bounds == (("a_size_1", 1024),)
+        assert classify(rows(1), torch.zeros(5, 1025)).bounds == (("a_size_1", 2048),)
+        assert classify(rows(1), torch.zeros(5, 0)).bounds == (("a_size_1", 0),)
+        assert classify(rows(1), torch.zeros(5, 1)).bounds == ()
+        assert classify(product(), *(torch.zeros(40, 40) for _ in range(3))).bounds == ()
 
     def test_constexpr_sizes_are_exact(self):
         definition = rows(1, shape_options={"constexpr": True})
         spec = classify(definition, torch.zeros(6, 800)[:, :781])
-        assert dict(spec.constants) == {"a_size_0": 6, "a_size_1": 781, "a_stride_1": 1} and not spec.buckets
+        assert spec.numbers == {"a_size_0": 6, "a_size_1": 781, "a_stride_1": 1} and not spec.bounds
 
     def test_sizes_that_agree_share_a_name(self):
         tensors = [torch.zeros(5, 30) for _ in range(3)]
         spec = classify(rows(3), *tensors)
-        assert dict(spec.aliases) == {"b_size_0": "a_size_0", "c_size_0": "a_size_0"} | {
+        assert aliases(spec) == {"b_size_0": "a_size_0", "c_size_0": "a_size_0"} | {
             "b_size_1": "a_size_1",
             "c_size_1": "a_size_1",
         }
-        assert spec.buckets == (("a_size_1", 32),)
+        assert spec.bounds == (("a_size_1", 32),)
         spec = classify(rows(3), torch.zeros(5, 30), torch.zeros(5, 31), torch.zeros(5, 30))
-        assert dict(spec.aliases) == {"b_size_0": "a_size_0", "c_size_0": "a_size_0", "c_size_1": "a_size_1"}
+        assert aliases(spec) == {"b_size_0": "a_size_0", "c_size_0": "a_size_0", "c_size_1": "a_size_1"}
 
     def test_sizes_that_agree_by_accident_do_not(self):
         spec = classify(product(), *(torch.zeros(40, 40) for _ in range(3)))
-        assert dict(spec.aliases) == {"c_size_0": "a_size_0", "c_size_1": "b_size_1", "b_size_0": "a_size_1"}
+        assert aliases(spec) == {"c_size_0": "a_size_0", "c_size_1": "b_size_1", "b_size_0": "a_size_1"}
 
     def test_flattened_sizes_share_names_too(self):
         definition = define(*(Tensor(2, name=name).flatten().tile((BLOCK,)) for name in "ab"))
         spec = classify(definition, torch.zeros(5, 60)[:, ::2], torch.zeros(5, 60)[:, ::2], BLOCK=64)
-        assert dict(spec.aliases) == {"b_size_0": "a_size_0", "b_size_1": "a_size_1"}
+        assert aliases(spec) == {"b_size_0": "a_size_0", "b_size_1": "a_size_1"}
 
     def test_strides_without_gaps_follow_from_sizes(self):
         definition = define(*(Tensor(2, name=name).flatten().tile((BLOCK,)) for name in "ab"))
         spec = classify(definition, torch.zeros(5, 30), torch.zeros(5, 60)[:, ::2], BLOCK=64)
-        assert dict(spec.aliases)["a_stride_0"] == "a_size_1" and "b_stride_0" not in dict(spec.aliases)
+        assert aliases(spec)["a_stride_0"] == "a_size_1" and "b_stride_0" not in aliases(spec)
         spec = classify(definition, torch.zeros(5, 30), torch.zeros(5, 30), BLOCK=64)
-        assert dict(spec.aliases)["b_stride_0"] == "a_size_1"
-        assert "a_stride_0" not in dict(classify(rows(1), torch.zeros(5, 30)).aliases), "no use without flattening"
+        assert aliases(spec)["b_stride_0"] == "a_size_1"
+        assert "a_stride_0" not in aliases(classify(rows(1), torch.zeros(5, 30))), "no use without flattening"
 
     def test_strides_without_gaps_are_products_of_sizes(self):
         definition = define(*(Tensor(4, name=name).flatten().tile((BLOCK,)) for name in "ab"))
         spec = classify(definition, torch.zeros(2, 3, 4, 5), torch.zeros(2, 3, 8, 5)[:, :, :4], BLOCK=64)
-        sizes = "a_size_1", "a_size_2", "a_size_3"
-        assert {name: (number, names) for name, number, names in spec.products} == {
-            "a_stride_0": (1, sizes[:0:-1] + sizes[:1]),
-            "a_stride_1": (1, sizes[:0:-1]),
-        }
-        assert dict(spec.aliases)["a_stride_2"] == dict(spec.aliases)["b_stride_2"] == "a_size_3"
+        first, second, third = (var(f"a_size_{dim}") for dim in (1, 2, 3))
+        assert products(spec) == {"a_stride_0": first * second * third, "a_stride_1": second * third}
+        assert aliases(spec)["a_stride_2"] == aliases(spec)["b_stride_2"] == "a_size_3"
         whole = classify(definition, torch.zeros(48, 3, 1, 16), torch.zeros(48, 3, 1, 16), BLOCK=64)
         assert whole.multiple_of("a_stride_0") == whole.multiple_of("b_stride_1") == 16
         ones = classify(define(Tensor(3, name="a").flatten()), torch.zeros(3, 1, 4))
-        assert not ones.products and dict(ones.aliases)["a_stride_0"] == "a_size_2"
+        assert not products(ones) and aliases(ones)["a_stride_0"] == "a_size_2"
         rows = define(Tensor(3, name="a").tile((1, 1, -1)))
-        assert not classify(rows, torch.zeros(2, 3, 4)).products, "no use without flattening"
+        assert not products(classify(rows, torch.zeros(2, 3, 4))), "no use without flattening"
 
     def test_strides_follow_from_exact_sizes(self):
         definition = define(Tensor(shape=(None, 4, None), shape_options=({}, {}, {"constexpr": True}), name="a"))
-        assert dict(classify(definition, torch.zeros(3, 4, 5)).constants) == {
+        assert classify(definition, torch.zeros(3, 4, 5)).numbers == {
             "a_size_2": 5,
             **{"a_stride_0": 20, "a_stride_1": 5, "a_stride_2": 1},
         }
-        gaps = dict(classify(definition, torch.zeros(3, 6, 5)[:, :4]).constants)
+        gaps = classify(definition, torch.zeros(3, 6, 5)[:, :4]).numbers
         assert "a_stride_0" not in gaps and gaps["a_stride_1"] == 5
         whole = classify(define(Tensor(2, name="a").flatten()), torch.zeros(3, 1))
-        assert dict(whole.constants) == {"a_size_1": 1, "a_stride_0": 1, "a_stride_1": 0}
+        assert whole.numbers == {"a_size_1": 1, "a_stride_0": 1, "a_stride_1": 0}
 
     def test_wide(self):
         def is_wide(tensor):
@@ -262,9 +270,22 @@ class TestGrid:
     def test_blocks_and_shared_grids(self):
         spec = classify(elementwise(2), torch.zeros(5), torch.zeros(5), BLOCK=4)
         shared = with_blocks(spec, {"M": 32}, {"x": (2,), "y": (2,)}, (2,))
-        assert shared.shared_grid and dict(shared.constants)["M"] == 32 and dict(shared.constants)["BLOCK"] == 4
+        assert shared.shared_grid and shared.numbers["M"] == 32 and shared.numbers["BLOCK"] == 4
         assert not with_blocks(spec, {}, {"x": (2,), "y": (1, 2)}, (1, 2)).shared_grid
 
 
-def test_next_power_of_two():
-    assert [next_power_of_two(n) for n in (0, 1, 2, 3, 4, 5, 1000)] == [0, 1, 2, 4, 4, 8, 1024]
+def test_what_is_known_is_put_into_what_was_known_of_other_symbols():
+    spec = Specialisation(
+        (),
+        known=(("a", var("b")), ("s", 2 * var("b") * var("c"))),
+        divisors=(("b", 8), ("c", 16)),
+        bounds=(("b", 64), ("c", 32)),
+    )
+    number = spec.unified("b", const(3))
+    assert number.bindings() == {"a": const(3), "b": const(3), "s": 6 * var("c")} and number.numbers == {"a": 3, "b": 3}
+    renamed = spec.unified("b", var("c"))
+    assert renamed.bindings() == {"a": var("c"), "b": var("c"), "s": 2 * var("c") * var("c")}
+    assert dict(renamed.divisors)["c"] == 16 and dict(renamed.bounds)["c"] == 32
+    other = spec.unified("b", var("d"))
+    assert dict(other.divisors)["d"] == 8 and dict(other.bounds)["d"] == 64
+    assert spec.with_numbers({"B": 4}).numbers == {"B": 4}

@@ -12,7 +12,7 @@ from ninetoothed import Tensor, block_size
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build.compile import compile_kernel
 from ninetoothed.runtime.selection import machine
-from ninetoothed.runtime.vectors import lines
+from ninetoothed.runtime.specialisation_plan import source_dimensions
 from ninetoothed.symbol import Symbol
 from ninetoothed_ops.kernels import long_rows, mm, rms_norm, silu, softmax
 from tests.ninetoothed.backends import interpreting
@@ -23,7 +23,7 @@ needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, re
 
 
 def sizes_along(tensor, dim):
-    return {name for name in lines(tensor.arrangement)[dim].names if "size" in name}
+    return {name for name in source_dimensions(tensor.arrangement)[dim].names if "size" in name}
 
 
 def test_what_a_dimension_depends_on():
@@ -38,7 +38,8 @@ def test_what_a_dimension_depends_on():
 
 def half_divisible(kernel, *arguments):
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
-    return {name.removeprefix("ninetoothed_") for name in variant.selection.specialisation.half_divisible}
+    divisors = variant.selection.specialisation.divisors
+    return {name.removeprefix("ninetoothed_") for name, divisor in divisors if divisor == 8}
 
 
 def empty(*shape, dtype=HALF):

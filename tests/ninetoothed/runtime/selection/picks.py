@@ -16,7 +16,7 @@ import torch
 
 import ninetoothed
 from ninetoothed import Symbol, Tensor
-from ninetoothed.runtime import specialise
+from ninetoothed.runtime import specialisation_plan, specialise
 from ninetoothed.runtime.arguments import bind, check as checked
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed_ops.kernels import add, addmm, bmm, conv2d, long_rows, mm, padded, rms_norm, rope, sdpa, silu, softmax
@@ -45,12 +45,12 @@ class Selected:
 
     def __init__(self, kernel, arguments, keywords):
         self.definition = kernel.definition
-        plan = specialise.SpecialisationPlan(kernel.definition)
+        plan = specialisation_plan.SpecialisationPlan(kernel.definition)
         call, place = checked(kernel.definition, bind(kernel.definition, arguments, keywords))
         values = specialise.measure(plan, call)
         found = specialise.specialise(plan, call, values, place)
         self.specialisation = dataclasses.replace(found, dot_precision=torch.get_float32_matmul_precision())
-        exact = dict(found.constants)
+        exact = found.numbers
         names = plan.sizes & values.keys()
         self.sizes = {name: exact.get(name, ranking.rounded(values[name])) for name in names}
 
