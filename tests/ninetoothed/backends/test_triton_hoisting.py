@@ -60,3 +60,8 @@ def test_not_of_loops_over_tiles_nor_of_attention_nor_where_triton_cannot():
     assert "disable_licm" not in "".join(loops(sdpa.make(), q, q, q, mask, 0.125, q, sdpa.NO_MASK, False))
     target = Target(has_disable_licm=False)
     assert "disable_licm" not in "".join(loops(mm.make(), SQUARE, SQUARE.mT, SQUARE, target=target))
+
+
+def test_not_without_wgmma():
+    target = Target(capability=100, has_wgmma=False)
+    assert "disable_licm" not in "".join(loops(mm.make(), SQUARE, SQUARE.mT, SQUARE, target=target))
