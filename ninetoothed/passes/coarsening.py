@@ -18,7 +18,7 @@ from ninetoothed.lowering import Guard
 from ninetoothed.passes.clone import access_at, with_operands, with_results
 from ninetoothed.passes.operations import is_dot, is_fold, is_lanewise
 
-_LANE = "packed"
+_LANE = "coarsened"
 
 
 def coarsen(program: ir.Program, count: int) -> ir.Program | None:
@@ -28,7 +28,7 @@ def coarsen(program: ir.Program, count: int) -> ir.Program | None:
         return None
     position = program.axes.index(axes[-1])
     extent = program.grid[position]
-    index = f"{axes[-1]}_packed"
+    index = f"{axes[-1]}_coarsened"
     facts = program.facts.bind(index, 0, cdiv(extent, count) - 1).bind(_LANE, 0, count - 1)
     coarsener = _Coarsener(axes[-1], var(index) * count + var(_LANE), count, _guard(index, extent, count, facts))
     try:
