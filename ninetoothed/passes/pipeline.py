@@ -21,6 +21,7 @@ from ninetoothed.passes import (
     remainder_subtile,
     split_k,
     stream_k,
+    swap_operands,
     tma_tiles,
     wgmma_operands,
 )
@@ -128,6 +129,7 @@ GPU = (
     Pass("collapse_dimensions", _rewrites(collapse_dimensions.collapse)),
     Pass("exponentials", _rewrites(exponentials.to_base_two)),
     Pass("dead_code", _rewrites(dead_code.remove)),
+    Pass("swap_operands", _rewrites(swap_operands.swap), lambda target, schedule: target.has_wgmma),
     Pass("persistent", _persistent, lambda target, schedule: schedule.persistent and target.has_tma),
     Pass("epilogue_subtile", _epilogue_subtile, lambda target, schedule: schedule.persistent and target.has_tma),
     Pass("remainder_subtile", _remainder_subtile, lambda target, schedule: schedule.remainder_stages > 0),

@@ -6,8 +6,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 
-BLOCK_SIZE_M = block_size()
-BLOCK_SIZE_N = block_size()
+BLOCK_SIZE_M = block_size(lower_bound=16)
+BLOCK_SIZE_N = block_size(lower_bound=16)
 BLOCK_SIZE_K = block_size()
 
 

@@ -10,7 +10,7 @@ from ninetoothed.passes.remainder import Remainder
 from ninetoothed.passes.remainder_subtile import FEWEST_LANES, QUARTERS
 from ninetoothed.runtime.selection.machine import Machine, ProductCosts
 from ninetoothed.runtime.selection.pattern import ProductPattern
-from ninetoothed.runtime.selection.problem import RESERVED, Configuration, TuningProblem
+from ninetoothed.runtime.selection.problem import RESERVED, SHORTEST, Configuration, TuningProblem
 from ninetoothed.runtime.sizes import power_above
 from ninetoothed.schedule import DataParallel, Persistent, Sharing, SplitK, StreamK
 
@@ -85,7 +85,8 @@ class Plan:
     def of(cls, product: ProductProblem, rows: int, columns: int, depth: int, warps: int) -> Plan | None:
         """Return a plan with the blocks nearest to these that the kernel may have; None if registers do not suffice."""
         problem, pattern = product.problem, product.pattern
-        rows, columns = problem.block(pattern.rows, rows), problem.block(pattern.columns, columns)
+        sides = zip((pattern.rows, pattern.columns), (rows, columns), strict=True)
+        rows, columns = (problem.block(name, max(side, SHORTEST)) for name, side in sides)
         depth = problem.block(pattern.depth, min(depth, power_above(product.depth)))
         plan = cls(product, rows, columns, depth, problem.warps(warps))
         return plan if plan.accumulator <= product.most_accumulator else None

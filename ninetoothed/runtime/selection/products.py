@@ -12,6 +12,7 @@ from ninetoothed.runtime.selection.pattern import ProductPattern
 from ninetoothed.runtime.selection.plan import Plan, ProductProblem
 from ninetoothed.runtime.selection.problem import RESERVED, Configuration, TuningProblem
 from ninetoothed.runtime.selection.rows import lanewise
+from ninetoothed.runtime.selection.streaming import streamed
 from ninetoothed.runtime.sizes import power_above
 from ninetoothed.schedule import SplitK, StreamK
 
@@ -64,6 +65,7 @@ def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) 
     are_halves = all(problem.bits(operand) == 16 and problem.is_aligned(operand) for operand in pattern.operands)
     is_empty = 0 in problem.sizes.values()
     if own is not None and are_halves and not is_empty:
+        yield from streamed(problem, pattern, machine)
         ranked = _ranked(_all_plans(ProductProblem(problem, pattern, machine, own)))
         yield from (plan.configuration() for plan in ranked)
         if ranked:

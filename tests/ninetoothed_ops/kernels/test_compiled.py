@@ -7,6 +7,7 @@ from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build.compile import compile_kernel
 from ninetoothed.runtime.selection import machine
+from ninetoothed.runtime.targets import target_of
 from ninetoothed_ops.kernels import sdpa
 from tests.ninetoothed_ops.kernels import calls
 
@@ -26,7 +27,8 @@ def test_compiled_without_spills(name, gpu, dtype, tmp_path, monkeypatch):
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, gpu)
     configuration = variant.selection.configuration
     aligned = frozenset(parameter.name for parameter in variant.program.parameters)
-    compiled = compile_kernel(emit(variant.program), gpu, configuration.num_warps, configuration.num_stages, aligned)
+    emitted = emit(variant.program, target=target_of(gpu))
+    compiled = compile_kernel(emitted, gpu, configuration.num_warps, configuration.num_stages, aligned)
     assert compiled.spills == 0, f"{compiled.registers} registers and {compiled.spills} bytes spilled: {configuration}"
     assert compiled.shared <= gpu.shared_memory
     if name in PRODUCTS:
