@@ -47,6 +47,10 @@ def _nested(operation: Operation, defined: set[Value], program: Program) -> None
             inner = _block(operation.body, defined | set(operation.arguments), program)
             _all_in(operation.yields, inner)
             _alike(operation.initial, operation.arguments, operation.yields, operation.results)
+            if operation.merge is not None:
+                merge, count = operation.merge, len(operation.results)
+                _all_in(merge.yields, _block(merge.body, defined | set(merge.arguments), program))
+                _alike(merge.arguments[:count], merge.arguments[count:], merge.yields, operation.results)
         case While():
             before = _block(operation.before, defined | set(operation.arguments), program)
             _all_in((operation.condition,), before)

@@ -20,6 +20,7 @@ from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.functions import where
 from ninetoothed.frontend.loop_carried import convert, finish, join, loop, materialise, region, same, type_of, write
+from ninetoothed.frontend.merging import merged
 from ninetoothed.frontend.operators import binary, extremum, integer, is_dynamic, operand, scalar, truth
 from ninetoothed.frontend.values import UNDEFINED, Cell, Dimension, KnownCount, OpenCount, Scope, TileRef
 from ninetoothed.frontend.variables import iterate, snapshot
@@ -70,6 +71,7 @@ def _counted(
     stop: Expr,
     step: Expr,
     hints: tuple,
+    merge: Any,
     dimension: Dimension | None,
 ) -> None:
     """Trace a loop that stays a loop; over all tiles along `dimension`, where one is given."""
@@ -90,12 +92,13 @@ def _counted(
         return (), None
 
     traced = loop(context, body, variable)
+    merge = None if merge is None else merged(context, merge, traced)
     results = finish(context, traced.types, traced.write_log, traced.operations)
     bindings = context.builder.bindings(start, stop, step)
     context.builder.emit(
         ir.For(
             variable, start, stop, step, bindings, traced.initial, traced.arguments, tuple(traced.operations),
-            traced.yields, results, hints, location=location,
+            traced.yields, results, hints, merge, location=location,
         )
     )  # fmt: skip
 
@@ -132,7 +135,7 @@ def _counter_facts(context: TraceContext, variable: str, start: Expr, stop: Expr
 
 
 def _range(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
-    """Return the bounds of `range` or `ntl.range`, its hints, and the dimension whose tiles it counts, if any.
+    """Return the bounds of `range` or `ntl.range`, its hints, what merges, and the dimension whose tiles it counts.
 
     The range itself where it is static; None for anything else.
     """
@@ -149,7 +152,7 @@ def _range(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
         else:
             args.append(context.evaluate(scope, argument))
     kwargs = {keyword.arg: context.evaluate(scope, keyword.value) for keyword in node.keywords}
-    start, stop, step, *hints = bind(context, FUNCTIONS["range"], args, kwargs)
+    start, stop, step, *hints, merge = bind(context, FUNCTIONS["range"], args, kwargs)
     start, stop = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     bounds = tuple(integer(context, value, "a bound of `range`") for value in (start, stop, step))
@@ -164,10 +167,10 @@ def _range(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
         counted = range(*known)
         if len(counted) <= MAX_UNROLLED:
             return counted
-    given = {n: v for n, v in zip(FUNCTIONS["range"].parameters[3:], hints, strict=True) if v}
+    given = {n: v for n, v in zip(FUNCTIONS["range"].parameters[3:-1], hints, strict=True) if v}
     is_over_all = bounds[0] == 0 and bounds[2] == 1
     dimension = bounds[1].dimension if is_over_all and isinstance(bounds[1], KnownCount | OpenCount) else None
-    return (*(as_expr(bound) for bound in bounds), tuple(given.items()), dimension)
+    return (*(as_expr(bound) for bound in bounds), tuple(given.items()), merge, dimension)
 
 
 def while_(context: TraceContext, scope: Scope, node: ast.While) -> Any:

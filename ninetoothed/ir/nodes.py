@@ -179,6 +179,8 @@ class For(Operation):
     arguments: the loop-carried variables inside `body`: `initial` at first, then what the iteration before yields.
     results: the loop-carried variables after the loop.
     hints: keywords for the backend (`num_stages`, `flatten`, ...).
+    merge: makes one of the results of two parts of the rounds, each of which started from `initial`; None where the
+        rounds are not to be shared out.
     """
 
     variable: str
@@ -192,6 +194,7 @@ class For(Operation):
     yields: tuple[Value, ...]
     results: tuple[Value, ...]
     hints: tuple[tuple[str, Any], ...] = ()
+    merge: Lambda | None = None
 
 
 @dataclass(frozen=True, eq=False)

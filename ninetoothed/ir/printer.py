@@ -268,6 +268,7 @@ class _Printer:
                 stop = bounds[:2] if bounds[2] == const(1) else bounds
                 written = ", ".join(map(str, stop[1:] if len(stop) == 2 and stop[0] == const(0) else stop))
                 hints = "".join(f", {name}={value!r}" for name, value in operation.hints)
+                hints += f", merge={operation.merge.name}" if operation.merge else ""
                 self.line(depth, f"for {variable} in range({written}{hints}){self.carried(operation)}:")
                 self.body(operation.body, operation.yields, depth)
             case While():

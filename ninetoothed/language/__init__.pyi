@@ -1475,10 +1475,16 @@ def range(
     disallow_acc_multi_buffer: bool = False,
     flatten: bool = False,
     warp_specialize: bool = False,
+    merge: Callable[..., Any] | None = None,
 ) -> Iterable[int]:
-    """Count in a `for` loop, as Python's `range` does. The options are Triton's, and say how to compile the loop.
+    """Count in a `for` loop, as Python's `range` does. The other options are Triton's, and say how to compile the loop.
 
-    Raises `ApplicationError` where it is not the iterator of a `for` loop.
+    merge: makes one of what two parts of the rounds have left, each of which started from what the variables held
+        before the loop; the rounds may then be shared out over several programs. Its parameters are called like the
+        variables that the loop carries, and then come those of the other part, in the same order.
+
+    Raises `ApplicationError` where it is not the iterator of a `for` loop, where `merge` takes other variables than the
+    loop carries, and where it does more than compute element by element.
 
     >>> def application(x, y):
     ...     total = ntl.zeros((1,), dtype=ntl.float32)
@@ -1487,6 +1493,16 @@ def range(
     ...     y = total
     >>> run(application, torch.tensor([1.0, 2.0, 4.0]), torch.empty(1))
     tensor([7.])
+
+    >>> def merge(highest, other_highest):
+    ...     return ntl.maximum(highest, other_highest)
+    >>> def application(x, y):
+    ...     highest = ntl.full((1,), float("-inf"), dtype=ntl.float32)
+    ...     for i in ntl.range(x.shape[0], merge=merge):
+    ...         highest = ntl.maximum(highest, x[i])
+    ...     y = highest
+    >>> run(application, torch.tensor([1.0, 2.0, 4.0]), torch.empty(1))
+    tensor([4.])
     """
 
 def static_range(start: int, end: int | None = None, step: int | None = None) -> Iterable[int]:

@@ -51,12 +51,18 @@ def _sweep(block: Block, live: set[Value]) -> tuple[Block, set[Value]]:
 def _inside_lambdas(operation: Operation) -> set[Value]:
     if not isinstance(operation, Apply) or not isinstance(operation.attribute("combine"), ir.Lambda):
         return set()
-    combine = operation.attribute("combine")
+    return _inside(operation.attribute("combine"))
+
+
+def _inside(combine: ir.Lambda) -> set[Value]:
     return {value for nested in ir.walk(combine.body) for value in ir.operands(nested)} | set(combine.yields)
 
 
 def _sweep_loop(loop: For | While, live: set[Value]) -> tuple[Operation, set[Value]]:
     needed = {i for i, result in enumerate(loop.results) if result in live}
+    merge = loop.merge if isinstance(loop, For) else None
+    if merge is not None and needed:
+        needed = set(range(len(loop.results)))  # It makes each result of all of them.
     while True:
         body, used = _sweep(loop.body, {loop.yields[i] for i in needed})
         before: Block = ()
@@ -84,6 +90,7 @@ def _sweep_loop(loop: For | While, live: set[Value]) -> tuple[Operation, set[Val
     outside = used | set(slim.initial) | set(slim.yields)
     if isinstance(loop, For):
         outside |= {value for _, value in loop.bindings}
+        outside |= _inside(merge) if merge is not None else set()
     return slim, outside
 
 

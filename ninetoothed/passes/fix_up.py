@@ -14,11 +14,11 @@ the number of parts is the call's.
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.dtypes import PointerType, float32, int1, int32
+from ninetoothed.dtypes import DType, PointerType, int1, int32
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.lowering import Guard
 from ninetoothed.passes.clone import Cloner, guard_at
@@ -26,6 +26,7 @@ from ninetoothed.passes.scheduled import Buffer, ScheduledProgram
 from ninetoothed.passes.subtile import needs_same_slice
 
 _SLOT, _OTHER = "tile_number", "other_part"
+_Values = tuple[ir.Value, ...]
 
 
 @dataclass(frozen=True)
@@ -99,36 +100,37 @@ def with_fix_up(
 
 
 class _FixUpBuilder:
-    """Builds the operations by which the parts of one sum meet."""
+    """Builds the operations by which the parts of one loop meet."""
 
     def __init__(self, loop: ir.For, after: ir.Block, partial: PartialSum, taken: Container[str]):
         self._loop, self._after, self._partial = loop, after, partial
-        self._type = loop.results[0].type
         self._slot = ir.Value(ir.TileType(int32), _SLOT)
-        self._workspace, self._semaphores = (_unused(name, taken) for name in ("workspace", "semaphores"))
+        names = ("workspace", *(f"workspace_{position}" for position in range(1, len(loop.results))))
+        self._workspaces = tuple(_unused(name, taken) for name in names)
+        self._semaphores = _unused("semaphores", taken)
         # A number of parts that is known is added up in one go, in which masks would cost more than they spare.
-        self._guards = () if partial.count.is_constant else _guards_of_rows(after, loop.results[0])
+        has_guards = not partial.count.is_constant and loop.merge is None
+        self._guards = _guards_of_rows(after, loop.results[0]) if has_guards else ()
 
     def build(self) -> FixUp:
         count, part = self._partial.count, self._partial.part
         start, stop = (self._loop.stop * each // count for each in (part, part + 1))
         meeting = self._meeting()
         then = meeting if count.is_constant else if_more(count, meeting, self._after)
-        return FixUp((replace(self._loop, start=start, stop=stop), *then), *self._memory())
+        return FixUp((replace(self._loop, start=start, stop=stop, merge=None), *then), *self._memory())
 
     def _memory(self) -> tuple[tuple[ir.Parameter, ...], tuple[Buffer, ...]]:
-        partial, lanes = self._partial, self._type.lanes
-        sizes = (partial.tiles, *map(const, lanes))
-        strides = tuple(const(math.prod(lanes[axis:])) for axis in range(len(lanes) + 1))
-        parameters = (
-            ir.Parameter(self._workspace, "tensor", float32, sizes, strides),
-            ir.Parameter(self._semaphores, "tensor", int32, (partial.slots,), (const(1),)),
-        )
-        buffers = (
-            Buffer(self._workspace, float32, partial.tiles * math.prod(lanes)),
-            Buffer(self._semaphores, int32, partial.slots, is_zeroed=True),
-        )
-        return parameters, buffers
+        partial = self._partial
+        parameters, buffers = [], []
+        for name, result in zip(self._workspaces, self._loop.results, strict=True):
+            lanes, dtype = result.type.lanes, _element(result)
+            sizes = (partial.tiles, *map(const, lanes))
+            strides = tuple(const(math.prod(lanes[axis:])) for axis in range(len(lanes) + 1))
+            parameters.append(ir.Parameter(name, "tensor", dtype, sizes, strides))
+            buffers.append(Buffer(name, dtype, partial.tiles * math.prod(lanes)))
+        parameters.append(ir.Parameter(self._semaphores, "tensor", int32, (partial.slots,), (const(1),)))
+        buffers.append(Buffer(self._semaphores, int32, partial.slots, is_zeroed=True))
+        return tuple(parameters), tuple(buffers)
 
     def _meeting(self) -> ir.Block:
         """Store the part, count the arrival, and let the last program finish the tile."""
@@ -136,12 +138,12 @@ class _FixUpBuilder:
         pointer = ir.TileType(PointerType(int32, self._semaphores))
         base, semaphore, arrived = ir.Value(pointer), ir.Value(pointer, "semaphore"), ir.Value(scalar, "arrived")
         one, zero, last, is_last = *(ir.Value(scalar) for _ in range(3)), ir.Value(ir.TileType(int1))
-        total, sums = self._sum()
-        rest = (*sums, *Cloner(values={self._loop.results[0]: total}).block(self._after))
+        totals, merging = self._merge_parts()
+        rest = (*merging, *Cloner(values=dict(zip(self._loop.results, totals, strict=True))).block(self._after))
         leave = (ir.Constant(zero, 0), ir.Apply((), "store_pointer", (semaphore, zero)))
         return (
             ir.Index(self._slot, self._partial.slot),
-            ir.Store(self._access(self._partial.part), self._loop.results[0]),
+            *map(ir.Store, self._accesses(self._partial.part), self._loop.results),
             ir.Apply((), "debug_barrier", ()),
             ir.Apply((base,), "data_ptr", (), (("parameter", self._semaphores),)),
             ir.Apply((semaphore,), "add", (base, self._slot)),
@@ -152,21 +154,39 @@ class _FixUpBuilder:
             ir.If(is_last, (*rest, *leave), (), (), (), ()),
         )
 
-    def _sum(self) -> tuple[ir.Value, ir.Block]:
-        """Add up the parts in their order; the sum, and the operations that make it."""
-        hint = self._loop.results[0].hint
-        first, loaded = ir.Value(self._type, hint), ir.Value(self._type, "partial")
-        total, more, result = (ir.Value(self._type, hint) for _ in range(3))
-        body = (ir.Load(loaded, self._access(var(_OTHER))), ir.Apply((more,), "add", (total, loaded)))
+    def _merge_parts(self) -> tuple[_Values, ir.Block]:
+        """Merge the parts in their order; what they make, and the operations that make it."""
+        results = self._loop.results
+        first, state, totals = (tuple(ir.Value(each.type, each.hint) for each in results) for _ in range(3))
+        hints = (f"partial_{each.hint}" if self._loop.merge and each.hint else "partial" for each in results)
+        loaded = tuple(ir.Value(each.type, hint) for each, hint in zip(results, hints, strict=True))
+        merging, yields = self._merged(state, loaded)
+        body = (*map(ir.Load, loaded, self._accesses(var(_OTHER))), *merging)
         bounds = (const(1), self._partial.count, const(1))
-        loop = ir.For(_OTHER, *bounds, (), (first,), (total,), body, (more,), (result,))
-        return result, (ir.Load(first, self._access(const(0))), loop)
+        loop = ir.For(_OTHER, *bounds, (), first, state, body, yields, totals)
+        return totals, (*map(ir.Load, first, self._accesses(const(0))), loop)
 
-    def _access(self, part: Expr) -> ir.Access:
-        lanes = tuple(ir.Lane(_lane(axis), axis, count) for axis, count in enumerate(self._type.lanes))
-        indices = (var(_SLOT) * self._partial.count + part, *(var(lane.name) for lane in lanes))
+    def _merged(self, state: _Values, other: _Values) -> tuple[ir.Block, _Values]:
+        """Merge two parts: by the loop's own function, or else as sums."""
+        merge = self._loop.merge
+        if merge is None:
+            total = ir.Value(state[0].type, state[0].hint)
+            return (ir.Apply((total,), "add", (*state, *other)),), (total,)
+        cloner = Cloner(values=dict(zip(merge.arguments, (*state, *other), strict=True)))
+        return cloner.block(merge.body), tuple(map(cloner.value, merge.yields))
+
+    def _accesses(self, part: Expr) -> Iterator[ir.Access]:
+        """Yield the place of a part for each loop-carried variable."""
         slot = ((_SLOT, self._slot),)
-        return ir.Access(self._workspace, self._type, indices, self._guards, lanes=lanes, bindings=slot)
+        for name, result in zip(self._workspaces, self._loop.results, strict=True):
+            lanes = tuple(ir.Lane(_lane(axis), axis, count) for axis, count in enumerate(result.type.lanes))
+            indices = (var(_SLOT) * self._partial.count + part, *(var(lane.name) for lane in lanes))
+            yield ir.Access(name, result.type, indices, self._guards, lanes=lanes, bindings=slot)
+
+
+def _element(value: ir.Value) -> DType:
+    assert isinstance(value.type.dtype, DType), "pointers are no part of a sum"
+    return value.type.dtype
 
 
 def _lane(axis: int) -> str:

@@ -1,8 +1,8 @@
-"""Match loops that are sums, whose rounds can be shared out over programs.
+"""Match loops that are sums, or whose parts a function of the user's merges: their rounds can be shared out.
 
-total = zeros(...)
-for k in range(n): total = total + f(k)
-store(c, g(total))
+total = zeros(...)                               peak, total = ...
+for k in range(n): total = total + f(k)          for k in ntl.range(n, merge=function): peak, total = f(k, peak, total)
+store(c, g(total))                               store(c, g(peak, total))
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FEWEST_ELEMENTS = 256
 
 
 def match(program: ir.Program) -> ir.For | None:
-    """Match a program whose only loop sums tiles from zero, and return that loop; what follows it may store."""
+    """Match a program whose only loop can be done in parts, and return that loop; what follows it may store."""
     loops = [operation for operation in program.body if ir.blocks(operation)]
     loop = loops[0] if len(loops) == 1 else None
     if not isinstance(loop, ir.For):
@@ -30,7 +30,12 @@ def match(program: ir.Program) -> ir.For | None:
     )
     loads = {operation.access.parameter for operation in ir.walk(program.body) if isinstance(operation, ir.Load)}
     stores = {operation.access.parameter for operation in after if isinstance(operation, ir.Store)}
-    return loop if is_plain and not loads & stores and _is_sum(loop, before) else None
+    is_split = loop.merge is not None and _is_counted(loop) or _is_sum(loop, before)
+    return loop if is_plain and not loads & stores and is_split else None
+
+
+def _is_counted(loop: ir.For) -> bool:
+    return loop.start == const(0) and loop.step == const(1)
 
 
 def _is_pure(operation: ir.Operation) -> bool:
@@ -44,7 +49,7 @@ def _is_pure(operation: ir.Operation) -> bool:
 
 
 def _is_sum(loop: ir.For, before: ir.Block) -> bool:
-    if len(loop.initial) != 1 or loop.start != const(0) or loop.step != const(1) or loop.bindings:
+    if len(loop.initial) != 1 or not _is_counted(loop) or loop.bindings:
         return False
     producers = {result: operation for operation in (*before, *loop.body) for result in ir.results(operation)}
     (start,), (carried,), (end,) = loop.initial, loop.arguments, loop.yields

@@ -40,6 +40,7 @@ def subtile(program: ir.Program, most_parts: int, tiles_per_wave: int, stages: i
     stages: those of the loops of quarters, 0 for none. None where there is no sum of large tiles to cut.
     """
     loop = match(program) if stages else None
+    loop = loop if loop is not None and loop.merge is None else None
     lanes = loop.results[0].type.lanes if loop is not None else ()
     if loop is None or len(lanes) != 2 or min(lanes) < FEWEST_LANES:
         return None

@@ -11,8 +11,11 @@ from ninetoothed import Tensor, block_size
 
 from .numeric import computed
 
-BLOCK_SIZE_M = block_size()
+BLOCK_SIZE_M = block_size(lower_bound=16)
 BLOCK_SIZE_N = block_size()
+
+# Programs of so few rows are few, too: their keys are shared out over several.
+FEW_ROWS = 32
 
 NO_MASK, BOOLEAN_MASK, ADDITIVE_MASK = range(3)
 
@@ -42,6 +45,14 @@ def arrangement(query, key, value, mask, scale, output, masking, is_causal, is_e
     mask_arranged.dtype.dtype = mask_arranged.dtype.dtype.squeeze((0, 1))
 
     return query_arranged, blocks(key), blocks(value), mask_arranged, scale, rows(output), masking, is_causal, is_eager
+
+
+def decayed(peak, new_peak, scale, masking):
+    """What sums relative to a peak are to be multiplied by, to be relative to a new one."""
+    shift = new_peak if masking == NO_MASK else ntl.where(new_peak == float("-inf"), 0.0, new_peak)
+
+    # With an additive mask scores are scaled before.
+    return ntl.exp(peak - shift) if masking == ADDITIVE_MASK else ntl.exp((peak - shift) * scale)
 
 
 def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, edge):
@@ -89,11 +100,25 @@ def application(query, key, value, mask, scale, output, masking, is_causal, is_e
         whole = min((first + 1) // size, whole)
         stop = min(first + query.shape[0], stop)
 
-    for j in range(whole):
-        attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, False)
+    def merge(peak, total, accumulator, other_peak, other_total, other_accumulator):
+        new_peak = ntl.maximum(peak, other_peak)
+        decay, other_decay = decayed(peak, new_peak, scale, masking), decayed(other_peak, new_peak, scale, masking)
 
-    for j in range(whole, ntl.cdiv(stop, size)):
-        attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, True)
+        return (
+            new_peak,
+            total * decay + other_total * other_decay,
+            accumulator * decay[:, None] + other_accumulator * other_decay[:, None],
+        )
+
+    if query.shape[0] <= FEW_ROWS:
+        for j in ntl.range(ntl.cdiv(stop, size), merge=merge):
+            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, True)
+    else:
+        for j in range(whole):
+            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, False)
+
+        for j in range(whole, ntl.cdiv(stop, size)):
+            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, True)
 
     output = accumulator / (total if is_eager else ntl.where(total == 0.0, 1.0, total))[:, None]
 

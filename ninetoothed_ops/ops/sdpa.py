@@ -94,7 +94,15 @@ def launch(
     if output.ndim != 4:
         query, key, value, mask, output = map(_four_dimensions, (query, key, value, mask, output))
 
+    if query.shape[2] == 1 and query.shape[1] != key.shape[1] and not is_causal:
+        query, mask, output = (_grouped(tensor, key.shape[1]) for tensor in (query, mask, output))
+
     kernels.make(not safe)(query, key, value, mask, scale, output, masking, is_causal)
+
+
+def _grouped(tensor: torch.Tensor, heads: int) -> torch.Tensor:
+    """(batch, heads * group, 1, D) as (batch, heads, group, D): queries of the same keys are rows of one tile."""
+    return tensor.unflatten(1, (heads, -1)).squeeze(3)
 
 
 def _expanded(tensor: torch.Tensor, batch) -> torch.Tensor:

@@ -9,6 +9,7 @@ from ninetoothed import ir
 from ninetoothed.dtypes import int1
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Number
+from ninetoothed.passes.clone import Cloner
 from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile
 
@@ -118,14 +119,26 @@ def loop(rewriter: OverhangRewriter, operation: ir.For | ir.While) -> None:
     if isinstance(new, ir.While):
         new = replace(new, before=tuple(before), condition=condition)
     else:
-        new = replace(new, bindings=rewriter.bound(new.bindings))
+        # A mask that the loop carries is no variable that `merge` takes.
+        merge = new.merge if not masked else None
+        new = replace(new, bindings=rewriter.bound(new.bindings), merge=merge and _current(rewriter, merge))
     rewriter.builder.emit(new)
     for each in carried:
+        # Past the edges, what is made of two parts need not be what each of them holds there.
+        each.contents = {} if isinstance(new, ir.For) and new.merge is not None else each.contents
         rewriter.set(each.result, each.at(each.result, 1))
         if lost := deferred.get(each.argument):
             mask = rewriter.builder.mask_of_some(lost, each.result.type)
             value = rewriter.builder.choice(mask, each.result, each.initial.value)
             rewriter.add(each.result, replace(rewriter.tile(each.result), value=value))
+
+
+def _current(rewriter: OverhangRewriter, merge: ir.Lambda) -> ir.Lambda:
+    """Let what merges parts read the current forms of values from before the loop."""
+    own = {*merge.arguments, *(result for operation in merge.body for result in ir.results(operation))}
+    read = {value for operation in merge.body for value in ir.operands(operation)} | set(merge.yields)
+    cloner = Cloner(values={value: rewriter.value(value) for value in read - own})
+    return replace(merge, body=cloner.block(merge.body), yields=tuple(map(cloner.value, merge.yields)))
 
 
 def _only_accumulates(rewriter: OverhangRewriter, loop: ir.For | ir.While, argument: Value, end: Value) -> bool:

@@ -1,0 +1,97 @@
+"""Run by `test_merge` under TRITON_INTERPRET=1: loops whose parts a function of the user's merges, against float64."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+from ninetoothed_ops.kernels import mm, sdpa
+from tests.ninetoothed.backends import interpreted
+
+
+def check(title, kernel, arguments, output, expected, parts, blocks=None, tolerance=1e-3):
+    output.fill_(float("nan"))
+    emitted = interpreted.interpret(kernel, arguments, blocks=blocks, **{SPLIT: parts})
+    assert bool(emitted.buffers) == (parts > 1), f"{title}: {emitted.buffers}"
+    assert not output.isnan().any(), title
+    error = ((output.double() - expected).norm() / expected.norm()).item()
+    assert error <= tolerance, f"{title} in {parts} parts: relative error {error}"
+
+
+def blocks_of_rows(x, sums, highest):
+    """Whole rows of `x`, block by block, and an element of each output for each."""
+    return x.tile((1, 32)).tile((1, -1)), sums.tile((1, 1)), highest.tile((1, 1))
+
+
+def online(x, sums, highest):
+    """log(sum(exp(x))) and max(x) of each row."""
+
+    def merge(total, peak, other_total, other_peak):
+        new_peak = ntl.maximum(peak, other_peak)
+
+        return total * ntl.exp(peak - new_peak) + other_total * ntl.exp(other_peak - new_peak), new_peak
+
+    peak = ntl.full((1, 1), -1e30, dtype=ntl.float32)
+    total = ntl.zeros((1, 1), dtype=ntl.float32)
+
+    for j in ntl.range(x.shape[1], merge=merge):
+        block = x[0, j]
+        new_peak = ntl.maximum(peak, ntl.max(block, axis=1)[:, None])
+        total = total * ntl.exp(peak - new_peak) + ntl.sum(ntl.exp(block - new_peak), axis=1)[:, None]
+        peak = new_peak
+
+    sums = ntl.log(total) + peak
+    highest = peak
+
+
+def rows():
+    """Whole blocks and not, more parts than blocks, one part."""
+    kernel = ninetoothed.make(blocks_of_rows, online, tuple(Tensor(2) for _ in range(3)))
+    for columns in (32, 100, 320, 331):
+        for parts in (1, 2, 3, 12):
+            x, sums, highest = torch.randn(5, columns) * 4, torch.empty(5, 1), torch.empty(5, 1)
+            expected = x.double().logsumexp(1, keepdim=True)
+            check(f"logsumexp of {columns}", kernel, (x, sums, highest), sums, expected, parts)
+            assert torch.equal(highest, x.amax(1, keepdim=True))
+
+
+def attention():
+    """Decoding: a few queries of each head; keys that fill their blocks and not; hidden ones, in whole parts too."""
+    for queries, keys, width in ((1, 37, 16), (4, 128, 32), (7, 300, 16), (30, 129, 32)):
+        q, k, v = (torch.randn(2, 3, n, width, dtype=torch.float16) for n in (queries, keys, keys))
+        output = torch.empty_like(q)
+        hidden = torch.rand(2, 3, queries, keys) > 0.5
+        hidden[0, :, :, : keys // 2] = False
+        hidden[1, 0, 0] = False
+        added = torch.randn(2, 3, queries, keys).half().masked_fill(~hidden, -math.inf)
+        for masking, mask in ((sdpa.NO_MASK, q), (sdpa.BOOLEAN_MASK, hidden), (sdpa.ADDITIVE_MASK, added)):
+            given = None if masking == sdpa.NO_MASK else mask if masking == sdpa.BOOLEAN_MASK else mask.double()
+            for is_causal in (False, True) if given is None else (False,):
+                expected = F.scaled_dot_product_attention(
+                    q.double(), k.double(), v.double(), given, is_causal=is_causal
+                ).nan_to_num()
+                for parts in (2, 5):
+                    arguments = q, k, v, mask, width**-0.5, output, masking, is_causal
+                    title = f"attention {queries, keys, width} masking={masking} is_causal={is_causal}"
+                    check(title, sdpa.make(), arguments, output, expected, parts)
+
+
+def products_of_few_rows():
+    """Computed as their transpose, in one part and in several."""
+    for m, n, k in ((1, 64, 96), (5, 130, 300), (16, 200, 64), (31, 64, 33)):
+        for parts in (1, 3):
+            a, b, c = torch.randn(m, k).half(), torch.randn(n, k).half().mT, torch.empty(m, n).half()
+            blocks = (16 if m <= 16 else 32, 64, 32)
+            check(f"mm {m, n, k}", mm.make(), (a, b, c), c, a.double() @ b.double(), parts, blocks)
+
+
+SPLIT = "split_k"
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    for run in (rows, attention, products_of_few_rows):
+        run()
+        print(run.__name__)
