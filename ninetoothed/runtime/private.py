@@ -127,3 +127,62 @@ def descriptor_encoder(run: Any) -> Callable[[int, Any], tuple[Any, ...]] | None
         return None
     run.launch = launcher
     return lambda position, described: tuple(encode(described, metadata[position] if metadata else None))
+
+
+# What else Triton's compiler looks at may change what it does: then nothing is told of a compilation.
+_HOOKS = (
+    ("runtime", "add_stages_inspection_hook"),
+    ("compilation", "always_compile"),
+    ("compilation", "override"),
+    ("compilation", "dump_ir"),
+    ("compilation", "listener"),
+)
+
+
+def compilation_key(source: Any, target: Any, options: dict[str, Any]) -> dict[str, Any] | None:
+    """Tell in JSON's values what a compilation by Triton depends on, but for the content of its library.
+
+    Triton's own key has that content in it, half a gigabyte, which it reads and hashes once a process. None where this
+    Triton is not as expected, or is being watched: then it is left to itself.
+    """
+    from triton import knobs
+
+    try:
+        from triton.compiler.compiler import get_cache_invalidating_env_vars, make_backend
+
+        if any(getattr(getattr(knobs, room), name, None) for room, name in _HOOKS):
+            return None
+        backend = make_backend(target)
+        return {
+            "source": source.hash(),
+            "backend": backend.hash(),
+            "options": backend.parse_options(dict(options, **source.parse_options())).hash(),
+            "environment": sorted(map(list, get_cache_invalidating_env_vars().items())),
+        }
+    except (ImportError, AttributeError, TypeError):
+        return None
+
+
+def cached_files(key: str, source: Any) -> dict[str, str]:
+    """Find the files of a compiled kernel in Triton's cache: paths by name, none where it has none of this key."""
+    from triton.runtime.cache import get_cache_manager
+
+    return dict(get_cache_manager(key).get_group(f"{source.name[:150]}.json") or {})
+
+
+def load_kernel(key: str, source: Any, files: dict[str, str]) -> Any:
+    """Load a compiled kernel from its files in Triton's cache."""
+    from triton.compiler import CompiledKernel
+
+    return CompiledKernel(source, files, key)
+
+
+def with_machine_code(kernel: Any, key: str, cubin: bytes) -> Any:
+    """Return a compiled kernel with other machine code, kept in Triton's cache under a key of its own."""
+    from triton.runtime.cache import get_cache_manager
+
+    manager, name = get_cache_manager(key), kernel.src.name[:150]
+    files = cached_files(kernel.hash, kernel.src)
+    files[f"{name}.cubin"] = manager.put(cubin, f"{name}.cubin")
+    manager.put_group(f"{name}.json", files)
+    return load_kernel(key, kernel.src, files)

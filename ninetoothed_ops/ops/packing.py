@@ -5,6 +5,7 @@ import weakref
 
 import torch
 
+from ninetoothed.runtime.private import current_stream
 from ninetoothed.runtime.workspace import outliving
 
 # Fewer channels fill no wide load; smaller filters are read from cache whatever their order.
@@ -34,7 +35,7 @@ def packed(weight: torch.Tensor) -> torch.Tensor:
     if weight.is_cuda:
         if torch.cuda.is_current_stream_capturing():
             return weight
-        stream = torch._C._cuda_getCurrentRawStream(weight.get_device())
+        stream = current_stream(weight.get_device())
     key = id(weight), stream
     known = _PACKED.get(key)
     if known is not None and known[0]() is weight:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from ninetoothed.runtime import private
 from ninetoothed.runtime.build import assembler, wgmma
 from ninetoothed.runtime.build.assembler import Assembler
 
@@ -38,12 +39,5 @@ def _lost(ptx: str, cubin: bytes) -> tuple[str, ...]:
 
 def _assembled(kernel: Any, ptx: str, chosen: Assembler) -> Any:
     """Return the kernel with another assembler's machine code, kept in Triton's cache under a key of its own."""
-    from triton.compiler import CompiledKernel
-    from triton.runtime.cache import get_cache_manager
-
     key = hashlib.sha256(f"{kernel.hash}-{chosen}".encode()).hexdigest()
-    manager, name = get_cache_manager(key), kernel.src.name[:150]
-    group = dict(get_cache_manager(kernel.hash).get_group(f"{name}.json"))
-    group[f"{name}.cubin"] = manager.put(chosen.assemble(ptx), f"{name}.cubin")
-    manager.put_group(f"{name}.json", group)
-    return CompiledKernel(kernel.src, group, key)
+    return private.with_machine_code(kernel, key, chosen.assemble(ptx))

@@ -1,4 +1,4 @@
-"""Machine code that an earlier process compiled: found in Triton's own cache, by a key that takes no time to compute.
+"""Find machine code that an earlier process compiled in Triton's own cache, by a key that takes no time to compute.
 
 Triton's key holds the content of its whole library, half a gigabyte, which it reads and hashes once a process: a third
 of a second before the first launch. Here the files' sizes and times stand for their content, and what is kept under
@@ -23,19 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ninetoothed.runtime import private
 from ninetoothed.runtime.build import assembler, disk_cache
 from ninetoothed.runtime.build.disk_cache import DiskRecord
 from ninetoothed.runtime.build.sound import sound
-
-# What else Triton's compiler looks at may change what it does: then it is left to itself.
-_HOOKS = (
-    ("runtime", "add_stages_inspection_hook"),
-    ("compilation", "always_compile"),
-    ("compilation", "override"),
-    ("compilation", "dump_ir"),
-    ("compilation", "listener"),
-)
-
 
 # Triton's settings are the process's.
 _REDIRECTING = threading.RLock()
@@ -56,7 +47,7 @@ class _Kept:
 
 
 def compile(source: Any, target: Any, options: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
-    """`triton.compile`, which an earlier process may have done, and what its machine code loses (see `build.wgmma`)."""
+    """Compile as `triton.compile`, unless an earlier process has, and tell what the code loses (see `build.wgmma`)."""
     import triton
 
     chosen = assembler.for_capability(target.arch)
@@ -88,14 +79,14 @@ def elsewhere() -> Iterator[None]:
 
 
 def _under_own_key(source: Any) -> Any:
-    """The same source under a key that Triton's cache has not seen."""
+    """Copy a source, under a key that Triton's cache has not seen."""
     own, digest = copy.copy(source), f"{source.hash()}-{uuid.uuid4()}"
     own.hash = lambda: digest
     return own
 
 
 def _digest(kernel: Any) -> str:
-    """A digest of all that was read of a kernel: its stages, its machine code, and what is said of it."""
+    """Digest all that was read of a kernel: its stages, its machine code, and what is said of it."""
     said = json.dumps(kernel.metadata._asdict(), sort_keys=True, default=repr)
     digest = hashlib.sha256(said.encode())
     for stage, content in sorted(kernel.asm.items()):
@@ -105,31 +96,16 @@ def _digest(kernel: Any) -> str:
 
 
 def _record(source: Any, target: Any, options: dict[str, Any], chosen: assembler.Assembler | None) -> DiskRecord | None:
-    """Where Triton's key is kept; None where this Triton is not as expected, or is being watched."""
-    from triton import knobs
-
-    try:
-        from triton.compiler.compiler import get_cache_invalidating_env_vars, make_backend
-
-        if any(getattr(getattr(knobs, room), name, None) for room, name in _HOOKS):
-            return None
-        backend = make_backend(target)
-        key = {
-            "triton": _fingerprint(),
-            "source": source.hash(),
-            "backend": backend.hash(),
-            "assembler": str(chosen),
-            "options": backend.parse_options(dict(options, **source.parse_options())).hash(),
-            "environment": sorted(map(list, get_cache_invalidating_env_vars().items())),
-        }
-    except (ImportError, AttributeError, TypeError):
+    """Say where Triton's key is kept; None where this Triton is left to itself."""
+    key = private.compilation_key(source, target, options)
+    if key is None:
         return None
-    return DiskRecord("compiled", source.name[:100], key)
+    return DiskRecord("compiled", source.name[:100], {**key, "triton": _fingerprint(), "assembler": str(chosen)})
 
 
 @functools.cache
 def _fingerprint() -> str:
-    """Stands for the content of Triton: its version, and the name, size and time of every file of its own."""
+    """Digest what stands for the content of Triton: its version, and the name, size and time of each of its files."""
     import triton
 
     root = Path(triton.__file__).parent
@@ -144,16 +120,13 @@ def _fingerprint() -> str:
 
 
 def _load(source: Any, kept: _Kept, path: Path) -> Any:
-    """The kernel of a key in Triton's cache; None where it is there no more, or is not what was put there."""
-    from triton.compiler import CompiledKernel
-    from triton.runtime.cache import get_cache_manager
-
+    """Load the kernel of a key in Triton's cache; None where it is there no more, or is not what was put there."""
     name = source.name[:150]
     try:
-        group = get_cache_manager(kept.hash).get_group(f"{name}.json") or {}
-        if not {f"{name}.json", f"{name}.cubin"} <= group.keys():
+        files = private.cached_files(kept.hash, source)
+        if not {f"{name}.json", f"{name}.cubin"} <= files.keys():
             return None
-        kernel = CompiledKernel(source, group, kept.hash)
+        kernel = private.load_kernel(kept.hash, source, files)
         if _digest(kernel) == kept.digest:
             return kernel
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
