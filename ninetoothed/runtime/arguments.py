@@ -1,4 +1,4 @@
-"""From what a call gives to one value a parameter, or an error that names the parameter and what to do about it.
+"""Bind a call's arguments: one value a parameter, or an error that names the parameter and what to do about it.
 
 `bind` matches arguments with parameters, `check` looks at each of them. What depends on chosen block sizes (outermost
 shapes) or on the traced program (which parameters are stored to) is checked in `checks`.
@@ -36,7 +36,7 @@ class BoundCall:
 
 
 def role_of(parameter: KernelParameter) -> str:
-    """What the kernel takes: a "tensor", a run-time "scalar" or a compile-time "constant"; "unused" if nothing."""
+    """Tell what the kernel takes: a "tensor", a run-time "scalar" or a compile-time "constant"; "unused" if nothing."""
     if not parameter.touched:
         return "unused"
     if parameter.source.constexpr or parameter.source.has_value:
@@ -91,7 +91,7 @@ def _valued(definition: KernelDefinition, parameter: KernelParameter, values: di
 
 
 def _same(given: Any, value: Any) -> bool:
-    """Whether two values are equal, NaN and NaN too."""
+    """Tell whether two values are equal, NaN and NaN too."""
     return bool(given == value) or (given != given and value != value)
 
 
@@ -125,7 +125,7 @@ def _constants(definition: KernelDefinition, given: dict[str, Any]) -> tuple[tup
 
 
 def check(definition: KernelDefinition, call: BoundCall) -> tuple[BoundCall, torch.device]:
-    """Check types, ranks, numeric sizes and devices; the call with plain values, and the device that it runs on.
+    """Check types, ranks, numeric sizes and devices; return the call with plain values, and the device that it runs on.
 
     NumPy scalars become Python numbers and subclasses of `torch.Tensor` plain tensors. What a kernel never touches is
     not looked at: it stays where it is a plain tensor (its sizes may be of use), and becomes None otherwise.
@@ -138,7 +138,7 @@ def check(definition: KernelDefinition, call: BoundCall) -> tuple[BoundCall, tor
 
 
 def is_read_by_host(value, device: torch.device) -> bool:
-    """Whether an argument is a 0-d CPU tensor for a kernel that runs elsewhere: its value is read when launching."""
+    """Tell whether an argument is a 0-d CPU tensor for a kernel that runs elsewhere: a launch reads its value."""
     return isinstance(value, torch.Tensor) and not value.ndim and value.device.type == "cpu" and device.type != "cpu"
 
 
@@ -230,7 +230,7 @@ def _check_constant(definition: KernelDefinition, parameter: KernelParameter, va
 
 
 def unused(value):
-    """Of an argument that is not looked at, a tensor whose sizes may be of use; else None."""
+    """Return of an argument that is not looked at a tensor whose sizes may be of use; else None."""
     return value if type(value) is torch.Tensor and not _without_memory(value) else None
 
 
@@ -243,7 +243,7 @@ _CHECKS = {
 
 
 def _memory(definition: KernelDefinition, parameter: KernelParameter, value: torch.Tensor) -> torch.Tensor:
-    """The tensor as a plain one, once it is clear that its elements lie in memory of a type that kernels know."""
+    """Return the tensor as a plain one, once its elements are found to lie in memory of a type that kernels know."""
     reason = _without_memory(value)
     if reason:
         raise problem(definition, parameter, *reason, ArgumentTypeError)
@@ -257,7 +257,7 @@ def _memory(definition: KernelDefinition, parameter: KernelParameter, value: tor
 
 
 def _without_memory(value: torch.Tensor) -> tuple[str, str] | None:
-    """What the tensor is and what to do instead, or None for one that a kernel can work on."""
+    """Say what a tensor without memory is and what to do instead; None for one that a kernel can work on."""
     if type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return f"is given a `{type(value).__name__}`, and a kernel runs on plain tensors only", REGISTER
     if private.is_transformed(value):
@@ -272,7 +272,7 @@ def _without_memory(value: torch.Tensor) -> tuple[str, str] | None:
 
 
 def _plain(value):
-    """A Python number for a NumPy scalar; anything else unchanged."""
+    """Turn a NumPy scalar into a Python number; anything else is returned unchanged."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic | numpy.ndarray) and value.ndim == 0:
         return value.item()
@@ -290,7 +290,7 @@ def check_stored(definition: KernelDefinition, call: BoundCall, stored: frozense
 
 
 def _overlap(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether two elements share a place: along one dimension, or where steps along one are as far as along another.
+    """Tell whether two elements share a place: along one dimension, or where steps along two are as far.
 
     Overlaps that take three dimensions at once are not looked for: views have none, only `as_strided` can make them.
     """
@@ -302,7 +302,7 @@ def _overlap(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def problem(definition: KernelDefinition, parameter: KernelParameter, what: str, remedy: str, error=ArgumentError):
-    """The error for one parameter of a call."""
+    """Make the error for one parameter of a call."""
     return error(f"kernel `{definition.name}`: parameter `{parameter.name}` {what}; {remedy}", (parameter.name,))
 
 

@@ -1,9 +1,9 @@
-"""The call cache: what calls led to, found by fast paths for the last ones, and by an exact signature for all others.
+"""Remember what calls led to: the call cache. Fast paths find the last calls, an exact signature all others.
 
     fast path  a function compiled for one call, which recognises it by guards and does it: a microsecond or two
     signature  all that decides what is launched, as a key of a dictionary: some microseconds
 
-A call that misses both is prepared anew. One that was found by its signature gets a fast path, and is found by that
+A call that neither finds is prepared anew. One that was found by its signature gets a fast path, and is found by that
 from then on.
 """
 
@@ -34,7 +34,7 @@ _PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 
 @dataclass(frozen=True)
 class Mark:
-    """Stands for what a call led to where that is nothing to do again."""
+    """A note on a call that is nothing to do again."""
 
     meaning: str
 
@@ -46,7 +46,7 @@ UNHASHABLE = Mark("unhashable")
 
 
 class Entry:
-    """What calls of one signature led to, and how many fast paths were made for them."""
+    """The executable or launch plan that calls of one signature led to; counts the fast paths made for them."""
 
     def __init__(self, found: Launchable):
         self.found = found
@@ -61,7 +61,7 @@ class Entry:
 
 
 class CallCache:
-    """What calls led to, for several threads at once: an entry, or a mark.
+    """Remember an entry or a mark for each call, for several threads at once.
 
     exact: the positions of arguments that count by their value, None for all; of other numbers only the type and, for
     integers, the width counts.
@@ -69,7 +69,7 @@ class CallCache:
     Three memories, each asked where the one before does not know the call:
     `recent`      fast paths of at most RECENT calls, which whoever calls tries first: the inline cache
     `_by_shapes`  the last ALIKE fast paths for each list of shapes, so that few are tried of many
-    `_known`      what each of the last CAPACITY signatures led to: also of calls that guards cannot tell from others
+    `_known`      the last CAPACITY signatures: also those of calls that guards cannot tell from others
     The first two hold nothing that the last does not.
 
     Only `keep` needs a lock. Others read tuples, which are replaced and never changed, and dictionaries, which are
@@ -99,7 +99,7 @@ class CallCache:
         return None
 
     def find(self, args: tuple, constants: tuple) -> Entry | Mark | None:
-        """What a call led to by its signature; None if that is not known, UNHASHABLE if it never can be."""
+        """Look a call up by its signature: None if that is not known, UNHASHABLE if it never can be."""
         try:
             known = self._known.get(signature(args, constants, self._exact))
         except (RuntimeError, TypeError):  # no memory, or nothing to hash
@@ -136,6 +136,7 @@ class CallCache:
         return known
 
     def forget(self) -> None:
+        """Forget all calls."""
         self.recent, self._known, self._by_shapes = (), {}, {}
 
     def __len__(self) -> int:
@@ -143,12 +144,12 @@ class CallCache:
 
 
 def _is_outdated(found: Launchable) -> bool:
-    """Whether something was made under another precision of float32 products, where that matters."""
+    """Tell whether something was made under another precision of float32 products, where that matters."""
     return found.precision is not None and found.precision != private.matmul_precision()
 
 
 def signature(args: tuple, constants: tuple, exact: tuple[int, ...] | None) -> tuple:
-    """All of a call that decides what is launched.
+    """Make a key of all of a call that decides what is launched.
 
     Raises `TypeError` for tensors that are not plain, and `RuntimeError` for those without memory.
     """
@@ -180,4 +181,5 @@ def _typed(values: Sequence) -> tuple:
 
 
 def _shapes(args: tuple) -> tuple:
+    """List the shapes of a call's tensors."""
     return tuple([argument.shape for argument in args if type(argument) in _PLAIN_TENSORS])

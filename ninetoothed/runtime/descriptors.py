@@ -1,4 +1,4 @@
-"""Tensor descriptors: what a launch passes for them, made on the host once for each address and kept.
+"""Make tensor descriptors on the host, once for each address, and keep what a launch passes for them.
 
 Triton's launcher would encode every descriptor anew at each launch, in Python. What it would make is made here, by
 Triton's own function, and handed to the launcher underneath.
@@ -23,7 +23,7 @@ CAPACITY = 256
 
 @functools.cache
 def are_supported() -> bool:
-    """Whether Triton has descriptors made on the host; without Triton there is only text, which has them."""
+    """Tell whether Triton has descriptors made on the host; without Triton there is only text, which has them."""
     try:
         return importlib.util.find_spec("triton.tools.tensor_descriptor") is not None
     except ModuleNotFoundError:
@@ -50,13 +50,13 @@ class DescribedMemory:
 
 
 def encoder(run: Any) -> Callable[[int, DescribedMemory], tuple]:
-    """The function that encodes descriptors for Triton's launcher: (position, described) -> arguments in its place."""
+    """Return the encoder of descriptors for Triton's launcher: (position, described) -> arguments in its place."""
     encode = private.descriptor_encoder(run)
     return encode or (lambda position, described: (_of_triton(described),))
 
 
 def _of_triton(described: DescribedMemory) -> Any:
-    """The same as an instance of Triton's class, whose checks ask for a tensor."""
+    """Make an instance of Triton's class, whose own checks ask for a tensor."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     made = object.__new__(TensorDescriptor)
@@ -66,7 +66,7 @@ def _of_triton(described: DescribedMemory) -> Any:
 
 @dataclass(frozen=True)
 class DescriptorTable:
-    """The arguments of a launch that stand for descriptors, by the addresses of what they describe.
+    """Keep the arguments of a launch that stand for descriptors, by the addresses of what they describe.
 
     shapes: sizes, strides and block of each.
     """
@@ -83,14 +83,14 @@ class DescriptorTable:
         return cls(ready, tuple((numbers(a.sizes), numbers(a.strides), list(a.block)) for a in emitted.descriptors))
 
     def write(self, source: Source, values: list[str]) -> list[str]:
-        """The expressions of a kernel's arguments, of which the first are given as addresses to describe."""
+        """Write the expressions of a kernel's arguments, of which the first are given as addresses to describe."""
         count = len(self.shapes)
         addresses = f"({', '.join(values[:count])},)"
         ready = f"{source.name(self.known)}.get({addresses}) or {source.name(self.make)}({addresses})"
         return [f"*({ready})", *values[count:]]
 
     def make(self, addresses: tuple) -> tuple:
-        """What stands for these addresses, which from now on is known."""
+        """Make what stands for these addresses, and keep it."""
         described = (
             DescribedMemory(Address(address), *shape) for address, shape in zip(addresses, self.shapes, strict=True)
         )

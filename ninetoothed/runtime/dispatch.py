@@ -49,7 +49,7 @@ def launcher_of(kernel: Any) -> Launcher:
 
 
 def _was_found_by_tracing(error: ArgumentError) -> bool:
-    """Whether an error is about parameters that the program touches: tracing looks at no others."""
+    """Tell whether an error is about parameters that the program touches: tracing looks at no others."""
     return isinstance(error, SizeError) and error.requirement is not None
 
 
@@ -85,7 +85,7 @@ class Launcher:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """All variants compiled so far."""
+        """The variants compiled so far."""
         return self._variants.all
 
     def ranked(self, selection: Selection) -> tuple[tuple[Configuration, ...], bool]:

@@ -1,4 +1,4 @@
-"""Executables: what an exact signature of a kernel's call leads to.
+"""Make executables: what an exact signature of a kernel's call leads to.
 
 Each writes what a launch does into a fast path (see `fast_path`). Where `is_replayable`, it looks at the addresses of
 tensors alone, so that a launch plan can do without the tensors.
@@ -29,7 +29,7 @@ from ninetoothed.schedule import Schedule
 
 
 class Executable(Launchable, Protocol):
-    """What a launcher makes for a signature."""
+    """What a launcher makes for a signature. is_replayable: whether addresses of tensors are all that it looks at."""
 
     @property
     def is_replayable(self) -> bool: ...

@@ -1,4 +1,4 @@
-"""Calls that are refused for an argument that their variant never touches, and run without it.
+"""Run calls that are refused for an argument which their variant never touches: without it.
 
     if masked:                      kernel(x, torch.empty((), device="meta"), False, y)
         y = x * mask                `mask` is in no branch that is left: it may be on the meta device, or None
@@ -20,7 +20,7 @@ from ninetoothed.runtime.arguments import unused
 
 
 class Exemptions:
-    """Launchers of one kernel that are not given some of its parameters, made by `make`.
+    """Make launchers of one kernel that are given no values for some of its parameters, and remember them.
 
     `_launchers` has one for each set of parameters that calls did without: few, as an application has few branches.
     """
@@ -31,7 +31,7 @@ class Exemptions:
         self._launchers: dict[frozenset[int], Any] = {}
 
     def run(self, refused: ArgumentError, args: tuple, run: Callable[[Any, tuple], Any]) -> Any:
-        """`run(launcher, args)` without the parameters that its variant never touches; else raise why not.
+        """Run `run(launcher, args)` without the parameters that its variant never touches; else raise why not.
 
         Each time that a parameter turns out to be needed the search begins anew with one fewer to try.
         """

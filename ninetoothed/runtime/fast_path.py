@@ -1,4 +1,4 @@
-"""Fast paths: functions written for one call, which recognise it and do it again.
+"""Write fast paths: functions for one call, which recognise it and do it again.
 
 What a launch does is written once, as the lines of such a function. Each part of the runtime adds its own: the guards
 here, then an executable or a launch plan, then the loaded kernel. Of a call with two tensors, and of one that also
@@ -59,7 +59,10 @@ FastPath = Callable[[tuple, tuple], Any]
 
 
 class Launchable(Protocol):
-    """What a call led to. precision: that of float32 products, where it matters. device: the GPU to be current."""
+    """An executable or a launch plan: it writes what its call does.
+
+    precision: that of float32 products, where it matters. device: the GPU that has to be the current one.
+    """
 
     @property
     def precision(self) -> str | None: ...
@@ -79,14 +82,17 @@ class Source:
     names: dict[str, Any] = field(default_factory=dict)
 
     def add(self, line: str) -> None:
+        """Add a line."""
         self.lines.append(f"    {line}\n")
 
     def name(self, value: Any) -> str:
+        """Name a value that is no part of the text."""
         name = f"c{len(self.names)}"
         self.names[name] = value
         return name
 
     def function(self) -> FastPath:
+        """Compile the function."""
         exec(_code("".join(("def fast_path(args, constants):\n", *self.lines))), self.names)
         return self.names["fast_path"]
 
@@ -138,7 +144,7 @@ def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found:
 
 
 def _differs(source: Source, name: str, value: Any, is_exact: bool) -> str:
-    """The condition that what has this name is another value; where that may be, one of another type or width."""
+    """Write the condition that an argument differs: in its value, or where that may be any, in its type or width."""
     type_ = type(value)
     if is_exact and type_ in _SINGLETONS:
         return f"{name} is not {value}"
@@ -154,6 +160,7 @@ def _differs(source: Source, name: str, value: Any, is_exact: bool) -> str:
 
 
 def _unpack(source: Source, are_tensors: Sequence[bool]) -> None:
+    """Write the line that names the arguments."""
     source.add(f"{''.join(f'x{i}, ' for i in range(len(are_tensors)))}= args")
 
 

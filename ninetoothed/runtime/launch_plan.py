@@ -1,4 +1,4 @@
-"""Functions that allocate their output and launch kernels, repeated without running them again.
+"""Repeat functions that allocate their output and launch kernels without running them again.
 
 `ReplayedFunction` runs such a function on a call that it sees for the first time, records it when it sees the same call
 (types, shapes, strides, devices, alignment, values of all that is no tensor) again, and from then on allocates the same
@@ -7,7 +7,7 @@ memory and launches the same kernels on it. Checks and views of the arguments be
     output = allocate(x, dim)                                      Allocation((4, 8), (8, 1), float32, cuda:0)
     kernel(x.movedim(dim, -1), output.movedim(dim, -1))     ->     LaunchStep(found, (x + 0 bytes, output + 0 bytes))
 
-Copies from tensor to tensor are repeated, too. A recording is made only of a call of which this is all: one that
+Copies from tensor to tensor are repeated, too. A plan is made only of a call of which this is all: one that
 computes in PyTorch, reads a value or launches a kernel on memory from elsewhere runs as it is each time.
 """
 
@@ -121,12 +121,12 @@ class LaunchPlan:
         return f"x{self.count}" if self.outputs is None else f"({''.join(f'x{number}, ' for number in outputs)})"
 
 
-# Stands for the recording of a call of which there is none.
+# Stands for the plan of a call that has none.
 UNRECORDED = Mark("unrecorded")
 
 
 class LaunchRecorder(TorchDispatchMode):
-    """Watches one call: where its views lie, what it allocates and launches, and whether it does anything else."""
+    """Watch one call: where its views lie, what it allocates and launches, and whether it does anything else."""
 
     def __init__(self, tensors: dict[int, torch.Tensor], first: int):
         super().__init__()
@@ -165,6 +165,7 @@ class LaunchRecorder(TorchDispatchMode):
         return result
 
     def _allocated(self, tensor: torch.Tensor) -> None:
+        """Note an allocation."""
         self.fits = self.fits and is_recordable(tensor)
         self._places[id(tensor)] = tensor, self._next, 0
         self._whole[self._next] = tensor
@@ -172,12 +173,14 @@ class LaunchRecorder(TorchDispatchMode):
         self.allocations.append(Allocation.of(tensor))
 
     def _viewed(self, base: torch.Tensor, view: torch.Tensor) -> None:
+        """Note where a view lies."""
         _, number, offset = self._places[id(base)]
         if view.untyped_storage().data_ptr() != base.untyped_storage().data_ptr() or view.is_neg() != base.is_neg():
             self.fits = False
         self._places.setdefault(id(view), (view, number, offset + _start(view) - _start(base)))
 
     def _copied(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        """Note a copy."""
         views = self._view(source), self._view(target)
         if views[0] is None or views[1] is None or source.device != target.device:
             self.fits = False
@@ -185,6 +188,7 @@ class LaunchRecorder(TorchDispatchMode):
             self.steps.append(CopyStep(views[0], views[1]))
 
     def _view(self, tensor: Any) -> View | None:
+        """Tell of which tensor this is a view; None where that is not known, or the types differ."""
         _, number, offset = self._places.get(id(tensor), (None, None, 0))
         if number is None or tensor.dtype != self._whole[number].dtype:
             return None
@@ -219,7 +223,7 @@ class LaunchRecorder(TorchDispatchMode):
             self._is_paused = False
 
     def plan(self, count: int, output: Any) -> LaunchPlan | None:
-        """All of the call, which has so many arguments; None where more was done, or on more than one GPU."""
+        """Make the plan of the call, which has so many arguments; None where more was done, or on more than one GPU."""
         outputs = output if type(output) is tuple else (output,)
         if not (self.fits and len(self.devices) < 2 and all(map(is_recordable, outputs))):
             return None
@@ -234,7 +238,7 @@ class LaunchRecorder(TorchDispatchMode):
 
 
 def is_recordable(tensor: torch.Tensor) -> bool:
-    """Whether memory like a tensor's can be allocated by its sizes and strides alone: it has no room to spare."""
+    """Tell whether memory like a tensor's can be allocated by its sizes and strides alone: it has no room to spare."""
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     size = (last + 1) * tensor.itemsize
     return type(tensor) is torch.Tensor and tensor.numel() > 0 and tensor.untyped_storage().nbytes() == size
@@ -245,7 +249,7 @@ def _start(tensor: torch.Tensor) -> int:
 
 
 class ReplayedFunction:
-    """A function of tensors and plain values: the output of `allocate(*args)`, on which `launch(output, *args)` worked.
+    """Call `allocate(*args)` for an output and `launch(output, *args)` to fill it, and replay both from then on.
 
     Both may depend on nothing but types, shapes, strides, devices, alignment to 16 bytes, and the values of what is no
     tensor; `allocate` returns new tensors. `kept(*args)`, where given, is asked each time for a tensor that is computed
@@ -285,7 +289,8 @@ class ReplayedFunction:
             self._keep(flat, names, SEEN if _can_be_recorded(flat) else UNRECORDED)
         return output
 
-    def _record(self, args: tuple, names: tuple[str, ...], flat: tuple):
+    def _record(self, args: tuple, names: tuple[str, ...], flat: tuple) -> Any:
+        """Run a call, and keep the plan of what it did."""
         # A tensor given twice may be two tensors the next time.
         flat = tuple(
             value.detach() if isinstance(value, torch.Tensor) and any(value is other for other in flat[:i]) else value
@@ -315,7 +320,7 @@ class ReplayedFunction:
 
 
 def _can_be_recorded(values: tuple) -> bool:
-    """Whether all tensors are aligned, so that equal offsets into them are, and all else is told apart by its value."""
+    """Tell whether all tensors are aligned, so that equal offsets into them are, and all else counts by its value."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     others = [value for value in values if not isinstance(value, torch.Tensor)]
     flat = [item for value in others for item in (value if type(value) in (list, tuple) else [value])]

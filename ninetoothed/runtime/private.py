@@ -1,4 +1,4 @@
-"""Private names of PyTorch and of Triton: why each is used, and what stands in for it where it is missing.
+"""Keep the private names of PyTorch and of Triton: why each is used, and what stands in where it is missing.
 
 None of them is needed: each saves time. Another version may lack one, or mean something else by it, so a fallback
 stands beside it, and tests/ninetoothed/runtime/test_private.py says whether the pinned versions have them.
@@ -37,7 +37,7 @@ TensorGuards: Callable[..., Any] | None = getattr(_guards, "TensorGuards", None)
 
 
 def tensor_guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
-    """Compile a predicate on as many tensors: whether they are like these. None where guards do not work as expected.
+    """Compile a predicate that tells whether as many tensors are like these; None where guards are not as expected.
 
     "Like" means of one Python type, dispatch keys, dtype, device, shape, strides and `requires_grad`.
     """
@@ -72,12 +72,12 @@ def hidden_from_dynamo(function: F) -> F:
 
 
 def is_transformed(tensor: torch.Tensor) -> bool:
-    """Whether a transformation (vmap, grad, functionalize) wraps a tensor."""
+    """Tell whether a transformation (vmap, grad, functionalize) wraps a tensor."""
     return torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._is_functional_tensor(tensor)
 
 
 def as_plain(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory as an instance of `torch.Tensor`, without asking a subclass."""
+    """View memory of a subclass as a plain `torch.Tensor`, without asking the subclass."""
     with torch._C.DisableTorchFunctionSubclass():
         return tensor.as_subclass(torch.Tensor)
 

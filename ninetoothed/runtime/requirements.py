@@ -25,7 +25,7 @@ def check(definition: KernelDefinition, requirements: Iterable[ir.Requirement], 
 def unmet(
     definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]
 ) -> SizeError | RaceError:
-    """The error for a requirement that a call's numbers do not meet."""
+    """Make the error for a requirement that a call's numbers do not meet."""
     if requirement.is_race:
         return _race(definition, requirement, evaluate(requirement.left, values))
     sides = requirement.left, requirement.right
@@ -54,7 +54,7 @@ def _race(definition: KernelDefinition, requirement: ir.Requirement, programs: i
 
 
 def explained(definition: KernelDefinition, error: ApplicationError, values: Mapping[str, int]) -> Exception:
-    """An error of tracing; where it is one of sizes, with the numbers of the call."""
+    """Add the numbers of the call to an error of tracing that is one of sizes; return any other unchanged."""
     requirement = error.unmet
     if requirement is None or evaluate(requirement.left, values) == evaluate(requirement.right, values):
         return error
@@ -62,13 +62,13 @@ def explained(definition: KernelDefinition, error: ApplicationError, values: Map
 
 
 def _told(definition: KernelDefinition, name: str, number: int) -> str:
-    """A size and whose it is: `x` has size 5 in dimension 0."""
+    """Say whose size a number is: `x` has size 5 in dimension 0."""
     place = next(_places(definition, name), None)
     return f"{name} is {number}" if place is None else f"`{place[0]}` has size {number} in dimension {place[1]}"
 
 
 def _places(definition: KernelDefinition, name: str) -> Iterator[tuple[str, int]]:
-    """The parameters and dimensions that a size is of."""
+    """Yield the parameters and dimensions that a size is of."""
     for parameter in definition.parameters:
         for dim, size in enumerate(parameter.source.sizes):
             if as_expr(size) == as_expr(name):

@@ -126,7 +126,7 @@ Compile = Callable[[KernelDefinition, TracedVariant], Any]
 
 
 class VariantCache:
-    """The variants of one kernel, and the configurations that its classes may get.
+    """Remember the variants of one kernel, and the configurations that its classes may get.
 
     The last of each are remembered (MOST_VARIANTS, MOST_CONFIGURATIONS), so that a new batch size costs some
     arithmetic and no compilation. Classes are many where sizes or options are known when compiling.
@@ -171,7 +171,7 @@ class VariantCache:
         return tuple(fit.configuration for fit in fitting)
 
     def is_settled(self, selection: Selection) -> bool:
-        """Whether measuring has chosen the configuration for calls like this."""
+        """Tell whether measuring has chosen the configuration for calls like this."""
         return self._choices[selection.family].is_settled
 
     def settle(self, selection: Selection, configuration: Configuration) -> None:

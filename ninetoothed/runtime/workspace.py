@@ -1,4 +1,4 @@
-"""Memory that a call allocates: outputs, and what a kernel needs beside its arguments.
+"""Allocate memory for a call: outputs, and what a kernel needs beside its arguments.
 
 The workspace of a kernel belongs to the launch. It is allocated for it from PyTorch on the stream of the launch, and
 let go as soon as the launch is enqueued: whatever gets that memory next is enqueued on the same stream, so it runs
@@ -123,7 +123,9 @@ class KernelWithWorkspace:
 
 @dataclass(frozen=True)
 class Semaphores:
-    """Zeros of one device, kept by stream for launches that leave them zeros. For several threads at once.
+    """Keep zeros of one device by stream, for launches that leave them zeros. For several threads at once.
+
+    PyTorch has few streams, 32 of each priority, so few are kept.
 
     A launch holds the tensor that it gets until it is enqueued. So one that has become too small may be dropped while
     another thread is about to launch on it.
@@ -134,7 +136,7 @@ class Semaphores:
     lock: Any = field(default_factory=threading.Lock)
 
     def on(self, stream: int, count: int) -> torch.Tensor:
-        """At least so many bytes of zeros for the next launch on a stream, which must be the current one."""
+        """Return at least so many bytes of zeros for the next launch on a stream, which must be the current one."""
         if torch.cuda.is_current_stream_capturing():
             return self._zeros(count)
         held = self.kept.get(stream)

@@ -1,4 +1,4 @@
-"""From emitted text to machine code, for GPUs that are present and for those that are not, and the launching of it."""
+"""Compile emitted text to machine code, for GPUs that are present and for those that are not, and load it."""
 
 from __future__ import annotations
 
@@ -41,23 +41,16 @@ def compile_kernel(
     text says, and `ResourceError` where the GPU lacks the shared memory.
     """
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
     path = write_module(emitted.name, emitted.source)
-    source = ASTSource(
-        _function(emitted, path),
-        {argument.name: _type(argument) for argument in emitted.arguments},
-        {},
-        _attributes(emitted, aligned),
-    )
+    source = _source(emitted, path, aligned)
     # Said explicitly, since its default is about to become False.
     options: dict[str, Any] = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
     if not uses_wgmma:
         options["arch"] = gpu.generation.without_wgmma
+    target = GPUTarget(gpu.generation.compiler, gpu.capability, gpu.generation.warp_size)
     try:
-        kernel, lost = triton_cache.compile(
-            source, GPUTarget(gpu.generation.compiler, gpu.capability, gpu.generation.warp_size), options
-        )
+        kernel, lost = triton_cache.compile(source, target, options)
     except Exception as error:
         raise CompilationError(
             f"Triton could not compile kernel `{emitted.name}` for {gpu} with {_show(options)}; its text is in "
@@ -100,8 +93,16 @@ def _module(path: Path, source: str) -> Path:
     return disk_cache.write(path, source)
 
 
-def _function(emitted: Emitted, path: Path):
-    """The kernel's `triton.jit` function, which finds its source in the file."""
+def _source(emitted: Emitted, path: Path, aligned: frozenset[str]) -> Any:
+    """Make what Triton compiles: the kernel's function, the types of its arguments, and what is known of them."""
+    from triton.compiler import ASTSource
+
+    types = {argument.name: _type(argument) for argument in emitted.arguments}
+    return ASTSource(_function(emitted, path), types, {}, _attributes(emitted, aligned))
+
+
+def _function(emitted: Emitted, path: Path) -> Any:
+    """Make the kernel's `triton.jit` function, which finds its source in the file."""
     namespace = {"__name__": path.stem, "__file__": str(path)}
     exec(compile(emitted.source, str(path), "exec"), namespace)
     return namespace[emitted.name]
@@ -126,7 +127,7 @@ def _type(argument: KernelArgument) -> str:
 
 
 def _attributes(emitted: Emitted, aligned: frozenset[str]) -> dict[tuple[int, ...], list]:
-    """What Triton may assume: which arguments are multiples of 16, or of 8."""
+    """Tell Triton what it may assume: which arguments are multiples of 16, or of 8."""
     attributes: dict[tuple[int, ...], list] = {}
     for position, argument in enumerate(emitted.arguments):
         known = argument.multiple_of if argument.role == "integer" else 1
@@ -178,11 +179,11 @@ class CompiledKernel:
         return {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL|SHARED):(\d+)", text)}
 
     def sass(self) -> str:
-        """The machine code, disassembled."""
+        """Disassemble the machine code."""
         return assembler.disassemble(self.asm["cubin"])
 
     def on(self, device: int) -> LoadedKernel:
-        """The kernel loaded on a device, which must be the current one when this is called first."""
+        """Return the kernel loaded on a device, which must be the current one when this is called first."""
         loaded = self._loaded.get(device)
         if loaded is None:
             with self._lock:
@@ -260,5 +261,5 @@ class LoadedKernel:
 
 
 def _active(hook: Any) -> Any:
-    """A launch hook, or None where it is an empty chain, which costs time for nothing."""
+    """Return a launch hook, or None where it is an empty chain, which costs time for nothing."""
     return hook if getattr(hook, "calls", True) else None

@@ -31,7 +31,7 @@ _ABANDONED = 3600
 
 
 def directory() -> Path:
-    """`NINETOOTHED_CACHE_DIR`, or `~/.cache/ninetoothed`; a temporary one where that is not the user's own."""
+    """Return `NINETOOTHED_CACHE_DIR`, or `~/.cache/ninetoothed`; a temporary one where that is not the user's own."""
     chosen = os.environ.get("NINETOOTHED_CACHE_DIR") or "~/.cache/ninetoothed"
     try:
         path = Path(chosen).expanduser()
@@ -48,7 +48,7 @@ def directory() -> Path:
 
 
 def _distrusted(path: Path) -> str | None:
-    """The reason why others may have put files there; None for a directory that is now the user's alone."""
+    """Say why others may have put files there; None for a directory that is now the user's alone."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = path.stat()
     if found.st_uid != os.geteuid():
@@ -62,7 +62,7 @@ def _distrusted(path: Path) -> str | None:
 
 
 def temporary() -> Path:
-    """A directory of this process alone, removed when it ends."""
+    """Return a directory of this process alone, removed when it ends."""
     if not (path := _temporary(os.getpid())).is_dir():  # cleaners empty /tmp while processes run
         _temporary.cache_clear()
         path = _temporary(os.getpid())
@@ -126,7 +126,7 @@ class DiskRecord:
         return directory() / self.folder / f"{self.name}_{_digest(version(), self.key)[:16]}.json"
 
     def read(self, understand: Callable[[Any], Any]) -> Any:
-        """What `understand` makes of the kept result; None where there is none.
+        """Read the kept result and return what `understand` makes of it; None where there is none.
 
         A file that is broken or not of this key and version, and a result that `understand` makes None of, are
         ignored with a warning; writing then replaces them.
@@ -165,7 +165,7 @@ def ignored(path: Path, reason: str) -> None:
 
 @functools.cache
 def version() -> str:
-    """The version that writes and reads: results of others are left alone."""
+    """Return the version that writes and reads: results of others are left alone."""
     try:
         package = metadata.version("ninetoothed")
     except metadata.PackageNotFoundError:  # run from its sources
@@ -174,5 +174,5 @@ def version() -> str:
 
 
 def _digest(*values: Any) -> str:
-    """A digest of values of JSON, the same for those that come back from a file: tuples are lists there."""
+    """Digest values of JSON, the same for those that come back from a file: tuples are lists there."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
