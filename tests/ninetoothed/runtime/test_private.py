@@ -76,3 +76,24 @@ def test_a_launcher_that_is_not_as_expected_is_left_alone():
     assert private.c_launcher(types.SimpleNamespace(), None, None) == (None, (), True)
     run = types.SimpleNamespace(launch=len)
     assert private.descriptor_encoder(run) is None and run.launch is len
+
+
+def test_triton_tells_what_a_compilation_depends_on(tmp_path, monkeypatch):
+    compiler = pytest.importorskip("triton.backends.compiler")
+    from triton import knobs
+
+    from ninetoothed.backends.triton import emit
+    from ninetoothed.runtime.build import compile as build
+    from ninetoothed.runtime.dispatch import launcher_of
+    from ninetoothed.runtime.selection.machine import H200
+    from ninetoothed_ops.kernels import silu
+
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    emitted = emit(launcher_of(silu.make()).trace((torch.zeros(64), torch.zeros(64)), {}, H200).program)
+    source = build._source(emitted, build.write_module(emitted.name, emitted.source), frozenset())
+    target = compiler.GPUTarget("cuda", 90, 32)
+    first, other = (private.compilation_key(source, target, {"num_warps": warps}) for warps in (4, 8))
+    assert first is not None and first["source"] == other["source"] and first["options"] != other["options"]
+    with knobs.compilation.scope():
+        knobs.compilation.always_compile = True
+        assert private.compilation_key(source, target, {}) is None
