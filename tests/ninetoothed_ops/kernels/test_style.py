@@ -18,7 +18,7 @@ LINES = {
     "mm": 29,
     "rms_norm": 22,
     "rope": 36,
-    "sdpa": 78,
+    "sdpa": 84,
     "silu": 14,
     "softmax": 18,
 }
