@@ -142,7 +142,7 @@ class LaunchRecorder(TorchDispatchMode):
         self.fits = True
         self._is_paused = False
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         if self._is_paused:
             return function(*args, **(kwargs or {}))
         with self:  # Inference mode leaves operations composite, which may be views or copies.
@@ -263,7 +263,7 @@ class ReplayedFunction:
         self._calls = CallCache()
         self._lock = threading.Lock()
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._kept is not None:
             kwargs["kept"] = self._kept(*args, **kwargs)
         flat, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())

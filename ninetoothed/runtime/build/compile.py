@@ -192,17 +192,6 @@ class CompiledKernel:
                     loaded = self._loaded[device] = LoadedKernel.of(self)
         return loaded
 
-    def launch(self, programs: tuple[int, int, int], arguments: tuple) -> None:
-        """Run so many programs on the current stream; `arguments` are those of `emitted.arguments`, in their order.
-
-        Pointers are given as addresses, or as tensors.
-        """
-        device, source = private.current_device(), Source()
-        positions = range(len(arguments))
-        source.add(f"{''.join(f'x{i}, ' for i in positions)}= args")
-        self.on(device).write(source, programs, [f"x{i}" for i in positions], str(private.current_stream(device)))
-        source.function()(arguments, ())
-
 
 class LoadedKernel:
     """A kernel on one device, behind Triton's own launcher, or the C underneath where nobody watches launches."""
