@@ -23,7 +23,7 @@ from ninetoothed.wording import in_users_names
 
 if TYPE_CHECKING:
     from ninetoothed.runtime.explain import KernelSource
-    from ninetoothed.runtime.selection.problem import Configuration
+    from ninetoothed.schedule import Schedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class Kernel:
 
 
 @shortens_tracebacks
-def tune(kernel: Kernel, /, *args: Any, **kwargs: Any) -> Configuration:
+def tune(kernel: Kernel, /, *args: Any, **kwargs: Any) -> Schedule:
     """Choose a kernel's configuration for calls like this one by measuring, and return it.
 
     args, kwargs: those of a call of the kernel; none of the tensors is changed.
@@ -142,7 +142,7 @@ def tune(kernel: Kernel, /, *args: Any, **kwargs: Any) -> Configuration:
         )
     from ninetoothed.runtime.dispatch import launcher_of
 
-    configuration: Configuration = launcher_of(kernel).tune(args, kwargs)
+    configuration: Schedule = launcher_of(kernel).tune(args, kwargs)
     return configuration
 
 

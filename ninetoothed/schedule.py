@@ -1,4 +1,4 @@
-"""How the work of a kernel is shared out over a GPU: chosen by the runtime, read by the passes and by the backend."""
+"""Schedules: how the work of a kernel is cut into tiles and shared out. The runtime selects one, the passes read it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DataParallel:
-    """A program computes one tile; of straight-line code, `coarsening` tiles side by side."""
+    """A program computes one tile; where code is straight-line, `coarsening` tiles side by side."""
 
     coarsening: int = 1
+
+    def __str__(self) -> str:
+        return f"coarsening={self.coarsening}" if self.coarsening > 1 else ""
 
 
 @dataclass(frozen=True)
 class Persistent:
-    """As many programs as the GPU runs at once compute tile after tile."""
+    """As many programs as the GPU runs at once compute one tile of a product after another."""
 
     programs: int
+
+    def __str__(self) -> str:
+        return f"programs={self.programs}"
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,9 @@ class SplitK:
     """The sum of each tile is computed in `parts` parts, a program each; the last to finish adds them up."""
 
     parts: int
+
+    def __str__(self) -> str:
+        return f"split_k={self.parts}"
 
 
 @dataclass(frozen=True)
@@ -39,30 +48,50 @@ class StreamK:
     ctas_per_tile: int
     subtile_stages: int = 0
 
+    def __str__(self) -> str:
+        cut = f", subtile_stages={self.subtile_stages}" if self.subtile_stages else ""
+        return f"tiles_per_wave={self.tiles_per_wave}, ctas_per_tile={self.ctas_per_tile}{cut}"
+
 
 Sharing = DataParallel | Persistent | SplitK | StreamK
 
 
+def in_parts(parts: int) -> Sharing:
+    """Return the sharing of sums in so many parts; of one, it is data-parallel."""
+    return SplitK(parts) if parts > 1 else DataParallel()
+
+
 @dataclass(frozen=True)
 class Schedule:
-    """Say how tiles are loaded and shared out over programs; the default is a program a tile, without copy engine.
+    """How the work of a kernel is cut into tiles and shared out over programs.
 
+    meta: (name, number) for each block size that the compiler chooses.
+    num_warps: of a program. num_stages: of its pipelined loops.
+    sharing: how tiles are shared out. A pass that cannot share tiles so leaves them a program each.
     use_tma: the parameters that may be accessed through tensor descriptors; their addresses are multiples of 16.
-    persistent: whether a program may take one tile of a product after another.
-    coarsening: how many programs may be computed side by side in one.
-    split_k: over how many programs a sum may be shared out.
-    tiles_per_wave: how many tiles run at once; unless 0, only the sums of tiles beyond whole waves are shared out
-        (stream-K).
-    remainder_stages: unless 0, tiles beyond whole waves are cut into quarters whose loops have so many stages.
     group_rows: rows of tiles that share a band of the L2 cache.
     multi_axis_grid: whether programs may be counted along several axes of the launch.
     """
 
+    meta: tuple[tuple[str, int], ...] = ()
+    num_warps: int = 4
+    num_stages: int = 3
+    sharing: Sharing = DataParallel()
     use_tma: frozenset[str] = frozenset()
-    persistent: bool = False
-    coarsening: int = 1
-    split_k: int = 1
-    tiles_per_wave: int = 0
-    remainder_stages: int = 0
     group_rows: int = 8
     multi_axis_grid: bool = True
+
+    @property
+    def blocks(self) -> dict[str, int]:
+        """The block sizes by name."""
+        return dict(self.meta)
+
+    @property
+    def programs(self) -> int | None:
+        """The most programs to launch; None where each computes one tile."""
+        return self.sharing.programs if isinstance(self.sharing, Persistent) else None
+
+    def __str__(self) -> str:
+        parts = [f"{name}={value}" for name, value in self.meta]
+        parts += [f"num_warps={self.num_warps}", f"num_stages={self.num_stages}", str(self.sharing)]
+        return ", ".join(filter(None, parts))

@@ -50,7 +50,7 @@ def _then_verified(select, at_risk):
         found = select(self, call, place)
         if place.type == "cpu" and self.definition in at_risk:
             variant = dispatch.Launcher(self.definition).trace(call.arguments, dict(call.constants), machine.H200)
-            key = (self.definition, variant.selection.specialisation, variant.selection.configuration)
+            key = (self.definition, variant.selection.specialisation, variant.selection.schedule)
             if key not in verified:
                 verified.add(key)
                 verify(self.definition, variant)

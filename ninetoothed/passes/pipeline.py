@@ -27,7 +27,7 @@ from ninetoothed.passes import (
 )
 from ninetoothed.passes.scheduled import PassReport, ScheduledProgram
 from ninetoothed.passes.target import Target
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
 from ninetoothed.verify import verify
 
 Apply = Callable[[ScheduledProgram, Target, Schedule], ScheduledProgram | None]
@@ -89,25 +89,32 @@ def _epilogue_subtile(state: ScheduledProgram, target: Target, schedule: Schedul
 
 
 def _remainder_subtile(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    if state.is_distributed:
-        return None
-    most_parts, tiles_per_wave, stages = schedule.split_k, schedule.tiles_per_wave, schedule.remainder_stages
-    return remainder_subtile.subtile(state.program, most_parts, tiles_per_wave, stages)
+    match schedule.sharing:
+        case StreamK(tiles_per_wave, most_parts, stages) if stages and not state.is_distributed:
+            return remainder_subtile.subtile(state.program, most_parts, tiles_per_wave, stages)
+    return None
 
 
 def _stream_k(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    if state.is_distributed:
-        return None
-    return stream_k.share_out(state.program, schedule.split_k, schedule.tiles_per_wave)
+    match schedule.sharing:
+        case StreamK(tiles_per_wave, most_parts) if not state.is_distributed:
+            return stream_k.share_out(state.program, most_parts, tiles_per_wave)
+    return None
 
 
 def _split_k(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    return None if state.is_distributed else split_k.split(state.program, schedule.split_k)
+    match schedule.sharing:
+        case SplitK(parts) if not state.is_distributed:
+            return split_k.split(state.program, parts)
+    return None
 
 
 def _coarsening(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    program = None if state.is_distributed else coarsening.coarsen(state.program, schedule.coarsening)
-    return None if program is None else replace(state, program=program, coarsening=schedule.coarsening)
+    match schedule.sharing:
+        case DataParallel(count) if count > 1 and not state.is_distributed:
+            program = coarsening.coarsen(state.program, count)
+            return None if program is None else replace(state, program=program, coarsening=count)
+    return None
 
 
 def _loop_peeling(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
@@ -115,6 +122,10 @@ def _loop_peeling(state: ScheduledProgram, target: Target, schedule: Schedule) -
         return None
     tiles = tma_tiles.usable(state.program, target, schedule)
     return _with_program(state, loop_peeling.peel(state.program, tiles))
+
+
+def _shares(schedule: Schedule, way: type[Sharing]) -> bool:
+    return isinstance(schedule.sharing, way)
 
 
 # -- the passes --
@@ -130,12 +141,12 @@ GPU = (
     Pass("exponentials", _rewrites(exponentials.to_base_two)),
     Pass("dead_code", _rewrites(dead_code.remove)),
     Pass("swap_operands", _rewrites(swap_operands.swap), lambda target, schedule: target.has_wgmma),
-    Pass("persistent", _persistent, lambda target, schedule: schedule.persistent and target.has_tma),
-    Pass("epilogue_subtile", _epilogue_subtile, lambda target, schedule: schedule.persistent and target.has_tma),
-    Pass("remainder_subtile", _remainder_subtile, lambda target, schedule: schedule.remainder_stages > 0),
-    Pass("stream_k", _stream_k, lambda target, schedule: schedule.tiles_per_wave > 0),
-    Pass("split_k", _split_k, lambda target, schedule: schedule.tiles_per_wave == 0),
-    Pass("coarsening", _coarsening, lambda target, schedule: schedule.coarsening > 1),
+    Pass("persistent", _persistent, lambda target, schedule: _shares(schedule, Persistent) and target.has_tma),
+    Pass("epilogue_subtile", _epilogue_subtile),
+    Pass("remainder_subtile", _remainder_subtile, lambda target, schedule: _shares(schedule, StreamK)),
+    Pass("stream_k", _stream_k, lambda target, schedule: _shares(schedule, StreamK)),
+    Pass("split_k", _split_k, lambda target, schedule: _shares(schedule, SplitK)),
+    Pass("coarsening", _coarsening, lambda target, schedule: _shares(schedule, DataParallel)),
     Pass("loop_peeling", _loop_peeling),
     Pass(
         "wgmma_operands",

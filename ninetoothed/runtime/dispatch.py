@@ -26,11 +26,11 @@ from ninetoothed.runtime.exemption import Exemptions
 from ninetoothed.runtime.launch_plan import RECORDER
 from ninetoothed.runtime.private import hidden_from_dynamo
 from ninetoothed.runtime.selection import machine, tuning
-from ninetoothed.runtime.selection.problem import Configuration
 from ninetoothed.runtime.specialisation_plan import SpecialisationPlan
 from ninetoothed.runtime.variants import Selection, TracedVariant, Variant
+from ninetoothed.schedule import Schedule
 
-# How many configurations that spill are compiled before the best of them is taken.
+# How many schedules that spill are compiled before the best of them is taken.
 MOST_SPILLING = 4
 
 
@@ -88,13 +88,13 @@ class Launcher:
         """The variants compiled so far."""
         return self._variants.all
 
-    def ranked(self, selection: Selection) -> tuple[tuple[Configuration, ...], bool]:
-        """Return the configurations from which a selection's was taken, and whether by measuring."""
+    def ranked(self, selection: Selection) -> tuple[tuple[Schedule, ...], bool]:
+        """Return the schedules from which a selection's was taken, and whether by measuring."""
         with self._lock:
             try:
                 return self._variants.candidates(selection), self._variants.is_settled(selection)
             except KeyError:  # of a launcher that does without some parameter, which keeps its own
-                return (selection.configuration,), False
+                return (selection.schedule,), False
 
     @hidden_from_dynamo
     def __call__(self, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -174,15 +174,15 @@ class Launcher:
                 known = self._calls.keep(call.arguments, given.constants, found)
             return call.arguments, known
 
-    def tune(self, args: tuple, kwargs: dict[str, Any]) -> Configuration:
-        """Measure for calls like this, unless the result is on disk, and return the configuration that they get."""
+    def tune(self, args: tuple, kwargs: dict[str, Any]) -> Schedule:
+        """Measure for calls like this, unless the result is on disk, and return the schedule that they get."""
         call, place = self._checked(args, kwargs)
         gpu = machine.current(place) if place.type == "cuda" else None
         with self._lock:
             if gpu is not None:
                 tuning.tune(self.definition, self._variants, call, place, gpu)
                 self._forget()
-            return self._variants.select(call, place, gpu).configuration
+            return self._variants.select(call, place, gpu).schedule
 
     def _forget(self) -> None:
         """Forget what calls led to: other variants, or some that are not remembered any more."""
@@ -205,9 +205,9 @@ class Launcher:
         return form.of(self.definition, variant, call, selection.values, place)
 
     def _fitting(self, selection: Selection, select: Callable[[], Selection], form: Any) -> tuple[Selection, Variant]:
-        """Get the variant of the best configuration that fits the GPU; of the first few, one that spills no registers.
+        """Get the variant of the best schedule that fits the GPU; of the first few, one that spills no registers.
 
-        select: makes the selection anew, once the configuration of this one was found not to fit.
+        select: makes the selection anew, once the schedule of this one was found not to fit.
         """
         spilling: list[tuple[int, int, Selection, Variant]] = []
         while True:
@@ -229,6 +229,6 @@ class Launcher:
             spilling.append((spills, len(spilling), selection, variant))
             if len(spilling) == MOST_SPILLING or not self._variants.reject(selection):
                 _, _, selection, variant = min(spilling)
-                self._variants.settle(selection, selection.configuration)
+                self._variants.settle(selection, selection.schedule)
                 return selection, variant
             selection = select()

@@ -21,7 +21,7 @@ from ninetoothed.runtime import descriptors, environment, private
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
 from ninetoothed.runtime.fast_path import Launchable, Source
-from ninetoothed.runtime.selection.problem import COARSENED_WARPS
+from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors
 from ninetoothed.runtime.targets import target_of
 from ninetoothed.runtime.variants import TracedVariant, Variant
 from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
@@ -120,7 +120,7 @@ class GpuExecutable:
             kernel = variant.compiled.on(place.index)
         return cls(
             with_workspace(kernel, emitted, integers, place),
-            emitted.programs(integers, variant.selection.configuration.programs),
+            emitted.programs(integers, variant.selection.schedule.programs),
             tuple(positions[argument.source] for argument in emitted.arguments if argument.source not in own),
             tuple(integers[name] for name in numbers),
             tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, place)),
@@ -144,12 +144,12 @@ class GpuExecutable:
 def _compiled(
     definition: KernelDefinition, variant: TracedVariant, schedule: Schedule, target: Target, uses_wgmma: bool = True
 ) -> CompiledKernel:
-    chosen, gpu = variant.selection.configuration, variant.selection.gpu
+    gpu = variant.selection.gpu
     assert gpu is not None
     emitted = _emitted(variant, schedule, target)
-    warps = COARSENED_WARPS if emitted.coarsening > 1 else chosen.num_warps
-    aligned = _aligned(definition, variant) | {each.name for each in emitted.buffers}
-    return compile_kernel(emitted, gpu, warps, chosen.num_stages, aligned, uses_wgmma)
+    warps = COARSENED_WARPS if emitted.coarsening > 1 else schedule.num_warps
+    aligned = aligned_tensors(definition, variant.selection.specialisation) | {each.name for each in emitted.buffers}
+    return compile_kernel(emitted, gpu, warps, schedule.num_stages, aligned, uses_wgmma)
 
 
 def emitted_for(definition: KernelDefinition, variant: TracedVariant) -> triton.Emitted:
@@ -164,23 +164,7 @@ def _emitted(variant: TracedVariant, schedule: Schedule, target: Target) -> trit
     return triton.print_kernel(scheduled, variant.program.parameters, schedule, target)
 
 
-def _aligned(definition: KernelDefinition, variant: Variant) -> frozenset[str]:
-    """Name the tensors whose addresses are multiples of 16."""
-    arguments = zip(definition.parameters, variant.selection.specialisation.arguments, strict=True)
-    return frozenset(
-        parameter.name for parameter, argument in arguments if argument.role == "tensor" and argument.aligned
-    )
-
-
 def schedule_of(definition: KernelDefinition, variant: Variant) -> Schedule:
-    """Say how a variant's text may access memory and share out its tiles."""
-    chosen = variant.selection.configuration
-    schedule = Schedule(
-        split_k=chosen.split_k,
-        tiles_per_wave=chosen.tiles_per_wave,
-        remainder_stages=chosen.remainder_stages,
-        multi_axis_grid=variant.selection.specialisation.spread,
-    )
-    if not chosen.use_tma or not descriptors.are_supported():
-        return replace(schedule, coarsening=chosen.coarsening)
-    return replace(schedule, use_tma=_aligned(definition, variant), persistent=chosen.programs > 0)
+    """Return the schedule of a variant, as far as its grid and this Triton allow."""
+    schedule = replace(variant.selection.schedule, multi_axis_grid=variant.selection.specialisation.spread)
+    return schedule if descriptors.are_supported() else replace(schedule, use_tma=frozenset())

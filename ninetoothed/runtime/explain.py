@@ -16,9 +16,9 @@ from ninetoothed.runtime.dispatch import Launcher, launcher_of
 from ninetoothed.runtime.executable import emitted_for, schedule_of
 from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern, ProductPattern, pattern_of
-from ninetoothed.runtime.selection.problem import Configuration
 from ninetoothed.runtime.targets import target_of
 from ninetoothed.runtime.variants import Selection
+from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import ArgumentClass, Specialisation
 
 # The lines of a change that `explain` shows.
@@ -33,10 +33,10 @@ class KernelSource(str):
     """
 
     text: str
-    configuration: Configuration
+    configuration: Schedule
     gpu: machine.Machine
 
-    def __new__(cls, text: str, configuration: Configuration, gpu: machine.Machine) -> KernelSource:
+    def __new__(cls, text: str, configuration: Schedule, gpu: machine.Machine) -> KernelSource:
         source = super().__new__(cls, f"# {configuration} for {gpu}\n{text}")
         source.text, source.configuration, source.gpu = text, configuration, gpu
         return source
@@ -64,7 +64,7 @@ def source(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: Any 
     gpu = _gpu(kwargs.pop("gpu", None) if gpu is None else gpu)
     variant = launcher_of(kernel).trace(args, kwargs, gpu)
     text = emitted_for(kernel.definition, variant).source
-    return KernelSource(text, variant.selection.configuration, gpu)
+    return KernelSource(text, variant.selection.schedule, gpu)
 
 
 def explain(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
@@ -118,7 +118,7 @@ def _class(argument: ArgumentClass) -> str:
 
 def _chosen(launcher: Launcher, selection: Selection, gpu: machine.Machine) -> Iterator[str]:
     """Yield lines that tell the schedule and why it was chosen."""
-    yield str(selection.configuration)
+    yield str(selection.schedule)
     yield f"{_work(launcher.definition, selection)}, over a grid of {' x '.join(map(str, selection.grid)) or 'one'}."
     ranked, is_measured = launcher.ranked(selection)
     if is_measured:
@@ -130,7 +130,7 @@ def _chosen(launcher: Launcher, selection: Selection, gpu: machine.Machine) -> I
 
 
 def _work(definition: KernelDefinition, selection: Selection) -> str:
-    values = {**selection.values, **selection.configuration.blocks}
+    values = {**selection.values, **selection.schedule.blocks}
     match pattern_of(definition):
         case ProductPattern(rows=rows, columns=columns, depth=depth):
             tile = " x ".join(str(values[name]) for name in (rows, columns, depth))

@@ -18,12 +18,12 @@ from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.selection import ranking
 from ninetoothed.runtime.selection.choices import Choices
 from ninetoothed.runtime.selection.machine import Machine
-from ninetoothed.runtime.selection.problem import Configuration
 from ninetoothed.runtime.specialisation_plan import SpecialisationPlan
 from ninetoothed.runtime.targets import target_of
+from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import Specialisation
 
-# How many variants of a kernel are remembered, and how many configurations; the older half goes when there are more.
+# How many variants of a kernel are remembered, and how many schedules; the older half goes when there are more.
 MOST_VARIANTS = 48
 MOST_CONFIGURATIONS = 256
 
@@ -33,11 +33,11 @@ class Selection:
     """What decides which variant a call runs, and over how many programs.
 
     grid: the common outermost shape. values: every size and stride by name. gpu: what to compile for; None is the
-    PyTorch backend. family: what tells which calls get the same configuration.
+    PyTorch backend. family: what tells which calls get the same schedule.
     """
 
     specialisation: Specialisation
-    configuration: Configuration
+    schedule: Schedule
     grid: tuple[int, ...]
     values: Mapping[str, int]
     gpu: Machine | None = None
@@ -126,7 +126,7 @@ Compile = Callable[[KernelDefinition, TracedVariant], Any]
 
 
 class VariantCache:
-    """Remember the variants of one kernel, and the configurations that its classes may get.
+    """Remember the variants of one kernel, and the schedules that its classes may get.
 
     The last of each are remembered (MOST_VARIANTS, MOST_CONFIGURATIONS), so that a new batch size costs some
     arithmetic and no compilation. Classes are many where sizes or options are known when compiling.
@@ -145,38 +145,38 @@ class VariantCache:
         return tuple(self._variants.values())
 
     def select(
-        self, call: BoundCall, device: torch.device, gpu: Machine | None, configuration: Configuration | None = None
+        self, call: BoundCall, device: torch.device, gpu: Machine | None, schedule: Schedule | None = None
     ) -> Selection:
-        """Find the class of a checked call, and the configuration that the class gets, unless one is given."""
+        """Find the class of a checked call, and the schedule that the class gets, unless one is given."""
         values = specialise.measure(self._plan, call)
         specialisation = specialise.specialise(self._plan, call, values, device)
         family = self._configure(specialisation, values, gpu)
         choices = self._choices[family]
-        fit = choices.fit(self._plan, configuration, values) if configuration else choices.choose(self._plan, values)
-        blocks = fit.configuration.blocks
+        fit = choices.fit(self._plan, schedule, values) if schedule else choices.choose(self._plan, values)
+        blocks = fit.schedule.blocks
         specialisation = specialise.with_blocks(specialisation, blocks, fit.shapes, fit.grid)
-        return Selection(specialisation, fit.configuration, fit.grid, {**values, **blocks}, gpu, family)
+        return Selection(specialisation, fit.schedule, fit.grid, {**values, **blocks}, gpu, family)
 
     def learn(self, selection: Selection, error: SizeError) -> None:
         """Choose other blocks for calls like this, for which tracing found that sizes do not fit; raise if none can."""
         self._choices[selection.family].learn(self._plan, error)
 
     def reject(self, selection: Selection) -> bool:
-        """Choose the next best configuration for calls like this, whose own does not fit; false where there is none."""
-        return self._choices[selection.family].reject(self._plan, selection.configuration, selection.values)
+        """Choose the next best schedule for calls like this, whose own does not fit; false where there is none."""
+        return self._choices[selection.family].reject(self._plan, selection.schedule, selection.values)
 
-    def candidates(self, selection: Selection) -> tuple[Configuration, ...]:
-        """Return the configurations for calls like this, the one that they get first."""
+    def candidates(self, selection: Selection) -> tuple[Schedule, ...]:
+        """Return the schedules for calls like this, the one that they get first."""
         fitting = self._choices[selection.family].fitting(self._plan, selection.values)
-        return tuple(fit.configuration for fit in fitting)
+        return tuple(fit.schedule for fit in fitting)
 
     def is_settled(self, selection: Selection) -> bool:
-        """Tell whether measuring has chosen the configuration for calls like this."""
+        """Tell whether measuring has chosen the schedule for calls like this."""
         return self._choices[selection.family].is_settled
 
-    def settle(self, selection: Selection, configuration: Configuration) -> None:
-        """Let calls like this get a configuration from now on."""
-        self._choices[selection.family].settle(configuration)
+    def settle(self, selection: Selection, schedule: Schedule) -> None:
+        """Let calls like this get a schedule from now on."""
+        self._choices[selection.family].settle(schedule)
 
     def _configure(self, specialisation: Specialisation, values: Mapping[str, int], gpu: Machine | None) -> tuple:
         """Make the choices of a call's family, unless there are some, and return the family.
@@ -239,7 +239,7 @@ def _key(selection: Selection) -> tuple:
         for argument in selection.specialisation.arguments
         if argument.role == "constant"
     )
-    return selection.specialisation, selection.configuration, selection.gpu, constants
+    return selection.specialisation, selection.schedule, selection.gpu, constants
 
 
 def _has_float32_dot(program: ir.Program) -> bool:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern
-from ninetoothed.runtime.selection.problem import RESERVED, Configuration, TuningProblem
+from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem
 from ninetoothed.runtime.sizes import evaluate, power_above, power_below
+from ninetoothed.schedule import Schedule, in_parts
 
 # The most rows of queries whose keys may be shared out.
 FEW_ROWS = 32
@@ -24,7 +25,7 @@ class _Shape(NamedTuple):
     warps: int | None = None
 
 
-def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machine) -> Iterator[Configuration]:
+def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machine) -> Iterator[Schedule]:
     """Yield blocks whose scores, weights and accumulator fit into registers, and whose operands into shared memory."""
     width = power_above(max(evaluate(pattern.width, problem.values), 16))
     if problem.bits(pattern.query) == 32 and problem.specialisation.dot_precision == "highest":
@@ -44,13 +45,11 @@ def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
         for stages in range(shape.stages, 0, -1):
             needed = _shared_memory(problem, pattern, m, n, width, stages)
             if warps and needed <= machine.shared_memory:
-                yield problem.configuration({pattern.rows: m, pattern.keys: n}, warps, stages)
+                yield problem.schedule({pattern.rows: m, pattern.keys: n}, warps, stages)
                 break
 
 
-def _few_rows(
-    problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int
-) -> Iterator[Configuration]:
+def _few_rows(problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int) -> Iterator[Schedule]:
     """Yield a schedule for a step of decoding, whose programs are few: the keys of each are shared out over several.
 
     As many parts as fill the multiprocessors once, of 64 keys at least; timed on an H200 with 40 to 32768 keys.
@@ -63,7 +62,7 @@ def _few_rows(
     blocks = {pattern.rows: rows, pattern.keys: keys}
     free = machine.multiprocessors // max(problem.programs(blocks), 1)
     parts = min(power_below(max(free, 1)), power_below(max(problem.extent(pattern.keys) // keys, 1)))
-    yield replace(problem.configuration(blocks, 4, shape.stages), split_k=parts)
+    yield replace(problem.schedule(blocks, 4, shape.stages), sharing=in_parts(parts))
 
 
 def _blocks(problem: TuningProblem, pattern: AttentionPattern, shape: _Shape) -> tuple[int, int]:
@@ -101,11 +100,11 @@ def _fine_shapes(
 
 def _exact_attentions(
     problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int
-) -> Iterator[Configuration]:
+) -> Iterator[Schedule]:
     """Yield blocks for float32 without tensor cores: small, with many warps, as threads hold both operands, too."""
     shapes = ((64, 32, 8),) if width <= 64 else ((32, 64, 8),) if width <= 128 else ()
     for rows, keys, warps in (*shapes, (32, 32, 16), (32, 32, 8), (16, 16, 4)):
         m, n = _blocks(problem, pattern, _Shape(rows, keys, 0))
         for stages in range(3 if width <= 64 else 2, 0, -1):
             if _shared_memory(problem, pattern, m, n, width, stages) <= machine.shared_memory:
-                yield problem.configuration({pattern.rows: m, pattern.keys: n}, warps, stages)
+                yield problem.schedule({pattern.rows: m, pattern.keys: n}, warps, stages)

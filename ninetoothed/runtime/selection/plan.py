@@ -10,9 +10,9 @@ from ninetoothed.passes.remainder import Remainder
 from ninetoothed.passes.remainder_subtile import FEWEST_LANES, QUARTERS
 from ninetoothed.runtime.selection.machine import Machine, ProductCosts
 from ninetoothed.runtime.selection.pattern import ProductPattern
-from ninetoothed.runtime.selection.problem import RESERVED, SHORTEST, Configuration, TuningProblem
+from ninetoothed.runtime.selection.problem import RESERVED, SHORTEST, TuningProblem
 from ninetoothed.runtime.sizes import power_above
-from ninetoothed.schedule import DataParallel, Persistent, Sharing, SplitK, StreamK
+from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
 
 # A part of a sum has at least so many steps.
 FEWEST_STEPS = 3
@@ -217,14 +217,7 @@ class Plan:
             return self
         return replace(self, rows=self.rows // 2, columns=self.columns // 2, stages=self.sharing.subtile_stages)
 
-    def configuration(self) -> Configuration:
-        """Return the configuration that the plan is."""
-        chosen = self.product.problem.configuration(self.blocks, self.warps, self.stages)
-        match self.sharing:
-            case Persistent(programs):
-                return replace(chosen, programs=programs)
-            case SplitK(parts):
-                return replace(chosen, split_k=parts)
-            case StreamK(tiles_per_wave, most, stages):
-                return replace(chosen, split_k=most, tiles_per_wave=tiles_per_wave, remainder_stages=stages)
-        return chosen
+    def schedule(self) -> Schedule:
+        """Return the plan as a schedule."""
+        chosen = self.product.problem.schedule(self.blocks, self.warps, self.stages)
+        return replace(chosen, sharing=self.sharing)

@@ -10,6 +10,7 @@ from functools import cached_property
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.runtime.selection.pattern import LoadedTile, Pattern, pattern_of
 from ninetoothed.runtime.sizes import evaluate, power_above, power_below
+from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol, plain_name
 
@@ -21,45 +22,6 @@ MOST_LANES = 2**20
 RESERVED = 2048
 # Sides of tiles for which the cost model of products holds; `streaming` has shorter ones.
 SHORTEST = 32
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """A choice: block sizes, the warps of a program, the stages of its pipelined loops, and how tiles are shared out.
-
-    meta: (name, number) for each meta symbol.
-    use_tma: whether tiles may go through tensor descriptors, whose copies are the copy engine's.
-    programs: the number of programs that take the tiles of a product one after another; 0 for a program a tile.
-    coarsening: the number of programs of straight-line code that are done side by side, on `COARSENED_WARPS`; 1 where
-        each is done by itself, as it is where that cannot be.
-    split_k: the number of programs over which the sum of a product is shared out.
-    tiles_per_wave: unless 0, only the sums of tiles beyond whole waves of so many are shared out (stream-K).
-    remainder_stages: unless 0, tiles beyond whole waves are cut in quarters, too, whose loops have so many stages.
-    """
-
-    meta: tuple[tuple[str, int], ...] = ()
-    num_warps: int = 4
-    num_stages: int = 3
-    use_tma: bool = False
-    programs: int = 0
-    coarsening: int = 1
-    split_k: int = 1
-    tiles_per_wave: int = 0
-    remainder_stages: int = 0
-
-    @property
-    def blocks(self) -> dict[str, int]:
-        return dict(self.meta)
-
-    def __str__(self) -> str:
-        parts = [f"{name}={value}" for name, value in self.meta]
-        parts += [f"num_warps={self.num_warps}", f"num_stages={self.num_stages}"]
-        parts += [f"programs={self.programs}"] if self.programs else []
-        parts += [f"coarsening={self.coarsening}"] if self.coarsening > 1 else []
-        parts += [f"split_k={self.split_k}"] if self.split_k > 1 else []
-        parts += [f"tiles_per_wave={self.tiles_per_wave}"] if self.tiles_per_wave else []
-        parts += [f"remainder_stages={self.remainder_stages}"] if self.remainder_stages else []
-        return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -123,6 +85,11 @@ class TuningProblem:
         strides = self.definition.parameters[parameter].source.strides
         return [plain_name(stride) for stride in strides if isinstance(stride, Symbol)]
 
+    @property
+    def aligned(self) -> frozenset[str]:
+        """The tensors whose addresses are multiples of 16."""
+        return aligned_tensors(self.definition, self.specialisation)
+
     # -- what the user allows --
 
     def block(self, name: str, wanted: int) -> int:
@@ -140,10 +107,18 @@ class TuningProblem:
         """Return the permitted number of stages that is nearest to `wanted`."""
         return nearest(self.definition.num_stages, wanted)
 
-    def configuration(self, blocks: Mapping[str, int], warps: int, stages: int) -> Configuration:
-        """Return a configuration with a value for every meta symbol; those that `blocks` lacks get a modest one."""
+    def schedule(self, blocks: Mapping[str, int], warps: int, stages: int) -> Schedule:
+        """Return a schedule with a value for every meta symbol; those that `blocks` lacks get a modest one."""
         meta = {name: blocks.get(name, within(symbol, 64)) for name, symbol in self.definition.meta_symbols.items()}
-        return Configuration(sorted_blocks(meta), self.warps(warps), self.stages(stages))
+        return Schedule(sorted_blocks(meta), self.warps(warps), self.stages(stages))
+
+
+def aligned_tensors(definition: KernelDefinition, specialisation: Specialisation) -> frozenset[str]:
+    """Name the tensors of a class of calls whose addresses are multiples of 16."""
+    arguments = zip(definition.parameters, specialisation.arguments, strict=True)
+    return frozenset(
+        parameter.name for parameter, argument in arguments if argument.role == "tensor" and argument.aligned
+    )
 
 
 def within(symbol: Symbol, wanted: int) -> int:

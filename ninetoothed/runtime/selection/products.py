@@ -10,11 +10,11 @@ from ninetoothed.runtime.selection.cost_model import cycles
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import ProductPattern
 from ninetoothed.runtime.selection.plan import Plan, ProductProblem
-from ninetoothed.runtime.selection.problem import RESERVED, Configuration, TuningProblem
+from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem
 from ninetoothed.runtime.selection.rows import lanewise
 from ninetoothed.runtime.selection.streaming import streamed
 from ninetoothed.runtime.sizes import power_above
-from ninetoothed.schedule import SplitK, StreamK
+from ninetoothed.schedule import Schedule, SplitK, StreamK
 
 # Tiles, (rows, columns, warps). These take at most 64 registers of a thread for their accumulators.
 _SMALL_TILES = (
@@ -59,7 +59,7 @@ _MOST_STAGES = 8
 _MANY_STEPS = 16
 
 
-def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) -> Iterator[Configuration]:
+def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) -> Iterator[Schedule]:
     """Yield schedules that fit, the one of least estimated time first."""
     own = machine.generation.aligned_halves
     are_halves = all(problem.bits(operand) == 16 and problem.is_aligned(operand) for operand in pattern.operands)
@@ -67,14 +67,14 @@ def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) 
     if own is not None and are_halves and not is_empty:
         yield from streamed(problem, pattern, machine)
         ranked = _ranked(_all_plans(ProductProblem(problem, pattern, machine, own)))
-        yield from (plan.configuration() for plan in ranked)
+        yield from (plan.schedule() for plan in ranked)
         if ranked:
             return
     product = ProductProblem(problem, pattern, machine, machine.generation.products)
     for plan in _ranked(_general_plans(product)) or [_fallback(product)]:
         if machine.generation.has_tma and not is_empty and _may_be_persistent(plan):
-            yield plan.persistent().configuration()
-        yield plan.configuration()
+            yield plan.persistent().schedule()
+        yield plan.schedule()
 
 
 def _ranked(plans: Iterator[Plan]) -> list[Plan]:

@@ -15,10 +15,11 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.runtime.selection.attention import attentions
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern, ProductPattern
-from ninetoothed.runtime.selection.problem import Configuration, TuningProblem, sorted_blocks, within
+from ninetoothed.runtime.selection.problem import TuningProblem, sorted_blocks, within
 from ninetoothed.runtime.selection.products import products
 from ninetoothed.runtime.selection.rows import lanewise, on_cpu
 from ninetoothed.runtime.sizes import power_above, power_below
+from ninetoothed.schedule import DataParallel, Schedule
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol
 
@@ -40,8 +41,8 @@ def rounded(size: int) -> int:
 
 def candidates(
     definition: KernelDefinition, specialisation: Specialisation, sizes: Mapping[str, int], gpu: Machine | None
-) -> tuple[Configuration, ...]:
-    """Return configurations for a class of calls in the order in which the formula prefers them; at least one.
+) -> tuple[Schedule, ...]:
+    """Return schedules for a class of calls in the order in which the formula prefers them; at least one.
 
     sizes: those of the parameters by name, `rounded` unless they are constexpr. gpu: None for the PyTorch backend.
     """
@@ -57,11 +58,12 @@ def candidates(
             found = iter([lanewise(problem, gpu)])
     ranked = tuple(dict.fromkeys(found)) or (lanewise(problem, gpu),)
     has_tiles = isinstance(problem.pattern, ProductPattern | AttentionPattern) and 0 not in sizes.values()
-    return tuple(replace(each, use_tma=has_tiles and gpu.generation.has_tma) for each in ranked)
+    use_tma = problem.aligned if has_tiles and gpu.generation.has_tma else frozenset[str]()
+    return tuple(replace(each, use_tma=use_tma) for each in ranked)
 
 
-def varied(definition: KernelDefinition, pick: Configuration, names: Collection[str]) -> Iterator[Configuration]:
-    """Yield a configuration with other values of the block sizes `names`, those nearest to its own first."""
+def varied(definition: KernelDefinition, pick: Schedule, names: Collection[str]) -> Iterator[Schedule]:
+    """Yield a schedule with other values of the block sizes `names`, those nearest to its own first."""
     symbols = {name: symbol for name, symbol in definition.meta_symbols.items() if name in names}
     choices = itertools.product(*map(_values, symbols.values()))
 
@@ -71,7 +73,7 @@ def varied(definition: KernelDefinition, pick: Configuration, names: Collection[
 
     for values in sorted(itertools.islice(choices, MOST_VARIED), key=distance):
         blocks = {**pick.blocks, **dict(zip(symbols, values, strict=True))}
-        yield Configuration(sorted_blocks(blocks), pick.num_warps, pick.num_stages, pick.use_tma)
+        yield replace(pick, meta=sorted_blocks(blocks), sharing=DataParallel())
 
 
 def _values(symbol: Symbol) -> list[int]:

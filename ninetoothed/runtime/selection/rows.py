@@ -6,22 +6,23 @@ import math
 from dataclasses import replace
 
 from ninetoothed.runtime.selection.machine import Machine
-from ninetoothed.runtime.selection.problem import MOST_LANES, Configuration, TuningProblem, sorted_blocks, within
+from ninetoothed.runtime.selection.problem import MOST_LANES, TuningProblem, sorted_blocks, within
 from ninetoothed.runtime.sizes import evaluate, power_above, power_below
+from ninetoothed.schedule import DataParallel, Schedule
 
 # Lanes of all rows that one program computes side by side: enough for its warps to have two vectors a thread.
 COARSENED_LANES = 2048
 
 
-def lanewise(problem: TuningProblem, machine: Machine) -> Configuration:
+def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
     """Give each thread a 16-byte vector, of elements of more than 16 bits two; whole rows get warps by their length."""
     symbols, tiles = problem.definition.meta_symbols, problem.pattern.tiles
     bits = max([problem.bits(tile.parameter) for tile in tiles], default=32)
     # The lanes of a tile, the block sizes to be chosen aside.
     fixed = max([problem.lanes(tile, dict.fromkeys(symbols, 1)) for tile in tiles], default=1)
     if not symbols:
-        chosen = problem.configuration({}, _row_warps(fixed), 3)
-        return replace(chosen, coarsening=_coarsening(problem, fixed, machine))
+        chosen = problem.schedule({}, _row_warps(fixed), 3)
+        return replace(chosen, sharing=DataParallel(_coarsening(problem, fixed, machine)))
     vector = 128 // bits
     held = vector * (2 if bits > 16 else 1)
     wanted = 128 * held
@@ -32,7 +33,7 @@ def lanewise(problem: TuningProblem, machine: Machine) -> Configuration:
     blocks = _distributed(problem, max(wanted // fixed, 1))
     lanes = fixed * math.prod(blocks.values())
     warps = lanes // (32 * held) if fixed == 1 else min(power_above(lanes // (32 * vector)), 16)
-    return problem.configuration(blocks, max(warps, 1), 3)
+    return problem.schedule(blocks, max(warps, 1), 3)
 
 
 def _row_warps(lanes: int) -> int:
@@ -67,7 +68,7 @@ def _distributed(problem: TuningProblem, wanted: int) -> dict[str, int]:
     return blocks
 
 
-def on_cpu(problem: TuningProblem) -> Configuration:
+def on_cpu(problem: TuningProblem) -> Schedule:
     """Choose few and large blocks, but not so large that much of the last one is empty."""
     blocks = {}
     for name, symbol in problem.definition.meta_symbols.items():
@@ -81,4 +82,4 @@ def on_cpu(problem: TuningProblem) -> Configuration:
             break
         largest = max(smaller, key=blocks.__getitem__)
         blocks[largest] = halves[largest]
-    return Configuration(sorted_blocks(blocks))
+    return Schedule(sorted_blocks(blocks))

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from ninetoothed.runtime.selection.machine import Machine, StreamCosts
 from ninetoothed.runtime.selection.pattern import ProductPattern
-from ninetoothed.runtime.selection.problem import RESERVED, Configuration, TuningProblem
+from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem
 from ninetoothed.runtime.sizes import power_above
+from ninetoothed.schedule import Schedule, in_parts
 
 # The most rows (or columns) that are few, and how many elements the large operand has at least along both dimensions.
 FEW, MANY, DEEP = 64, 1024, 1024
@@ -25,7 +26,7 @@ _MOST_STAGES = 8
 _PRECISION = 0.02
 
 
-def streamed(problem: TuningProblem, pattern: ProductPattern, machine: Machine) -> Iterator[Configuration]:
+def streamed(problem: TuningProblem, pattern: ProductPattern, machine: Machine) -> Iterator[Schedule]:
     """Yield schedules that fit, the one of least estimated time first; none where no operand streams past another."""
     costs = machine.generation.streams
     few, many = sorted((pattern.rows, pattern.columns), key=problem.extent)
@@ -35,7 +36,7 @@ def streamed(problem: TuningProblem, pattern: ProductPattern, machine: Machine) 
     short = problem.block(few, max(power_above(problem.extent(few)), 16))
     # Of equals long steps come first, and few programs together: each waits the fewest times.
     depths, fewest = ((256, 128), 3) if short < 64 else ((128,), 2)
-    scored: dict[Configuration, float] = {}
+    scored: dict[Schedule, float] = {}
     for wanted, side, together in itertools.product(depths, _SIDES, _TOGETHER):
         long, depth = problem.block(many, side), problem.block(pattern.depth, wanted)
         blocks = {few: short, many: long, pattern.depth: depth}
@@ -46,9 +47,9 @@ def streamed(problem: TuningProblem, pattern: ProductPattern, machine: Machine) 
         stream = _Stream(machine, costs, problem.programs(blocks), together, steps, step, stages, long / (short + long))
         for parts in _PARTS:
             if stages >= fewest and steps >= 4 * parts:
-                configuration = replace(problem.configuration(blocks, 4, stages), split_k=parts)
-                scored.setdefault(configuration, stream.microseconds(parts))
-    yield from sorted(scored, key=lambda configuration: round(math.log(scored[configuration]) / _PRECISION))
+                schedule = replace(problem.schedule(blocks, 4, stages), sharing=in_parts(parts))
+                scored.setdefault(schedule, stream.microseconds(parts))
+    yield from sorted(scored, key=lambda schedule: round(math.log(scored[schedule]) / _PRECISION))
 
 
 @dataclass(frozen=True)

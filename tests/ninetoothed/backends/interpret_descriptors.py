@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 
+from ninetoothed.schedule import Persistent
 from ninetoothed_ops.kernels import addmm, bmm, mm, sdpa
 from tests.ninetoothed.backends import interpreted
 
@@ -16,7 +17,7 @@ def empty(*shape, dtype=torch.float16):
 
 
 def check(title, kernel, arguments, output, expected, described, tolerance=1e-3):
-    emitted = interpreted.interpret(kernel, arguments, persistent=True)
+    emitted = interpreted.interpret(kernel, arguments, sharing=Persistent(132))
     error = ((output.double() - expected).norm() / expected.norm()).item()
     assert error <= tolerance, f"{title}: relative error {error}"
     assert len(emitted.descriptors) == described, f"{title}: {len(emitted.descriptors)} descriptors"

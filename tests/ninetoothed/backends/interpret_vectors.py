@@ -5,6 +5,7 @@ import torch.nn.functional as F
 
 import ninetoothed
 from ninetoothed import Tensor, block_size
+from ninetoothed.schedule import DataParallel
 from ninetoothed_ops.kernels import long_rows, rms_norm, softmax
 from tests.ninetoothed.backends import interpreted
 
@@ -29,7 +30,7 @@ def at(offset, rows, columns, stride):
 
 
 def check(title, kernel, output, expected, *arguments, coarsening=1):
-    interpreted.interpret(kernel, arguments, coarsening=coarsening)
+    interpreted.interpret(kernel, arguments, sharing=DataParallel(coarsening))
     error = ((output.double() - expected).norm() / expected.norm()).item()
     assert error <= 1e-5, f"{title}: relative error {error}"
 

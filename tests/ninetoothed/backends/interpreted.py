@@ -17,9 +17,9 @@ from ninetoothed.runtime import dispatch, executable, specialise
 from ninetoothed.runtime.build.compile import write_module
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.runtime.selection.pattern import pattern_of
-from ninetoothed.runtime.selection.problem import Configuration
+from ninetoothed.runtime.selection.problem import aligned_tensors
 from ninetoothed.runtime.targets import target_of
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import DataParallel, Persistent, Schedule, SplitK
 
 
 class _WholeNumber(type):
@@ -111,7 +111,7 @@ class Libdevice:
 def interpret(kernel, arguments, gpu=machine.H200, blocks=None, **changes):
     """Call a kernel on CPU tensors as it would be emitted for a GPU; what was emitted.
 
-    blocks: of a product, (rows, columns, depth). changes: fields of the schedule that override the configuration.
+    blocks: of a product, (rows, columns, depth). changes: fields of the schedule that differ from the one selected.
     """
     launcher = dispatch.Launcher(kernel.definition)
     with mock.patch.object(ranking, "candidates", _candidates(blocks) if blocks else ranking.candidates):
@@ -128,7 +128,7 @@ def _candidates(blocks):
     def candidates(definition, specialisation, sizes, gpu):
         pattern = pattern_of(definition)
         named = zip((pattern.rows, pattern.columns, pattern.depth), blocks, strict=True)
-        return (Configuration(tuple(sorted(named)), use_tma=True),)
+        return (Schedule(tuple(sorted(named)), use_tma=aligned_tensors(definition, specialisation)),)
 
     return candidates
 
@@ -136,9 +136,9 @@ def _candidates(blocks):
 def _compile(definition, variant):
     plain = triton.emit(variant.program)
     names = frozenset(parameter.name for parameter in variant.program.parameters)
-    rich = triton.emit(variant.program, Schedule(use_tma=names, persistent=True, coarsening=4))
-    if not rich.persistent and rich.coarsening == 1:
-        rich = triton.emit(variant.program, Schedule(use_tma=names, split_k=3))
+    ways = (Persistent(3), DataParallel(4), SplitK(3))
+    shared = [triton.emit(variant.program, Schedule(use_tma=names, sharing=way)) for way in ways]
+    rich = next((each for each in shared if each.persistent or each.coarsening > 1), shared[-1])
     return functools.partial(_run_either, *((emitted, load(emitted)) for emitted in (plain, rich)))
 
 

@@ -12,7 +12,7 @@ from ninetoothed import Tensor
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import DataParallel, Persistent, Schedule
 from ninetoothed_ops.kernels import addmm, bmm, mm
 from tests.ninetoothed.backends import interpreting
 
@@ -25,7 +25,7 @@ def emitted(kernel, *arguments, persistent=False, without=()):
     """Where all addresses but those of `without` are aligned."""
     program = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200).program
     described = frozenset(parameter.name for parameter in program.parameters) - {*without}
-    return emit(program, Schedule(use_tma=described, persistent=persistent))
+    return emit(program, Schedule(use_tma=described, sharing=Persistent(132) if persistent else DataParallel()))
 
 
 def body(text):
@@ -203,7 +203,7 @@ class TestWhichAccesses:
 def test_how_many_programs():
     text = emitted(mm.make(), *square(4096), persistent=True)
     sizes = {name: 4096 for extent in text.grid for name in extent.variables}
-    assert [text.programs(sizes, at_once)[0] for at_once in (None, 132, 1000)] == [32 * 16, 132, 512]
+    assert [text.programs(sizes, most)[0] for most in (None, 132, 1000)] == [32 * 16, 132, 512]
     assert emitted(mm.make(), *square(4096)).programs(sizes, 132) == (512, 1, 1)
 
 

@@ -10,7 +10,7 @@ from ninetoothed.backends.triton import emit
 from ninetoothed.passes import Target
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import DataParallel, Persistent, Schedule
 from ninetoothed_ops.kernels import mm, sdpa
 
 
@@ -21,7 +21,9 @@ def halves(*shape):
 def loops(kernel, *arguments, persistent=False, target=None):
     program = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200).program
     described = frozenset(parameter.name for parameter in program.parameters)
-    text = emit(program, Schedule(use_tma=described, persistent=persistent), target).source
+    text = emit(
+        program, Schedule(use_tma=described, sharing=Persistent(132) if persistent else DataParallel()), target
+    ).source
     return [line for line in text.splitlines() if "for " in line]
 
 

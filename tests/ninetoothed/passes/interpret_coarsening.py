@@ -6,6 +6,7 @@ import torch.nn.functional as F
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
+from ninetoothed.schedule import DataParallel
 from ninetoothed_ops.kernels import rms_norm, softmax
 from tests.ninetoothed.backends import interpreted
 
@@ -17,7 +18,7 @@ def rows(tensor):
 
 
 def check(title, kernel, arguments, output, expected, coarsening=8, is_coarsened=True):
-    emitted = interpreted.interpret(kernel, arguments, coarsening=coarsening)
+    emitted = interpreted.interpret(kernel, arguments, sharing=DataParallel(coarsening))
     assert (emitted.coarsening > 1) == is_coarsened, f"{title}: coarsening {emitted.coarsening}"
     error = ((output.double() - expected).norm() / expected.norm()).item()
     assert error <= 1e-3, f"{title}: relative error {error}"

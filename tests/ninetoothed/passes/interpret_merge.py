@@ -8,13 +8,14 @@ import torch.nn.functional as F
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
+from ninetoothed.schedule import in_parts
 from ninetoothed_ops.kernels import mm, sdpa
 from tests.ninetoothed.backends import interpreted
 
 
 def check(title, kernel, arguments, output, expected, parts, blocks=None, tolerance=1e-3):
     output.fill_(float("nan"))
-    emitted = interpreted.interpret(kernel, arguments, blocks=blocks, **{SPLIT: parts})
+    emitted = interpreted.interpret(kernel, arguments, blocks=blocks, sharing=in_parts(parts))
     assert bool(emitted.buffers) == (parts > 1), f"{title}: {emitted.buffers}"
     assert not output.isnan().any(), title
     error = ((output.double() - expected).norm() / expected.norm()).item()
@@ -87,8 +88,6 @@ def products_of_few_rows():
             blocks = (16 if m <= 16 else 32, 64, 32)
             check(f"mm {m, n, k}", mm.make(), (a, b, c), c, a.double() @ b.double(), parts, blocks)
 
-
-SPLIT = "split_k"
 
 if __name__ == "__main__":
     torch.manual_seed(0)

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
+from ninetoothed.schedule import SplitK, StreamK
 from ninetoothed_ops.kernels import addmm, bmm, conv2d, mm, sdpa, softmax
 from tests.ninetoothed.backends import interpreted
 
@@ -20,13 +21,8 @@ def empty(*shape, dtype=torch.float16):
 
 def check(title, kernel, arguments, output, expected, parts, is_split=True, tiles_per_wave=0, stages=0, is_cut=True):
     blocks = (128, 128, 32) if stages else None
-    options = {
-        "persistent": False,
-        "split_k": parts,
-        "tiles_per_wave": tiles_per_wave,
-        "remainder_stages": stages,
-    }
-    emitted = interpreted.interpret(kernel, arguments, blocks=blocks, **options)
+    sharing = StreamK(tiles_per_wave, parts, stages) if tiles_per_wave else SplitK(parts)
+    emitted = interpreted.interpret(kernel, arguments, blocks=blocks, sharing=sharing)
     assert bool(emitted.buffers) == is_split, f"{title}: {emitted.buffers}"
     assert ("num_stages=6" in emitted.source) == (stages == 6 and is_cut), title
     error = ((output.double() - expected).norm() / expected.norm()).item()

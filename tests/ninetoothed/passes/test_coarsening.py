@@ -49,29 +49,32 @@ def softmax(input_ptr, output_ptr, input_size_1):
 
 
 def chosen(kernel, *arguments):
-    return dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200).selection.configuration
+    return dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200).selection.schedule
 
 
 class TestWhenRowsArePacked:
     def test_short_and_many(self):
-        assert chosen(softmax.make(2), *matrices(100_000, 128)).coarsening == 16
-        assert chosen(softmax.make(2), *matrices(100_000, 500)).coarsening == 4
+        assert chosen(softmax.make(2), *matrices(100_000, 128)).sharing.coarsening == 16
+        assert chosen(softmax.make(2), *matrices(100_000, 500)).sharing.coarsening == 4
 
     def test_few_beside_each_other(self):
         def arrangement(x, y):
             return x.tile((1, 1, 128)), y.tile((1, 1, 128))
 
         kernel = ninetoothed.make(arrangement, softmax.application, (Tensor(3), Tensor(3)))
-        assert chosen(kernel, *(torch.empty(100, 1000, 512, dtype=torch.float16) for _ in range(2))).coarsening == 4
+        assert (
+            chosen(kernel, *(torch.empty(100, 1000, 512, dtype=torch.float16) for _ in range(2))).sharing.coarsening
+            == 4
+        )
 
     def test_long_or_few(self):
-        assert chosen(softmax.make(2), *matrices(100_000, 4096)).coarsening == 1
-        assert chosen(softmax.make(2), *matrices(1000, 128)).coarsening == 1
+        assert chosen(softmax.make(2), *matrices(100_000, 4096)).sharing.coarsening == 1
+        assert chosen(softmax.make(2), *matrices(1000, 128)).sharing.coarsening == 1
 
     def test_the_users_own_warps(self):
         kernel = ninetoothed.make(softmax.arrangement, softmax.application, (Tensor(2), Tensor(2)), num_warps=2)
         configuration = chosen(kernel, *matrices(100_000, 128))
-        assert (configuration.coarsening, configuration.num_warps) == (1, 2)
+        assert (configuration.sharing.coarsening, configuration.num_warps) == (1, 2)
 
 
 def test_how_many_programs():

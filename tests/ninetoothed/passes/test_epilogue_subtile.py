@@ -9,7 +9,7 @@ from ninetoothed import Tensor, passes
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import Persistent, Schedule
 from ninetoothed_ops.kernels import mm
 
 
@@ -22,7 +22,7 @@ def persistent(arrangement, application, *arguments):
     kernel = ninetoothed.make(arrangement, application, tuple(Tensor(each.ndim) for each in arguments))
     program = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200).program
     described = frozenset(parameter.name for parameter in program.parameters)
-    emitted = emit(program, Schedule(use_tma=described, persistent=True))
+    emitted = emit(program, Schedule(use_tma=described, sharing=Persistent(132)))
     assert emitted.persistent
     return emitted.source
 

@@ -9,6 +9,7 @@ from ninetoothed import ApplicationError, Tensor
 from ninetoothed.passes.reduction_match import match
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
+from ninetoothed.schedule import DataParallel, in_parts
 from ninetoothed_ops.kernels import sdpa
 from tests.ninetoothed.backends import interpreting
 from tests.ninetoothed.passes import interpret_merge
@@ -25,13 +26,13 @@ def attention(queries, keys, is_causal=False, batch=2):
 def test_keys_of_few_queries_are_shared_out(queries, keys, parts):
     variant = attention(queries, keys)
     assert match(variant.program).merge.name == "merge"
-    assert variant.selection.configuration.split_k == parts
+    assert variant.selection.schedule.sharing == in_parts(parts)
 
 
 @pytest.mark.parametrize("queries, keys, batch", ((33, 4096, 1), (1024, 1024, 1), (4, 4096, 16)))
 def test_keys_of_many_programs_are_not(queries, keys, batch):
     variant = attention(queries, keys, batch=batch)
-    assert variant.selection.configuration.split_k == 1
+    assert variant.selection.schedule.sharing == DataParallel()
     assert queries <= sdpa.FEW_ROWS or match(variant.program) is None
 
 

@@ -13,7 +13,7 @@ from ninetoothed.passes import Pass, Target
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.targets import target_of
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import DataParallel, Persistent, Schedule, SplitK, StreamK
 from ninetoothed_ops.kernels import mm, softmax
 
 FOLDER = pathlib.Path(ninetoothed.passes.__file__).parent
@@ -51,31 +51,30 @@ def test_every_pass_is_a_file_of_its_name_that_shows_before_and_after():
 
 def test_tiles_are_shared_out_in_one_way(product):
     tma = everywhere(product)
-    schedule = Schedule(tma, persistent=True, coarsening=4, split_k=4, tiles_per_wave=132, remainder_stages=6)
     ways = {"persistent", "remainder_subtile", "stream_k", "split_k", "coarsening"}
 
-    scheduled, found = applied(product, schedule)
+    scheduled, found = applied(product, Schedule(use_tma=tma, sharing=Persistent(132)))
     assert found & ways == {"persistent"} and "epilogue_subtile" in found
     assert scheduled.persistent_loop in scheduled.program.body and not scheduled.buffers
 
-    scheduled, found = applied(product, dataclasses.replace(schedule, persistent=False))
+    scheduled, found = applied(product, Schedule(use_tma=tma, sharing=StreamK(132, 4, 6)))
     assert found & ways == {"remainder_subtile"}
     assert scheduled.remainder.subtiles == 4 and len(scheduled.buffers) == 2 and scheduled.coarsening == 1
 
-    scheduled, found = applied(product, Schedule(split_k=4, tiles_per_wave=132))
+    scheduled, found = applied(product, Schedule(sharing=StreamK(132, 4)))
     assert found & ways == {"stream_k"} and scheduled.remainder.subtiles == 1
 
-    scheduled, found = applied(product, Schedule(split_k=4))
+    scheduled, found = applied(product, Schedule(sharing=SplitK(4)))
     assert found & ways == {"split_k"} and scheduled.remainder is None and len(scheduled.buffers) == 2
 
 
 def test_coarsening_is_told():
-    scheduled, found = applied(traced(softmax.make(2), (4096, 64), (4096, 64)), Schedule(coarsening=4))
+    scheduled, found = applied(traced(softmax.make(2), (4096, 64), (4096, 64)), Schedule(sharing=DataParallel(4)))
     assert "coarsening" in found and scheduled.coarsening == 4
 
 
 def test_without_a_copy_engine_nothing_goes_through_descriptors(product):
-    schedule, target = Schedule(everywhere(product), persistent=True), Target(has_tma=False)
+    schedule, target = Schedule(use_tma=everywhere(product), sharing=Persistent(132)), Target(has_tma=False)
 
     assert "persistent" not in applied(product, schedule, target)[1]
     plain = emit(product, schedule, target)

@@ -16,7 +16,7 @@ from ninetoothed.backends.triton import emit
 from ninetoothed.passes.remainder_subtile import subtile
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import Schedule, StreamK
 from ninetoothed_ops.kernels import addmm, mm
 
 
@@ -38,7 +38,7 @@ class GoldenTest(expecttest.TestCase):
     def text(self, split):
         program = square(5120).program
         described = frozenset(parameter.name for parameter in program.parameters)
-        text = emit(program, Schedule(use_tma=described, split_k=split, tiles_per_wave=132, remainder_stages=6)).source
+        text = emit(program, Schedule(use_tma=described, sharing=StreamK(132, split, 6))).source
         return text[text.index("    spare =") :]
 
     def test_alone(self):
@@ -153,7 +153,7 @@ class TestWhatIsCut:
         kernel = ninetoothed.make(mm.arrangement, normalised, (Tensor(2), Tensor(2), Tensor(2)))
         emitted = emit(
             traced(kernel, *(halves(5120, 5120),) * 3).program,
-            Schedule(split_k=4, tiles_per_wave=132, remainder_stages=6),
+            Schedule(sharing=StreamK(132, 4, 6)),
         )
         assert [each.name for each in emitted.buffers] == ["workspace", "semaphores"]
         assert "num_stages=6" not in emitted.source
@@ -174,10 +174,8 @@ def test_compiled(kernel, tmp_path, monkeypatch):
         "turned": (mm.make(), (a, a.mT, a)),
     }[kernel]
     variant = traced(made, *arguments)
-    chosen = dataclasses.replace(
-        variant.selection.configuration, programs=0, split_k=8, tiles_per_wave=132, remainder_stages=6
-    )
-    variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, configuration=chosen))
+    chosen = dataclasses.replace(variant.selection.schedule, sharing=StreamK(132, 8, 6))
+    variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, schedule=chosen))
     compiled = executable.GpuExecutable.compile(made.definition, variant)
 
     sass = compiled.sass()

@@ -16,7 +16,7 @@ from ninetoothed.passes.reduction_match import match
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.selection.pattern import pattern_of
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import Schedule, SplitK
 from ninetoothed_ops.kernels import addmm, mm, sdpa
 from tests.ninetoothed.backends import interpreting
 
@@ -37,7 +37,7 @@ class GoldenTest(expecttest.TestCase):
         bias, a, b = arguments
         variant = traced(addmm.make(), bias.expand(256, 128), a, b, 1.0, 1.0, halves(256, 128))
         described = frozenset(parameter.name for parameter in variant.program.parameters)
-        text = emit(variant.program, Schedule(use_tma=described, split_k=2)).source
+        text = emit(variant.program, Schedule(use_tma=described, sharing=SplitK(2))).source
         self.assertExpectedInline(
             text[text.index("@triton.jit") :],
             """\
@@ -148,10 +148,10 @@ class TestWhatIsSplit:
 
 def test_buffers_and_programs():
     variant = traced(mm.make(), halves(100, 4096), halves(4096, 200), halves(100, 200))
-    emitted = emit(variant.program, Schedule(split_k=4))
+    emitted = emit(variant.program, Schedule(sharing=SplitK(4)))
     sizes = dict(variant.selection.values)
     tiles = math.prod(emit(variant.program).programs(sizes))
-    blocks = sorted(variant.selection.configuration.blocks.items())
+    blocks = sorted(variant.selection.schedule.blocks.items())
     area = blocks[0][1] * blocks[1][1]
     assert emitted.programs(sizes) == (4 * tiles, 1, 1)
     assert [each.count.evaluate(sizes) for each in emitted.buffers] == [4 * tiles * area, tiles]
@@ -162,10 +162,8 @@ def test_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel = mm.make()
     variant = traced(kernel, halves(2048, 4096), halves(4096, 2048), halves(2048, 2048))
-    configuration = dataclasses.replace(variant.selection.configuration, programs=0, split_k=4)
-    variant = dataclasses.replace(
-        variant, selection=dataclasses.replace(variant.selection, configuration=configuration)
-    )
+    configuration = dataclasses.replace(variant.selection.schedule, sharing=SplitK(4))
+    variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, schedule=configuration))
     compiled = executable.GpuExecutable.compile(kernel.definition, variant)
     assert compiled.emitted.buffers and not compiled.spills
     assert "HGMMA" in compiled.sass() and "ATOM" in compiled.sass() and "UTMALDG" in compiled.sass()
@@ -177,13 +175,13 @@ def test_parts_of_small_tiles_are_read_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel = mm.make()
     variant = traced(kernel, halves(512, 8192), halves(8192, 512), halves(512, 512))
-    chosen, pattern = variant.selection.configuration, pattern_of(kernel.definition)
+    chosen, pattern = variant.selection.schedule, pattern_of(kernel.definition)
     area = chosen.blocks[pattern.rows] * chosen.blocks[pattern.columns]
-    assert chosen.split_k > 1 and not chosen.tiles_per_wave and area <= 64 * 128
+    assert isinstance(chosen.sharing, SplitK) and area <= 64 * 128
     vectors = area // (32 * chosen.num_warps) // 4
     assert (
         executable.GpuExecutable.compile(kernel.definition, variant).sass().count("LDG.E.128")
-        == chosen.split_k * vectors
+        == chosen.sharing.parts * vectors
     )
 
 

@@ -14,7 +14,7 @@ from ninetoothed.expr import const
 from ninetoothed.passes.remainder import Remainder
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import Schedule, StreamK
 from ninetoothed_ops.kernels import mm
 
 
@@ -29,7 +29,7 @@ class GoldenTest(expecttest.TestCase):
     def test_four_parts(self):
         program = traced(5120).program
         described = frozenset(parameter.name for parameter in program.parameters)
-        text = emit(program, Schedule(use_tma=described, split_k=4, tiles_per_wave=132)).source
+        text = emit(program, Schedule(use_tma=described, sharing=StreamK(132, 4))).source
         self.assertExpectedInline(
             text[text.index("@triton.jit") :],
             """\
@@ -131,7 +131,7 @@ def test_quarters_have_parts_too_and_take_two_waves_at_most(tiles, programs):
 
 
 def test_memory_is_as_large_as_a_wave_whatever_the_sizes():
-    emitted = emit(traced(5120).program, Schedule(split_k=4, tiles_per_wave=132))
+    emitted = emit(traced(5120).program, Schedule(sharing=StreamK(132, 4)))
 
     assert [each.count.constant for each in emitted.buffers] == [132 * 128 * 256, 132]
 
@@ -140,10 +140,8 @@ def test_compiled(tmp_path, monkeypatch):
     pytest.importorskip("triton")
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     variant = traced(5120)
-    chosen = dataclasses.replace(
-        variant.selection.configuration, programs=0, split_k=4, tiles_per_wave=132, remainder_stages=0
-    )
-    variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, configuration=chosen))
+    chosen = dataclasses.replace(variant.selection.schedule, sharing=StreamK(132, 4))
+    variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, schedule=chosen))
     compiled = executable.GpuExecutable.compile(mm.make().definition, variant)
 
     sass = compiled.sass()

@@ -9,7 +9,8 @@ import torch
 from ninetoothed.errors import ResourceError
 from ninetoothed.runtime import descriptors, dispatch, executable, private
 from ninetoothed.runtime.fast_path import Source
-from ninetoothed.runtime.selection import machine, ranking
+from ninetoothed.runtime.selection import machine
+from ninetoothed.schedule import Persistent, Schedule, StreamK
 from ninetoothed_ops.kernels import addmm, mm
 
 
@@ -108,7 +109,7 @@ class TestLaunching:
     def test_empty_operands_have_none(self):
         arguments = halves(4096, 0), halves(0, 4096), halves(4096, 4096)
         _, variant, emitted = traced(mm.make(), *arguments)
-        assert not emitted.descriptors and not emitted.persistent and not variant.selection.configuration.use_tma
+        assert not emitted.descriptors and not emitted.persistent and not variant.selection.schedule.use_tma
 
 
 def make_tensordesc_arg(described, metadata):
@@ -154,17 +155,17 @@ class TestWhatDoesNotFit:
         tried = []
 
         def compile(definition, variant):
-            tried.append(variant.selection.configuration)
-            if not fits(variant.selection.configuration):
+            tried.append(variant.selection.schedule)
+            if not fits(variant.selection.schedule):
                 raise ResourceError("too large")
-            return types.SimpleNamespace(spills=spills(variant.selection.configuration))
+            return types.SimpleNamespace(spills=spills(variant.selection.schedule))
 
         monkeypatch.setattr(executable.GpuExecutable, "compile", staticmethod(compile))
         monkeypatch.setattr(executable.GpuExecutable, "of", staticmethod(lambda definition, variant, *rest: variant))
         launcher = dispatch.Launcher(kernel.definition)
         place = torch.device("cuda:0")
         try:
-            return launcher._select(dispatch.BoundCall(arguments, ()), place).selection.configuration, tried
+            return launcher._select(dispatch.BoundCall(arguments, ()), place).selection.schedule, tried
         except ResourceError:
             return None, tried
 
@@ -204,14 +205,14 @@ class TestWhatDoesNotFit:
         # A float32 addend takes twice the room beside the stages of the loop.
         addend = torch.empty(4096, 4096)
         arguments = addend, halves(4096, 4096), halves(4096, 4096), 1.0, 1.0, halves(4096, 4096)
-        first = launcher.trace(arguments, {}, machine.H200).selection.configuration
+        first = launcher.trace(arguments, {}, machine.H200).selection.schedule
         found = launcher._select(dispatch.BoundCall(arguments, ()), torch.device("cuda:0"))
-        assert first.programs and found.selection.configuration != first
+        assert first.programs and found.selection.schedule != first
         assert found.compiled.shared <= machine.H200.shared_memory
 
 
 def test_configurations_say_how_tiles_are_shared_out():
-    assert str(ranking.Configuration((("M", 64),), 4, 3, True, 132)) == "M=64, num_warps=4, num_stages=3, programs=132"
-    assert str(ranking.Configuration((("M", 64),), 4, 3)) == "M=64, num_warps=4, num_stages=3"
-    shared = ranking.Configuration((), 8, 4, split_k=8, tiles_per_wave=132, remainder_stages=6)
-    assert str(shared) == "num_warps=8, num_stages=4, split_k=8, tiles_per_wave=132, remainder_stages=6"
+    assert str(Schedule((("M", 64),), 4, 3, Persistent(132))) == "M=64, num_warps=4, num_stages=3, programs=132"
+    assert str(Schedule((("M", 64),), 4, 3)) == "M=64, num_warps=4, num_stages=3"
+    shared = Schedule((), 8, 4, sharing=StreamK(132, 8, 6))
+    assert str(shared) == "num_warps=8, num_stages=4, tiles_per_wave=132, ctas_per_tile=8, subtile_stages=6"

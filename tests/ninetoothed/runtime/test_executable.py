@@ -14,7 +14,7 @@ from ninetoothed.runtime import dispatch, executable, fast_path, private, worksp
 from ninetoothed.runtime.build.compile import LoadedKernel
 from ninetoothed.runtime.fast_path import Source
 from ninetoothed.runtime.selection.machine import H200
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import Schedule, SplitK
 from ninetoothed_ops.kernels import addmm, mm
 
 
@@ -157,7 +157,7 @@ CALLS = {
     "scalar on the host": (scale(), (torch.zeros(1001), torch.tensor(0.5), torch.zeros(1001)), {"BLOCK": 64}, None),
     "descriptors": (mm.make(), products((4096, 512), (512, 1024), (4096, 1024)), {}, None),
     "descriptors and scalars": (addmm.make(), (*products((512, 512)) * 3, 0.5, 2.0, halves(512, 512)), {}, None),
-    "workspace": (mm.make(), products((64, 4096), (4096, 64), (64, 64)), {}, Schedule(split_k=4)),
+    "workspace": (mm.make(), products((64, 4096), (4096, 64), (64, 64)), {}, Schedule(sharing=SplitK(4))),
 }
 
 

@@ -14,7 +14,7 @@ from ninetoothed.runtime.build.compile import LoadedKernel
 from ninetoothed.runtime.fast_path import Source
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.runtime.workspace import Semaphores
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import Schedule, SplitK
 from ninetoothed_ops.kernels import mm
 from tests.ninetoothed.runtime.test_executable import Packed
 
@@ -68,7 +68,7 @@ class Launched:
     def __init__(self, gpu):
         operands = [torch.empty(shape, dtype=torch.float16) for shape in ((64, 4096), (4096, 64), (64, 64))]
         variant = dispatch.launcher_of(mm.make()).trace(tuple(operands), {}, H200)
-        self.emitted = emit(variant.program, Schedule(split_k=4))
+        self.emitted = emit(variant.program, Schedule(sharing=SplitK(4)))
         self.gpu, self.seen = gpu, []
         kernel = types.SimpleNamespace(run=Packed(self._reached), function="f", packed_metadata="m")
         hooks = types.SimpleNamespace(launch_enter_hook=None, launch_exit_hook=None)

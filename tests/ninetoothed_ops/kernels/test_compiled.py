@@ -25,7 +25,7 @@ def test_compiled_without_spills(name, gpu, dtype, tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel, arguments = calls.large(name, dtype)
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, gpu)
-    configuration = variant.selection.configuration
+    configuration = variant.selection.schedule
     aligned = frozenset(parameter.name for parameter in variant.program.parameters)
     emitted = emit(variant.program, target=target_of(gpu))
     compiled = compile_kernel(emitted, gpu, configuration.num_warps, configuration.num_stages, aligned)
@@ -51,4 +51,4 @@ def test_attention_of_other_types_and_depths_spills_nothing(gpu, dtype, depth, i
         compiled = executable.GpuExecutable.compile(launcher.definition, variant)
         if not compiled.spills or not launcher._variants.reject(variant.selection):
             break
-    assert compiled.spills == 0, f"{compiled.registers} registers: {variant.selection.configuration}"
+    assert compiled.spills == 0, f"{compiled.registers} registers: {variant.selection.schedule}"

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from ninetoothed.schedule import DataParallel, Persistent, SplitK, StreamK
 from ninetoothed_ops.kernels import conv2d, mm, sdpa
 from tests.ninetoothed_ops.kernels import calls
 from tests.ninetoothed_ops.kernels.test_hopper import bodies, compiled, main_loop
@@ -55,14 +56,14 @@ PRODUCTS = {
 @pytest.mark.parametrize("kind", ("", "persistent_"), ids=("plain", "persistent"))
 def test_products(name, kind, monkeypatch):
     make, constants = PRODUCTS[name]
-    own = compiled(*make(), monkeypatch, **({} if kind else {"programs": 0}))
+    own = compiled(*make(), monkeypatch, **({} if kind else {"sharing": DataParallel()}))
     assert own.emitted.persistent == bool(kind)
     check(own, getattr(twins, kind + name.removesuffix("-turned")), **constants)
 
 
 def test_products_in_parts(monkeypatch):
-    for tiles_per_wave in (0, 132):
-        own = compiled(*calls.large("mm"), monkeypatch, programs=0, split_k=4, tiles_per_wave=tiles_per_wave)
+    for sharing in (SplitK(4), StreamK(132, 4)):
+        own = compiled(*calls.large("mm"), monkeypatch, sharing=sharing)
         assert own.emitted.buffers
         check(own, twins.mm, IS_TURNED=False)
 
@@ -92,22 +93,22 @@ def test_nothing_is_computed_between_a_wait_and_the_product_that_it_is_for(width
     assert not any(name in each for each in behind for name in ("F2FP", "FMUL", "MUFU"))
 
 
-OPTIONS = (
-    {},
-    {"split_k": 4},
-    {"split_k": 4, "tiles_per_wave": 132},
-    {"split_k": 8, "tiles_per_wave": 132, "remainder_stages": 6},
-    {"programs": 132},
+WAYS = (
+    DataParallel(),
+    SplitK(4),
+    StreamK(132, 4),
+    StreamK(132, 8, 6),
+    Persistent(132),
 )
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("sharing", WAYS, ids=str)
 @pytest.mark.parametrize("name", ("mm", "mm-turned", "addmm"))
-def test_products_of_a_round_do_not_wait_for_one_another(name, options, monkeypatch):
+def test_products_of_a_round_do_not_wait_for_one_another(name, sharing, monkeypatch):
     """Where ptxas serializes them, each commits a group of its own, and is waited for."""
-    own = compiled(*PRODUCTS[name][0](), monkeypatch, **{"programs": 0, **options})
+    own = compiled(*PRODUCTS[name][0](), monkeypatch, sharing=sharing)
     # All products are in loops, of which there is another for quarters.
-    assert groups(own.sass().splitlines()) == (2 if "remainder_stages" in options else 1)
+    assert groups(own.sass().splitlines()) == (2 if sharing == StreamK(132, 8, 6) else 1)
 
 
 @pytest.mark.parametrize("width", (64, 128))

@@ -56,10 +56,10 @@ def variant(rows, warps, gpu=machine.H200, columns=64):
     """The kernel's definition, and a variant of it for (2, 4, 1024, 64) with blocks of so many rows."""
     launcher = dispatch.Launcher(make().definition)
     given = tuple(torch.empty(2, 4, 1024, 64, dtype=torch.float16) for _ in range(4))
-    configuration = launcher.trace(given, {}, gpu).selection.configuration
+    configuration = launcher.trace(given, {}, gpu).selection.schedule
     names = (name for name, _ in configuration.meta)
     meta = tuple(zip(names, (rows, columns)))
-    configuration = replace(configuration, meta=meta, num_warps=warps, num_stages=3, use_tma=gpu.capability >= 90)
+    configuration = replace(configuration, meta=meta, num_warps=warps, num_stages=3)
     call = arguments.BoundCall(given, ())
     selection = launcher._variants.select(call, torch.device("cpu"), gpu, configuration)
     return launcher.definition, variants.trace(launcher.definition, selection)

@@ -28,7 +28,7 @@ def emitted(kernel, *arguments, gpu=machine.H200):
     """What a call emits, its configuration, and the parameters whose memory is aligned."""
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, gpu)
     aligned = frozenset(parameter.name for parameter in variant.program.parameters)
-    return emit(variant.program), variant.selection.configuration, aligned
+    return emit(variant.program), variant.selection.schedule, aligned
 
 
 def halves(*shape):

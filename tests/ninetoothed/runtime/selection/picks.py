@@ -19,6 +19,7 @@ from ninetoothed import Symbol, Tensor
 from ninetoothed.runtime import specialisation_plan, specialise
 from ninetoothed.runtime.arguments import bind, check as checked
 from ninetoothed.runtime.selection import machine, ranking
+from ninetoothed.schedule import DataParallel, Persistent, SplitK, StreamK
 from ninetoothed_ops.kernels import add, addmm, bmm, conv2d, long_rows, mm, padded, rms_norm, rope, sdpa, silu, softmax
 
 FILE = pathlib.Path(__file__).with_name("picks.json")
@@ -64,11 +65,16 @@ def described(definition, pick):
     blocks = "x".join(str(pick.blocks[name]) for name in definition.meta_symbols)
     parts = [blocks or "-", f"w{pick.num_warps}", f"s{pick.num_stages}"]
     parts += ["tma"] if pick.use_tma else []
-    parts += [f"coarsening={pick.coarsening}"] if pick.coarsening != 1 else []
-    parts += [f"persistent={pick.programs}"] if pick.programs else []
-    parts += [f"split_k={pick.split_k}"] if pick.split_k != 1 else []
-    parts += [f"tiles_per_wave={pick.tiles_per_wave}"] if pick.tiles_per_wave else []
-    parts += [f"remainder_stages={pick.remainder_stages}"] if pick.remainder_stages else []
+    match pick.sharing:
+        case DataParallel(coarsening) if coarsening > 1:
+            parts.append(f"coarsening={coarsening}")
+        case Persistent(programs):
+            parts.append(f"persistent={programs}")
+        case SplitK(count):
+            parts.append(f"split_k={count}")
+        case StreamK(tiles_per_wave, count, stages):
+            parts.append(f"split_k={count} tiles_per_wave={tiles_per_wave}")
+            parts += [f"remainder_stages={stages}"] if stages else []
     return " ".join(parts)
 
 

@@ -13,6 +13,7 @@ from ninetoothed.runtime import dispatch, specialise
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.runtime.selection.pattern import AttentionPattern, Pattern, ProductPattern, pattern_of
 from ninetoothed.runtime.selection.problem import SHORTEST
+from ninetoothed.schedule import DataParallel, Persistent, StreamK
 from ninetoothed_ops.kernels import add, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, softmax
 
 GPUS = (machine.A100, machine.H100, machine.H200, machine.B200)
@@ -72,44 +73,52 @@ def test_sizes_are_seen_as_classes():
     assert tuple(map(ranking.rounded, sizes)) == classes
 
 
+def subtile_stages(schedule):
+    """0 where tiles are not cut."""
+    return schedule.sharing.subtile_stages if isinstance(schedule.sharing, StreamK) else 0
+
+
 class TestProductsOfHalvesOnHopper:
     def test_one_tile_for_each_multiprocessor_gets_a_deep_pipeline(self):
         blocks, best = product(512, 4096, 4096)
-        assert blocks == (128, 128, 64) and (best.num_warps, best.split_k) == (4, 1) and best.num_stages >= 6
+        assert (
+            blocks == (128, 128, 64) and (best.num_warps, best.sharing) == (4, DataParallel()) and best.num_stages >= 6
+        )
 
     def test_as_many_of_the_largest_tiles_as_multiprocessors(self):
         blocks, best = product(1024, 4096, 14336)
-        assert blocks == (128, 256, 64) and (best.num_warps, best.programs, best.split_k) == (8, 0, 1)
+        assert blocks == (128, 256, 64) and (best.num_warps, best.sharing) == (8, DataParallel())
 
     def test_few_tiles_share_out_their_sums(self):
         (m, n, k), best = product(512, 512, 8192)
         tiles = (512 // m) * (512 // n)
         multiprocessors = machine.H200.multiprocessors
-        assert best.split_k > 1 and multiprocessors // 2 <= tiles * best.split_k <= multiprocessors
-        assert 8192 // k >= 3 * best.split_k
+        parts = best.sharing.parts
+        assert multiprocessors // 2 <= tiles * parts <= multiprocessors
+        assert 8192 // k >= 3 * parts
 
     def test_few_steps_are_long(self):
         assert product(1024, 1024, 1024)[0][2] == 128 and product(4096, 4096, 4096)[0][2] == 64
 
     def test_sums_of_few_steps_stay_whole(self):
-        assert product(512, 512, 512)[1].split_k == product(128, 128, 128)[1].split_k == 1
+        assert product(512, 512, 512)[1].sharing == product(128, 128, 128)[1].sharing == DataParallel()
 
     def test_as_many_programs_as_there_are_multiprocessors_take_tile_after_tile(self):
-        assert product(8192, 8192, 8192)[1].programs == machine.H200.multiprocessors
-        assert product(2048, 2048, 2048)[1].programs == 0
+        assert product(8192, 8192, 8192)[1].sharing == Persistent(machine.H200.multiprocessors)
+        assert not isinstance(product(2048, 2048, 2048)[1].sharing, Persistent)
 
     @pytest.mark.parametrize("size", [(3072, 3072, 3072), (5120, 5120, 5120), (1280, 4096, 4096)], ids=str)
     def test_tiles_left_over_after_whole_waves_are_cut_in_quarters(self, size):
         blocks, best = product(*size)
-        assert blocks == (128, 256, 64) and best.programs == 0 and best.tiles_per_wave == machine.H200.multiprocessors
+        assert blocks == (128, 256, 64) and best.sharing.tiles_per_wave == machine.H200.multiprocessors
         # A quarter's step is half as large, and more of them are under way in the same memory.
-        assert best.num_stages < best.remainder_stages <= 2 * best.num_stages
+        assert best.num_stages < best.sharing.subtile_stages <= 2 * best.num_stages
 
     def test_not_where_a_tile_is_a_side_of_the_product(self):
         """In place, as in `x = x @ w`, a quarter would be stored while others still read the rows."""
         columns = pattern_of(mm.make().definition).columns
         candidates = chosen(mm.make(), tensor(40000, 256), tensor(256, 256), tensor(40000, 256))
-        assert {each.blocks[columns] for each in candidates if each.remainder_stages} == {128}
+        assert {each.blocks[columns] for each in candidates if subtile_stages(each)} == {128}
 
     @pytest.mark.parametrize("num_stages", (1, 2, 9))
     def test_stages_that_the_user_gives_are_those_of_quarters(self, num_stages):
@@ -117,19 +126,19 @@ class TestProductsOfHalvesOnHopper:
             mm.arrangement, mm.application, tuple(Tensor(2) for _ in range(3)), num_stages=num_stages
         )
         for each in chosen(kernel, *(tensor(3072, 3072) for _ in range(3))):
-            assert each.num_stages == num_stages and each.remainder_stages in (0, num_stages)
+            assert each.num_stages == num_stages and subtile_stages(each) in (0, num_stages)
 
     def test_many_tiles_left_over_have_their_sums_in_parts(self):
         best = product(512, 11008, 16384)[1]
-        assert best.split_k > 1 and best.tiles_per_wave == machine.H200.multiprocessors and not best.remainder_stages
+        assert best.sharing == StreamK(machine.H200.multiprocessors, best.sharing.ctas_per_tile)
 
     def test_not_where_a_wave_of_them_is_almost_full(self):
-        assert product(4096, 4096, 4096)[1].tiles_per_wave == 0
+        assert not isinstance(product(4096, 4096, 4096)[1].sharing, StreamK)
 
     @pytest.mark.parametrize("odd", [(False, False), (False, True), (True, False), (True, True)], ids=str)
     def test_operands_of_which_both_have_rows_of_odd_multiples_of_16_bytes_are_shared_out_singly(self, odd):
         lhs, rhs = (torch.empty(4088, 4088 if is_odd else 4096, dtype=torch.float16)[:, :4088] for is_odd in odd)
-        assert (chosen(mm.make(), lhs, rhs, tensor(4088, 4088))[0].programs == 0) == all(odd)
+        assert (chosen(mm.make(), lhs, rhs, tensor(4088, 4088))[0].programs is None) == all(odd)
 
     def test_short_sides_take_no_longer_tiles(self):
         (m, n, _), _ = product(32, 4096, 4096)
@@ -144,7 +153,6 @@ class TestProductsOfHalvesOnHopper:
                 stored = rows * columns if each.programs else 0
                 assert each.num_stages * (rows + columns) * depth * 2 + stored <= machine.H200.shared_memory
                 assert rows * columns // (32 * each.num_warps) <= 128 and each.use_tma
-                assert each.split_k == 1 or not each.programs
 
     def test_what_the_user_gives_is_obeyed(self):
         blocks = (Symbol("M", constexpr=True), Symbol("N", constexpr=True), block_size(32, 32))
@@ -163,7 +171,7 @@ class TestProductsOfHalvesOnHopper:
         arguments = tensor(4096, 4096), tensor(4096, 4096), tensor(4096, 4096)
         launcher = dispatch.launcher_of(kernel)
         variant = launcher.trace(arguments, {"M": 64, "N": 32}, machine.H200)
-        best = variant.selection.configuration
+        best = variant.selection.schedule
         assert (best.num_warps, best.num_stages) == (8, 5) and set(best.blocks.values()) == {32}
 
 
@@ -184,7 +192,7 @@ def test_there_is_a_candidate_whatever_the_user_fixes(m, n, k, sizes, options):
     kernel = ninetoothed.make(arrangement, mm.application, (Tensor(2), Tensor(2), Tensor(2)), **options)
     arguments = tensor(m, k), tensor(k, n), tensor(m, n)
     variant = dispatch.launcher_of(kernel).trace(arguments, dict(zip("MNK", sizes, strict=True)), machine.H200)
-    best = variant.selection.configuration
+    best = variant.selection.schedule
     assert best.num_warps == options.get("num_warps", best.num_warps)
     assert best.num_stages == options.get("num_stages", best.num_stages)
 

@@ -13,8 +13,8 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.errors import ArgumentError, ResourceError
 from ninetoothed.runtime import arguments, dispatch, executable
-from ninetoothed.runtime.selection import machine, tuning
-from ninetoothed.runtime.selection.ranking import Configuration
+from ninetoothed.runtime.selection import machine, measuring, tuning
+from ninetoothed.schedule import Schedule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class GPU:
     short: bool = False
 
     def compile(self, definition, variant):
-        configuration = variant.selection.configuration
+        configuration = variant.selection.schedule
         self.threads.add(threading.get_ident())
         self.compiled.append(configuration)
         if configuration in self.too_large:
@@ -50,7 +50,7 @@ class GPU:
     def launch(self, definition, variant, call, integers, place):
         run = dataclasses.replace(variant, compiled=variant.compiled.evaluation)
         ready = executable.CpuExecutable.of(definition, run, call, integers, place)
-        object.__setattr__(ready, "configuration", variant.selection.configuration)
+        object.__setattr__(ready, "configuration", variant.selection.schedule)
         return ready
 
     def clock(self, gpu, before):
@@ -154,7 +154,7 @@ def test_the_fastest_is_chosen_when_asked_for(way, gpu, monkeypatch):
     kernel(x, y, z)
     assert torch.equal(z, x + y)
     (variant,) = dispatch.launcher_of(kernel).variants
-    assert variant.selection.configuration == expected
+    assert variant.selection.schedule == expected
     assert gpu.measured
 
 
@@ -170,11 +170,11 @@ def test_at_most_nine_are_measured_the_two_best_again(gpu):
     short = candidates_of(kernel, *args)
     assert len(short) == 9
     # The best at first sight is not the best.
-    gpu.seconds[short[4]] = lambda repetitions: 0.1 if repetitions == tuning.FEW else 0.6
+    gpu.seconds[short[4]] = lambda repetitions: 0.1 if repetitions == measuring.FEW else 0.6
     gpu.seconds[short[5]] = 0.5
     assert ninetoothed.tune(kernel, *args) == short[5]
-    assert [c for c, repetitions in gpu.measured if repetitions == tuning.FEW] == list(short)
-    assert [c for c, repetitions in gpu.measured if repetitions == tuning.MANY] == [short[4], short[5]]
+    assert [c for c, repetitions in gpu.measured if repetitions == measuring.FEW] == list(short)
+    assert [c for c, repetitions in gpu.measured if repetitions == measuring.MANY] == [short[4], short[5]]
 
 
 def test_a_class_is_tuned_once(gpu):
@@ -253,7 +253,7 @@ def test_where_nothing_fits_compiling_says_why(gpu):
 
 
 def test_they_are_compiled_in_threads(gpu, monkeypatch):
-    monkeypatch.setattr(tuning.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(measuring.os, "cpu_count", lambda: 4)
     ninetoothed.tune(make_add(), *tensors())
     assert threading.get_ident() not in gpu.threads
 
@@ -281,7 +281,7 @@ def test_arguments_are_as_before(mode):
 def test_what_autograd_saved_is_not_touched():
     x = torch.randn(100, requires_grad=True)
     y = x.exp()  # saves its result
-    with tuning.preserved([y]) as restore:
+    with measuring.preserved([y]) as restore:
         y.data.zero_()
         restore()
     y.sum().backward()
@@ -332,11 +332,11 @@ def test_on_the_cpu_there_is_nothing_to_measure(gpu, monkeypatch):
     chosen = ninetoothed.tune(kernel, x, y, z)
     kernel(x, y, z)
     (variant,) = dispatch.launcher_of(kernel).variants
-    assert variant.selection.configuration == chosen and not gpu.measured and not gpu.compiled
+    assert variant.selection.schedule == chosen and not gpu.measured and not gpu.compiled
 
 
 class TestShortlist:
-    PICK = Configuration((("B", 64),), num_warps=4, num_stages=3)
+    PICK = Schedule((("B", 64),), num_warps=4, num_stages=3)
 
     def short(self, candidates=(PICK,), **options):
         symbol = ninetoothed.Symbol("B", meta=True, lower_bound=32, upper_bound=128, power_of_two=True)

@@ -5,7 +5,7 @@ import torch
 
 import ninetoothed
 from ninetoothed.runtime import dispatch
-from ninetoothed.runtime.selection import machine, tuning
+from ninetoothed.runtime.selection import machine, measuring
 from ninetoothed_ops.kernels import add, mm
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -26,7 +26,7 @@ def test_a_product(size, directory):
     assert torch.isnan(c).all() and len(list((directory / "tuned").iterdir())) == 1
     kernel(a, b, c)
     torch.testing.assert_close(c, a @ b, rtol=1e-2, atol=1e-1)
-    assert [variant.selection.configuration for variant in dispatch.launcher_of(kernel).variants] == [chosen]
+    assert [variant.selection.schedule for variant in dispatch.launcher_of(kernel).variants] == [chosen]
     other = mm.make.__wrapped__()
     assert ninetoothed.tune(other, a, b, c) == chosen
 
@@ -42,5 +42,5 @@ def test_in_place():
 
 
 def test_the_clock():
-    clock = tuning.Clock(machine.current(), lambda: None)
+    clock = measuring.Clock(machine.current(), lambda: None)
     assert 2e-4 < clock(lambda: torch.cuda._sleep(1_000_000), 3) < 1e-2
