@@ -65,7 +65,7 @@ class KernelDefinition:
 
     @cached_property
     def tilings(self) -> tuple[tuple[tuple[Tilings, ...], ...], ...]:
-        """How the dimensions of each level were cut, for each parameter."""
+        """Return how the dimensions of each level were cut, for each parameter."""
         return tilings([parameter.arrangement for parameter in self.parameters])
 
     @cached_property

@@ -27,7 +27,7 @@ class DType:
 
     @property
     def is_half(self) -> bool:
-        """Whether arithmetic that needs care (division, functions, sums) goes through float32."""
+        """Tell whether arithmetic that needs care (division, functions, sums) goes through float32."""
         return self.is_floating and self.bits <= 16
 
     @property

@@ -17,7 +17,7 @@ class DataParallel:
 
 @dataclass(frozen=True)
 class Persistent:
-    """As many programs as the GPU runs at once compute one tile of a product after another."""
+    """Launch as many programs as the GPU runs at once; each computes one tile of a product after another."""
 
     programs: int
 
@@ -37,7 +37,7 @@ class SplitK:
 
 @dataclass(frozen=True)
 class StreamK:
-    """Whole waves of tiles are data-parallel; the tiles left over are shared by all programs that then run at once.
+    """Compute whole waves of tiles data-parallel, and share the tiles left over among all programs that run at once.
 
     tiles_per_wave: how many tiles run at once.
     ctas_per_tile: the most programs that share the sum of a tile left over; of each subtile, if it is cut into such.
@@ -63,7 +63,7 @@ def in_parts(parts: int) -> Sharing:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the work of a kernel is cut into tiles and shared out over programs.
+    """Tell how the work of a kernel is cut into tiles and shared out over programs.
 
     meta: (name, number) for each block size that the compiler chooses.
     num_warps: of a program. num_stages: of its pipelined loops.

@@ -146,3 +146,31 @@ def test_importing_brings_in_neither_triton_nor_transformers_nor_a_device(packag
 
 def test_importing_needs_no_triton_at_all():
     run("import sys; sys.modules['triton'] = None; import ninetoothed, ninetoothed_ops")
+
+
+def definitions(path):
+    """(name, line, the first word of the docstring) of a module and of all classes and functions in it."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+            name, line = getattr(node, "name", "the module"), getattr(node, "lineno", 1)
+            yield name, line, ast.get_docstring(node).split(maxsplit=1)[0].strip(",:")
+
+
+RIDDLES = {"As", "From", "How", "Into", "Of", "That", "Those", "What", "Whatever", "Where", "Whether", "Which"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings_begin_with_a_verb_or_with_the_thing_itself(name):
+    riddles = [(who, line, word) for who, line, word in definitions(MODULES[name]) if word in RIDDLES]
+    assert riddles == [], f"{MODULES[name]}: say what it does: `Tell whether`, `Return`, `The`"
+
+
+def test_one_class_a_name():
+    """The stub of `ninetoothed.language` declares classes of the modules once more, and no others of theirs."""
+    places = {}
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{name}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

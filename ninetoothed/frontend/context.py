@@ -1,4 +1,4 @@
-"""All that tracing one application needs to know, in one value that is passed along."""
+"""Hold all that tracing one application needs to know, in one value that is passed along."""
 
 from __future__ import annotations
 

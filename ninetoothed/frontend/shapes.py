@@ -38,7 +38,7 @@ class Extent:
 
     @property
     def is_one(self) -> bool:
-        """Whether there is one lane, so that the dimension broadcasts."""
+        """Tell whether there is one lane, so that the dimension broadcasts."""
         return self.lanes == 1
 
     @property

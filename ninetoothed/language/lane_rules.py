@@ -15,7 +15,7 @@ LaneRule = Callable[[Sequence[Lanes], Sequence[Lanes], Mapping[str, Any]], bool]
 
 
 def same(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> bool:
-    """Of one shape."""
+    """Tell whether operands and results have one shape."""
     return len({*operands, *results}) <= 1
 
 
@@ -25,7 +25,7 @@ def assign(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapp
 
 
 def free(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> bool:
-    """Any: the result's type says which."""
+    """Accept any lanes: the result's type says which."""
     return True
 
 
@@ -129,5 +129,5 @@ def _axis(axis: Any, lanes: Lanes) -> int | None:
 
 
 def _stretches(source: Lanes, target: Lanes) -> bool:
-    """Whether a shape broadcasts to another of the same rank."""
+    """Tell whether a shape broadcasts to another of the same rank."""
     return len(source) == len(target) and all(a in (1, b) for a, b in zip(source, target))

@@ -42,12 +42,12 @@ class Effect(enum.Enum):
 
     @property
     def writes(self) -> bool:
-        """Whether it changes what memory holds."""
+        """Tell whether it changes what memory holds."""
         return self in (Effect.WRITES, Effect.UPDATES)
 
     @property
     def must_run(self) -> bool:
-        """Whether it matters that an application runs, whoever reads its results."""
+        """Tell whether it matters that an application runs, whoever reads its results."""
         return self.writes or self in (Effect.CHECKS, Effect.ORDERS)
 
 
@@ -139,7 +139,7 @@ class Primitive:
 
     @property
     def signature(self) -> str:
-        """All signatures as text."""
+        """Return all signatures as text."""
         return " or ".join(each.text for each in self.signatures)
 
     def refusal(self, operands: Sequence[Typed], results: Sequence[Typed], attributes: Mapping[str, Any]) -> str | None:
@@ -160,54 +160,54 @@ class Primitive:
         return None
 
     def takes(self, operands: Sequence[ElementType], results: Sequence[ElementType]) -> bool:
-        """Whether an application may have operands and results of these types, by one of the signatures."""
+        """Tell whether an application may have operands and results of these types, by one of the signatures."""
         return any(each.takes(operands, results) for each in self.signatures)
 
     @property
     def is_elementwise(self) -> bool:
-        """Whether each lane of the results comes from the same lane of every operand."""
+        """Tell whether each lane of the results comes from the same lane of every operand."""
         return self.form is Form.ELEMENTWISE
 
     @property
     def is_map(self) -> bool:
-        """Whether it makes lanes of lanes and does nothing else, so that any part of a tile can be computed alone."""
+        """Tell whether it makes lanes of lanes and nothing else, so that any part of a tile can be computed alone."""
         is_of_tiles = bool(self.operands) and not any(place.is_scalar for place in self.operands)
         return self.is_elementwise and self.effect is Effect.NONE and is_of_tiles
 
     @property
     def is_comparison(self) -> bool:
-        """Whether it tells of each pair of numbers whether something holds."""
+        """Tell whether it tells of each pair of numbers whether something holds."""
         return self.is_map and [place.type.classes for place in self.results] == [("int1",)]
 
     @property
     def is_of_floats(self) -> bool:
-        """Whether it makes a float32 of float32, a float64 of float64, and takes nothing else."""
+        """Tell whether it makes a float32 of float32, a float64 of float64, and takes nothing else."""
         types = [(dtype,) * len(self.operands) for dtype in (float32, float16, int64)]
         return self.is_map and [self.takes(each, each[:1]) for each in types] == [True, False, False]
 
     @property
     def computes_indices(self) -> bool:
-        """Whether it makes an integer of integers, lane by lane."""
+        """Tell whether it makes an integer of integers, lane by lane."""
         return self.is_map and self.takes((int64,) * len(self.operands), (int64,))
 
     @property
     def is_view(self) -> bool:
-        """Whether its result could be its operand in memory, with other strides."""
+        """Tell whether its result could be its operand in memory, with other strides."""
         return self.form in (Form.BROADCAST, Form.VIEW)
 
     @property
     def moves_lanes(self) -> bool:
-        """Whether it puts the lanes of one tile to other places, and does nothing else."""
+        """Tell whether it puts the lanes of one tile to other places, and does nothing else."""
         return self.is_view or (self.form is Form.SHUFFLE and len(self.operands) == len(self.results) == 1)
 
     @property
     def has_combine(self) -> bool:
-        """Whether it combines lanes by a function of the user's, its attribute `combine`."""
+        """Tell whether it combines lanes by a function of the user's, its attribute `combine`."""
         return "combine" in self.attributes.needed
 
     @property
     def is_masked(self) -> bool:
-        """Whether a last operand may leave out lanes."""
+        """Tell whether a last operand may leave out lanes."""
         return bool(self.operands) and self.operands[-1].name == "mask"
 
 

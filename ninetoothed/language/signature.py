@@ -45,7 +45,7 @@ class TypePattern:
         return cls(classes, variable)
 
     def matches(self, dtype: ElementType, found: dict[str, ElementType]) -> bool:
-        """Whether a type fits, where variables stand for those `found` so far; adds its own."""
+        """Tell whether a type fits, where variables stand for those `found` so far; adds its own."""
         if self.classes:
             if self.variable:
                 found[self.variable] = dtype
@@ -118,7 +118,7 @@ class Signature:
         return cls(text, operands, results)
 
     def takes(self, operands: Sequence[ElementType], results: Sequence[ElementType]) -> bool:
-        """Whether operands and results of these types are as many and of the types that they should be."""
+        """Tell whether operands and results of these types are as many and of the types that they should be."""
         found: dict[str, ElementType] = {}
         return _match(self.operands, operands, found) and _match(self.results, results, found)
 
@@ -149,5 +149,5 @@ class AttributeNames:
         )
 
     def take(self, attributes: Mapping[str, object]) -> bool:
-        """Whether nothing is missing, and nothing unknown."""
+        """Tell whether nothing is missing, and nothing unknown."""
         return self.needed <= attributes.keys() <= self.known

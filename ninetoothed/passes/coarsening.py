@@ -193,5 +193,5 @@ class _Coarsener:
 
 
 def _has_axis(operation: ir.Apply) -> bool:
-    """Whether an operation works along an axis, which is the next one once programs have an axis of their own."""
+    """Tell whether an operation works along an axis, which is the next one once programs have an axis of their own."""
     return is_fold(operation) or operation.function == "expand_dims"

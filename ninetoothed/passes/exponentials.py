@@ -58,7 +58,7 @@ class _ScaledValues:
     known: dict[ir.Value | str, ir.Value] = field(default_factory=dict)
 
     def is_foldable(self, operation: ir.Apply) -> bool:
-        """Whether an operation is an `exp` whose exponent takes in log2(e)."""
+        """Tell whether an operation is an `exp` whose exponent takes in log2(e)."""
         if operation.function != "exp":
             return False
         exponent = self.seen(operation.operands[0])
@@ -96,13 +96,13 @@ class _ScaledValues:
         return None
 
     def is_fused(self, a: ir.Value, b: ir.Value, whole: ir.Value) -> bool:
-        """Whether a difference is one of a product and something smaller, both of which have multiples."""
+        """Tell whether a difference is one of a product and something smaller, both of which have multiples."""
         factors = self.factors(self.seen(a))
         is_smaller = math.prod(self.seen(b).type.lanes) < math.prod(whole.type.lanes)
         return factors is not None and is_smaller and not self.is_huge(factors[0])
 
     def is_huge(self, value: ir.Value) -> bool:
-        """Whether a value is, or a mask puts in its place, a huge finite number."""
+        """Tell whether a value is, or a mask puts in its place, a huge finite number."""
         match self.producers.get(self.seen(value)):
             case ir.Constant(value=number):
                 return HUGE <= abs(number) < math.inf

@@ -12,7 +12,7 @@ from ninetoothed import ir
 
 
 def grows_with(program: ir.Program, axis: str) -> bool:
-    """Whether some loop runs on for longer the greater the program's index along `axis` is, and none for less long."""
+    """Tell whether some loop runs longer the greater the program's index along `axis` is, and none less long."""
     slopes = {
         loop.stop.fold(_Slope(axis))
         for loop in ir.walk(program.body)
@@ -22,7 +22,7 @@ def grows_with(program: ir.Program, axis: str) -> bool:
 
 
 class _Slope:
-    """How an expression changes with a variable: 1 never falls, -1 never rises, 0 does not change, None unknown."""
+    """The direction in which an expression changes: 1 never falls, -1 never rises, 0 does not change, None unknown."""
 
     def __init__(self, name: str):
         self._name = name

@@ -100,7 +100,7 @@ class _Peeler:
                     yield simplify(limit, self.facts)
 
     def is_costly(self, loop: ir.For, access: ir.Access, guard: Guard) -> bool:
-        """Whether a guard tells elements apart that would be read together."""
+        """Tell whether a guard tells elements apart that would be read together."""
         strides, bits = self.program.parameter(access.parameter).strides, access.type.dtype.bits
         is_aligned = all(divisor(stride, self.facts) * bits % VECTOR == 0 for stride in strides if stride != 1)
         if not is_aligned and bits >= 32 and any(map(is_dot, loop.body)):
@@ -114,7 +114,7 @@ class _Peeler:
 
 
 def _is_repeatable(loop: ir.For) -> bool:
-    """Whether a loop is short in text, counts by one, and does nothing that is to be done in just one place."""
+    """Tell whether a loop is short in text, counts by one, and does nothing that is to be done in just one place."""
     is_plain = all(
         isinstance(o, ir.Constant | ir.ScalarArgument | ir.Index | ir.Load | ir.Store)
         or (isinstance(o, ir.Apply) and o.results and not is_ordered(o))
@@ -182,7 +182,7 @@ class _UnmaskedRounds(Cloner):
         return replace(moved, guards=guards, bindings=bound(access.bindings, self.value))
 
     def holds(self, guard: Guard, facts: Facts) -> bool:
-        """Whether a guard that depends on the counter is proved in all of these rounds."""
+        """Tell whether a guard that depends on the counter is proved in all of these rounds."""
         if self.counter not in guard.index.variables | guard.size.variables:
             return False  # or it would not be there
         is_below = not guard.upper or is_nonnegative(guard.size - 1 - guard.index, facts)

@@ -9,24 +9,24 @@ from ninetoothed.language.primitive import Effect, Form
 
 
 def is_ordered(operation: ir.Operation) -> bool:
-    """Whether an operation must stay where it is: it touches memory, has an effect, or holds blocks."""
+    """Tell whether an operation must stay where it is: it touches memory, has an effect, or holds blocks."""
     if isinstance(operation, ir.Apply):
         return operation.primitive.effect is not Effect.NONE
     return not isinstance(operation, ir.Constant | ir.ScalarArgument | ir.Index)
 
 
 def is_lanewise(operation: ir.Apply) -> bool:
-    """Whether each lane of the result needs the same lane of the operands alone, wherever else it is computed."""
+    """Tell whether each lane of the result needs the same lane of the operands alone, wherever else it is computed."""
     return operation.primitive.is_map or operation.function in ("full", "broadcast")
 
 
 def is_repetition(operation: ir.Operation | None) -> TypeGuard[ir.Apply]:
-    """Whether an operation repeats the lanes of its operand, which costs nothing wherever it is done."""
+    """Tell whether an operation repeats the lanes of its operand, which costs nothing wherever it is done."""
     return isinstance(operation, ir.Apply) and operation.primitive.form is Form.BROADCAST
 
 
 def is_fold(operation: ir.Apply) -> bool:
-    """Whether an operation is a reduction or a scan, without a function of the user's."""
+    """Tell whether an operation is a reduction or a scan, without a function of the user's."""
     primitive = operation.primitive
     return primitive.form in (Form.REDUCTION, Form.SCAN) and not primitive.has_combine
 

@@ -1,4 +1,4 @@
-"""Whether accesses of one tile each may touch the same memory."""
+"""Tell whether accesses of one tile each may touch the same memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ninetoothed import ir
 
 
 def are_apart(first: ir.Access, second: ir.Access) -> bool:
-    """Whether two accesses with the same lanes lie side by side, such as two subtiles of one tile."""
+    """Tell whether two accesses with the same lanes lie side by side, such as two subtiles of one tile."""
     counts = {lane.name: lane.count for lane in first.lanes}
     for one, other in zip(first.indices, second.indices, strict=True):
         lanes = one.variables & counts.keys()

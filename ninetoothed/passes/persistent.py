@@ -37,5 +37,5 @@ def find_loop(program: ir.Program, tma_tiles: Container[ir.Operation]) -> ir.For
 
 
 def _is_by_hand(operation: ir.Operation) -> bool:
-    """Whether an operation may read or write memory through pointers, or does nothing but have an effect."""
+    """Tell whether an operation may read or write memory through pointers, or does nothing but have an effect."""
     return isinstance(operation, ir.Apply) and (not operation.results or operation.primitive.effect is Effect.READS)

@@ -100,7 +100,7 @@ def _stores(after: ir.Block, total: ir.Value) -> tuple[ir.Store, ...]:
 
 
 def _are_own(builder: SubtileBuilder, piece: Subtile) -> bool:
-    """Whether a quarter reads just what lies where it stores: what is loaded may be what is stored."""
+    """Tell whether a quarter reads just what lies where it stores: what is loaded may be what is stored."""
 
     def is_own(lanes: tuple[int, ...], read: Subtile) -> bool:
         is_cut = len(read) == sum(count > 1 for count in lanes)
@@ -130,6 +130,6 @@ def _if_stored(block: ir.Block, end: ir.Block) -> ir.Block:
 
 
 def _is_least(index: Expr, first: Mapping[str, int]) -> bool:
-    """Whether an index is the least where all lanes are the first."""
+    """Tell whether an index is the least where all lanes are the first."""
     linear = index.linear(first)
     return linear is not None and all(each.is_constant and each.constant >= 0 for each in linear[0].values())

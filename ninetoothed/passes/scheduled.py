@@ -49,5 +49,5 @@ class ScheduledProgram:
 
     @property
     def is_distributed(self) -> bool:
-        """Whether tiles are shared out otherwise than one a program."""
+        """Tell whether tiles are shared out otherwise than one a program."""
         return self.persistent_loop is not None or bool(self.buffers) or self.remainder is not None

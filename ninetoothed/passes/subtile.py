@@ -83,7 +83,7 @@ class SubtileBuilder:
 
 
 def needs_same_slice(block: ir.Block, value: ir.Value, start: ir.Value, axis: int) -> bool:
-    """Whether, of two values of the same lanes, a slice of the first along an axis needs just that of the second."""
+    """Tell whether a slice of one value along an axis needs just that of another with the same lanes."""
 
     def outside(other: ir.Value, piece: Subtile) -> ir.Value:
         if other is start and piece != half:

@@ -138,7 +138,7 @@ def _with_branches(
 
 
 def _are_stored_once(stores: list[_Branched]) -> bool:
-    """Whether of any two stores the places differ, or a program does but one of them."""
+    """Tell whether of any two stores the places differ, or a program does but one of them."""
     return all(
         any(others.get(branch, side) != side for branch, side in branches.items()) or are_apart(first, second)
         for (first, branches), (second, others) in itertools.combinations(stores, 2)
@@ -150,7 +150,7 @@ def _has_dot(block: ir.Block) -> bool:
 
 
 def _feeds_dot(read_by: Mapping[ir.Value, list[ir.Operation]], value: ir.Value) -> bool:
-    """Whether a tile of 16-bit numbers or bytes is an operand of a product, perhaps transposed."""
+    """Tell whether a tile of 16-bit numbers or bytes is an operand of a product, perhaps transposed."""
     if not value.type.dtype.is_floating or value.type.dtype.bits > 16 or len(value.type.lanes) < 2:
         return False
     for operation in read_by.get(value, ()):
@@ -197,7 +197,7 @@ def _split(access: ir.Access, index: Expr) -> tuple[Expr, ir.Lane | None] | None
 
 
 def _is_own(guard: Guard, access: ir.Access, parameter: ir.Parameter, facts: Facts) -> bool:
-    """Whether a guard says no more than that an index is one of the source's own."""
+    """Tell whether a guard says no more than that an index is one of the source's own."""
     own = (size for index, size in zip(access.indices, parameter.sizes, strict=True) if guard.index == index)
     return any(not guard.upper or is_nonnegative(guard.size - size, facts) for size in own)
 

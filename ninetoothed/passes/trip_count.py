@@ -26,7 +26,7 @@ def hints(loop: ir.For, facts: Facts) -> Mapping[str, object]:
 
 
 def is_branch(loop: ir.For, facts: Facts, tma_tiles: Container[ir.Operation]) -> bool:
-    """Whether a loop has one round at most, and loads through TMA alone."""
+    """Tell whether a loop has one round at most, and loads through TMA alone."""
     if loop.hints or not _is_single(loop, facts):
         return False
     loads = [operation for operation in ir.walk(loop.body) if isinstance(operation, ir.Load)]
@@ -34,7 +34,7 @@ def is_branch(loop: ir.For, facts: Facts, tma_tiles: Container[ir.Operation]) ->
 
 
 def _is_single(loop: ir.For, facts: Facts) -> bool:
-    """Whether a loop is proved to take one round at most, and Triton cannot see that by itself."""
+    """Tell whether a loop is proved to take one round at most, and Triton cannot see that by itself."""
     if loop.bindings or not loop.step.is_constant or loop.step.constant < 0:
         return False
     is_known = (loop.stop - loop.start).is_constant  # then Triton knows it, too
@@ -42,12 +42,12 @@ def _is_single(loop: ir.For, facts: Facts) -> bool:
 
 
 def has_at_most(rounds: int, loop: ir.For, facts: Facts) -> bool:
-    """Whether a loop that counts up is proved to take no more rounds."""
+    """Tell whether a loop that counts up is proved to take no more rounds."""
     return is_at_least(loop.start + loop.step * rounds, loop.stop, facts)
 
 
 def is_at_least(a: Expr, b: Expr, facts: Facts) -> bool:
-    """Whether `a >= b` is proved, for each operand of minima in `a` by itself."""
+    """Tell whether `a >= b` is proved, for each operand of minima in `a` by itself."""
     return all(any(is_nonnegative(case - bound, facts) for bound in _bounds_above(b)) for case in _cases(a))
 
 

@@ -47,7 +47,7 @@ def _defined_in(operation: ir.Operation) -> tuple[ir.Value, ...]:
 
 
 def is_in_memory(value: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> bool:
-    """Whether a value is loaded, and at most shown from another side."""
+    """Tell whether a value is loaded, and at most shown from another side."""
     producer = defined_by.get(value)
     while isinstance(producer, ir.Apply) and producer.primitive.is_view and not producer.operands[0].type.is_scalar:
         producer = defined_by.get(producer.operands[0])

@@ -15,7 +15,7 @@ from typing import Any
 
 from ninetoothed.backends.triton import Emitted
 from ninetoothed.runtime import private
-from ninetoothed.runtime.fast_path import Source
+from ninetoothed.runtime.fast_path import FunctionBody
 
 # How many sets of addresses a launch remembers; the older half goes when there are more.
 CAPACITY = 256
@@ -82,7 +82,7 @@ class DescriptorTable:
 
         return cls(ready, tuple((numbers(a.sizes), numbers(a.strides), list(a.block)) for a in emitted.descriptors))
 
-    def write(self, source: Source, values: list[str]) -> list[str]:
+    def write(self, source: FunctionBody, values: list[str]) -> list[str]:
         """Write the expressions of a kernel's arguments, of which the first are given as addresses to describe."""
         count = len(self.shapes)
         addresses = f"({', '.join(values[:count])},)"

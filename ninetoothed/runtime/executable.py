@@ -20,7 +20,7 @@ from ninetoothed.passes import Target
 from ninetoothed.runtime import descriptors, environment, private
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
-from ninetoothed.runtime.fast_path import Launchable, Source
+from ninetoothed.runtime.fast_path import FunctionBody, Launchable
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors
 from ninetoothed.runtime.targets import target_of
 from ninetoothed.runtime.variants import TracedVariant, Variant
@@ -29,7 +29,7 @@ from ninetoothed.schedule import Schedule
 
 
 class Executable(Launchable, Protocol):
-    """What a launcher makes for a signature. is_replayable: whether addresses of tensors are all that it looks at."""
+    """A launch that is ready to run. is_replayable: whether addresses of tensors are all that it looks at."""
 
     @property
     def is_replayable(self) -> bool: ...
@@ -43,7 +43,7 @@ class EmptyExecutable:
     device: ClassVar[None] = None
     is_replayable: ClassVar[bool] = True
 
-    def write(self, source: Source, values: list[str]) -> str:
+    def write(self, source: FunctionBody, values: list[str]) -> str:
         return "True"
 
 
@@ -73,7 +73,7 @@ class CpuExecutable:
             values = (value.detach() if isinstance(value, torch.Tensor) else value for value in args)
             self.prepared(dict(zip(self.names, values, strict=True)), self.integers)
 
-    def write(self, source: Source, values: list[str]) -> str:
+    def write(self, source: FunctionBody, values: list[str]) -> str:
         source.add(f"{source.name(self.run)}(args)")
         return "True"
 
@@ -129,7 +129,7 @@ class GpuExecutable:
             descriptors.DescriptorTable.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
         )
 
-    def write(self, source: Source, values: list[str]) -> str:
+    def write(self, source: FunctionBody, values: list[str]) -> str:
         given = [*values, *map(source.name, self.integers)]
         for position in self.on_host:
             given[position] = f"args[{position}].item()"

@@ -27,7 +27,7 @@ The names in it:
     args, constants     what the function is called with
     x0, x1, ...         the arguments, each by itself, and after them what the call allocates
     p0, p1, ...         the addresses of those that are tensors
-    c0, c1, ...         values that are no part of the text: functions, numbers, shapes (see `Source.name`)
+    c0, c1, ...         values that are no part of the text: functions, numbers, shapes (see `FunctionBody.name`)
     enter, leave        Triton's hooks, within a launch
     stream, workspace, semaphores     those of a launch with memory of its own, held until the next such launch
 
@@ -70,12 +70,12 @@ class Launchable(Protocol):
     @property
     def device(self) -> int | None: ...
 
-    def write(self, source: Source, values: list[str]) -> str:
+    def write(self, source: FunctionBody, values: list[str]) -> str:
         """Write what is to be done for these arguments, tensors by their addresses; return the result's expression."""
 
 
 @dataclass
-class Source:
+class FunctionBody:
     """The body of a function as it is written, and the names of the values in it that are no part of its text."""
 
     lines: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ def _code(text: str) -> CodeType:
 
 def unguarded(args: tuple, found: Launchable) -> FastPath:
     """Write the function that does what calls of one signature led to, without looking whether a call is one."""
-    source, are_tensors = Source(), [isinstance(value, torch.Tensor) for value in args]
+    source, are_tensors = FunctionBody(), [isinstance(value, torch.Tensor) for value in args]
     _unpack(source, are_tensors)
     for position in itertools.compress(range(len(args)), are_tensors):
         source.add(f"p{position} = x{position}.data_ptr()")
@@ -126,7 +126,7 @@ def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found:
     if is_like is None or any(tensor.data_ptr() % ALIGNMENT for tensor in tensors):
         return None
 
-    source = Source()
+    source = FunctionBody()
     source.add(f"if len(args) != {len(args)} or constants != {source.name(constants)}: return None")
     _unpack(source, are_tensors)
     source.add(f"if not {source.name(is_like)}({', '.join(f'x{i}' for i in first.values())}): return None")
@@ -143,7 +143,7 @@ def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found:
     return _finished(source, are_tensors, found)
 
 
-def _differs(source: Source, name: str, value: Any, is_exact: bool) -> str:
+def _differs(source: FunctionBody, name: str, value: Any, is_exact: bool) -> str:
     """Write the condition that an argument differs: in its value, or where that may be any, in its type or width."""
     type_ = type(value)
     if is_exact and type_ in _SINGLETONS:
@@ -159,12 +159,12 @@ def _differs(source: Source, name: str, value: Any, is_exact: bool) -> str:
     return is_other + (f" or {source.name(copysign)}(1, {name}) != {copysign(1, value)}" if is_zero else "")
 
 
-def _unpack(source: Source, are_tensors: Sequence[bool]) -> None:
+def _unpack(source: FunctionBody, are_tensors: Sequence[bool]) -> None:
     """Write the line that names the arguments."""
     source.add(f"{''.join(f'x{i}, ' for i in range(len(are_tensors)))}= args")
 
 
-def _finished(source: Source, are_tensors: Sequence[bool], found: Launchable) -> FastPath:
+def _finished(source: FunctionBody, are_tensors: Sequence[bool], found: Launchable) -> FastPath:
     """Write the end, which is done on the GPU that has to be the current one."""
     if found.device is not None:
         device = source.name(found.device)

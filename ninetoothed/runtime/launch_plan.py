@@ -25,7 +25,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ninetoothed.runtime.call_cache import SEEN, CallCache, Entry, Mark
-from ninetoothed.runtime.fast_path import ALIGNMENT, Source
+from ninetoothed.runtime.fast_path import ALIGNMENT, FunctionBody
 from ninetoothed.runtime.workspace import Allocation
 
 # The recorder of the call that this thread is in. It is asked once a launch, which a mode of PyTorch's would be too.
@@ -50,7 +50,7 @@ class LaunchStep:
     args: tuple
     places: tuple[tuple[int, int, int], ...]
 
-    def write(self, source: Source) -> None:
+    def write(self, source: FunctionBody) -> None:
         values = [source.name(value) for value in self.args]
         for position, number, offset in self.places:
             values[position] = f"p{number} + {source.name(offset)}" if offset else f"p{number}"
@@ -70,7 +70,7 @@ class View:
     start: int
     is_whole: bool
 
-    def write(self, source: Source) -> str:
+    def write(self, source: FunctionBody) -> str:
         base = f"x{self.number}"
         if self.is_whole:
             return base
@@ -85,13 +85,13 @@ class CopyStep:
     source: View
     target: View
 
-    def write(self, source: Source) -> None:
+    def write(self, source: FunctionBody) -> None:
         source.add(f"{self.target.write(source)}.copy_({self.source.write(source)})")
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """All that a call does: allocate tensors, launch kernels, copy between tensors.
+    """The steps of a call: allocate tensors, launch kernels, copy between tensors.
 
     Numbers of allocations follow those of the arguments. The first `outputs` are returned as a tuple; where that is
     None, the first is returned. count: how many arguments there are. device: the GPU of what is launched.
@@ -104,9 +104,9 @@ class LaunchPlan:
     precision: str | None
     device: int | None
 
-    def write(self, source: Source, values: list[str]) -> str:
+    def write(self, source: FunctionBody, values: list[str]) -> str:
         """Write it for arguments `x0`, ... at `p0`, ..., less what is allocated for nothing; return the output."""
-        steps = Source(names=source.names)
+        steps = FunctionBody(names=source.names)
         for step in self.steps:
             step.write(steps)
         # A kernel need not use all that it is launched on.

@@ -48,7 +48,7 @@ def source_dimensions(arrangement: Arrangement) -> tuple[SourceDimension, ...]:
 
 @dataclass(frozen=True)
 class SpecialisationPlan:
-    """What is known of a kernel's sizes and strides before any call."""
+    """The facts about a kernel's sizes and strides that are known before any call."""
 
     definition: KernelDefinition
 
@@ -86,7 +86,7 @@ class SpecialisationPlan:
 
     @cached_property
     def sizes(self) -> frozenset[str]:
-        """Every name that a size of some parameter gives."""
+        """Collect every name to which the size of some parameter gives a value."""
         return frozenset(self.order)
 
     @cached_property
@@ -102,7 +102,7 @@ class SpecialisationPlan:
 
     @cached_property
     def conditions(self) -> tuple[SizeCondition, ...]:
-        """What the arrangements of touched tensors ask of their sizes."""
+        """Return what the arrangements of touched tensors ask of their sizes."""
         return tuple(each for parameter in self.tensors for each in conditions_of(parameter, self._others(parameter)))
 
     def _others(self, parameter: KernelParameter) -> frozenset[str]:

@@ -29,7 +29,7 @@ def target_of(gpu: Machine | None) -> Target:
 
 @functools.cache
 def _knows(keyword: str) -> bool:
-    """Whether Triton's loops take a keyword; without Triton there is only text, which has it."""
+    """Tell whether Triton's loops take a keyword; without Triton there is only text, which has it."""
     try:
         from triton.language import range as loop
     except ModuleNotFoundError:

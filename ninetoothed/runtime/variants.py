@@ -30,7 +30,7 @@ MOST_CONFIGURATIONS = 256
 
 @dataclass(frozen=True)
 class Selection:
-    """What decides which variant a call runs, and over how many programs.
+    """All that decides which variant a call runs, and over how many programs.
 
     grid: the common outermost shape. values: every size and stride by name. gpu: what to compile for; None is the
     PyTorch backend. family: what tells which calls get the same schedule.
@@ -46,7 +46,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Variant:
-    """What launching a class of calls must know of its program.
+    """All that launching a class of calls must know of its program.
 
     precision: the `torch.get_float32_matmul_precision()` under which it was traced, None where it does not matter.
     stored: the parameters that it writes to. requirements: what it takes for granted of sizes. compiled: what the

@@ -28,7 +28,7 @@ import torch
 from ninetoothed.backends.triton import Emitted
 from ninetoothed.runtime import private
 from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.fast_path import Source
+from ninetoothed.runtime.fast_path import FunctionBody
 
 # Bytes of which addresses in a workspace are multiples.
 ALIGNMENT = 256
@@ -47,7 +47,7 @@ class Allocation:
     def of(cls, tensor: torch.Tensor) -> Allocation:
         return cls(tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device)
 
-    def write(self, source: Source, current: int | None) -> str:
+    def write(self, source: FunctionBody, current: int | None) -> str:
         """Write the expression that allocates it, for a function that runs while `current` is the current GPU."""
         size, stride, dtype = map(source.name, (self.size, self.stride, self.dtype))
         if self.device.index is not None and self.device.index == current and private.empty_strided_cuda is not None:
@@ -107,7 +107,7 @@ class KernelWithWorkspace:
     after: int
     semaphores: Semaphores
 
-    def write(self, source: Source, programs: tuple[int, int, int], arguments: list[str], stream: str) -> None:
+    def write(self, source: FunctionBody, programs: tuple[int, int, int], arguments: list[str], stream: str) -> None:
         """Write a launch with these arguments, which lack its own; see `LoadedKernel.write`."""
         cut = len(arguments) - self.after
         # Both tensors are held until the launch is enqueued.

@@ -14,7 +14,7 @@ from .numeric import widen
 
 
 def arrangement(input, sin, cos, output, flag, interleaved):
-    """One program a token: to it belong all heads of `input`, in one tile where interleaved, else in two halves."""
+    """Give each token a program, with all heads of `input`: in one tile where interleaved, else in two halves."""
 
     def heads(tensor):
         tiled = tensor.tile((1, 1, -1, -1 if interleaved else sin.shape[3])).tile((1, 1, 1, -1))

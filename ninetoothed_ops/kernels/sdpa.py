@@ -30,7 +30,7 @@ def arrangement(query, key, value, mask, scale, output, masking, is_causal, is_e
     query_arranged = rows(query)
 
     def blocks(tensor):
-        """All blocks of keys or values of the head that serves a query's head, for each block of queries."""
+        """Give each block of queries all blocks of keys or values of the head that serves its own."""
         group = query.shape[1] // tensor.shape[1]
         tensor = tensor.unsqueeze(2).expand((-1, -1, group, -1, -1)).flatten(1, 3)
         tiled = tensor.tile((1, 1, BLOCK_SIZE_N, -1)).tile((1, 1, -1, 1))
@@ -48,7 +48,7 @@ def arrangement(query, key, value, mask, scale, output, masking, is_causal, is_e
 
 
 def decayed(peak, new_peak, scale, masking):
-    """What sums relative to a peak are to be multiplied by, to be relative to a new one."""
+    """Return the factor that makes sums relative to a peak relative to a new one."""
     shift = new_peak if masking == NO_MASK else ntl.where(new_peak == float("-inf"), 0.0, new_peak)
 
     # With an additive mask scores are scaled before.

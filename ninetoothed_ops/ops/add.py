@@ -33,7 +33,7 @@ def _may_meet(self, other) -> bool:
 
 
 def _may_scale(alpha, dtype: torch.dtype, device: torch.device) -> bool:
-    """As PyTorch: a bool scales bools, an integer that fits anything, a float floats, if they can hold it."""
+    """Tell whether PyTorch takes a scale: a bool for bools, an integer that fits for any type, a float for floats."""
     if isinstance(alpha, (bool, torch.SymBool)):
         return dtype is torch.bool
     if isinstance(alpha, int) and dtype in INTEGERS:

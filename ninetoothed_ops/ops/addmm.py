@@ -23,7 +23,7 @@ def allocate(self, mat1, mat2, *, beta=1, alpha=1):
 
 
 def _may_scale(factor, dtype: torch.dtype) -> bool:
-    """As PyTorch: a real number that the type can hold in which `dtype` is computed."""
+    """Tell whether PyTorch takes a scale: a real number that the type in which `dtype` is computed can hold."""
     return not isinstance(factor, complex) and can_hold(torch.promote_types(dtype, torch.float32), factor)
 
 

@@ -43,7 +43,7 @@ def all_contiguous(tensors: Sequence[torch.Tensor], shape) -> bool:
 
 
 def is_contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> bool:
-    """As the method; false where sizes that depend on data leave it open, which the method cannot say."""
+    """Do as the method; return False where sizes that depend on data leave it open, where the method raises."""
     if type(tensor) in _REAL or all(isinstance(size, int) for size in tensor.shape):
         return tensor.is_contiguous(memory_format=memory_format)
     if memory_format is torch.channels_last:

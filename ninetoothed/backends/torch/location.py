@@ -139,7 +139,7 @@ class _Locator:
         return spelled_out(start, counts, both, start.device), tuple(c - b for c, b in zip(strides, both))
 
     def with_holes(self, boxes, holes, sizes, offset: torch.Tensor) -> Located:
-        """One gather of everything, then the holes filled, is faster than a gather for each box."""
+        """Gather everything at once, then fill the holes: faster than a gather for each box."""
         safe = torch.where(self.box_mask(boxes, sizes), offset, 0)
         return Located(sizes, (AccessPart((), sizes, (0,) * len(sizes), safe),), None, tuple(holes))
 

@@ -200,14 +200,14 @@ def _without_counters(context: EmitContext, printer: TilePrinter, index: Expr, s
 
 
 def _wanted(access: ir.Access, guard: Guard) -> str:
-    """What to call a guarded index: by the dimension whose index it is."""
+    """Name a guarded index after the dimension whose index it is."""
     if len(access.indices) > 1 and guard.index in access.indices:
         return f"{access.parameter}_index_{access.indices.index(guard.index)}"
     return f"{access.parameter}_index"
 
 
 def _is_unobserved(context: EmitContext, operation: ir.Load) -> bool:
-    """Whether all that is made of a load, lane by lane, is stored under guards at least as strict."""
+    """Tell whether all that is made of a load, lane by lane, is stored under guards at least as strict."""
     key = guard_key(operation.access)
     if key is None:
         return False

@@ -1,4 +1,4 @@
-"""What the printer must know of a program before it starts: who uses each value, where, and when it is last read.
+"""Analyse a program before it is printed: who uses each value, where, and when it is last read.
 
 A value is printed where it is used (inlined) or given a variable. Inlining moves a computation down to its use, so the
 moment at which an operand is last read is that of the statement that finally holds it.
@@ -52,7 +52,7 @@ class Analysis:
         return self.definitions[value][0]
 
     def is_cheap(self, value: Value) -> bool:
-        """Whether a value may be printed at every use: a number, an argument, or a view of something with a name."""
+        """Tell whether a value may be printed at every use: a number, an argument, or a view of what has a name."""
         match self.producers.get(value):
             case Constant() | ir.ScalarArgument():
                 return True
@@ -63,7 +63,7 @@ class Analysis:
         return False
 
     def is_inlined(self, value: Value) -> bool:
-        """Whether a value is printed where it is used rather than given a variable."""
+        """Tell whether a value is printed where it is used rather than given a variable."""
         operation = self.producers.get(value)
         if operation is None or is_ordered(operation):
             return False
@@ -75,7 +75,7 @@ class Analysis:
         return use.block == self.block_of(value) and not self._would_wait(value, use)
 
     def _would_wait(self, value: Value, use: ValueUse) -> bool:
-        """Whether computing a tile where it is used would come after waiting for the copy engine.
+        """Tell whether computing a tile where it is used would come after waiting for the copy engine.
 
             value = value_desc.load(...)                             narrow = weights.to(tl.float16)
             output = tl.dot(weights.to(tl.float16), value)    ->     value = value_desc.load(...)

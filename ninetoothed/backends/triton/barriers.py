@@ -24,14 +24,14 @@ def access_key(access: ir.Access):
 
 
 def before_read(context: EmitContext, parameter: str, access: ir.Access | None = None) -> None:
-    """A thread may read what another thread of the program wrote: two parameters may be the same memory."""
+    """Put a barrier where a thread may read what another wrote: two parameters may be the same memory."""
     if context.written:
         barrier(context)
     context.read.setdefault(parameter, set()).add(_key(access))
 
 
 def before_write(context: EmitContext, parameter: str, access: ir.Access | None = None) -> None:
-    """A thread may write what another thread of the program has yet to read, or to write."""
+    """Put a barrier where a thread may write what another has yet to read, or to write."""
     meets = access is not None and any(_may_meet(access, other) for other in context.written.get(parameter, ()))
     if meets or context.read.get(parameter, set()) - {_key(access)}:
         barrier(context)
@@ -39,7 +39,7 @@ def before_write(context: EmitContext, parameter: str, access: ir.Access | None 
 
 
 def before_rounds(context: EmitContext, loop: ir.For | ir.While) -> None:
-    """What an earlier round of a loop stored, or has yet to read, a later one may touch."""
+    """Note what an earlier round of a loop stored, or has yet to read: a later one may touch it."""
     inside = [inner for block in ir.blocks(loop) for inner in ir.walk(block)]
     changed = stored(inside)
     for name in changed:
@@ -53,14 +53,14 @@ def before_rounds(context: EmitContext, loop: ir.For | ir.While) -> None:
 
 
 def _may_meet(access: ir.Access, other: ir.Access | None) -> bool:
-    """Whether a thread may store where another has stored before, by another access."""
+    """Tell whether a thread may store where another has stored before, by another access."""
     if other is SOMEWHERE:
         return True
     return access_key(access) != access_key(other) and not are_apart(access, other)
 
 
 def _moves_over_itself(access: ir.Access, loop: ir.Operation) -> bool:
-    """Whether the tiles of two rounds may overlap and yet not be one."""
+    """Tell whether the tiles of two rounds may overlap and yet not be one."""
     if not isinstance(loop, ir.For):
         return bool(access.bindings)
     moving = [index for index in access.indices if loop.variable in index.variables]
@@ -68,7 +68,7 @@ def _moves_over_itself(access: ir.Access, loop: ir.Operation) -> bool:
 
 
 def _moves_on(index: Expr, access: ir.Access, loop: ir.For) -> bool:
-    """Whether a round moves an index by at least as much as the lanes take of it."""
+    """Tell whether a round moves an index by at least as much as the lanes take of it."""
     counts = {lane.name: lane.count for lane in access.lanes}
     linear = index.linear((loop.variable, *counts))
     if linear is None or not all(each.is_constant for each in (*linear[0].values(), loop.step)):
@@ -79,7 +79,7 @@ def _moves_on(index: Expr, access: ir.Access, loop: ir.For) -> bool:
 
 
 def _key(access: ir.Access | None):
-    """That of an access; through pointers, to any place, one of its own."""
+    """Return the key of an access; one through pointers, to any place, has a key of its own."""
     return object() if access is None else access_key(access)
 
 

@@ -19,7 +19,7 @@ from ninetoothed.schedule import Schedule
 
 @dataclass(frozen=True)
 class ValueText:
-    """How a value reads: an expression, and the shape that it has in Triton.
+    """The text of a value: an expression, and the shape that it has in Triton.
 
     `shape` is () or of the rank of the value's type, with 1 where the text leaves it to broadcasting to repeat it.
     `constant` is the number where the text is a bare literal, which takes the type of what it meets.
@@ -31,7 +31,7 @@ class ValueText:
 
 
 class ValueTexts(dict[ir.Value, ValueText]):
-    """What each value reads as. `holders` are, for each variable, the values whose texts mention it."""
+    """The text of each value. `holders` are, for each variable, the values whose texts mention it."""
 
     def __init__(self):
         super().__init__()
@@ -50,7 +50,7 @@ class ValueTexts(dict[ir.Value, ValueText]):
 
 @dataclass
 class TextBlock:
-    """One block of text being written.
+    """A block of text being written.
 
     shared: variables that hold integer expressions for all nested blocks, by their text.
     variables: the variable that a name of the user's last stood for.
@@ -80,7 +80,7 @@ class TextBlock:
 
 @dataclass
 class EmitContext:
-    """One emission.
+    """The state of one emission.
 
     variables: the texts of integers, with the depth of the block in which each is known.
     zeros: program indices that are always 0.
@@ -114,7 +114,7 @@ class EmitContext:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether a loop is open."""
+        """Tell whether a loop is open."""
         return any(scope.repeats for scope in self.scopes)
 
     def append(self, statement: ast.stmt) -> None:
@@ -142,7 +142,7 @@ class EmitContext:
 
     @property
     def left(self) -> dict[str, Hashable]:
-        """What branches have left, in all open blocks."""
+        """Collect the variables that branches have left, in all open blocks."""
         return {name: kind for scope in self.scopes for name, kind in scope.left.items()}
 
     def leave(self) -> list[ast.stmt]:
@@ -172,7 +172,7 @@ class EmitContext:
         return max(map(self.depth_of_name, names), default=0)
 
     def is_integer(self, name: str) -> bool:
-        """Whether a variable is a loop's counter or holds a shared expression, which more than values read."""
+        """Tell whether a variable is a loop's counter or holds a shared expression, which more than values read."""
         nodes = [node for node, _ in self.variables.values()]
         nodes += [node for scope in self.scopes for node in scope.shared.values()]
         return any(isinstance(node, ast.Name) and node.id == name for node in nodes)

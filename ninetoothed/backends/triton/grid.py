@@ -65,7 +65,7 @@ def decompose(context: EmitContext, may_spread: bool, remainder: Remainder | Non
 
 
 def launched(grid: Sequence[int], spread: bool) -> tuple[int, int, int]:
-    """How many programs along each axis of the GPU's, of which the first varies fastest; see `_spread`."""
+    """Return the number of programs along each axis of the GPU's, the first of which varies fastest; see `_spread`."""
     if not spread:
         return math.prod(grid), 1, 1
     *outer, rows, columns = grid
@@ -184,7 +184,7 @@ def _mentioned(program: ir.Program) -> set[str]:
 
 
 def _wants_groups(program: ir.Program, axes) -> bool:
-    """Whether a loop multiplies tiles of which one depends on the next to last axis alone, the other on the last."""
+    """Tell whether a loop multiplies a tile that depends on the next to last axis alone by one of the last alone."""
     rows, columns = axes[-2][0], axes[-1][0]
     for operation in ir.walk(program.body):
         if isinstance(operation, ir.For) and any(map(is_dot, ir.walk(operation.body))):

@@ -28,7 +28,7 @@ def hints(context: EmitContext, loop: ir.For) -> Mapping[str, object]:
 
 
 def _is_transposed(context: EmitContext, operand: ir.Value) -> bool:
-    """Whether the copy engine brings a tile of (depth, columns) column by column."""
+    """Tell whether the copy engine brings a tile of (depth, columns) column by column."""
     producers = context.analysis.producers
     producer, turns = producers.get(operand), 0
     while isinstance(producer, ir.Apply) and producer.function == "permute":

@@ -1,4 +1,4 @@
-"""From a program to the text of a module with one Triton kernel."""
+"""Emit a program as the text of a module with one Triton kernel."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Emitted:
         return tuple(argument for argument in self.arguments if argument.role == "descriptor")
 
     def programs(self, integers: dict[str, int], most: int | None = None) -> tuple[int, int, int]:
-        """How many to launch along each axis for these values of the run-time sizes, `most` where fewer will do."""
+        """Count the programs along each axis for these values of the run-time sizes, `most` where fewer will do."""
         extents = [max(extent.evaluate(integers), 0) for extent in self.grid]
         count, second, third = grid.launched(extents, self.multi_axis_grid)
         return min(count, most) if self.persistent and most else count, second, third
@@ -125,7 +125,7 @@ def _descriptor(program: ir.Program, name: str, tile: tma_tiles.TmaTile) -> Kern
 
 
 def _argument_names(program: ir.Program, given: tuple[ir.Parameter, ...]) -> dict[str, str]:
-    """What each possible argument is called in the text: pointers and scalars, then sizes, then strides.
+    """Name each possible argument in the text: pointers and scalars, then sizes, then strides.
 
     given: the parameters with the dimensions that they were given with.
     """

@@ -24,7 +24,7 @@ class NameTable:
         return candidate
 
     def take(self, *names: str) -> None:
-        """Never hand these out."""
+        """Reserve names, which are then never handed out."""
         self._taken.update(names)
 
     def release(self, names: set[str]) -> None:

@@ -153,7 +153,7 @@ def _leave_loop(context: EmitContext, operation: ir.For | ir.While, names: list[
 
 
 def _takes_over_a_twin(operation: ir.For | ir.While, initial: ir.Value, argument: ir.Value, yielded: ir.Value) -> bool:
-    """Whether a variable becomes another that starts as the same value: a, b = x, x; then a, b = b, a + b in the loop.
+    """Tell whether a variable becomes another that starts as the same value: a = b = x, then a, b = b, a + b in a loop.
 
     Triton carries what a loop's body changes, and sees no change where both begin as one value.
     """

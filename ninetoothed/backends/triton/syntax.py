@@ -200,7 +200,7 @@ def _broken(head: str, node: ast.expr, tail: str, indent: str) -> list[str]:
 
 
 def _is_long(head: str, function: ast.Attribute, indent: str) -> bool:
-    """Whether a call of a method has to be broken within the object, whose line is too long already."""
+    """Tell whether a call of a method has to be broken within the object, whose line is too long already."""
     return isinstance(function.value, ast.Call) and len(f"{indent}{head}{text_of(function)}(") > LINE_LENGTH
 
 

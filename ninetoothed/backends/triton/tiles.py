@@ -121,7 +121,7 @@ class TilePrinter:
         return self.tile(self.parts(e, wanted))
 
     def _is_tiled(self, e: Expr) -> bool:
-        """Whether a bound value that is a tile occurs."""
+        """Tell whether a bound value that is a tile occurs."""
         return any(self.bindings[name].shape for name in e.variables & self.bindings.keys())
 
     def _axes_of(self, e: Expr) -> frozenset[int]:

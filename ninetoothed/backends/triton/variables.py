@@ -1,4 +1,4 @@
-"""Which variable a value gets: the one that a loop or a branch hands on, that of a dead value, or one of its own."""
+"""Choose a value's variable: the one that a loop or a branch hands on, that of a dead value, or one of its own."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class YieldTargets:
 
 
 class OperationPlace:
-    """Where an operation stands, and the names that its results must have."""
+    """The place of an operation, and the names that its results must have."""
 
     def __init__(self, key: BlockKey, position: int, targets: YieldTargets):
         self.key, self.position, self.targets = key, position, targets
 
 
 def is_free(context: EmitContext, name: str, place: OperationPlace, loop: ir.For | ir.While | None = None) -> bool:
-    """Whether nothing that a variable holds is read after the operation at `place`.
+    """Tell whether nothing that a variable holds is read after the operation at `place`.
 
     A `loop` gives it its first value, all that it carries at once, and only then reads what its bounds and blocks need.
     """
@@ -40,7 +40,7 @@ def is_free(context: EmitContext, name: str, place: OperationPlace, loop: ir.For
 
 
 def is_target(context: EmitContext, value: ir.Value, place: OperationPlace) -> bool:
-    """Whether a value is computed in the variable that its block is to leave it in."""
+    """Tell whether a value is computed in the variable that its block is to leave it in."""
     name = place.targets.names.get(value)
     return name is not None and is_free(context, name, place)
 
@@ -48,7 +48,7 @@ def is_target(context: EmitContext, value: ir.Value, place: OperationPlace) -> b
 def is_taken_over(
     context: EmitContext, name: str, initial: ir.Value, loop: ir.For | ir.While, place: OperationPlace
 ) -> bool:
-    """Whether a loop goes on with the variable of a first value: it is this block's own, and read by nothing else."""
+    """Tell whether a loop goes on with a first value's variable: it is this block's own, and read by nothing else."""
     is_own = name in context.scopes[-1].own and context.analysis.definitions.get(initial, (None, 0))[0] == place.key
     is_once = loop.initial.count(initial) == 1 and initial not in place.targets.names
     return is_own and is_once and not context.is_integer(name) and is_free(context, name, place, loop)

@@ -37,7 +37,7 @@ class _VariableUpdate:
         self.dependent: dict[Value, bool] = {old: True}
 
     def depends(self, raw: Value) -> bool:
-        """Whether a value is computed from the old one."""
+        """Tell whether a value is computed from the old one."""
         pending = [raw]
         while pending:
             last = pending.pop()
@@ -137,7 +137,7 @@ class _VariableUpdate:
     def is_neutral(
         self, operation: ir.Apply, tiles: list[TrackedTile], position: int, lost: list[OverhangEdge]
     ) -> bool:
-        """Whether what the other operand holds past the edges leaves the part as it is."""
+        """Tell whether what the other operand holds past the edges leaves the part as it is."""
         if len(tiles) != 2:
             return False
         other = 1 - position

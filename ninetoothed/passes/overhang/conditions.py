@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_implied(rewriter: OverhangRewriter, condition: Value, edge: OverhangEdge) -> bool:
-    """Whether lanes where a condition holds are not past an edge: the program has its own mask."""
+    """Tell whether lanes where a condition holds are not past an edge: the program has its own mask."""
     if not isinstance(edge, BoundEdge) or edge.reached:
         return False
     facts = rewriter.facts

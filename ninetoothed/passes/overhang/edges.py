@@ -48,7 +48,7 @@ class BoundEdge:
 
     @property
     def names(self) -> frozenset[str]:
-        """All variables, lanes aside."""
+        """Collect all variables, lanes aside."""
         guards = (e.variables for guard in self.reached for e in (guard.index, guard.size))
         return self.room.variables.union(*guards) - {lane.name for lane in self.lanes}
 

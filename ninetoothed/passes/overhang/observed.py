@@ -1,4 +1,4 @@
-"""Which lanes of values nobody can tell: those that every later use leaves out.
+"""Find the lanes of values that nobody can tell: those that every later use leaves out.
 
 A store leaves out what its guards do; whatever reads a value element by element leaves out what its result's uses do.
 So the product of a matrix multiplication needs no masks for the last rows and columns: they are never written.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def dot(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """Past an edge along the depth both sides are to hold 0: 0 times what is no number would be none."""
+    """Put 0 into both sides past an edge along the depth: 0 times NaN or infinity would be NaN."""
     a, b, *accumulator = operation.operands
     left, right = rewriter.tile(a), rewriter.tile(b)
     rank = len(a.type.lanes)

@@ -81,7 +81,7 @@ def _edges_of(access: ir.Access, facts: Facts) -> tuple[BoundEdge, ...]:
 
 
 class OverhangRewriter:
-    """One way to rewrite a program.
+    """A way to rewrite a program.
 
     fills: what loads fill their overhang with, by their results. tiles: the current form of each value of the old
     program, and earlier ones, of which a reduction may like one better. deferred: for variables of loops at hand that
@@ -172,7 +172,7 @@ class OverhangRewriter:
         return new
 
     def defers(self, base: Value, lost: Iterable[OverhangEdge]) -> bool:
-        """Whether the loop at hand puts the old value back after its last round, in the lanes past edges."""
+        """Tell whether the loop at hand puts the old value back after its last round, in the lanes past edges."""
         deferred = self.deferred.get(base)
         if deferred is None:
             return False

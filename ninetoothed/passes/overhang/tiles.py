@@ -29,7 +29,7 @@ class TrackedTile:
     clashes: tuple[EdgeClash, ...] = ()
 
     def ends(self, facts: Facts) -> tuple[OverhangEdge, ...]:
-        """All edges past which there may be lanes."""
+        """Collect the edges past which there may be lanes."""
         return tuple(edge for edge in distinct((*self.edges, *rounding(self.value.type, facts))) if edge.fails)
 
     def held(self, edge: OverhangEdge) -> Number | None:
@@ -69,7 +69,7 @@ def _origins(edge: OverhangEdge) -> frozenset[OverhangEdge]:
 
 
 def ends_later(edge: OverhangEdge, other: OverhangEdge) -> bool:
-    """Whether an edge is known not to come before another."""
+    """Tell whether an edge is known not to come before another."""
     if not (isinstance(edge, BoundEdge) and isinstance(other, BoundEdge)) or edge.reached or other.reached:
         return False
     difference = edge.room - other.room

@@ -1,1 +1,1 @@
-"""From PTX to machine code: which assembler does it, and whether the machine code does what the PTX says."""
+"""Assemble PTX: choose an assembler, and verify that the machine code does what the PTX says."""

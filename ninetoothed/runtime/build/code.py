@@ -148,7 +148,7 @@ class Code:
 
     @cached_property
     def _dominators(self) -> list[int]:
-        """For each block, the blocks through which every way to it leads, as bits."""
+        """Return for each block the blocks that dominate it (every way to it leads through them), as bits."""
         everything = (1 << len(self.starts)) - 1
         found = [everything] * len(self.starts)
         found[0] = 1
@@ -167,7 +167,7 @@ class Code:
 
     @cached_property
     def _writes(self) -> list[dict[str, list[int]]]:
-        """For each block, the instructions that write each register, in their order."""
+        """Return for each block the instructions that write each register, in their order."""
         found: list[dict[str, list[int]]] = [{} for _ in self.starts]
         for n, instruction in enumerate(self.instructions):
             for register in instruction.writes:

@@ -18,7 +18,7 @@ from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
 from ninetoothed.runtime import descriptors, private
 from ninetoothed.runtime.build import assembler, disk_cache, triton_cache
-from ninetoothed.runtime.fast_path import Source
+from ninetoothed.runtime.fast_path import FunctionBody
 from ninetoothed.runtime.selection.machine import Machine
 
 # Bytes that pointers are multiples of where they are known to be aligned.
@@ -224,7 +224,9 @@ class LoadedKernel:
             raise CompilationError(f"kernel `{compiled.emitted.name}` could not be loaded: {error}") from error
         return cls(fresh, knobs.runtime, bool(compiled.emitted.descriptors))
 
-    def write(self, source: Source, programs: tuple[int, int, int], arguments: Sequence[str], stream: str) -> None:
+    def write(
+        self, source: FunctionBody, programs: tuple[int, int, int], arguments: Sequence[str], stream: str
+    ) -> None:
         """Write a launch of so many programs on the current device, which is the kernel's, for a fast path.
 
         arguments, stream: the expressions of those of `emitted.arguments`, in their order, and of the stream's address.

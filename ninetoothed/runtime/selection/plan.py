@@ -29,12 +29,12 @@ class ProductProblem:
 
     @cached_property
     def bits(self) -> int:
-        """Those of an element of the wider operand."""
+        """The bits of an element of the wider operand."""
         return max(map(self.problem.bits, self.pattern.operands))
 
     @cached_property
     def is_exact(self) -> bool:
-        """Whether whole float32 numbers are multiplied, which no tensor core does."""
+        """Tell whether whole float32 numbers are multiplied, which no tensor core does."""
         return self.bits == 32 and self.problem.specialisation.dot_precision == "highest"
 
     @cached_property
@@ -137,12 +137,12 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        """Whether a program has enough shared memory."""
+        """Tell whether a program has enough shared memory."""
         return self.shared <= self.product.machine.shared_memory
 
     @cached_property
     def resident(self) -> int:
-        """How many programs a multiprocessor runs at once."""
+        """The number of programs that a multiprocessor runs at once."""
         machine, costs = self.product.machine, self.product.costs
         by_shared_memory = (machine.shared_memory + costs.own_shared_memory) // self.shared
         by_threads = machine.generation.threads // self._threads
@@ -153,7 +153,7 @@ class Plan:
 
     @property
     def tiles_per_wave(self) -> int:
-        """How many tiles run at once, where each is a program."""
+        """The number of tiles that run at once, where each is a program."""
         return self.product.machine.multiprocessors * self.resident
 
     # -- how tiles are distributed --
@@ -169,7 +169,7 @@ class Plan:
 
     @property
     def is_worth_sharing(self) -> bool:
-        """Whether all parts of sums run at once, of all tiles or of those left over, and each has some steps to do."""
+        """Tell whether all parts of sums (of all tiles, or of those left over) run at once, each with some steps."""
         match self.sharing:
             case SplitK(parts):
                 are_at_once = self.tiles * parts <= self.tiles_per_wave
@@ -181,7 +181,7 @@ class Plan:
 
     @property
     def can_be_cut(self) -> bool:
-        """Whether tiles are large, and none is a whole side of the product: in place, it would be read too late."""
+        """Tell whether tiles are large, and none is a whole side of the product, which would be read too late."""
         problem, pattern = self.product.problem, self.product.pattern
         sides = (pattern.rows, self.rows), (pattern.columns, self.columns)
         return all(FEWEST_LANES <= block < problem.extent(name) for name, block in sides)
@@ -198,12 +198,12 @@ class Plan:
 
     @property
     def subtiles(self) -> int:
-        """Into how many subtiles a tile left over is cut."""
+        """The number of subtiles into which a tile left over is cut."""
         return QUARTERS if isinstance(self.sharing, StreamK) and self.sharing.subtile_stages else 1
 
     @cached_property
     def ctas_per_tile(self) -> int:
-        """How many programs share a tile left over after whole waves; 1 where none is."""
+        """The number of programs that share a tile left over after whole waves; 1 where none is."""
         if not isinstance(self.sharing, StreamK) or not self.tiles % self.sharing.tiles_per_wave:
             return 1
         sharing = self.sharing

@@ -148,7 +148,7 @@ def _traced(
 def record(
     definition: KernelDefinition, text: str, family: tuple, gpu: Machine, candidates: Sequence[Schedule]
 ) -> disk_cache.DiskRecord:
-    """Where the result of tuning is kept.
+    """Return the record on disk in which the result of tuning is kept.
 
     text: what the pick compiles to, which has all that the source, its helpers and this package say.
     family: the class of calls: types, layout and sizes rounded to powers of two.

@@ -8,7 +8,7 @@ import torch
 
 from ninetoothed.errors import ResourceError
 from ninetoothed.runtime import descriptors, dispatch, executable, private
-from ninetoothed.runtime.fast_path import Source
+from ninetoothed.runtime.fast_path import FunctionBody
 from ninetoothed.runtime.selection import machine
 from ninetoothed.schedule import Persistent, Schedule, StreamK
 from ninetoothed_ops.kernels import addmm, mm
@@ -58,7 +58,7 @@ def gpu(monkeypatch):
 
 def run(found, addresses):
     """Launch on tensors at these addresses."""
-    source = Source()
+    source = FunctionBody()
     found.write(source, [str(address) for address in addresses])
     source.function()((), ())
 

@@ -22,7 +22,7 @@ def test_pytorch_allocates_for_the_current_gpu():
     assert private.empty_strided_cuda is not None
     like = Allocation((2, 3), (3, 1), torch.float16, torch.device("cuda", 1))
     for current, name in ((1, "empty_strided_cuda"), (0, None), (None, None)):
-        source = fast_path.Source()
+        source = fast_path.FunctionBody()
         like.write(source, current)
         chosen = next(iter(value for value in source.names.values() if callable(value)))
         assert chosen is (torch.empty_strided if name is None else private.empty_strided_cuda)

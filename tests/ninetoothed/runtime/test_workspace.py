@@ -11,7 +11,7 @@ import torch
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch, workspace
 from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.fast_path import Source
+from ninetoothed.runtime.fast_path import FunctionBody
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.runtime.workspace import Semaphores
 from ninetoothed.schedule import Schedule, SplitK
@@ -75,7 +75,7 @@ class Launched:
         loaded = LoadedKernel(kernel, hooks, False)
         self.kernel = workspace.with_workspace(loaded, self.emitted, variant.selection.values, torch.device("cuda", 0))
         count = len(self.emitted.arguments) - len(self.emitted.buffers)
-        source = Source()
+        source = FunctionBody()
         self.kernel.write(source, (4, 1, 1), ["1"] * count, "args[0]")
         self._launch = source.function()
 

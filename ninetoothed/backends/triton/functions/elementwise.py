@@ -1,4 +1,4 @@
-"""What is computed lane by lane, so that broadcasting may be left to Triton."""
+"""Print what is computed lane by lane, so that broadcasting may be left to Triton."""
 
 from __future__ import annotations
 

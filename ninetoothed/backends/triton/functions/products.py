@@ -51,7 +51,7 @@ def _product_type(operation: ir.Apply) -> DType:
 
 
 def _is_small(operation: ir.Apply) -> bool:
-    """Whether `tl.dot` does not take so short an inner dimension: 32 bytes for bytes, 16 elements else."""
+    """Tell whether `tl.dot` does not take so short an inner dimension: 32 bytes for bytes, 16 elements else."""
     lhs = operation.operands[0].type
     return lhs.lanes[-1] < (32 if lhs.dtype.bits == 8 else 16)
 

@@ -100,7 +100,7 @@ def named(context: EmitContext, wanted: str, node: ast.expr) -> ast.expr:
 
 
 def retyped(text: ValueText, actual: DType | PointerType, wanted: DType | PointerType) -> ValueText:
-    """What Triton gives in one type, in the type that it is to have."""
+    """Convert what Triton gives in one type to the type that it is to have."""
     if actual == wanted:
         return text
     return ValueText(syntax.method(text.node, "to", dtype_node(wanted)), text.shape)
