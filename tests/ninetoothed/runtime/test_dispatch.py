@@ -302,6 +302,15 @@ class TestCaches:
             assert torch.equal(z, x + y)
         assert len(dispatch.launcher_of(add).variants) == 1
 
+    def test_a_miss_selects_once(self, traces, monkeypatch):
+        add, selected, select = make_add(), [], variants.VariantCache.select
+        monkeypatch.setattr(variants.VariantCache, "select", lambda *args: selected.append(args[1]) or select(*args))
+        for size in (9, 9, 10, 11, 10, 9):
+            x, y, z = torch.randn(size), torch.randn(size), nans(size)
+            add(x, y, z, BLOCK=4)
+            assert torch.equal(z, x + y)
+        assert len(selected) == 3 and len(traces) == 1
+
     def test_types_devices_and_strides_tell_calls_apart(self):
         add = make_add()
         x = torch.arange(20)
