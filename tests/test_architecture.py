@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -130,6 +131,19 @@ def test_devices_are_known_to_the_runtime_alone(name):
     tree = ast.parse(MODULES[name].read_text())
     uses = [node.lineno for node in ast.walk(tree) if ast.unparse(node) == "torch.cuda"]
     assert not uses, f"{MODULES[name]}:{uses} uses torch.cuda"
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("ninetoothed.")])
+def test_private_names_of_pytorch_and_triton_stand_in_one_file(name):
+    if name == "ninetoothed.runtime.private":
+        return
+    tree = ast.parse(MODULES[name].read_text())
+    attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    names = [(ast.unparse(node), node.lineno) for node in attributes]
+    names += [(imported, line) for imported, line, _ in imports(name, MODULES[name])]
+    private = re.compile(r"(torch|triton)(\.\w+)*\._[^_]")
+    found = [(each, line) for each, line in names if private.match(each) or each.startswith("triton.runtime")]
+    assert not found, f"{MODULES[name]} names {found}; `ninetoothed.runtime.private` is the place for that"
 
 
 def run(program):

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ninetoothed.runtime.call_cache import SEEN, CallCache, Entry, Mark
 from ninetoothed.runtime.fast_path import ALIGNMENT, FunctionBody
+from ninetoothed.runtime.private import TorchDispatchMode
 from ninetoothed.runtime.workspace import Allocation
 
 # The recorder of the call that this thread is in. It is asked once a launch, which a mode of PyTorch's would be too.

@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 import torch
 
+# A mode that sees every operation: PyTorch documents it, and has it under no public name.
+from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # -- PyTorch --
