@@ -28,7 +28,7 @@ class _Shape(NamedTuple):
 def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machine) -> Iterator[Schedule]:
     """Yield blocks whose scores, weights and accumulator fit into registers, and whose operands into shared memory."""
     width = power_above(max(evaluate(pattern.width, problem.values), 16))
-    if problem.bits(pattern.query) == 32 and problem.specialisation.dot_precision == "highest":
+    if problem.is_exact(problem.bits(pattern.query)):
         yield from _exact_attentions(problem, pattern, machine, width)
         return
     yield from _few_rows(problem, pattern, machine, width)
@@ -40,7 +40,8 @@ def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
     for shape in shapes:
         m, n = _blocks(problem, pattern, shape)
         # A score and a weight for each key, and what is accumulated of the width.
-        fitting = (warps for warps in (4, 8) if m * (2 * n + width) // (32 * problem.warps(warps)) <= most)
+        held, warp = m * (2 * n + width), machine.generation.warp_size
+        fitting = (warps for warps in (4, 8) if held // (warp * problem.warps(warps)) <= most)
         warps = shape.warps or next(fitting, None)
         for stages in range(shape.stages, 0, -1):
             needed = _shared_memory(problem, pattern, m, n, width, stages)

@@ -123,7 +123,8 @@ class Generation:
     """Numbers that the GPUs share whose compute capability is at least `since`, up to the next generation's.
 
     compiler: Triton's name of the backend that compiles for them.
-    warp_size, threads: of a warp, and the most that a multiprocessor runs at once.
+    warp_size: threads of a warp. threads: the most that a multiprocessor runs at once. most_warps: of one program.
+    vector_bits: the most that a thread loads at once.
     has_tma: whether a copy engine moves tiles. has_wgmma: whether a group of four warps multiplies together, reading
         operands from shared memory.
     without_wgmma: the architecture to compile for where no wgmma may be used, as Triton calls it.
@@ -148,6 +149,8 @@ class Generation:
     attention_registers: int = 130
     warp_size: int = 32
     threads: int = 2048
+    most_warps: int = 32
+    vector_bits: int = 128
     compiler: str = "cuda"
 
 

@@ -35,7 +35,7 @@ class ProductProblem:
     @cached_property
     def is_exact(self) -> bool:
         """Tell whether whole float32 numbers are multiplied, which no tensor core does."""
-        return self.bits == 32 and self.problem.specialisation.dot_precision == "highest"
+        return self.problem.is_exact(self.bits)
 
     @cached_property
     def depth(self) -> int:

@@ -68,6 +68,10 @@ class TuningProblem:
         dtype = self.specialisation.arguments[parameter].dtype
         return dtype.bits if dtype is not None else 32
 
+    def is_exact(self, bits: int) -> bool:
+        """Tell whether operands of so many bits are whole float32 numbers, which no tensor core multiplies."""
+        return bits == 32 and self.specialisation.dot_precision == "highest"
+
     def is_aligned(self, parameter: int) -> bool:
         """Tell whether each row of a tensor is known to start at a multiple of 8 elements: it is read in vectors."""
         known = self.specialisation.numbers

@@ -17,28 +17,29 @@ COARSENED_LANES = 2048
 def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
     """Give each thread a 16-byte vector, of elements of more than 16 bits two; whole rows get warps by their length."""
     symbols, tiles = problem.definition.meta_symbols, problem.pattern.tiles
+    warp, vector_bits = machine.generation.warp_size, machine.generation.vector_bits
     bits = max([problem.bits(tile.parameter) for tile in tiles], default=32)
     # The lanes of a tile, the block sizes to be chosen aside.
     fixed = max([problem.lanes(tile, dict.fromkeys(symbols, 1)) for tile in tiles], default=1)
     if not symbols:
-        chosen = problem.schedule({}, _row_warps(fixed), 3)
+        chosen = problem.schedule({}, _row_warps(fixed, machine), 3)
         return replace(chosen, sharing=DataParallel(_coarsening(problem, fixed, machine)))
-    vector = 128 // bits
+    vector = vector_bits // bits
     held = vector * (2 if bits > 16 else 1)
-    wanted = 128 * held
-    # Small arrays are spread over all multiprocessors.
+    # Small arrays are spread over all multiprocessors, others get four warps a program.
     total = problem.programs(dict.fromkeys(symbols, 1))
     share = power_below(max(total // (machine.multiprocessors * 2), 1))
-    wanted = max(min(wanted, share), 32 * vector)
+    wanted = max(min(4 * warp * held, share), warp * vector)
     blocks = _distributed(problem, max(wanted // fixed, 1))
     lanes = fixed * math.prod(blocks.values())
-    warps = lanes // (32 * held) if fixed == 1 else min(power_above(lanes // (32 * vector)), 16)
+    warps = lanes // (warp * held) if fixed == 1 else min(power_above(lanes // (warp * vector)), 16)
     return problem.schedule(blocks, max(warps, 1), 3)
 
 
-def _row_warps(lanes: int) -> int:
+def _row_warps(lanes: int, machine: Machine) -> int:
     """Choose warps for some 16 lanes a thread, and more lanes where there would be too many threads."""
-    return min(max(power_above(lanes // 512), 1), 32)
+    generation = machine.generation
+    return min(max(power_above(lanes // (16 * generation.warp_size)), 1), generation.most_warps)
 
 
 def _coarsening(problem: TuningProblem, lanes: int, machine: Machine) -> int:
