@@ -35,6 +35,7 @@ class Assembler:
 
     @property
     def is_sound(self) -> bool:
+        """Tell whether it keeps the registers of a wgmma."""
         return self.version >= SOUND
 
     def __str__(self) -> str:

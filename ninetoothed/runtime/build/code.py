@@ -90,6 +90,7 @@ class Code:
 
     @cached_property
     def predecessors(self) -> list[list[int]]:
+        """The blocks after which each block may follow."""
         found: list[list[int]] = [[] for _ in self.starts]
         for block, following in enumerate(self.successors):
             for each in following:

@@ -106,6 +106,7 @@ class Plan:
 
     @cached_property
     def tiles(self) -> int:
+        """The number of tiles."""
         return self.product.problem.programs(self.blocks)
 
     @property
@@ -164,6 +165,7 @@ class Plan:
 
     @cached_property
     def persistent_programs(self) -> int:
+        """The number of programs that run at once and compute tile after tile."""
         looping = replace(self, sharing=Persistent(0))
         return self.product.machine.multiprocessors * min(looping.resident, 2)
 

@@ -37,6 +37,7 @@ class TuningProblem:
 
     @cached_property
     def pattern(self) -> Pattern:
+        """The pattern of the kernel's arrangement."""
         return pattern_of(self.definition)
 
     @cached_property
