@@ -211,9 +211,9 @@ class TraceContext:
 
     def mismatch(self, mismatch: Mismatch) -> ApplicationError:
         """Make the error for a mismatch; it keeps the sizes that another call could let agree."""
-        error = self.error(str(mismatch))
-        sizes = mismatch.sizes if isinstance(mismatch, ShapeMismatch) else ()
+        sizes, remedy = (mismatch.sizes, mismatch.remedy) if isinstance(mismatch, ShapeMismatch) else ((), "")
         names = frozenset().union(*(origin(size).variables for size in sizes))
+        error = self.error(f"{mismatch}; {remedy}" if remedy else str(mismatch))
         if names and names <= self.builder.sizes:
             left, right = map(origin, sizes)
             error.unmet = ir.Requirement(left, right, str(mismatch), self.builder.location)

@@ -192,8 +192,14 @@ def reshape(context: TraceContext, input: Any, shape: Any) -> Value:
     own = extents_of(input.type)
     message = (
         f"cannot reshape {shapes.text(own)} to {shapes.text(extents)}: dimensions that are split or joined must be"
-        " powers of two, but for the first of each group"
+        " powers of two, but for the first of each group; in the arrangement, `tile` and `flatten` take any sizes"
     )
+    counts = [math.prod(extent.size for extent in each) for each in (own, extents)]
+    if all(count.is_constant for count in map(as_expr, counts)) and counts[0] != counts[1]:
+        raise context.error(
+            f"cannot reshape {shapes.text(own)} to {shapes.text(extents)}: {counts[0]} elements are not {counts[1]};"
+            " write -1 for the size that follows from the others"
+        )
     if not shapes.reshapes(own, extents, message, context.builder.require):
         raise context.error(message)
     if not extents:

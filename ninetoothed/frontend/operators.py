@@ -76,7 +76,8 @@ def binary(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
         if not is_dynamic(side) and not is_number(side):
             if name in ("eq", "ne"):
                 return name == "ne"
-            raise context.error(f"{shown(side)} cannot be combined with a tile; only numbers can")
+            remedy = "only numbers can, and tensors are parameters of the kernel"
+            raise context.error(f"{shown(side)} cannot be combined with a tile; {remedy}")
     if not isinstance(lhs, Value) and not isinstance(rhs, Value):
         folded = _on_expressions(context, name, lhs, rhs)
         if folded is not None:
@@ -266,7 +267,8 @@ def integer(context: TraceContext, value: Any, what: str) -> Expr | int:
     if isinstance(value, bool | int | Expr):
         return value
     if not isinstance(value, Value):
-        raise context.error(f"{what} must be an integer, not {value!r}")
+        remedy = "; divide with `//`, or convert it with `int(...)`" if isinstance(value, float) else ""
+        raise context.error(f"{what} must be an integer, not {value!r}{remedy}")
     value = scalar(context, value, what)
     if value.type.dtype.is_floating:
         raise context.error(f"{what} must be an integer, not {value.type.dtype}; convert it with `.to(ntl.int32)`")

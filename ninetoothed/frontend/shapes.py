@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,10 @@ class ShapeMismatch(Mismatch):
     """A mismatch of two shapes, or an extent that is not known when compiling.
 
     sizes: where it depends on the sizes of a call, the two that would have to be equal.
+    remedy: what to write instead, where no other call would do.
     """
+
+    remedy = ""
 
     def __init__(self, message: str, *sizes: Expr) -> None:
         super().__init__(message)
@@ -95,18 +99,33 @@ Require = Callable[[Expr, Expr, str], None]
 def broadcast(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...], require: Require, what: str = "") -> tuple[Extent, ...]:
     """Broadcast two shapes by NumPy's rules; ShapeMismatch, whose message begins with `what`, where they do not fit."""
     message = f"{what}shapes {text(lhs)} and {text(rhs)} do not broadcast together"
-    return tuple(_meet(a, b, message, require) for a, b in _aligned(lhs, rhs))
+    with _broadcasting():
+        return tuple(_meet(a, b, message, require) for a, b in _aligned(lhs, rhs))
 
 
 def check_broadcast_to(own: tuple[Extent, ...], target: tuple[Extent, ...], message: str, require: Require) -> None:
     """Let a shape broadcast to another; ShapeMismatch with the message where it cannot."""
-    if len(own) > len(target):
-        raise ShapeMismatch(message)
-    for a, b in _aligned(own, target):
-        if a.is_one:
-            _repeat(a, b, message, require)
-        else:
-            agree(a, b, message, require)
+    with _broadcasting():
+        if len(own) > len(target):
+            raise ShapeMismatch(message)
+        for a, b in _aligned(own, target):
+            if a.is_one:
+                _repeat(a, b, message, require)
+            else:
+                agree(a, b, message, require)
+
+
+@contextmanager
+def _broadcasting() -> Iterator[None]:
+    """Add the remedy to a mismatch of shapes that broadcast."""
+    try:
+        yield
+    except ShapeMismatch as error:
+        error.remedy = (
+            "the last dimensions side by side, sizes must be equal or 1: add a dimension with `x[:, None]`, combine one"
+            " with `ntl.sum`, or arrange tiles of one shape"
+        )
+        raise
 
 
 def _aligned(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...]) -> Iterator[tuple[Extent, Extent]]:

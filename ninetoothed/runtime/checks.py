@@ -58,7 +58,7 @@ class SizeCondition:
     def problem(self, values: Mapping[str, int]) -> tuple[str, str] | None:
         """Say what is wrong in a call, and the remedy; None where nothing is."""
         number, wanted = evaluate(as_expr(self.size), values), evaluate(as_expr(self.wanted), values)
-        size = f"{self.size}, which is {number} in this call"
+        size, target = _told(self.size, number), _told(self.wanted, wanted)
         if self.rule == "fit" and number != wanted:
             return (
                 f"has size {number} ({self.size}) along a dimension that is cut into tiles of {self.wanted}, which"
@@ -72,14 +72,19 @@ class SizeCondition:
             )
         if self.rule == "expand" and (number not in (0, 1, wanted) or wanted < 0):
             return (
-                f"is expanded to {self.wanted}, which is {wanted} in this call, along a dimension of size {size}",
-                "a dimension that is expanded has one element, or as many as are wanted",
+                f"is expanded to {target}, along a dimension of size {size}",
+                f"only a dimension of size 1 can be expanded{f', or one that has {wanted}' if wanted > 1 else ''}",
             )
         if self.rule == "pad" and number < 0:
             return f"is padded by {size}", "an amount of padding is 0 or more"
         if self.rule in ("stride", "dilation") and number < 1:
             return f"is cut into tiles with a {self.rule} of {size}", "give 1 or more"
         return None
+
+
+def _told(size: Size | Expr, number: int) -> str:
+    """Say a size, and its number where it is another in other calls."""
+    return str(number) if as_expr(size).is_constant else f"{size}, which is {number} in this call"
 
 
 def conditions_of(parameter: KernelParameter, others: frozenset[str] = frozenset()) -> tuple[SizeCondition, ...]:

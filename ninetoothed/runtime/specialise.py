@@ -64,9 +64,7 @@ def measure(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:
             for stride, number in zip(parameter.source.strides, tensor.stride(), strict=True):
                 name = plain_name(stride)
                 if values.setdefault(name, number) != number:
-                    first = next(other.name for other in definition.parameters if stride in other.source.strides)
-                    what = f"has stride {number} where `{first}` has {values[name]}, and both are one Tensor"
-                    raise problem(definition, parameter, what, "make a Tensor of its own for each parameter")
+                    raise _one_tensor(definition, parameter, f"stride {number}", values[name])
     for parameter, dim, size, number in expressions:
         expected = as_expr(size).evaluate(values) if as_expr(size).variables <= values.keys() else number
         if expected != number:
@@ -83,10 +81,25 @@ def measure(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:
 def _disagreement(
     definition: KernelDefinition, parameter: KernelParameter, dim: int, size: Size, number: int, expected: int
 ) -> ArgumentError:
-    what = f"has size {number} in dimension {dim}, and {size} is {expected}"
-    error = problem(definition, parameter, what, "pass tensors whose sizes agree")
+    if len(_twins(definition, parameter)) > 1:
+        error = _one_tensor(definition, parameter, f"size {number} in dimension {dim}", expected)
+    else:
+        what = f"has size {number} in dimension {dim}, and {size} is {expected}"
+        error = problem(definition, parameter, what, "pass tensors whose sizes agree")
     error.parameters = ()  # It may be about whichever gives the other number.
     return error
+
+
+def _one_tensor(definition: KernelDefinition, parameter: KernelParameter, what: str, expected: int) -> ArgumentError:
+    """Make the error for a parameter that differs from another, where one Tensor stands for both."""
+    *names, last = (f"`{name}`" for name in _twins(definition, parameter))
+    what = f"has {what} where {names[0]} has {expected}, and one Tensor stands for {', '.join(names)} and {last}"
+    return problem(definition, parameter, what, "make a Tensor of its own for each parameter")
+
+
+def _twins(definition: KernelDefinition, parameter: KernelParameter) -> list[str]:
+    """List the parameters that one Tensor stands for, this one among them."""
+    return [each.name for each in definition.parameters if each.source.strides == parameter.source.strides]
 
 
 def specialise(

@@ -83,8 +83,11 @@ def test_one_tensor_for_several_parameters():
     x, y = torch.arange(6), torch.zeros(6, dtype=torch.int64)
     kernel(x, y)
     assert torch.equal(x, y)
-    with pytest.raises(ninetoothed.ArgumentError, match="`y` has stride 2 .* `x` has 1, and both are one Tensor; make"):
+    both = "and one Tensor stands for `x` and `y`; make a Tensor of its own for each parameter"
+    with pytest.raises(ninetoothed.ArgumentError, match=f"`y` has stride 2 where `x` has 1, {both}"):
         kernel(x, torch.zeros(12, dtype=torch.int64)[::2])
+    with pytest.raises(ninetoothed.ArgumentError, match=f"`y` has size 7 in dimension 0 where `x` has 6, {both}"):
+        kernel(x, torch.zeros(7, dtype=torch.int64))
 
 
 # -- the text of the application --

@@ -11,6 +11,10 @@ import ninetoothed.language as ntl
 from ninetoothed import ApplicationError, Tensor
 from ninetoothed.errors import EmptyKernelWarning
 
+BROADCASTING = (
+    "the last dimensions side by side, sizes must be equal or 1: add a dimension with `x[:, None]`, combine one with"
+    " `ntl.sum`, or arrange tiles of one shape"
+)
 MISTAKES = (
     (
         "if x > 0:\n    y = x",
@@ -46,7 +50,7 @@ MISTAKES = (
     ),
     (
         "y = x.view(2, 4)",
-        "cannot store to 'y': shape (2, 4) does not broadcast to (8,)",
+        f"cannot store to 'y': shape (2, 4) does not broadcast to (8,); {BROADCASTING}",
     ),
     (
         "y = x.cuda()",
@@ -177,7 +181,7 @@ MISTAKES = (
     ),
     (
         'y = x + "a"',
-        "'a' cannot be combined with a tile; only numbers can",
+        "'a' cannot be combined with a tile; only numbers can, and tensors are parameters of the kernel",
     ),
     (
         "y = x.source + 1",
@@ -189,11 +193,11 @@ MISTAKES = (
     ),
     (
         "y = ntl.arange(0, 16)",
-        "cannot store to 'y': shape (16,) does not broadcast to (8,)",
+        f"cannot store to 'y': shape (16,) does not broadcast to (8,); {BROADCASTING}",
     ),
     (
         "y = x + ntl.arange(0, 16)",
-        "shapes (8,) and (16,) do not broadcast together",
+        f"shapes (8,) and (16,) do not broadcast together; {BROADCASTING}",
     ),
     (
         "y = ntl.cat(x, ntl.zeros((4,), ntl.float32))",
@@ -201,8 +205,16 @@ MISTAKES = (
     ),
     (
         "y = x.reshape(3, 3)",
-        "cannot reshape (8,) to (3, 3): dimensions that are split or joined must be powers of two, but"
-        " for the first of each group",
+        "cannot reshape (8,) to (3, 3): 8 elements are not 9; write -1 for the size that follows from the others",
+    ),
+    (
+        "y = ntl.sum(ntl.zeros((12,), ntl.float32).reshape(4, 3))",
+        "cannot reshape (12,) to (4, 3): dimensions that are split or joined must be powers of two, but for the first"
+        " of each group; in the arrangement, `tile` and `flatten` take any sizes",
+    ),
+    (
+        "for i in range(x.shape[0] / 2):\n    y = x",
+        "a bound of `range` must be an integer, not 4.0; divide with `//`, or convert it with `int(...)`",
     ),
     (
         "y = ntl.load(x)",
@@ -231,7 +243,7 @@ MISTAKES = (
     ),
     (
         "x[0] += ntl.arange(0, 3)",
-        "cannot store to 'x': shape (3,) does not broadcast to ()",
+        f"cannot store to 'x': shape (3,) does not broadcast to (); {BROADCASTING}",
     ),
     (
         "y = 1 // 0",

@@ -74,7 +74,7 @@ class TestMeasure:
         a = Tensor(1, name="a")
         plan = SpecialisationPlan(define(a.tile((4,)), a.tile((4,))))
         measure(plan, BoundCall((torch.zeros(3), torch.zeros(3))))
-        with pytest.raises(ArgumentError, match="`y` has size 4 in dimension 0, and a_size_0 is 3"):
+        with pytest.raises(ArgumentError, match="`y` has size 4 in dimension 0 where `x` has 3, and one Tensor stands"):
             measure(plan, BoundCall((torch.zeros(3), torch.zeros(4))))
         with pytest.raises(ArgumentError, match="`y` has stride 2"):
             measure(plan, BoundCall((torch.zeros(3), torch.zeros(6)[::2])))
