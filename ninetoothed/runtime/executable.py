@@ -102,7 +102,7 @@ class GpuExecutable:
     @staticmethod
     def compile(definition: KernelDefinition, variant: TracedVariant) -> CompiledKernel:
         """Compile a variant for its GPU, which need not be there. Errors: see `compile_kernel`."""
-        schedule, target = schedule_of(definition, variant), target_of(variant.selection.gpu)
+        schedule, target = schedule_of(variant), target_of(variant.selection.gpu)
         try:
             return _compiled(definition, variant, schedule, target)
         except AssemblerError:
@@ -152,9 +152,9 @@ def _compiled(
     return compile_kernel(emitted, gpu, warps, schedule.num_stages, aligned, uses_wgmma)
 
 
-def emitted_for(definition: KernelDefinition, variant: TracedVariant) -> triton.Emitted:
+def emitted_for(variant: TracedVariant) -> triton.Emitted:
     """Emit the text of a variant for its own GPU."""
-    return _emitted(variant, schedule_of(definition, variant), target_of(variant.selection.gpu))
+    return _emitted(variant, schedule_of(variant), target_of(variant.selection.gpu))
 
 
 def _emitted(variant: TracedVariant, schedule: Schedule, target: Target) -> triton.Emitted:
@@ -164,7 +164,7 @@ def _emitted(variant: TracedVariant, schedule: Schedule, target: Target) -> trit
     return triton.print_kernel(scheduled, variant.program.parameters, schedule, target)
 
 
-def schedule_of(definition: KernelDefinition, variant: Variant) -> Schedule:
+def schedule_of(variant: Variant) -> Schedule:
     """Return the schedule of a variant, as far as its grid and this Triton allow."""
     schedule = replace(variant.selection.schedule, multi_axis_grid=variant.selection.specialisation.spread)
     return schedule if descriptors.are_supported() else replace(schedule, use_tma=frozenset())

@@ -63,7 +63,7 @@ def source(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: Any 
     kwargs = dict(kwargs)
     gpu = _gpu(kwargs.pop("gpu", None) if gpu is None else gpu)
     variant = launcher_of(kernel).trace(args, kwargs, gpu)
-    text = emitted_for(kernel.definition, variant).source
+    text = emitted_for(variant).source
     return KernelSource(text, variant.selection.schedule, gpu)
 
 
@@ -73,7 +73,7 @@ def explain(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expla
     gpu = _gpu(kwargs.pop("gpu", None))
     launcher = launcher_of(kernel)
     variant = launcher.trace(args, kwargs, gpu)
-    schedule, target = schedule_of(kernel.definition, variant), target_of(gpu)
+    schedule, target = schedule_of(variant), target_of(gpu)
     rewritten = passes.run(variant.program, target, schedule, passes.GPU)
     emitted = triton.print_kernel(rewritten, variant.program.parameters, schedule, target)
     reports = (*variant.reports, *rewritten.reports)

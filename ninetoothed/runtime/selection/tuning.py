@@ -77,7 +77,7 @@ def tune(
     candidates = shortlist(definition, known.candidates(selection))
     pick = variants.trace(definition, known.select(call, place, gpu, candidates[0]))
     arguments.check_stored(definition, call, pick.stored)
-    text = executable.emitted_for(definition, pick).source
+    text = executable.emitted_for(pick).source
     kept = record(definition, text, selection.family, gpu, candidates)
     described = {_describe(definition, each): each for each in candidates}
     best = kept.read(lambda result: described.get(result["schedule"]))

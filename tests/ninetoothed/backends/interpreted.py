@@ -116,7 +116,7 @@ def interpret(kernel, arguments, gpu=machine.H200, blocks=None, **changes):
     launcher = dispatch.Launcher(kernel.definition)
     with mock.patch.object(ranking, "candidates", _candidates(blocks) if blocks else ranking.candidates):
         variant = launcher.trace(arguments, {}, gpu)
-    schedule = dataclasses.replace(executable.schedule_of(kernel.definition, variant), **changes)
+    schedule = dataclasses.replace(executable.schedule_of(variant), **changes)
     emitted = triton.emit(variant.program, schedule, target_of(gpu))
     call, _ = launcher._checked(arguments, {})
     names = [parameter.name for parameter in kernel.definition.parameters]

@@ -35,7 +35,7 @@ def both(*shape):
 def emitted(kernel, *arguments):
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
     values = dict(variant.selection.values)
-    return executable.emitted_for(dispatch.launcher_of(kernel).definition, variant), values
+    return executable.emitted_for(variant), values
 
 
 def indices(text):

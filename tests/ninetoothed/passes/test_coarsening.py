@@ -80,7 +80,7 @@ class TestWhenRowsArePacked:
 def test_how_many_programs():
     kernel, arguments = softmax.make(2), matrices(100_001, 128)
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
-    emitted = executable.emitted_for(kernel.definition, variant)
+    emitted = executable.emitted_for(variant)
     assert emitted.programs(dict(variant.selection.values)) == (6251, 1, 1)
 
 

@@ -24,7 +24,7 @@ def traced(kernel, *arguments):
     return (
         launcher,
         variant,
-        executable.emitted_for(launcher.definition, variant),
+        executable.emitted_for(variant),
     )
 
 

@@ -177,7 +177,7 @@ def test_all_fast_paths_launch_the_same(name, launcher, monkeypatch):
     variant = dispatch.launcher_of(kernel).trace(arguments, constants, H200)
     loaded, reached, settings = load(launcher)
     loaded.ready = lambda position, described: (f"map {position} of {int(described.base)}", *described.shape)
-    emitted = emit(variant.program, schedule) if schedule else executable.emitted_for(definition, variant)
+    emitted = emit(variant.program, schedule) if schedule else executable.emitted_for(variant)
     assert bool(emitted.buffers) == (name == "workspace") and bool(emitted.descriptors) == ("descriptors" in name)
     compiled = types.SimpleNamespace(emitted=emitted, on=lambda index: loaded)
     call = dispatch.BoundCall(arguments, tuple(constants.items()))

@@ -94,7 +94,7 @@ def instructions(kernel, *arguments, unaligned=()):
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
     aligned = frozenset(parameter.name for parameter in variant.program.parameters) - set(unaligned)
     configuration = variant.selection.schedule
-    text = executable.emitted_for(kernel.definition, variant)
+    text = executable.emitted_for(variant)
     compiled = compile_kernel(text, machine.H200, configuration.num_warps, configuration.num_stages, aligned)
     return set(re.findall(r"\b(?:ld|st)\.global\S*\.b\d+", compiled.asm["ptx"]))
 

@@ -68,4 +68,4 @@ def variant(rows, warps, gpu=machine.H200, columns=64):
 def compiled(definition, variant):
     """The variant as Triton makes it for an assembler that is sound: with its query in registers."""
     target = replace(target_of(variant.selection.gpu), loses_wgmma_operands=False)
-    return executable._compiled(definition, variant, executable.schedule_of(definition, variant), target)
+    return executable._compiled(definition, variant, executable.schedule_of(variant), target)
