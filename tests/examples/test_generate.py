@@ -5,6 +5,7 @@ import pytest
 import torch
 
 transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
 
 PATH = Path(__file__).resolve().parents[2] / "examples" / "generate.py"
 
@@ -47,6 +48,33 @@ def test_a_folder_with_a_model(generate, capsys, tmp_path):
     assert "NTAttention" in out and "24 swapped, 0 left alone" in out and "torch:" not in out
 
 
+def test_text_comes_from_the_tokenizer(generate, capsys, tmp_path):
+    words = {f"word{number}": number for number in range(1024)}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="word0"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=inner).save_pretrained(tmp_path)
+    transformers.LlamaForCausalLM(generate.small_config(transformers)).save_pretrained(tmp_path)
+    arguments = ["--model", str(tmp_path), "--prompt", "word5 word7", "--tokens", "4", "--backend", "torch"]
+    assert generate.main([*arguments, "--batch", "2", "--no-check"]) == 0
+    (text,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("word")]
+    assert len(text.split()) == 4
+
+
+def test_sampling(generate, capsys):
+    arguments = ["--tokens", "6", "--temperature", "1.5", "--top-k", "50", "--backend", "torch", "--no-check"]
+    texts = []
+    for seed in ("1", "1", "2"):
+        # The seed is that of the weights too: the tokens differ, whatever sampling does with it.
+        assert generate.main([*arguments, "--seed", seed]) == 0
+        texts.append(capsys.readouterr().out.splitlines()[-2])
+    assert texts[0] == texts[1] != texts[2] and len(texts[0].split()) == 6
+
+
+def test_what_follows_an_end_is_not_made(generate):
+    tokens = torch.tensor([[4, 5, 6, 0], [6, 0, 0, 0], [1, 2, 3, 4]])
+    assert generate.made(tokens, (6, 9)).sum(-1).tolist() == [3, 1, 4] and generate.made(tokens, ()).all()
+
+
 def test_halves_are_judged_by_the_logits(generate, capsys):
     assert generate.main(["--dtype", "bfloat16", "--tokens", "6"]) == 0
     assert "the backends agree on" in capsys.readouterr().out
@@ -76,6 +104,8 @@ def test_disagreement_is_told(generate, capsys, monkeypatch):
         (["--device", "nonsense"], "--device nonsense: the kernels run on cpu and on cuda"),
         (["--device", "meta"], "--device meta: the kernels run on cpu and on cuda"),
         (["--seed", "9" * 30], "Overflow"),
+        (["--temperature", "-1"], "temperature=-1.0: pass a finite number"),
+        (["--top-p", "0"], "top_p=0.0: pass a number above 0"),
     ),
 )
 def test_mistakes_are_told_in_one_line(generate, capsys, arguments, message):
