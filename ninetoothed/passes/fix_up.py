@@ -25,6 +25,8 @@ from ninetoothed.passes.clone import Cloner, guard_at
 from ninetoothed.passes.scheduled import Buffer, ScheduledProgram
 from ninetoothed.passes.subtile import needs_same_slice
 
+# Elements of parts that are loaded at once: 16 registers of each of 128 threads, for each part.
+MOST_UNROLLED = 2048
 _SLOT, _OTHER = "tile_number", "other_part"
 _Values = tuple[ir.Value, ...]
 
@@ -108,9 +110,9 @@ class _FixUpBuilder:
         names = ("workspace", *(f"workspace_{position}" for position in range(1, len(loop.results))))
         self._workspaces = tuple(_unused(name, taken) for name in names)
         self._semaphores = _unused("semaphores", taken)
-        # A number of parts that is known is added up in one go, in which masks would cost more than they spare.
-        has_guards = not partial.count.is_constant and loop.merge is None
-        self._guards = _guards_of_rows(after, loop.results[0]) if has_guards else ()
+        # A known number of parts of a sum is added up in one go, in which masks would cost more than they spare.
+        has_guards = not partial.count.is_constant or loop.merge is not None
+        self._guards = tuple(_guards_of_rows(after, each) if has_guards else () for each in loop.results)
 
     def build(self) -> FixUp:
         count, part = self._partial.count, self._partial.part
@@ -163,8 +165,16 @@ class _FixUpBuilder:
         merging, yields = self._merged(state, loaded)
         body = (*map(ir.Load, loaded, self._accesses(var(_OTHER))), *merging)
         bounds = (const(1), self._partial.count, const(1))
-        loop = ir.For(_OTHER, *bounds, (), first, state, body, yields, totals)
+        loop = ir.For(_OTHER, *bounds, (), first, state, body, yields, totals, self._hints())
         return totals, (*map(ir.Load, first, self._accesses(const(0))), loop)
+
+    def _hints(self) -> tuple[tuple[str, int], ...]:
+        """Let small parts be loaded all at once: one after another, each would be waited for."""
+        count = self._partial.count
+        elements = max(math.prod(result.type.lanes) for result in self._loop.results)
+        if not count.is_constant or elements > MOST_UNROLLED:
+            return ()
+        return (("loop_unroll_factor", max(count.constant - 1, 1)),)
 
     def _merged(self, state: _Values, other: _Values) -> tuple[ir.Block, _Values]:
         """Merge two parts: by the loop's own function, or else as sums."""
@@ -178,10 +188,10 @@ class _FixUpBuilder:
     def _accesses(self, part: Expr) -> Iterator[ir.Access]:
         """Yield the place of a part for each loop-carried variable."""
         slot = ((_SLOT, self._slot),)
-        for name, result in zip(self._workspaces, self._loop.results, strict=True):
+        for name, result, guards in zip(self._workspaces, self._loop.results, self._guards, strict=True):
             lanes = tuple(ir.Lane(_lane(axis), axis, count) for axis, count in enumerate(result.type.lanes))
             indices = (var(_SLOT) * self._partial.count + part, *(var(lane.name) for lane in lanes))
-            yield ir.Access(name, result.type, indices, self._guards, lanes=lanes, bindings=slot)
+            yield ir.Access(name, result.type, indices, guards, lanes=lanes, bindings=slot)
 
 
 def _element(value: ir.Value) -> DType:

@@ -14,6 +14,8 @@ from ninetoothed.schedule import Schedule, in_parts
 
 # The most rows of queries whose keys may be shared out.
 FEW_ROWS = 32
+# The fewest blocks of keys that are shared out: parts take some 3 microseconds to meet.
+FEWEST_SHARED = 8
 
 
 class _Shape(NamedTuple):
@@ -53,7 +55,7 @@ def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
 def _few_rows(problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int) -> Iterator[Schedule]:
     """Yield a schedule for a step of decoding, whose programs are few: the keys of each are shared out over several.
 
-    As many parts as fill the multiprocessors once, of 64 keys at least; timed on an H200 with 40 to 32768 keys.
+    As many parts as fill the multiprocessors once, of two blocks at least; timed on an H200 with 40 to 32768 keys.
     """
     shape = _Shape(max(power_above(problem.extent(pattern.rows)), 16), 64, 3, 4)
     rows, keys = _blocks(problem, pattern, shape)
@@ -62,7 +64,8 @@ def _few_rows(problem: TuningProblem, pattern: AttentionPattern, machine: Machin
         return
     blocks = {pattern.rows: rows, pattern.keys: keys}
     free = machine.multiprocessors // max(problem.programs(blocks), 1)
-    parts = min(power_below(max(free, 1)), power_below(max(problem.extent(pattern.keys) // keys, 1)))
+    steps = problem.extent(pattern.keys) // keys
+    parts = min(power_below(max(free, 1)), power_below(steps // 2)) if steps >= FEWEST_SHARED else 1
     yield replace(problem.schedule(blocks, 4, shape.stages), sharing=in_parts(parts))
 
 

@@ -7,7 +7,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import ApplicationError, Tensor
 from ninetoothed.passes.reduction_match import match
-from ninetoothed.runtime import dispatch
+from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from ninetoothed.schedule import DataParallel, in_parts
 from ninetoothed_ops.kernels import sdpa
@@ -22,7 +22,7 @@ def attention(queries, keys, is_causal=False, batch=2):
     return dispatch.launcher_of(sdpa.make()).trace(arguments, {}, machine.H200)
 
 
-@pytest.mark.parametrize("queries, keys, parts", ((1, 40, 1), (4, 160, 4), (4, 1024, 8), (17, 4096, 8), (32, 32768, 8)))
+@pytest.mark.parametrize("queries, keys, parts", ((1, 40, 1), (4, 160, 1), (4, 1024, 8), (17, 4096, 8), (32, 32768, 8)))
 def test_keys_of_few_queries_are_shared_out(queries, keys, parts):
     variant = attention(queries, keys)
     assert match(variant.program).merge.name == "merge"
@@ -34,6 +34,13 @@ def test_keys_of_many_programs_are_not(queries, keys, batch):
     variant = attention(queries, keys, batch=batch)
     assert variant.selection.schedule.sharing == DataParallel()
     assert queries <= sdpa.FEW_ROWS or match(variant.program) is None
+
+
+def test_compiled_without_spills(tmp_path, monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    compiled = executable.GpuExecutable.compile(sdpa.make().definition, attention(4, 2080))
+    assert compiled.spills == 0 and "loop_unroll_factor=7" in compiled.emitted.source
 
 
 def test_right_in_the_interpreter(tmp_path):
