@@ -30,6 +30,7 @@ from ninetoothed.errors import (
     CompilationError,
     EmptyKernelWarning,
     ExecutionError,
+    FusionError,
     NineToothedError,
     NotOfferedError,
     RaceError,
@@ -38,6 +39,7 @@ from ninetoothed.errors import (
     UnsupportedError,
 )
 from ninetoothed.evaluate import eval, subs
+from ninetoothed.fusion import fuse
 from ninetoothed.make import Kernel, jit, make, tune
 from ninetoothed.symbol import Symbol, block_size
 from ninetoothed.tensor import Tensor
@@ -51,6 +53,7 @@ __all__ = [
     "CompilationError",
     "EmptyKernelWarning",
     "ExecutionError",
+    "FusionError",
     "Kernel",
     "NineToothedError",
     "RaceError",
@@ -66,6 +69,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "fuse",
     "int16",
     "int32",
     "int64",

@@ -23,6 +23,10 @@ class ArrangementError(NineToothedError, ValueError):
     """A wrong arrangement: a meta-operation that does not fit its tensor, or a tensor or symbol that cannot be made."""
 
 
+class FusionError(ArrangementError):
+    """Two kernels that `fuse` cannot make one of; the message says where their arrangements or applications differ."""
+
+
 class ApplicationError(NineToothedError, SyntaxError):
     """A construct that an application may not use; the message points at the user's source.
 

@@ -246,7 +246,7 @@ def _new_names(arrangements: tuple[Arrangement, ...], stems: Iterable[str]) -> I
                 old = f"{source.name}_{suffix}_{d}"
                 if isinstance(symbol, Symbol) and symbol.name == old and old not in seen:
                     seen.add(old)
-                    yield old, _copy_options(symbol, f"{stem}_{suffix}_{d}")
+                    yield old, symbol.renamed(f"{stem}_{suffix}_{d}")
 
 
 def _stems(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> list[str]:
@@ -258,17 +258,6 @@ def _stems(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> lis
             stem += "_"
         stems.append(stem)
     return stems
-
-
-def _copy_options(symbol: Symbol, name: str) -> Symbol:
-    return Symbol(
-        name,
-        constexpr=symbol.constexpr,
-        meta=symbol.meta,
-        lower_bound=symbol.lower_bound,
-        upper_bound=symbol.upper_bound,
-        power_of_two=symbol.power_of_two,
-    )
 
 
 def _symbols(name: str, parameters: tuple[KernelParameter, ...]) -> dict[str, Symbol]:

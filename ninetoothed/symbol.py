@@ -173,6 +173,30 @@ class Symbol:
             {**self.leaves, **{k: v for value in values.values() for k, v in leaves_of(value).items()}},
         )
 
+    def renamed(self, name: str) -> Symbol:
+        """Return a symbol of another name, a plain one, with the options of this one."""
+        return Symbol(name, self.constexpr, self.meta, self.lower_bound, self.upper_bound, self.power_of_two)
+
+    def narrowed(self, other: Symbol) -> Symbol | None:
+        """Return this symbol, a plain name, with the options of another one beside its own; None where no value fits.
+
+        >>> narrowed = block_size(16, 256).narrowed(block_size(64, 1024))
+        >>> narrowed.lower_bound, narrowed.upper_bound
+        (64, 256)
+        """
+        lower = max((bound for bound in (self.lower_bound, other.lower_bound) if bound is not None), default=None)
+        upper = min((bound for bound in (self.upper_bound, other.upper_bound) if bound is not None), default=None)
+        if lower is not None and upper is not None and lower > upper:
+            return None
+        return Symbol(
+            str(self.name),
+            constexpr=self.constexpr or other.constexpr,
+            meta=self.meta or other.meta,
+            lower_bound=lower,
+            upper_bound=upper,
+            power_of_two=self.power_of_two or other.power_of_two,
+        )
+
 
 def plain_name(size: int | Symbol) -> str:
     """The name of a size or stride that is a plain name."""

@@ -16,6 +16,7 @@ QUICK = (
     "test_guides.py",
     "ninetoothed/test_evaluate.py",
     "ninetoothed/test_expr.py",
+    "ninetoothed/test_fusion.py",
     "ninetoothed/test_messages.py",
     "ninetoothed/test_metaops.py",
     "ninetoothed/test_package.py",

@@ -43,6 +43,7 @@ ROOMS = tuple(
     ninetoothed.integrate
     ninetoothed.runtime
     ninetoothed.make
+    ninetoothed.fusion
     ninetoothed
     ninetoothed_ops.autocast
     ninetoothed_ops.registration

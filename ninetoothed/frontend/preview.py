@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -12,9 +13,20 @@ from typing import Any
 from ninetoothed import language
 from ninetoothed.errors import ApplicationError, EmptyKernelWarning
 from ninetoothed.frontend import remedies
-from ninetoothed.frontend.parse import ParsedFunction, assigned_names, parse_application
+from ninetoothed.frontend.attributes import OF_PLACES
+from ninetoothed.frontend.parse import ParsedFunction, assigned_names, parse, parse_application, unwrap
+from ninetoothed.frontend.values import name_of
 from ninetoothed.ir import SourceLocation
-from ninetoothed.language.functions import FUNCTIONS, arithmetic, elementwise, random, reductions, shapes
+from ninetoothed.language.functions import (
+    FUNCTIONS,
+    Function,
+    arithmetic,
+    elementwise,
+    memory,
+    random,
+    reductions,
+    shapes,
+)
 
 # Calling a function of these stores nothing.
 _PURE = frozenset(
@@ -22,6 +34,10 @@ _PURE = frozenset(
     for name in FUNCTIONS
     for family in (elementwise, arithmetic, shapes, reductions, random)
     if name in vars(family)
+)
+# Calling a function of these works on several lanes at once, or on places that it finds itself.
+_CROSSING = frozenset({"softmax", "gather"}).union(
+    name for name in FUNCTIONS for family in (reductions, memory) if name in vars(family)
 )
 _BRANCHING = (ast.If, ast.IfExp, ast.While)
 _UNKNOWN = object()
@@ -69,6 +85,50 @@ def warn_that_nothing_is_stored(name: str, application: Callable[..., Any], para
     )
     registry = parsed.function.__globals__.setdefault("__warningregistry__", {})
     warnings.warn_explicit(str(error), EmptyKernelWarning, error.filename or "", error.lineno or 0, registry=registry)
+
+
+def uses_of_memory(application: Callable[..., Any], parameter: str) -> str | None:
+    """Return the first use, such as `x.source`, that a tile has only where it is in memory; of its own text alone."""
+    for node in ast.walk(parse_application(application).tree):
+        if isinstance(node, ast.Attribute) and node.attr in OF_PLACES:
+            if isinstance(node.value, ast.Name) and node.value.id == parameter:
+                return f"{parameter}.{node.attr}"
+    return None
+
+
+def crossing_lanes(application: Callable[..., Any]) -> str | None:
+    """Return the first function that an application or a helper of it calls and that works across lanes.
+
+    So do reductions, scans, sorts and products, and what reaches for memory by itself. A call of which the text does
+    not tell what is called counts by its name.
+    """
+    pending, seen = [parse_application(application)], set()
+    while pending:
+        parsed = pending.pop()
+        seen.add(parsed.function)
+        for node in ast.walk(parsed.tree):
+            if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
+                return "@"
+            if not isinstance(node, ast.Call):
+                continue
+            callee = _resolved(parsed, node.func)
+            if callee is _UNKNOWN:
+                named = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            else:
+                named = _name_in_language(callee)
+            if named in _CROSSING and not (callee in (max, min) and len(node.args) > 1):
+                return named
+            function = unwrap(callee.func if isinstance(callee, functools.partial) else callee)
+            if isinstance(function, types.FunctionType) and function not in seen and not named:
+                pending.append(parse(function))
+    return None
+
+
+def _name_in_language(callee: Any) -> str:
+    """Return the name of a function of the language, ours or Triton's, or of Python's own; "" for any other."""
+    name = name_of(callee)
+    module = getattr(callee, "__module__", None) or ""
+    return name if isinstance(callee, Function) or module.startswith(("triton.", "builtins")) else ""
 
 
 def _error(name: str, message: str, place: SourceLocation) -> ApplicationError:

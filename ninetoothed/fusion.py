@@ -1,0 +1,419 @@
+"""Fuse two kernels into one, decided from their arrangements: tiles that the first stores are those the second loads.
+
+    mm:    input[i, :], other[:, j] -> output[i, j]
+    silu:                               input[i, j] -> output[i, j]
+->         input[i, :], other[:, j] ------------------> output[i, j]     the product stays in registers
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ninetoothed import language
+from ninetoothed.arrangement import Arrangement, Size
+from ninetoothed.definition import KernelDefinition, KernelParameter
+from ninetoothed.errors import ArgumentTypeError, FusionError, shortens_tracebacks
+from ninetoothed.expr import as_expr, var
+from ninetoothed.frontend import preview
+from ninetoothed.frontend.parse import assigned_names, parse_application
+from ninetoothed.integrate import KernelOptions, integrate
+from ninetoothed.make import Kernel
+from ninetoothed.metaops import pull_back
+from ninetoothed.operands import shape_text
+from ninetoothed.symbol import Symbol, leaves_of
+from ninetoothed.tensor import Tensor
+from ninetoothed.wording import in_users_names, near
+
+# What comes before the names of tensors while two kernels become one, so that those of one are not those of the other.
+_FIRST, _SECOND = "ninetoothed_first", "ninetoothed_second"
+
+
+@shortens_tracebacks
+def fuse(
+    first: Kernel,
+    second: Kernel,
+    through: Mapping[str, str] | None = None,
+    *,
+    keep: Iterable[str] = (),
+    kernel_name: str | None = None,
+) -> Kernel:
+    """Fuse two kernels: do what `second` does with each tile that `first` computes, in one launch.
+
+    first, second: kernels of `make` or `jit`.
+    through: which parameters of `second` are which outputs of `first`, `{"input": "output"}`; by default the first
+        parameter of `second` is the last one of `first`.
+    keep: the outputs among these that are stored, too. The others are no parameters of the fused kernel: their tiles
+        stay in registers, and are not rounded to a type of memory. `first` sees them as of the type of the parameter
+        that is arranged like them.
+    kernel_name: by default both names, joined by an underscore.
+
+    The parameters of the result are those of `first`, then those of `second`, without what goes `through` and is not
+    kept. A name that both have gets the name of `second` before it: `add_other`. Parameters that `second` stores must
+    not share memory with others, unless each program reads of them just the tile that it writes.
+
+    The pair is decided from the arrangements alone: both must cut the tensor between them into the same tiles, for the
+    same programs. Block sizes that the compiler chooses (`block_size()`) become equal where that makes them fit.
+
+    Raises `FusionError` (a `ValueError`) where the arrangements do not fit, with the dimension, or where an application
+    uses more of the tensor between the two than its tile.
+
+    >>> import torch, ninetoothed
+    >>> from ninetoothed import Tensor, block_size
+    >>> BLOCK, OTHER_BLOCK = block_size(), block_size()
+    >>> @ninetoothed.jit
+    ... def double(x: Tensor(1).tile((BLOCK,)), y: Tensor(1).tile((BLOCK,))):
+    ...     y = 2 * x
+    >>> @ninetoothed.jit
+    ... def increment(x: Tensor(1).tile((OTHER_BLOCK,)), y: Tensor(1).tile((OTHER_BLOCK,))):
+    ...     y = x + 1
+    >>> both = ninetoothed.fuse(double, increment)
+    >>> both
+    <kernel double_increment(x, y)>
+    >>> y = torch.empty(3)
+    >>> both(torch.arange(3), y)
+    >>> y
+    tensor([1., 3., 5.])
+    """
+    for kernel in (first, second):
+        if not isinstance(kernel, Kernel):
+            raise ArgumentTypeError(f"`fuse` takes two kernels that `make` or `jit` has made, and got {kernel!r}")
+    names = {**second.definition.given_names, **first.definition.given_names}
+    try:
+        fused = _Fusion.of(first.definition, second.definition, through, frozenset(keep))
+        return Kernel(replace(fused.integrated(kernel_name), given_names=names))
+    except FusionError as error:
+        raise in_users_names(error, names) from None
+
+
+@dataclass(frozen=True)
+class _Link:
+    """A tensor between the two kernels: the position of the first's output, and of the second's parameter."""
+
+    output: int
+    input: int
+
+
+@dataclass(frozen=True)
+class _Fusion:
+    """Two kernels whose sources have names apart, what links them, and the symbols that became others.
+
+    models: for each output that is not kept the fused kernel's parameter that is arranged like it.
+    """
+
+    first: KernelDefinition
+    second: KernelDefinition
+    links: tuple[_Link, ...]
+    kept: frozenset[int]
+    names: tuple[dict[int, str], dict[int, str]]
+    models: dict[int, str]
+    values: dict[str, Size]
+
+    @classmethod
+    def of(
+        cls, first: KernelDefinition, second: KernelDefinition, through: Mapping[str, str] | None, keep: frozenset[str]
+    ) -> _Fusion:
+        links = tuple(_links(first, second, through))
+        kept = frozenset(link.output for link in links if first.parameters[link.output].name in keep)
+        unlinked = keep - {first.parameters[link.output].name for link in links}
+        if unlinked:
+            raise _error(first, second, f"{min(unlinked)!r} is kept and goes nowhere", "keep what goes `through` alone")
+        for link in links:
+            _check_uses(first, second, link, link.output in kept)
+        names = _names(first, second, links, kept)
+        first, second = _apart(first, _FIRST), _apart(second, _SECOND)
+        fusion = cls(first, second, links, kept, names, {}, {})
+        for link in links:
+            fusion = fusion._unified(link)
+        for link in links:
+            fusion = fusion._modelled(link)
+        return fusion
+
+    def _unified(self, link: _Link) -> _Fusion:
+        """Make block sizes equal where that makes the two arrangements of a link so; raise where none does."""
+        output, input = self.first.parameters[link.output], self.second.parameters[link.input]
+        blocks = frozenset({*self.first.meta_symbols, *self.second.meta_symbols})
+        values = _equal(output.arrangement, input.arrangement, blocks, self.values)
+        if isinstance(values, _Difference):
+            what = values.told(repr(output.name), repr(input.name))
+            raise _error(self.first, self.second, what, "arrange both alike, with blocks of `block_size()`")
+        _check_edges(self.first, self.second, _substituted(output.arrangement, values), input)
+        return replace(self, values=values)
+
+    def _modelled(self, link: _Link) -> _Fusion:
+        """Let an output that is not kept have the sizes of a parameter that stays and is arranged like it."""
+        if link.output in self.kept or link.output in self.models:
+            return self
+        output = self.first.parameters[link.output]
+        for names, position, parameter in self._staying():
+            if parameter.source.ndim != output.source.ndim or parameter.source.jagged_dim is not None:
+                continue
+            values = _equal(parameter.arrangement, output.arrangement, frozenset(), self.values)
+            if not isinstance(values, _Difference):
+                return replace(self, models={**self.models, link.output: names[position]}, values=values)
+        raise _error(
+            self.first,
+            self.second,
+            f"no parameter that stays is arranged like {output.name!r}, so that a call would tell its sizes",
+            f"store it, too, by `keep=({output.name!r},)`",
+        )
+
+    def _staying(self) -> Iterator[tuple[dict[int, str], int, KernelParameter]]:
+        """Yield the fused kernel's parameters, those first that an application stores: they are there in every call."""
+        sides = ((self.names[1], self.second), (self.names[0], self.first))
+        found = [
+            (names, i, definition.parameters[i], definition.parameters[i].name in stored)
+            for names, definition in sides
+            for stored in [assigned_names(parse_application(definition.application).tree)]
+            for i in names
+        ]
+        yield from (each[:3] for each in sorted(found, key=lambda each: not each[3]))
+
+    def integrated(self, name: str | None) -> KernelDefinition:
+        """Return the definition of the fused kernel."""
+        first, second = self.first, self.second
+        name = f"{first.name}_{second.name}" if name is None else name
+        arranged = tuple(
+            Tensor.of(_substituted(definition.parameters[i].arrangement, self.values))
+            for names, definition in zip(self.names, (first, second), strict=True)
+            for i in names
+        )
+        options = KernelOptions(
+            name,
+            first.num_warps or second.num_warps,
+            first.num_stages or second.num_stages,
+            first.max_num_configs or second.max_num_configs,
+            first.tune or second.tune,
+        )
+        return integrate(arranged, self._application(name), options)
+
+    def _application(self, name: str) -> Any:
+        """Write the fused application and return the function; errors in it show its text, which `linecache` keeps."""
+        parameters = [*self.names[0].values(), *self.names[1].values()]
+        inner = {"language": language, "first": self.first.application, "second": self.second.application}
+        called = {key: _free_name(key, parameters) for key in inner}
+        tiles = {output: _free_name(f"tile_{output}", parameters) for output in self.models}
+        linked = {link.input: link.output for link in self.links}
+        before = [self.names[0].get(i) or tiles[i] for i in range(len(self.first.parameters))]
+        after = [self.names[1].get(i) or before[linked[i]] for i in range(len(self.second.parameters))]
+        lines = [f"def fused({', '.join(parameters)}):"]
+        for output, model in self.models.items():
+            zeros = f"{called['language']}.zeros({model}.shape, dtype={model}.dtype)"
+            lines.append(f"    {tiles[output]} = {zeros}")
+        lines += [f"    {called['first']}({', '.join(before)})", f"    {called['second']}({', '.join(after)})"]
+        file = _kept_text(name, "".join(f"{line}\n" for line in lines))
+        scope = {"__name__": "fused", **{called[key]: value for key, value in inner.items()}}
+        exec(compile("\n".join(lines), file, "exec"), scope)
+        return scope["fused"]
+
+
+def _kept_text(name: str, text: str) -> str:
+    """Let `linecache` keep a text, as a notebook's cells, and return the name of its file, one for each text."""
+    file = f"<ninetoothed.fuse: {name}>"
+    while file in linecache.cache and "".join(linecache.getlines(file)) != text:
+        file += "'"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    return file
+
+
+# -- which parameters are linked, and what they are called ------------------------------------------------------------
+
+
+def _links(first: KernelDefinition, second: KernelDefinition, through: Mapping[str, str] | None) -> Iterator[_Link]:
+    """Yield the links that `through` names."""
+    if through is None:
+        through = (
+            {second.parameters[0].name: first.parameters[-1].name} if first.parameters and second.parameters else {}
+        )
+    if not isinstance(through, Mapping) or not through:
+        raise _error(first, second, f"`through` is {through!r}", 'write for example `through={"input": "output"}`')
+    for name, output in through.items():
+        link = _Link(_position(first, second, first, output), _position(first, second, second, name))
+        if not (first.parameters[link.output].source.ndim and second.parameters[link.input].source.ndim):
+            raise _error(first, second, f"{output!r} and {name!r} are no tensors of tiles both", "link tensors")
+        yield link
+
+
+def _position(first: KernelDefinition, second: KernelDefinition, owner: KernelDefinition, name: Any) -> int:
+    names = [parameter.name for parameter in owner.parameters]
+    if name not in names:
+        hint = near(str(name), names) or f"it has {', '.join(names)}"
+        raise _error(first, second, f"kernel {owner.name!r} has no parameter {name!r}", hint)
+    return names.index(name)
+
+
+def _names(
+    first: KernelDefinition, second: KernelDefinition, links: Iterable[_Link], kept: frozenset[int]
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Name the parameters that stay, by their positions in the first kernel and in the second."""
+    dropped = {link.output for link in links} - kept
+    before = {i: p.name for i, p in enumerate(first.parameters) if i not in dropped}
+    after: dict[int, str] = {}
+    for i, parameter in enumerate(second.parameters):
+        if not any(link.input == i for link in links):
+            taken = [*before.values(), *after.values()]
+            name = f"{second.name}_{parameter.name}" if parameter.name in taken else parameter.name
+            after[i] = _free_name(name, taken)
+    return before, after
+
+
+def _free_name(name: str, taken: Iterable[str]) -> str:
+    taken = frozenset(taken)
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _apart(definition: KernelDefinition, prefix: str) -> KernelDefinition:
+    """Give a kernel's sources and their sizes names that the other kernel does not have."""
+    values: dict[str, Symbol] = {}
+    for parameter in definition.parameters:
+        source = parameter.source
+        for suffix, sizes in (("size", source.sizes), ("stride", source.strides)):
+            for d, size in enumerate(sizes):
+                own, end = str(size), f"_{suffix}_{d}"
+                if (
+                    isinstance(size, Symbol)
+                    and own.removesuffix(end).rstrip("_") == parameter.name
+                    and own != parameter.name
+                ):
+                    values.setdefault(own, size.renamed(f"{prefix}_{parameter.name}{end}"))
+    parameters = []
+    for parameter in definition.parameters:
+        arrangement = _substituted(parameter.arrangement, values)
+        source = replace(arrangement.source, name=f"{prefix}_{parameter.name}")
+        parameters.append(replace(parameter, arrangement=replace(arrangement, source=source)))
+    return replace(definition, parameters=tuple(parameters))
+
+
+# -- whether two arrangements cut a tensor alike ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """A difference of two arrangements: its place, and what either has there."""
+
+    place: str
+    left: Any
+    right: Any
+
+    def told(self, left: str, right: str) -> str:
+        return f"{self.place} differs: {self.left} of {left}, {self.right} of {right}"
+
+
+def _equal(
+    left: Arrangement, right: Arrangement, blocks: frozenset[str], values: Mapping[str, Size]
+) -> dict[str, Size] | _Difference:
+    """Find values of sizes and of `blocks` under which two arrangements cut alike, beside those known; or a difference.
+
+    Sizes are compared first, then tiles, then programs: block sizes stand alone in the shapes of tiles.
+    """
+    found = dict(values)
+    if len(left.levels) != len(right.levels):
+        return _Difference("the number of levels", len(left.levels), len(right.levels))
+    sizes = frozenset(str(size) for size in (*left.source.sizes, *right.source.sizes) if isinstance(size, Symbol))
+    places = ["the tensor", *["the tiles"] * (len(left.levels) - 1), "the outermost level"]
+    left_shapes, right_shapes = ((each.source.sizes, *reversed(each.levels)) for each in (left, right))
+    for place, mine, theirs in zip(places, left_shapes, right_shapes, strict=True):
+        if len(mine) != len(theirs):
+            return _Difference(f"the shape of {place}", shape_text(mine), shape_text(theirs))
+        for dim, pair in enumerate(zip(mine, theirs, strict=True)):
+            a, b = (_value(size, found) for size in pair)
+            if as_expr(a) != as_expr(b) and not _bind(a, b, sizes if place == places[0] else blocks, found):
+                return _Difference(f"dimension {dim} of {place}", _shown(a), _shown(b))
+    if _index_map(_substituted(left, found)) != _index_map(_substituted(right, found)):
+        return _Difference("the order of elements", "that", "that")
+    return found
+
+
+def _bind(a: Size, b: Size, free: frozenset[str], values: dict[str, Size]) -> bool:
+    """Let a free symbol be another size, of two free ones the second the first; False where they cannot be equal."""
+    for kept, symbol in ((a, b), (b, a)):
+        if not (isinstance(symbol, Symbol) and symbol.name in free):
+            continue
+        if symbol.meta and not all(leaf.meta or leaf.constexpr for leaf in leaves_of(kept).values()):
+            continue  # a block is no size of a tensor
+        known: dict[str, Size] = {}
+        if isinstance(kept, Symbol) and kept.name in free:
+            narrowed = kept.narrowed(symbol)
+            if narrowed is None:
+                return False
+            known[str(kept)] = kept = narrowed
+        known[str(symbol)] = kept
+        values.update({name: _value(value, known) for name, value in values.items()} | known)
+        return True
+    return False
+
+
+def _shown(size: Size) -> str:
+    if isinstance(size, Symbol) and size.meta:
+        return f"{size} (from {size.lower_bound} to {size.upper_bound})"
+    return str(as_expr(size))
+
+
+def _index_map(arrangement: Arrangement) -> tuple[Any, frozenset[Any]]:
+    """Return the place in the source of the element at symbolic indices, and the conditions for it to be there."""
+    indices = tuple(
+        tuple(var(f"index_{level}_{dim}") for dim in range(len(shape)))
+        for level, shape in enumerate(arrangement.levels)
+    )
+    found: list[Any] = []
+    for step in reversed(arrangement.steps):
+        indices, guards = pull_back(step, indices)
+        found += guards
+    return indices, frozenset(found)
+
+
+def _value(size: Size, values: Mapping[str, Size]) -> Size:
+    return size.subs(values) if isinstance(size, Symbol) else size
+
+
+def _substituted(arrangement: Arrangement, values: Mapping[str, Size]) -> Arrangement:
+    return arrangement.map_sizes(lambda size: _value(size, values))
+
+
+# -- what the applications do with the tensor between them ------------------------------------------------------------
+
+
+def _check_uses(first: KernelDefinition, second: KernelDefinition, link: _Link, is_kept: bool) -> None:
+    """Refuse an application that uses more of the tensor between the two than its tile in registers has."""
+    output, input = first.parameters[link.output], second.parameters[link.input]
+    if len(output.arrangement.levels) > 2:
+        what = f"{output.name!r} is stored tile by tile (it has {len(output.arrangement.levels)} levels)"
+        raise _error(first, second, what, "arrange it so that a program stores one tile of it")
+    if not output.touched:
+        raise _error(first, second, f"kernel {first.name!r} never stores {output.name!r}", "link an output")
+    if input.source.other is not None:
+        what = f"{input.name!r} reads other={input.source.other!r} past its edges, which a tile in registers has not"
+        raise _error(first, second, what, "leave `other` out")
+    if is_kept:
+        return
+    for definition, parameter in ((first, output), (second, input)):
+        used = preview.uses_of_memory(definition.application, parameter.name)
+        if used:
+            what = f"kernel {definition.name!r} uses `{used}`, and {parameter.name!r} is in registers alone"
+            raise _error(first, second, what, f"use another parameter's, or keep it: `keep=({output.name!r},)`")
+
+
+def _check_edges(first: KernelDefinition, second: KernelDefinition, tile: Arrangement, input: KernelParameter) -> None:
+    """Refuse a second kernel that works across lanes where tiles may reach past the tensor's end.
+
+    A tile that is loaded tells these lanes; one that was computed need not (`ntl.zeros` of its shape has none).
+    """
+    blocks = {*first.symbols, *second.symbols}
+    is_cut = any(size > 1 if isinstance(size, int) else not blocks.isdisjoint(size.leaves) for size in tile.levels[-1])
+    crossing = preview.crossing_lanes(second.application) if is_cut else None
+    if crossing:
+        what = (
+            f"the tiles of {input.name!r}, of shape {shape_text(tile.levels[-1])}, may reach past its end, and"
+            f" {second.name!r} calls `{crossing}`, which works across lanes"
+        )
+        raise _error(first, second, what, "cut whole dimensions (-1), or let the second kernel be elementwise")
+
+
+def _error(first: KernelDefinition, second: KernelDefinition, what: str, remedy: str) -> FusionError:
+    for prefix in (_FIRST, _SECOND):
+        what = what.replace(f"{prefix}_", "")
+    return FusionError(f"cannot fuse kernel {first.name!r} with {second.name!r}: {what}; {remedy}")
