@@ -72,11 +72,12 @@ def _around(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 def in_users_names(error: _E, names: Mapping[str, str]) -> _E:
     """Replace generated names in an error's message by the user's."""
-
-    def reworded(value: Any) -> Any:
-        return _GENERATED.sub(lambda found: names.get(found[0], found[0]), value) if isinstance(value, str) else value
-
-    error.args = tuple(map(reworded, error.args))
+    error.args = tuple(reworded(value, names) if isinstance(value, str) else value for value in error.args)
     if isinstance(error, SyntaxError):
-        error.msg = reworded(error.msg)
+        error.msg = reworded(error.msg, names)
     return error
+
+
+def reworded(text: str, names: Mapping[str, str]) -> str:
+    """Replace generated names in a text by the user's."""
+    return _GENERATED.sub(lambda found: names.get(found[0], found[0]), text)

@@ -461,7 +461,7 @@ Shape: TypeAlias = "int | Tile | tuple[int | Tile, ...] | list[int | Tile]"
 Nan: TypeAlias = 'PropagateNan | Literal["all", "none"] | None'
 
 class PropagateNan(enum.Enum):
-    """Whether `maximum`, `minimum` and `clamp` give NaN for an operand that is NaN."""
+    """Choose whether `maximum`, `minimum` and `clamp` give NaN for an operand that is NaN."""
 
     NONE = 0
     ALL = 0xFFFF

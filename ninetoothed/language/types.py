@@ -179,7 +179,7 @@ Nan: TypeAlias = 'PropagateNan | Literal["all", "none"] | None'
 
 
 class PropagateNan(enum.Enum):
-    """Tell whether `maximum`, `minimum` and `clamp` give NaN for an operand that is NaN."""
+    """Choose whether `maximum`, `minimum` and `clamp` give NaN for an operand that is NaN."""
 
     NONE = 0
     ALL = 0xFFFF

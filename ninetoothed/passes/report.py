@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 
+from ninetoothed.passes.numbering import numbered_as
 from ninetoothed.passes.scheduled import PassReport
 from ninetoothed.wording import counted
 
@@ -28,9 +29,9 @@ def show(reports: Iterable[PassReport], longest: int | None = None) -> str:
 
 def _described(reports: Iterable[PassReport]) -> Iterator[tuple[PassReport, str, list[str]]]:
     """Yield each report with its outcome in words, and the lines that show it."""
+    reports = tuple(reports)
     before: list[str] | None = None
-    for report in reports:
-        after = str(report.program).splitlines()
+    for report, after in zip(reports, texts(reports), strict=True):
         if before is None:
             yield report, counted(len(after), "line"), after
         elif not report.applied:
@@ -44,6 +45,15 @@ def _described(reports: Iterable[PassReport]) -> Iterator[tuple[PassReport, str,
             shown = min(difference, after, key=len)
             yield report, f"applied: {counted(added, 'line')} added, {removed} removed", shown
         before = after
+
+
+def texts(reports: Iterable[PassReport]) -> list[list[str]]:
+    """Return the lines of each program; a value that passes keep has the same name in all of them."""
+    found: list[list[str]] = []
+    for report in reports:
+        lines = str(report.program).splitlines()
+        found.append(numbered_as(found[-1], lines) if found else lines)
+    return found
 
 
 def _difference(before: list[str], after: list[str], context: int) -> list[str]:

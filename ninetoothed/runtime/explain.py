@@ -10,7 +10,7 @@ from ninetoothed import passes
 from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentTypeError
-from ninetoothed.passes.report import show
+from ninetoothed.passes.report import show, texts
 from ninetoothed.runtime.build.compile import write_module
 from ninetoothed.runtime.dispatch import Launcher, launcher_of
 from ninetoothed.runtime.executable import emitted_for, schedule_of
@@ -20,9 +20,13 @@ from ninetoothed.runtime.targets import target_of
 from ninetoothed.runtime.variants import Selection
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import ArgumentClass, Specialisation
+from ninetoothed.wording import reworded
 
 # The lines of a change that `explain` shows.
-_LONGEST_CHANGE = 40
+_LONGEST_CHANGE = 80
+_LEGEND = """In a program, `program_0` counts along dimension 0 of the grid, `lane_0` along dimension 0 of a tile, and
+`f32[n of 64]` is a tile of n elements in 64 lanes. `load ... where a < n else 0.0` reads 0.0 where the condition fails,
+`store ... where` writes nothing there. The pass overhang leaves out what is `(overhang past it)`."""
 
 
 class KernelSource(str):
@@ -80,13 +84,13 @@ def explain(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expla
     sections = {
         "specialisation": "\n".join(_known(kernel.definition, variant.selection.specialisation)),
         "schedule": "\n".join(_chosen(launcher, variant.selection, gpu)),
-        "passes": show(reports, _LONGEST_CHANGE),
-        "program": str(rewritten.program),
+        "passes": f"{_LEGEND}\n\n{show(reports, _LONGEST_CHANGE)}",
+        "program": "\n".join(texts(reports)[-1]),
         "source": f"The Triton source is in {write_module(emitted.name, emitted.source)}",
     }
     head = f"kernel {kernel.definition.name} for {gpu}"
     parts = (f"{title}\n{textwrap.indent(text.rstrip(), '    ')}" for title, text in sections.items())
-    return Explanation("\n\n".join((head, *parts)) + "\n")
+    return Explanation(reworded("\n\n".join((head, *parts)) + "\n", kernel.definition.given_names))
 
 
 def _known(definition: KernelDefinition, specialisation: Specialisation) -> Iterator[str]:

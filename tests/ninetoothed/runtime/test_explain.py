@@ -11,7 +11,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.passes import PassReport
 from ninetoothed.passes.report import show
-from ninetoothed.runtime import dispatch
+from ninetoothed.runtime import dispatch, explain
 from ninetoothed_ops.kernels import mm, sdpa, softmax
 
 TITLES = ["specialisation", "schedule", "passes", "program", "source"]
@@ -35,6 +35,7 @@ def test_what_is_explained():
     assert head.startswith("kernel mm for H100") and list(found) == TITLES
     assert "input: a tensor of float16" in found["specialisation"]
     assert "equal: other_size_0 = input_size_1" in found["specialisation"]
+    assert "BLOCK_SIZE_M=" in found["schedule"] and "ninetoothed_" not in text.replace("ninetoothed/", "")
     assert "matrix product, in tiles of" in found["schedule"] and "The formula for the H100" in found["schedule"]
     assert re.search(r"overhang +applied: \d lines? added", found["passes"])
     assert re.search(r"coarsening +not applied", found["passes"]) and "- " in found["passes"]
@@ -43,7 +44,8 @@ def test_what_is_explained():
     assert path.read_text() == mm.make().source(*call, gpu="h100").text
 
 
-def test_a_change_of_many_lines_is_left_out():
+def test_a_change_of_many_lines_is_left_out(monkeypatch):
+    monkeypatch.setattr(explain, "_LONGEST_CHANGE", 30)
     text = mm.make().explain(half(4104, 4096), half(4096, 4104), half(4104, 4104), gpu="h200")
     assert re.search(
         r"\n    == remainder_subtile: applied.+ ==\n\n    \(\d+ lines; NINETOOTHED_DUMP=passes prints", text
