@@ -241,12 +241,20 @@ def extremum(context: TraceContext, name: str, operands: tuple) -> Any:
     values = [operand(context, value) for value in operands]
     if not any(is_dynamic(value) for value in values):
         return (max if name == "maximum" else min)(*values)
+    if any(isinstance(value, Expr) for value in values):
+        values = [_indexing(context, value) for value in values]
     if not any(isinstance(value, Value | float) for value in values):
         return _simplified((maximum if name == "maximum" else minimum)(*values), context.facts)
     result = values[0]
     for value in values[1:]:
         result = context.builder.elementwise(name, result, value)
     return result
+
+
+def _indexing(context: TraceContext, value: Any) -> Any:
+    """Convert a computed number of the type of indices to an expression, of which bounds can be proved."""
+    is_index = isinstance(value, Value) and value.type.is_scalar and value.type.dtype == dtypes.int32
+    return context.builder.expr_of(value) if is_index else value
 
 
 def scalar(context: TraceContext, value: Any, what: str, remedy: str = REDUCE) -> Value:

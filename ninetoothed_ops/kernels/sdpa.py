@@ -20,7 +20,7 @@ FEW_ROWS = 32
 NO_MASK, BOOLEAN_MASK, ADDITIVE_MASK = range(3)
 
 
-def arrangement(query, key, value, mask, scale, output, masking, is_causal, is_eager):
+def arrangement(query, key, value, mask, scale, output, masking, is_causal, is_eager, lengths=None):
     def rows(tensor):
         tiled = tensor.tile((1, 1, BLOCK_SIZE_M, -1))
         tiled.dtype = tiled.dtype.squeeze((0, 1))
@@ -44,7 +44,16 @@ def arrangement(query, key, value, mask, scale, output, masking, is_causal, is_e
     mask_arranged.dtype = mask_arranged.dtype.squeeze((0, 1, 2))
     mask_arranged.dtype.dtype = mask_arranged.dtype.dtype.squeeze((0, 1))
 
-    return query_arranged, blocks(key), blocks(value), mask_arranged, scale, rows(output), masking, is_causal, is_eager
+    tiled = query_arranged, blocks(key), blocks(value), mask_arranged
+    arranged = *tiled, scale, rows(output), masking, is_causal, is_eager
+
+    if lengths is None:
+        return arranged
+
+    # The number of its batch entry for each program.
+    lengths_arranged = lengths.tile((1,))[:, None, None, None].expand((-1, *query_arranged.shape[1:]))
+
+    return *arranged, lengths_arranged
 
 
 def decayed(peak, new_peak, scale, masking):
@@ -55,8 +64,19 @@ def decayed(peak, new_peak, scale, masking):
     return ntl.exp(peak - shift) if masking == ADDITIVE_MASK else ntl.exp((peak - shift) * scale)
 
 
-def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, edge):
-    """Take in block j; only at an `edge` may some of its keys lie beyond the last one or the diagonal."""
+def shown(j, value, length):
+    """Read block j of the values, with zeros beyond the last one: NaN would be NaN with a weight of 0, too."""
+    if length is None:
+        return value[j]
+
+    return ntl.where(value[j].offsets(-2)[:, None] < length, value[j], 0.0)
+
+
+def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, edge):
+    """Take in block j; only at an `edge` may some of its keys lie beyond the last one or the diagonal.
+
+    length: how many keys there are, where some of its own may be none.
+    """
     scores = ntl.dot(query, ntl.trans(key[j]))
 
     if masking == BOOLEAN_MASK:
@@ -69,6 +89,9 @@ def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking,
         visible = key[j].offsets(-2)[None, :] <= query.offsets(-2)[:, None]
         scores = ntl.where(visible, scores, float("-inf"))
 
+    if length is not None:
+        scores = ntl.where(key[j].offsets(-2)[None, :] < length, scores, float("-inf"))
+
     new_peak = ntl.maximum(peak, ntl.max(scores, axis=1))
     shift = new_peak if masking == NO_MASK else ntl.where(new_peak == float("-inf"), 0.0, new_peak)
 
@@ -80,11 +103,11 @@ def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking,
         weights = ntl.exp(scores * scale - (shift * scale)[:, None])
 
     total = total * decay + ntl.sum(weights, axis=1)
-    accumulator = accumulator * decay[:, None] + ntl.dot(ntl.cast(weights, value.dtype.dtype), value[j])
+    accumulator = accumulator * decay[:, None] + ntl.dot(ntl.cast(weights, value.dtype.dtype), shown(j, value, length))
     peak = new_peak
 
 
-def application(query, key, value, mask, scale, output, masking, is_causal, is_eager):
+def application(query, key, value, mask, scale, output, masking, is_causal, is_eager, lengths=None):
     dtype = computed(query.dtype)
     # Scores that overflow to -inf have weights of 0 beside a finite peak, whose multiples are finite, too.
     start = -1e38 / max(scale, 1.0) if masking == NO_MASK else float("-inf")
@@ -93,6 +116,11 @@ def application(query, key, value, mask, scale, output, masking, is_causal, is_e
     accumulator = ntl.zeros(output.shape, dtype=dtype)
 
     size, stop = key.dtype.shape[0], key.source.shape[-2]
+    length = None
+
+    if lengths is not None:
+        stop = length = min(ntl.maximum(ntl.cast(lengths[0], ntl.int32), 0), stop)
+
     whole = stop // size
 
     if is_causal:
@@ -112,28 +140,32 @@ def application(query, key, value, mask, scale, output, masking, is_causal, is_e
 
     if query.shape[0] <= FEW_ROWS:
         for j in ntl.range(ntl.cdiv(stop, size), merge=merge):
-            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, True)
+            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, True)
     else:
         for j in range(whole):
-            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, False)
+            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, None, False)
 
         for j in range(whole, ntl.cdiv(stop, size)):
-            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, True)
+            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, True)
 
     output = accumulator / (total if is_eager else ntl.where(total == 0.0, 1.0, total))[:, None]
 
 
 @functools.cache
-def make(is_eager=False):
+def make(is_eager=False, has_lengths=False):
     """The kernel `(query, key, value, mask, scale, output, masking, is_causal)`, for a `scale` above zero.
 
     (batch, heads, length, D); the heads of key and value are equal in number to the query's, or divide it. `mask`:
     (batch, heads, queries, keys), of any strides; it is not read where `masking` is `NO_MASK`. Rows whose scores are
     all -inf give zeros, or NaN where `is_eager`.
+
+    With `has_lengths` there is one parameter more, `lengths`: (batch,), how many keys each batch entry has. The rest is
+    not read.
     """
     constant = {"constexpr": True}
     query, key, value, output = (Tensor(4, shape_options=(None, constant, None, constant)) for _ in range(4))
     flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True), Tensor(0, constexpr=True, value=is_eager))
-    tensors = (query, key, value, Tensor(4), Tensor(0), output, *flags)
+    lengths = (Tensor(1),) if has_lengths else ()
+    tensors = (query, key, value, Tensor(4), Tensor(0), output, *flags, *lengths)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa")

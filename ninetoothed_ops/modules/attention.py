@@ -46,6 +46,9 @@ class NTAttention(nn.Module):
     query sees, and one of numbers is added to the scores. "eager" adds every mask, so that a boolean one, which a
     caller must have made, adds 0 or 1 and hides nothing, as it does in transformers; and a row of which every score is
     -inf is NaN, where to "sdpa" it is 0.
+
+    A step of one token over a static cache that counts for itself, as those of transformers 5 do, reads the keys that
+    the cache holds and none of the rest, which the model's mask hides.
     """
 
     # Of the class that `replacing` makes.
@@ -105,7 +108,8 @@ class NTAttention(nn.Module):
             key, value = past_key_values.update(key, value, self.layer_idx, *position)
 
         is_causal = _is_causal(self, query.shape[2], attention_mask, kwargs.get("is_causal"))
-        output = _attend(self, query, key, value, attention_mask, is_causal)
+        lengths = _held(past_key_values, self.layer_idx) if query.shape[2] == 1 and attention_mask is not None else None
+        output = _attend(self, query, key, value, attention_mask, is_causal, lengths)
         return self.o_proj(output.transpose(1, 2).reshape(*hidden_states.shape[:-1], -1)), None
 
 
@@ -150,6 +154,16 @@ def _is_causal(module: Any, length: int, mask: torch.Tensor | None, asked: bool 
     return bool(getattr(module, "is_causal", True) if asked is None else asked)
 
 
+def _held(cache: Any, layer: int) -> torch.Tensor | None:
+    """Find the tensor in which a static cache counts the keys that it holds; None for any other cache.
+
+    A cache of a sliding window moves its keys: their count says nothing of their places.
+    """
+    layers = getattr(cache, "layers", ())
+    held = getattr(layers[layer], "cumulative_length", None) if layer < len(layers) else None
+    return held if isinstance(held, torch.Tensor) and not getattr(layers[layer], "is_sliding", True) else None
+
+
 def _attend(
     module: Any,
     query: torch.Tensor,
@@ -157,8 +171,9 @@ def _attend(
     value: torch.Tensor,
     mask: torch.Tensor | None,
     is_causal: bool,
+    lengths: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Compute softmax(query key^T * scaling + mask) value, all `(B, heads, length, D)`."""
+    """Compute softmax(query key^T * scaling + mask) value, all `(B, heads, length, D)`, of `lengths` keys."""
     if is_causal:
         # There are more keys than queries here only in a static cache before its first use: the rest is unwritten.
         key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
@@ -168,11 +183,11 @@ def _attend(
         options["safe"] = False
     attend = functools.partial(torch.ops.ninetoothed.sdpa, **options)
     if mask is None or module.config._attn_implementation == "sdpa":
-        return attend(query, key, value, mask, dropout, is_causal)
+        return attend(query, key, value, mask, dropout, is_causal, lengths)
     # Only PyTorch's attention has its mask cast: in a half, what hides a key would be infinite.
     query, key, value = autocast(query, key, value)
     with without_autocast(query.device.type):
-        return attend(query, key, value, _addend(mask, query.dtype), dropout, is_causal)
+        return attend(query, key, value, _addend(mask, query.dtype), dropout, is_causal, lengths)
 
 
 def _check(module: Any, kwargs: dict[str, Any]) -> None:

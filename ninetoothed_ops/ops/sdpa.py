@@ -1,13 +1,14 @@
 """`sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False) -> Tensor`.
 
-As `torch.nn.functional.scaled_dot_product_attention`. The operator has an option more, `safe`: rows whose scores are
-all -inf give zeros, as there, or NaN, as attention written out with a softmax does.
+As `torch.nn.functional.scaled_dot_product_attention`. The operator has two options more. `safe`: rows whose scores are
+all -inf give zeros, as there, or NaN, as attention written out with a softmax does. `lengths`, on the device: how many
+keys each batch entry has, as in a cache that is larger than what it holds; the others are not read.
 """
 
 import torch
 from torch.nn import functional
 
-from ninetoothed.errors import UnsupportedError
+from ninetoothed.errors import ArgumentError, UnsupportedError
 
 from ..kernels import sdpa as kernels
 from ..registration import register
@@ -17,7 +18,17 @@ from .layout import empty_in_order, is_contiguous
 
 
 def allocate(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False, safe=True
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    lengths=None,
+    *,
+    scale=None,
+    enable_gqa=False,
+    safe=True,
 ):
     batch = _batch(query.shape, key.shape, value.shape, enable_gqa) if alike(query, key, value) else None
     if batch is None or attn_mask is not None and not _masks(attn_mask, query, key, batch):
@@ -26,6 +37,8 @@ def allocate(
     if dropout_p != 0.0:
         raise UnsupportedError(f"ninetoothed::sdpa has no dropout yet, but got dropout_p={dropout_p}; pass 0.0")
     check_product("sdpa", query)
+    if lengths is not None:
+        _check_lengths(lengths, query, batch[:-1])
 
     shape = (*batch, query.shape[-2], value.shape[-1])
     if is_contiguous(query) or query.ndim != len(shape) or len(shape) > 4 or 0 in query.stride():
@@ -64,6 +77,17 @@ def _masks(attn_mask, query, key, batch) -> bool:
     return attn_mask.ndim >= 2
 
 
+def _check_lengths(lengths, query, batch) -> None:
+    """Check that there is a number for each batch entry, of the dimensions before the heads, or one for all."""
+    fits = lengths.ndim <= max(len(batch), 1) and lengths.dtype in (torch.int32, torch.int64)
+    sizes = zip(lengths.shape[::-1], batch[::-1] or (1,), strict=False)
+    if not fits or lengths.device != query.device or any(size not in (1, wanted) for size, wanted in sizes):
+        raise ArgumentError(
+            f"ninetoothed::sdpa takes lengths of the shape (), (1,) or {tuple(batch)}, of torch.int32 or torch.int64, "
+            f"on {query.device}, but got {tuple(lengths.shape)} of {lengths.dtype} on {lengths.device}"
+        )
+
+
 def launch(
     output,
     query,
@@ -72,6 +96,7 @@ def launch(
     attn_mask=None,
     dropout_p=0.0,
     is_causal=False,
+    lengths=None,
     *,
     scale=None,
     enable_gqa=False,
@@ -97,7 +122,16 @@ def launch(
     if query.shape[2] == 1 and query.shape[1] != key.shape[1] and not is_causal:
         query, mask, output = (_grouped(tensor, key.shape[1]) for tensor in (query, mask, output))
 
-    kernels.make(not safe)(query, key, value, mask, scale, output, masking, is_causal)
+    arguments = query, key, value, mask, scale, output, masking, is_causal
+    if lengths is None:
+        kernels.make(not safe)(*arguments)
+    else:
+        kernels.make(not safe, has_lengths=True)(*arguments, _of_entries(lengths, batch[:-1]))
+
+
+def _of_entries(lengths: torch.Tensor, batch) -> torch.Tensor:
+    """Give the number of each batch entry, in one dimension."""
+    return (lengths.expand(batch) if batch else lengths).reshape(-1)
 
 
 def _grouped(tensor: torch.Tensor, heads: int) -> torch.Tensor:
@@ -121,7 +155,8 @@ def _four_dimensions(tensor: torch.Tensor) -> torch.Tensor:
 
 operator = register(
     "ninetoothed::sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
-    "bool is_causal=False, *, float? scale=None, bool enable_gqa=False, bool safe=True) -> Tensor",
+    "bool is_causal=False, Tensor? lengths=None, *, float? scale=None, bool enable_gqa=False, "
+    "bool safe=True) -> Tensor",
     allocate,
     launch,
     replay=True,
@@ -148,12 +183,15 @@ def sdpa(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
+    lengths: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """`softmax(query @ key^T * scale + mask) @ value`, for (..., heads, length, D) and any number of dimensions before.
 
     A row whose scores are all -inf, masked or overflown, gives zeros. What a boolean mask hides has no part in the
-    result, NaN neither. `dropout_p` other than 0 raises `UnsupportedError`. The arguments and
-    errors are otherwise those of `torch.nn.functional.scaled_dot_product_attention`.
+    result, NaN neither. `lengths`, of integers on the device and of the shape (), (1,) or that of the dimensions before
+    the heads, says how many keys and values each batch entry has: those from there on are not read, as in a cache that
+    is larger than what it holds, and a row without any is zeros. `dropout_p` other than 0 raises `UnsupportedError`.
+    The arguments and errors are otherwise those of `torch.nn.functional.scaled_dot_product_attention`.
     """
     are_tensors = isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and isinstance(value, torch.Tensor)
     is_mask = attn_mask is None or isinstance(attn_mask, torch.Tensor)
@@ -163,6 +201,9 @@ def sdpa(
         read = readers.read("sdpa", functional.scaled_dot_product_attention, _READERS, *args)
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa = read
 
+    if lengths is not None:
+        (lengths,) = readers.read("sdpa", None, {"lengths": readers.tensor}, lengths)
+        return operator(query, key, value, attn_mask, dropout_p, is_causal, lengths, scale=scale, enable_gqa=enable_gqa)
     if scale is None and enable_gqa is False:  # PyTorch takes almost a microsecond to read two keywords.
         return operator(query, key, value, attn_mask, dropout_p, is_causal)
     return operator(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
-from ninetoothed.expr import Expr, const, is_nonnegative, simplify
+from ninetoothed.expr import Expr, Min, const, is_nonnegative, simplify
 from ninetoothed.ir import Value
 from ninetoothed.passes.overhang import edges as edges_
 from ninetoothed.passes.overhang.edges import BoundEdge, OverhangEdge
@@ -39,7 +39,10 @@ def _conjuncts(rewriter: OverhangRewriter, condition: Value) -> Iterator[Expr]:
         a, b = (expression(rewriter, raw) for raw in operation.operands)
         if a is not None and b is not None:
             low, high = (a, b) if operation.function in ("lt", "le") else (b, a)
-            yield high - low + (operation.function in ("le", "ge"))
+            # What is below the least of several numbers is below each.
+            least = high.sole_atom
+            for bound in least.operands if isinstance(least, Min) else (high,):
+                yield bound - low + (operation.function in ("le", "ge"))
     elif operation.function == "eq":
         a, b = (expression(rewriter, raw) for raw in operation.operands)
         if a is not None and b is not None:

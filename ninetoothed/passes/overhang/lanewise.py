@@ -94,13 +94,17 @@ def _root(rewriter: OverhangRewriter, raw: Value) -> ir.Operation | Value:
 def where(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """A lane is overhang where the condition is, or the side chosen."""
     condition, then, otherwise = (rewriter.tile(raw) for raw in operation.operands)
-    left = [edge for edge in then.edges if not is_implied(rewriter, operation.operands[0], edge)]
+    implied = [edge for edge in then.edges if is_implied(rewriter, operation.operands[0], edge)]
+    # Past those, the other side was chosen.
+    past = {edge: otherwise.held(edge) for edge in implied if otherwise.held(edge) is not None}
+    left = [edge for edge in then.edges if edge not in implied]
     left, right = ([e for e in own if e not in condition.edges] for own in (left, otherwise.edges))
     result = operation.result
     if set(left) == set(right) or not any(edge.fails for edge in (*left, *right)):
         narrowed = [condition, replace(then, edges=tuple(left)), replace(otherwise, edges=tuple(right))]
         rewriter.emit(operation, tuple(tile.value for tile in (condition, then, otherwise)))
-        return rewriter.set(result, joined(rewriter, operation, narrowed, result))
+        tile = joined(rewriter, operation, narrowed, result)
+        return rewriter.set(result, replace(tile, contents={**past, **tile.contents}))
     rewriter.emit(operation, (condition.value, then.value, otherwise.value))
     builder, type = rewriter.builder, result.type
     sides = [builder.mask(own, type) for own in (left, right)]
@@ -117,5 +121,10 @@ def where(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     fixed = tuple(pair for each in (then, otherwise) for pair in each.clashes)
     rewriter.set(
         result,
-        replace(tile, edges=(*tile.edges, mask), contents={**tile.contents, **known}, clashes=(*tile.clashes, *fixed)),
+        replace(
+            tile,
+            edges=(*tile.edges, mask),
+            contents={**past, **tile.contents, **known},
+            clashes=(*tile.clashes, *fixed),
+        ),
     )
