@@ -80,6 +80,25 @@ def attention():
                     check(title, sdpa.make(), arguments, output, expected, parts)
 
 
+def attention_of_lengths():
+    """Each batch entry has its own number of keys, with NaN behind them; a part may have none."""
+    for keys, width, lengths in ((133, 32, (0, 1, 65)), (128, 16, (128, 64, 37))):
+        q, k, v = (torch.randn(3, 2, n, width, dtype=torch.float16) for n in (4, keys, keys))
+        output, visible = torch.empty_like(q), torch.rand(3, 2, 4, keys) > 0.3
+        held = torch.arange(keys) < torch.tensor(lengths)[:, None, None, None]
+        k, v = (torch.where(held.mT, tensor, torch.nan) for tensor in (k, v))
+        for masking, mask in ((sdpa.NO_MASK, q), (sdpa.BOOLEAN_MASK, visible)):
+            shown = held.expand_as(visible) if masking == sdpa.NO_MASK else held & visible
+            expected = F.scaled_dot_product_attention(
+                *(tensor.double().nan_to_num() for tensor in (q, k, v)), shown
+            ).nan_to_num()
+            for dtype, parts in ((torch.int32, 1), (torch.int64, 3)):
+                number = torch.tensor(lengths, dtype=dtype)
+                arguments = q, k, v, mask, width**-0.5, output, masking, False, number
+                title = f"attention of {lengths} of {keys} keys, masking={masking}"
+                check(title, sdpa.make(has_lengths=True), arguments, output, expected, parts)
+
+
 def products_of_few_rows():
     """Computed as their transpose, in one part and in several."""
     for m, n, k in ((1, 64, 96), (5, 130, 300), (16, 200, 64), (31, 64, 33)):
@@ -91,6 +110,6 @@ def products_of_few_rows():
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    for run in (rows, attention, products_of_few_rows):
+    for run in (rows, attention, attention_of_lengths, products_of_few_rows):
         run()
         print(run.__name__)

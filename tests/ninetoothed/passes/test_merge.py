@@ -29,6 +29,19 @@ def test_keys_of_few_queries_are_shared_out(queries, keys, parts):
     assert variant.selection.schedule.sharing == in_parts(parts)
 
 
+def test_keys_of_a_computed_number_are_shared_out():
+    q, k = (torch.empty(2, 8, n, 128, dtype=torch.float16) for n in (4, 2080))
+    mask = torch.empty(2, 1, 1, 2080, dtype=torch.bool).expand(2, 8, 4, 2080)
+    lengths = torch.empty(2, dtype=torch.int64)
+    arguments = q, k, k, mask, 0.1, q, sdpa.BOOLEAN_MASK, False, lengths
+    source = sdpa.make(has_lengths=True).source(*arguments, gpu=machine.H200)
+    assert source.configuration.split_k == 8
+    # The loop ends where the keys do, and what is hidden there is not hidden once more.
+    assert "tl.minimum(key_size_2, maximum) + 63 >> 6) * part >> 3" in source.text
+    assert source.text.count("tl.where(index[None, :] < tl.minimum(key_size_2, maximum), scores, ") == 1
+    assert "tl.where(index[None, :] < key_size_2, scores" not in source.text
+
+
 @pytest.mark.parametrize("queries, keys, batch", ((33, 4096, 1), (1024, 1024, 1), (4, 4096, 16)))
 def test_keys_of_many_programs_are_not(queries, keys, batch):
     variant = attention(queries, keys, batch=batch)

@@ -159,6 +159,27 @@ def test_static_cache_longer_than_the_prompt(make, batch):
     assert error(torch.cat(parts, 1), expected) < TOLERANCE[torch.float32]
 
 
+@pytest.mark.parametrize("implementation", ("sdpa", "eager"))
+def test_a_step_reads_only_what_a_static_cache_holds(make, batch, implementation):
+    """Row 0 has no padding, the others have some on the left; what is not written yet is NaN here."""
+    from transformers import StaticCache
+
+    model, (tokens, mask) = make("Llama", implementation), batch(3, 11)
+    with torch.no_grad():
+        expected = model(input_ids=tokens, attention_mask=mask).logits[:, 7:]
+    swap_modules(model)
+    cache = StaticCache(config=model.config, max_cache_len=32)
+    steps = []
+    with torch.no_grad():
+        model(input_ids=tokens[:, :7], attention_mask=mask[:, :7], past_key_values=cache)
+        for layer in cache.layers:
+            layer.keys[:, :, 7:] = layer.values[:, :, 7:] = torch.nan
+        for index in range(7, 11):
+            step = {"input_ids": tokens[:, index : index + 1], "attention_mask": mask[:, : index + 1]}
+            steps.append(model(**step, past_key_values=cache).logits)
+    assert error(torch.cat(steps, 1), expected) < TOLERANCE[torch.float32]
+
+
 def test_packed_sequences_beams_and_hidden_states(make, batch):
     model, (tokens, mask) = make("Llama"), batch(2, 11)
     positions = torch.cat((torch.arange(4), torch.arange(7)))[None].to(DEVICE)
@@ -191,6 +212,7 @@ def test_other_ways_to_generate(make, batch):
     model, assistant, (tokens, mask) = make("Llama"), make("Llama"), batch(2, 7)
     calls = (
         lambda: generate(model, tokens, mask, num_beams=4, num_return_sequences=2),
+        lambda: generate(model, tokens, mask, num_beams=2, cache_implementation="static"),
         lambda: generate(model, tokens[:1], mask[:1], assistant_model=assistant),
         lambda: generate(model, tokens[:1], mask[:1], prompt_lookup_num_tokens=3),
     )
