@@ -213,6 +213,33 @@ def test_a_choice_of_what_is_no_overhang_counts():
     torch.testing.assert_close(y, torch.stack([chosen[:8].sum(), chosen[8:].sum() + 5 * 3.0]))
 
 
+def test_a_choice_by_a_number_and_the_end():
+    """Below the least of both is below the end; below the greatest is not."""
+
+    def below_least(count, x, y):
+        end = min(ntl.cast(count[0], ntl.int32), x.source.shape[0])
+        y = ntl.sum(ntl.where(x.offsets(0) < end, x, 3.0)) + ntl.max(ntl.where(x.offsets(0) < end, x, -9.0))
+
+    def below_greatest(count, x, y):
+        end = max(ntl.cast(count[0], ntl.int32), x.source.shape[0])
+        y = ntl.sum(ntl.where(x.offsets(0) < end, x, 3.0)) + ntl.max(ntl.where(x.offsets(0) < end, x, -9.0))
+
+    def arrangement(count, x, y):
+        x = x.tile((BLOCK,))
+        return count.tile((1,)).expand(x.shape), x, y.tile((1,))
+
+    for number in (-3, 0, 5, 9, 11, 13, 40):
+        x, y, count = random(11), random(2), torch.tensor([number], device=DEVICE)
+        lanes = torch.arange(16, device=DEVICE)
+        padded = torch.cat([x, torch.zeros(5, device=DEVICE)])
+        for application, end in ((below_least, min(number, 11)), (below_greatest, max(number, 11))):
+            ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(1)))(count, x, y)
+            is_counted = (lanes < 11) | (lanes >= end)
+            sums = torch.where(is_counted, torch.where(lanes < end, padded, 3.0), 0.0).view(2, 8).sum(1)
+            peaks = torch.where(is_counted, torch.where(lanes < end, padded, -9.0), -float("inf")).view(2, 8).amax(1)
+            torch.testing.assert_close(y, sums + peaks)
+
+
 # -- variables --------------------------------------------------------------------------------------
 
 

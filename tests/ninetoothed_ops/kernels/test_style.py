@@ -18,7 +18,7 @@ LINES = {
     "mm": 29,
     "rms_norm": 22,
     "rope": 36,
-    "sdpa": 84,
+    "sdpa": 100,
     "silu": 14,
     "softmax": 18,
 }
