@@ -188,9 +188,12 @@ def sdpa(
     """`softmax(query @ key^T * scale + mask) @ value`, for (..., heads, length, D) and any number of dimensions before.
 
     A row whose scores are all -inf, masked or overflown, gives zeros. What a boolean mask hides has no part in the
-    result, NaN neither. `lengths`, of integers on the device and of the shape (), (1,) or that of the dimensions before
-    the heads, says how many keys and values each batch entry has: those from there on are not read, as in a cache that
-    is larger than what it holds, and a row without any is zeros. `dropout_p` other than 0 raises `UnsupportedError`.
+    result, NaN neither. `dropout_p` other than 0 raises `UnsupportedError`.
+
+    `lengths`, on the device, of torch.int32 or torch.int64 and of the shape (), (1,) or that of the dimensions before
+    the heads, says how many keys and values each batch entry has. Those from there on have no part, and whole blocks of
+    them are not read: a cache may be larger than what it holds. Rows without any key give zeros.
+
     The arguments and errors are otherwise those of `torch.nn.functional.scaled_dot_product_attention`.
     """
     are_tensors = isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and isinstance(value, torch.Tensor)
