@@ -35,8 +35,7 @@ def test_keys_of_a_computed_number_are_shared_out():
     lengths = torch.empty(2, dtype=torch.int64)
     arguments = q, k, k, mask, 0.1, q, sdpa.BOOLEAN_MASK, False, lengths
     source = sdpa.make(has_lengths=True).source(*arguments, gpu=machine.H200)
-    assert source.configuration.split_k == 8
-    # The loop ends where the keys do, and what is hidden there is not hidden once more.
+    # In eight parts the loop ends where the keys do, and what is hidden there is not hidden once more.
     assert "tl.minimum(key_size_2, maximum) + 63 >> 6) * part >> 3" in source.text
     assert source.text.count("tl.where(index[None, :] < tl.minimum(key_size_2, maximum), scores, ") == 1
     assert "tl.where(index[None, :] < key_size_2, scores" not in source.text
