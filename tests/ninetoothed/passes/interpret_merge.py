@@ -51,9 +51,9 @@ def online(x, sums, highest):
 def rows():
     """Whole blocks and not, more parts than blocks, one part."""
     kernel = ninetoothed.make(blocks_of_rows, online, tuple(Tensor(2) for _ in range(3)))
-    for columns in (32, 100, 320, 331):
-        for parts in (1, 2, 3, 12):
-            x, sums, highest = torch.randn(5, columns) * 4, torch.empty(5, 1), torch.empty(5, 1)
+    for columns in (100, 320):
+        for parts in (1, 3, 12):
+            x, sums, highest = torch.randn(3, columns) * 4, torch.empty(5, 1), torch.empty(5, 1)
             expected = x.double().logsumexp(1, keepdim=True)
             check(f"logsumexp of {columns}", kernel, (x, sums, highest), sums, expected, parts)
             assert torch.equal(highest, x.amax(1, keepdim=True))
@@ -61,23 +61,22 @@ def rows():
 
 def attention():
     """Decoding: a few queries of each head; keys that fill their blocks and not; hidden ones, in whole parts too."""
-    for queries, keys, width in ((1, 37, 16), (4, 128, 32), (7, 300, 16), (30, 129, 32)):
-        q, k, v = (torch.randn(2, 3, n, width, dtype=torch.float16) for n in (queries, keys, keys))
+    for queries, keys, width in ((1, 128, 32), (7, 300, 16), (30, 37, 16)):
+        q, k, v = (torch.randn(2, 2, n, width, dtype=torch.float16) for n in (queries, keys, keys))
         output = torch.empty_like(q)
-        hidden = torch.rand(2, 3, queries, keys) > 0.5
+        hidden = torch.rand(2, 2, queries, keys) > 0.5
         hidden[0, :, :, : keys // 2] = False
         hidden[1, 0, 0] = False
-        added = torch.randn(2, 3, queries, keys).half().masked_fill(~hidden, -math.inf)
+        added = torch.randn(2, 2, queries, keys).half().masked_fill(~hidden, -math.inf)
         for masking, mask in ((sdpa.NO_MASK, q), (sdpa.BOOLEAN_MASK, hidden), (sdpa.ADDITIVE_MASK, added)):
             given = None if masking == sdpa.NO_MASK else mask if masking == sdpa.BOOLEAN_MASK else mask.double()
             for is_causal in (False, True) if given is None else (False,):
                 expected = F.scaled_dot_product_attention(
                     q.double(), k.double(), v.double(), given, is_causal=is_causal
                 ).nan_to_num()
-                for parts in (2, 5):
-                    arguments = q, k, v, mask, width**-0.5, output, masking, is_causal
-                    title = f"attention {queries, keys, width} masking={masking} is_causal={is_causal}"
-                    check(title, sdpa.make(), arguments, output, expected, parts)
+                arguments = q, k, v, mask, width**-0.5, output, masking, is_causal
+                title = f"attention {queries, keys, width} masking={masking} is_causal={is_causal}"
+                check(title, sdpa.make(), arguments, output, expected, parts=3)
 
 
 def attention_of_lengths():
@@ -101,7 +100,7 @@ def attention_of_lengths():
 
 def products_of_few_rows():
     """Computed as their transpose, in one part and in several."""
-    for m, n, k in ((1, 64, 96), (5, 130, 300), (16, 200, 64), (31, 64, 33)):
+    for m, n, k in ((1, 64, 96), (5, 130, 300), (31, 64, 33)):
         for parts in (1, 3):
             a, b, c = torch.randn(m, k).half(), torch.randn(n, k).half().mT, torch.empty(m, n).half()
             blocks = (16 if m <= 16 else 32, 64, 32)
