@@ -54,9 +54,18 @@ def choose(logits: torch.Tensor, sampling: Sampling, noise: torch.Tensor | None 
     `noise`, of the logits' shape, holds samples of the exponential distribution of rate 1. The largest of
     `probabilities / noise` is a sample of the probabilities, and finding it needs no answer from the GPU.
     """
-    if noise is None:
-        return logits.argmax(-1)
-    return (likely(logits, sampling).softmax(-1) / noise).argmax(-1)
+    return largest(logits if noise is None else likely(logits, sampling).softmax(-1) / noise)
+
+
+def largest(rows: torch.Tensor) -> torch.Tensor:
+    """Find the place of the first largest element of each of `(rows, columns)`, as `argmax` does.
+
+    PyTorch reduces a row on one multiprocessor, which takes 37 us for two rows of 128256: parts of it share the work.
+    """
+    width = rows.shape[1] // math.gcd(rows.shape[1], 256)
+    values, places = rows.unflatten(1, (-1, width)).max(-1)
+    part = values.argmax(-1, keepdim=True)
+    return (part * width + places.gather(1, part))[:, 0]
 
 
 def likely(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:

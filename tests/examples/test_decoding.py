@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from examples.decoding import UNCAPTURED, Decoder, Sampling, choose, likely
+from examples.decoding import UNCAPTURED, Decoder, Sampling, choose, largest, likely
 from ninetoothed_ops import swap_modules
 from tests.conftest import DEVICE
 
@@ -114,6 +114,13 @@ def test_tokens_are_as_frequent_as_they_are_likely():
     frequencies = tokens.bincount(minlength=4) / count
     torch.testing.assert_close(frequencies, likely(logits, sampling).softmax(-1)[0], atol=0.015, rtol=0)
     assert frequencies[3] == 0
+
+
+@pytest.mark.parametrize("columns", (1, 7, 200, 1024))
+def test_the_first_of_the_largest(columns):
+    rows = torch.randint(5, (40, columns), generator=torch.Generator().manual_seed(4)).float()
+    rows[3, columns // 2] = float("nan")
+    assert torch.equal(largest(rows), rows.argmax(-1))
 
 
 def test_a_seed_gives_the_same_tokens(swapped):

@@ -1,0 +1,124 @@
+"""The end-to-end benchmark on a tiny model: that it runs, goes on where it ended, and counts what it says."""
+
+import json
+
+import pytest
+import torch
+
+from benchmarks.end_to_end import breakdown, llama
+from benchmarks.end_to_end.__main__ import main
+from benchmarks.end_to_end.variants import VARIANTS
+from ninetoothed_ops import modules
+
+pytest.importorskip("transformers")
+pytest.importorskip("matplotlib")
+
+COUNT = 5
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    return [
+        "--size",
+        "tiny",
+        "--device",
+        "cpu",
+        "--dtype",
+        "float32",
+        "--tokens",
+        str(COUNT),
+        "--output",
+        str(tmp_path / "run"),
+    ]
+
+
+def rows(tmp_path):
+    return json.loads((tmp_path / "run.json").read_text())["results"]["rows"]
+
+
+def test_every_variant_runs(arguments, tmp_path, monkeypatch, capsys):
+    # What is compiled is tested by PyTorch, and takes a minute.
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    assert main(arguments) == 0
+    printed, found = capsys.readouterr().out, rows(tmp_path)
+    assert [row["variant"] for row in found] == list(VARIANTS)
+    for row in found:
+        assert f"| {row['variant']} " in printed and len(row["runs"]) == 3 and row["first"] > 0
+        assert row["tokens/s"] == sorted(row["runs"])[1]
+    kernels = {row["variant"]: [kernel["name"] for kernel in row.get("kernels", ())] for row in found}
+    assert "aten::mm" in kernels["graph loop"] and not any("ninetoothed" in name for name in kernels["graph loop"])
+    assert "ninetoothed::mm" in kernels["ours"] and not kernels["generate"]
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_it_goes_on_where_it_ended(arguments, tmp_path, monkeypatch, capsys):
+    def broken(model, inputs, count):
+        raise RuntimeError("out of memory\nlong story")
+
+    options = [*arguments, "--variant", "eager", "graph loop"]
+    working = VARIANTS["graph loop"]
+    monkeypatch.setitem(VARIANTS, "graph loop", type(working)(working.name, "", False, broken))
+    assert main(options) == 1 and "graph loop: RuntimeError: out of memory" in capsys.readouterr().out
+    eager, failed = rows(tmp_path)
+    assert failed == {"variant": "graph loop", "count": COUNT, "error": "RuntimeError: out of memory"}
+    # What failed is tried anew, and nothing else.
+    monkeypatch.setitem(VARIANTS, "graph loop", working)
+    monkeypatch.setitem(VARIANTS, "eager", type(working)("eager", "", False, broken))
+    assert main(options) == 0
+    assert rows(tmp_path)[0] == eager and rows(tmp_path)[1]["tokens/s"] > 0
+    assert main([*options, "--again"]) == 1
+
+
+@pytest.fixture(scope="module")
+def expected():
+    model, inputs = llama.build("tiny", "cpu", torch.float32), prompt()
+    return model.generate(**inputs, max_new_tokens=COUNT, do_sample=False, pad_token_id=0)[:, 4:]
+
+
+def prompt():
+    ids = torch.arange(8).view(2, 4)
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variants_make_the_same_tokens(name, expected, monkeypatch):
+    """In float32, of a tiny model: each gives as many as asked, and tells of the first when it is there."""
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    model, variant = llama.build("tiny", "cpu", torch.float32), VARIANTS[name]
+    calls, firsts = [], []
+    model.lm_head.register_forward_hook(lambda *_: calls.append(1))
+    if variant.is_swapped:
+        modules.swap_modules(model)
+    run = variant.prepare(model, prompt(), COUNT)
+    for _ in range(2):
+        del calls[:], firsts[:]
+        assert torch.equal(run(lambda: firsts.append(len(calls))), expected)
+        assert firsts == [1] and len(calls) == COUNT
+
+
+def test_bytes_of_a_step():
+    model = llama.build("tiny", "cpu", torch.bfloat16)
+    layer = 64 * (64 + 32 + 32 + 64) + 3 * 64 * 96 + 2 * 64
+    assert llama.bytes_of_a_step(model) == 2 * (2 * layer + 64 + 64 * 128)
+
+
+def test_weights_are_made_and_the_same_each_time():
+    first, second = (llama.build("tiny", "cpu", torch.float32) for _ in range(2))
+    for one, other in zip(first.state_dict().values(), second.state_dict().values()):
+        assert torch.equal(one, other)
+    assert first.lm_head.weight.std().item() == pytest.approx(0.02, rel=0.1)
+    assert torch.equal(first.model.rotary_emb.inv_freq, second.model.rotary_emb.inv_freq)
+    assert first.model.rotary_emb.inv_freq[0] == 1.0
+
+
+def test_without_a_gpu_it_says_so(capsys):
+    assert main(["--device", "cpu"]) == 2 and "CUDA device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", (4, 5, 12))
+def test_breakdown_counts_a_step(count):
+    model = llama.build("tiny", "cpu", torch.float32)
+    found = breakdown.kernels(VARIANTS["graph loop"].prepare(model, prompt(), count).decoder, prompt(), count)
+    counts = {row["name"]: row["count"] for row in found}
+    assert counts["aten::mm"] == 2 * 7 + 1 and counts["aten::index_copy_"] == 2 * 2
+    assert found == sorted(found, key=lambda row: -row["microseconds"])
