@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ninetoothed.expr import Expr
-from ninetoothed.frontend import functions, memory, remedies
+from ninetoothed.frontend import memory, remedies, shape_functions
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.values import BoundMethod, Dimension, LevelRef, SourceRef, TileRef, count_of
 from ninetoothed.ir import Value
@@ -92,7 +92,7 @@ def _value_attribute(context: TraceContext, value: Value, name: str) -> Any:
     if name == "dtype":
         return value.type.dtype
     if name == "T":
-        return functions.permute(context, value, ()) if len(value.type.shape) > 1 else value
+        return shape_functions.permute(context, value, ()) if len(value.type.shape) > 1 else value
     if name == "to" or name in FUNCTIONS:
         return BoundMethod(value, name)
     raise context.error(f"a tile has no attribute {name!r}; {remedies.for_attribute(name)}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.frontend import effects, functions, random, reductions
+from ninetoothed.frontend import effects, functions, random, reductions, shape_functions
 from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
@@ -181,16 +181,15 @@ _TABLE: dict[str, Any] = {
     "argmin": lambda context, *a, **k: reductions.arg_extremum(context, "argmin", *a, **k),
     "cumsum": lambda context, *a, **k: reductions.scan(context, "cumsum", *a, **k),
     "cumprod": lambda context, *a, **k: reductions.scan(context, "cumprod", *a, **k),
-    "trans": functions.permute,
-    "view": functions.reshape,
-    "unsqueeze": functions.expand_dims,
+    "trans": shape_functions.permute,
+    "view": shape_functions.reshape,
+    "unsqueeze": shape_functions.expand_dims,
     "to_tensor": functions.tile,
+    **{name: getattr(functions, name) for name in ("arange", "full", "zeros", "zeros_like", "cast", "dot", "where")},
     **{
-        name: getattr(functions, name)
+        name: getattr(shape_functions, name)
         for name in (
-            "arange full zeros zeros_like cast broadcast broadcast_to expand_dims squeeze reshape permute"
-            " ravel join split interleave"
-            " cat flip gather dot where"
+            "broadcast broadcast_to expand_dims squeeze reshape permute ravel join split interleave cat flip gather"
         ).split()
     },
     **{name: getattr(reductions, name) for name in ("sort", "topk", "histogram", "softmax")},

@@ -10,10 +10,11 @@ from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.effects import has_effect
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.functions import as_dtype, axis_of, exact, tile
+from ninetoothed.frontend.functions import as_dtype, axis_of, tile
 from ninetoothed.frontend.lanes import lane_bounds, mask as mask_of
 from ninetoothed.frontend.operators import is_dynamic, operand, truth
 from ninetoothed.frontend.reductions import reduced_type
+from ninetoothed.frontend.shape_functions import exact
 from ninetoothed.frontend.shapes import extents_of, with_dtype
 from ninetoothed.frontend.values import FormattedText, name_of
 from ninetoothed.ir import TileType, Value

@@ -14,10 +14,10 @@ from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const, simplify
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.functions import expand_dims
 from ninetoothed.frontend.lanes import place
 from ninetoothed.frontend.operators import scalar
 from ninetoothed.frontend.reductions import select
+from ninetoothed.frontend.shape_functions import expand_dims
 from ninetoothed.frontend.shapes import extents_of
 from ninetoothed.frontend.values import SourceRef, TileRef, plain, shown
 from ninetoothed.ir import Value

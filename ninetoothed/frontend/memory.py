@@ -95,18 +95,9 @@ def _located(
     before: tuple[Guard, ...],
     is_gathered: bool,
 ) -> Access:
-    argument = context.argument(parameter)
-    count = 1
-    for e in extents:
-        count *= e.lanes
-    if count > shapes.MAX_TILE_ELEMENTS:
-        raise ArgumentError(
-            f"kernel {context.definition.name!r}: parameter"
-            f" {context.definition.parameters[parameter].name!r} is loaded as a tile of"
-            f" {count} elements (shape {shapes.text(extents)}), more than {shapes.MAX_TILE_ELEMENTS};"
-            " choose smaller blocks or cut"
-            " the dimension into tiles"
-        )
+    """Lower indices at each level to an access of the source, guarded where they may leave it."""
+    argument, own = context.argument(parameter), context.definition.parameters[parameter]
+    _check_size(context, own.name, extents)
     # A loop's body is traced several times; its variables keep their names and with them what is known of them.
     key = (parameter, levels)
     if key not in context.locations:
@@ -115,11 +106,10 @@ def _located(
     location = context.locations[key]
     guards = (*before, *location.guards)
     # What lies past the end of a tensor with `other` is that, and counts; so does what tiles of indices reach for.
-    has_other = context.definition.parameters[parameter].source.other is not None
-    edges = () if has_other or is_gathered else location.edges
+    edges = () if own.source.other is not None or is_gathered else location.edges
     bindings = context.builder.bindings(*location.indices, *(e for g in (*guards, *edges) for e in (g.index, g.size)))
     return Access(
-        context.definition.parameters[parameter].name,
+        own.name,
         shapes.tile_type(numeric(argument.dtype), extents),
         location.indices,
         guards,
@@ -128,6 +118,17 @@ def _located(
         bindings,
         edges,
     )
+
+
+def _check_size(context: TraceContext, parameter: str, extents: Iterable[shapes.Extent]) -> None:
+    """Raise where a parameter is loaded as a tile of more elements than there may be."""
+    count = math.prod(extent.lanes for extent in extents)
+    if count > shapes.MAX_TILE_ELEMENTS:
+        raise ArgumentError(
+            f"kernel {context.definition.name!r}: parameter {parameter!r} is loaded as a tile of {count} elements"
+            f" (shape {shapes.text(extents)}), more than {shapes.MAX_TILE_ELEMENTS}; choose smaller blocks or cut the"
+            " dimension into tiles"
+        )
 
 
 def _other(context: TraceContext, parameter: int) -> int | float:

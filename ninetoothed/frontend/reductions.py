@@ -9,10 +9,11 @@ from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, const, is_nonnegative, simplify
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.functions import _known, as_dtype, axis_of, exact, reshape, tile, where
+from ninetoothed.frontend.functions import as_dtype, axis_of, known, tile, where
 from ninetoothed.frontend.lanes import along, inside
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.operators import binary
+from ninetoothed.frontend.shape_functions import exact, reshape
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import TileType, Value
 
@@ -109,7 +110,7 @@ def sort(context: TraceContext, x: Any, dim: Any = None, descending: Any = False
     if dim is not None and axis_of(context, x, dim) != last:
         raise context.error("`sort` works along the last dimension; permute the tile first")
     keys = _keys(context, x)
-    descending = bool(_known(context, descending, "`descending`"))
+    descending = bool(known(context, descending, "`descending`"))
     return _of_keys(context, context.builder.apply("sort", (keys,), keys.type, descending=descending), x.type.dtype)
 
 
@@ -146,7 +147,7 @@ def topk(context: TraceContext, x: Any, k: Any, dim: Any = None) -> Value:
     """Return the k largest along the last dimension, largest first: the head of a descending sort."""
     sorted_ = sort(context, x, dim, True)
     *leading, last = extents_of(sorted_.type)
-    k = _known(context, k, "`k`")
+    k = known(context, k, "`k`")
     exact(context, "topk", sorted_)
     k = k.constant if isinstance(k, Expr) and k.is_constant else k
     if not isinstance(k, int) or not 1 <= k <= last.lanes or k & (k - 1):
@@ -160,7 +161,7 @@ def topk(context: TraceContext, x: Any, k: Any, dim: Any = None) -> Value:
 def histogram(context: TraceContext, input: Any, num_bins: Any) -> Value:
     """Trace a histogram of integers."""
     input = tile(context, input)
-    extent = shapes.extent(_known(context, num_bins, "`num_bins`"), context.facts)
+    extent = shapes.extent(known(context, num_bins, "`num_bins`"), context.facts)
     return context.builder.apply("histogram", (input,), tile_type(dtypes.int32, (extent,)), num_bins=extent.lanes)
 
 
