@@ -84,24 +84,37 @@ def likely(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
     return logits
 
 
-class WindowedCache:
-    """The keys and values of every layer, `(batch, heads, length, D)`, written at `slot` and read up to `window`.
+@dataclass(frozen=True)
+class WindowedLayer:
+    """The keys and values of a layer, `(batch, heads, length, D)`, and how many of them are written, on the device.
 
-    It has the method of transformers' caches that attention modules call while they decode. The slot is a tensor of
-    one element, counted by the loop once a step and not by each layer.
+    The names are those of transformers' static layers: attention that reads no more keys than there are finds the
+    count by them.
     """
 
-    def __init__(self, keys: list[torch.Tensor], values: list[torch.Tensor], slot: torch.Tensor) -> None:
-        self.keys = keys
-        self.values = values
+    keys: torch.Tensor
+    values: torch.Tensor
+    cumulative_length: torch.Tensor
+    is_sliding: bool = False
+
+
+class WindowedCache:
+    """The cache of a model while it decodes: written at `slot`, and read up to `window`.
+
+    It has the method of transformers' caches that attention modules call for a token. Slot and count are tensors of
+    one element, which the loop counts once a step, and not each layer.
+    """
+
+    def __init__(self, layers: list[WindowedLayer], slot: torch.Tensor) -> None:
+        self.layers = layers
         self.slot = slot
-        self.window = keys[0].shape[2]
+        self.window = layers[0].keys.shape[2]
 
     def update(
         self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write the key and the value of one token, and give those of the window."""
-        keys, values = self.keys[layer], self.values[layer]
+        keys, values = self.layers[layer].keys, self.layers[layer].values
         keys.index_copy_(2, self.slot, key)
         values.index_copy_(2, self.slot, value)
         return keys[:, :, : self.window], values[:, :, : self.window]
@@ -145,7 +158,9 @@ class Decoder:
             return torch.zeros(shape, dtype=dtype, device=self.device)
 
         # All that a step reads and writes. `visible` says of each slot of the cache whether it holds a token.
-        self.tokens, self.positions, self.slot = zeros(batch), zeros(batch), zeros(1)
+        # In a step, `slot` is the place of its token, and `held` the number of tokens with it.
+        self.tokens, self.positions = zeros(batch), zeros(batch)
+        self.slot, self.held = zeros(1), zeros(1)
         self.visible = zeros(batch, self.length, dtype=torch.bool)
         self.ended = zeros(batch, dtype=torch.bool)
         self.ends_there = self.ends.to(self.device)
@@ -212,10 +227,11 @@ class Decoder:
             logits_to_keep=1,
         )
         self.filled = ids.shape[1]
-        self._fill([layer.keys for layer in cache.layers], [layer.values for layer in cache.layers])
+        self._fill(cache.layers)
         self.visible.zero_()
         self.visible[:, : self.filled] = mask.bool()
         self.slot.fill_(self.filled - 1)
+        self.held.fill_(self.filled)
         self.positions.copy_(mask.sum(-1) - 1)
         self.ended.zero_()
         if self.noise is not None:
@@ -223,16 +239,18 @@ class Decoder:
         self._refill()
         self._choose(output.logits[:, -1])
 
-    def _fill(self, keys: list[torch.Tensor], values: list[torch.Tensor]) -> None:
+    def _fill(self, layers: list[Any]) -> None:
         """Copy keys and values of the prompt to the cache, which the first prompt makes."""
         if self.cache is None:
-            self.cache = WindowedCache(self._room(keys), self._room(values), self.slot)
-        for target, source in zip((*self.cache.keys, *self.cache.values), (*keys, *values)):
-            target[:, :, : self.filled] = source
+            made = [WindowedLayer(self._room(each.keys), self._room(each.values), self.held) for each in layers]
+            self.cache = WindowedCache(made, self.slot)
+        for target, source in zip(self.cache.layers, layers):
+            target.keys[:, :, : self.filled] = source.keys
+            target.values[:, :, : self.filled] = source.values
 
-    def _room(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    def _room(self, tensor: torch.Tensor) -> torch.Tensor:
         # Zeros: attention that weights what is hidden by 0 must not meet NaN there.
-        return [t.new_zeros((*t.shape[:2], self.length, t.shape[3])) for t in tensors]
+        return tensor.new_zeros((*tensor.shape[:2], self.length, tensor.shape[3]))
 
     def _refill(self) -> None:
         if self.noise is not None:
@@ -247,6 +265,7 @@ class Decoder:
         self.tokens.copy_(tokens)
         self.positions += 1
         self.slot += 1
+        self.held += 1
 
     def _advance(self) -> None:
         """Make one more token of every sequence: without a graph at first, then by replaying one."""

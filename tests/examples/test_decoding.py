@@ -149,6 +149,21 @@ def test_tokens_come_while_others_are_made(model):
     assert steps == [[token] for token in seen[:-1]]
 
 
+def test_attention_is_told_how_many_keys_there_are(swapped, monkeypatch):
+    from ninetoothed_ops.modules import attention
+
+    told, attend = [], attention._attend
+
+    def observed(*args):
+        told.append(None if args[-1] is None else args[-1].tolist())
+        return attend(*args)
+
+    monkeypatch.setattr(attention, "_attend", observed)
+    Decoder(swapped, 1, 27).generate(prompt(1), 4)
+    # Two layers each; the prompt has none to leave out.
+    assert told == [None] * 2 + [[8]] * 2 + [[9]] * 2 + [[10]] * 2
+
+
 class Recorded:
     """Stands in for a graph: a replay is the step that was captured, for the window that it had then."""
 
