@@ -1,6 +1,7 @@
-"""The ten operators `torch.ops.ninetoothed.*` and functions with PyTorch's arguments: importing this registers them."""
+"""The operators `torch.ops.ninetoothed.*` and functions with PyTorch's arguments: importing this registers them."""
 
 from .add import add
+from .add_rms_norm import add_rms_norm
 from .addmm import addmm
 from .bmm import bmm
 from .conv2d import conv2d
@@ -10,5 +11,19 @@ from .rope import rope
 from .sdpa import sdpa
 from .silu import silu
 from .softmax import softmax
+from .swiglu import swiglu
 
-__all__ = ["add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax"]
+__all__ = [
+    "add",
+    "add_rms_norm",
+    "addmm",
+    "bmm",
+    "conv2d",
+    "mm",
+    "rms_norm",
+    "rope",
+    "sdpa",
+    "silu",
+    "softmax",
+    "swiglu",
+]

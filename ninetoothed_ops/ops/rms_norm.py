@@ -29,8 +29,7 @@ def allocate(input, normalized_shape, weight=None, eps=None):
 
 
 def launch(output, input, normalized_shape, weight=None, eps=None):
-    if eps is None:
-        eps = torch.finfo(torch.float64 if input.dtype is torch.float64 else torch.float32).eps
+    eps = eps_or_default(input, eps)
     if len(normalized_shape) > 1 and not output.is_contiguous():
         # What is one row is no view of it then.
         rows = torch.empty_like(output, memory_format=torch.contiguous_format)
@@ -43,11 +42,21 @@ def launch(output, input, normalized_shape, weight=None, eps=None):
 
     input, output = coalesce((input, output), kept=1)
     weighted = weight is not None
-    if not weighted:  # It is not read; any vector of the row's length will do.
-        columns = output.shape[-1]
-        weight = output.as_strided((columns,), (1,)) if output.numel() else output.new_empty(columns)
+    weight = weight if weighted else unread_weight(output)
     make = kernels.make if output.shape[-1] <= long_rows.LONGEST else long_rows.make_rms_norm
     make(output.ndim)(input, weight, eps, output, weighted)
+
+
+def eps_or_default(input: torch.Tensor, eps: float | None) -> float:
+    """Return `eps`, or that of the type in which rows are computed where it is None."""
+    return torch.finfo(torch.float64 if input.dtype is torch.float64 else torch.float32).eps if eps is None else eps
+
+
+def unread_weight(output: torch.Tensor) -> torch.Tensor:
+    """Make a weight for a kernel that does not read it: any vector of the row's length will do."""
+    columns = output.shape[-1]
+
+    return output.as_strided((columns,), (1,)) if output.numel() else output.new_empty(columns)
 
 
 operator = register(

@@ -40,6 +40,7 @@ CALLS: dict[str, tuple[Callable, Callable[[], tuple]]] = {
     "softmax": (lambda x: ops.softmax(x, -1), lambda: (half(64, 4096),)),
     "softmax, of long rows": (lambda x: ops.softmax(x, -1), lambda: (half(4, 200_000),)),
     "silu": (ops.silu, lambda: (half(16, 4096),)),
+    "swiglu": (lambda x: ops.swiglu(*x.chunk(2, -1)), lambda: (half(16, 4096),)),
     "add": (ops.add, lambda: (half(64, 4096), half(4096))),
     "add, of a number": (lambda x: ops.add(x, 2.5, alpha=0.5), lambda: (half(64, 4096),)),
     "rope": (ops.rope, lambda: (half(2, 16, 8, 64), half(16, 32), half(16, 32))),

@@ -39,6 +39,7 @@ NAMESAKES: dict[str, Callable] = {
     "sdpa": F.scaled_dot_product_attention,
     "silu": F.silu,
     "softmax": torch.softmax,
+    "swiglu": lambda gate, up: F.silu(gate) * up,
 }
 
 
@@ -272,6 +273,16 @@ def _softmax(r) -> Iterator:
     yield "empty rows", (r(5, 0), 1)
 
 
+def _swiglu(r) -> Iterator:
+    for layout in LAYOUTS:
+        yield layout, (r(9, 14, layout=layout), r(9, 14))
+    yield "halves", tuple(r(5, 3, 66).chunk(2, -1))
+    yield "extreme", (r(64) * 40, r(64))
+    yield "permuted", (r(2, 3, 4, 5).permute(3, 1, 0, 2), r(2, 3, 4, 5).permute(3, 1, 0, 2))
+    yield "number", (r(), r())
+    yield "empty", (r(3, 0, 2), r(3, 0, 2))
+
+
 _CALLS: dict[str, Callable[..., Iterator]] = {
     "add": _add,
     "addmm": _addmm,
@@ -283,6 +294,7 @@ _CALLS: dict[str, Callable[..., Iterator]] = {
     "sdpa": _sdpa,
     "silu": _silu,
     "softmax": _softmax,
+    "swiglu": _swiglu,
 }
 
 OPERATORS = tuple(_CALLS)

@@ -1,8 +1,21 @@
-"""Calls of the ten kernels: arguments for given sizes, shared by the tests of the emitted text."""
+"""Calls of the kernels: arguments for given sizes, shared by the tests of the emitted text."""
 
 import torch
 
-from ninetoothed_ops.kernels import add, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, softmax
+from ninetoothed_ops.kernels import (
+    add,
+    add_rms_norm,
+    addmm,
+    bmm,
+    conv2d,
+    mm,
+    rms_norm,
+    rope,
+    sdpa,
+    silu,
+    softmax,
+    swiglu,
+)
 from ninetoothed_ops.kernels.sdpa import NO_MASK
 
 
@@ -35,12 +48,15 @@ SMALL = {
     "sdpa": (1, 4, 70, 24),
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
+NAMES += ("add_rms_norm", "swiglu")
 
 
 def _call(name, make, sizes):
     match name:
-        case "add" | "silu":
+        case "add" | "silu" | "swiglu":
             n = sizes["vector"]
+            if name == "swiglu":
+                return swiglu.make(1), (make(n), make(n), make(n))
             if name == "add":
                 return add.make(1), (make(n), make(n), 2.0, make(n))
             return silu.make(1), (make(n), make(n))
@@ -49,6 +65,10 @@ def _call(name, make, sizes):
             if name == "softmax":
                 return softmax.make(2), (make(rows, columns), make(rows, columns))
             return rms_norm.make(2), (make(rows, columns), make(columns), 1e-6, make(rows, columns), True)
+        case "add_rms_norm":
+            rows, columns = sizes["rows"]
+            input, residual, total, output = (make(rows, columns) for _ in range(4))
+            return add_rms_norm.make(2), (input, residual, total, make(columns), 1e-6, output, True)
         case "mm" | "addmm":
             m, n, k = sizes["mm"]
             if name == "mm":

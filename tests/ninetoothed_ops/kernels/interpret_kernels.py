@@ -19,6 +19,8 @@ REFERENCES = {
     "sdpa": lambda q, k, v, mask, scale, *_: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale),
     "silu": F.silu,
     "softmax": lambda x: x.softmax(-1),
+    "add_rms_norm": lambda x, y, _, weight, eps, __: F.rms_norm(x + y, weight.shape, weight, eps),
+    "swiglu": lambda gate, up: F.silu(gate) * up,
 }
 
 

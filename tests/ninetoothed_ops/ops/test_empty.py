@@ -21,6 +21,9 @@ def calls(name: str, *sizes: int):
         case "silu", (a, b, c):
             yield (r(a, b, c),)
             yield (r(a, c, b).mT,)
+        case "swiglu", (a, b, c):
+            yield r(a, b, c), r(a, b, c)
+            yield r(a, b, c), r(a, c, b).mT
         case "softmax", (a, b, c):
             yield from ((r(a, b, c), dim) for dim in range(3))
         case "rms_norm", (a, b, c):
@@ -45,7 +48,7 @@ def calls(name: str, *sizes: int):
 
 
 DIMENSIONS = {"add": 2, "bmm": 4, "rope": 4, "sdpa": 6}
-DIMENSIONS |= dict.fromkeys(("silu", "softmax", "rms_norm", "mm", "addmm", "conv2d"), 3)
+DIMENSIONS |= dict.fromkeys(("silu", "softmax", "swiglu", "rms_norm", "mm", "addmm", "conv2d"), 3)
 
 
 def outcome(function, sample: Sample):

@@ -124,7 +124,7 @@ def test_which_arguments_are_required(name, parameter):
     assert type(actual) is type(expected)
 
 
-@pytest.mark.parametrize("name", NAMESAKES)
+@pytest.mark.parametrize("name", CALLS)
 def test_which_arguments_have_places(name):
     for count in range(len(CALLS[name]) + 1):
         first, others = list(CALLS[name].values())[:count], dict(list(CALLS[name].items())[count:])

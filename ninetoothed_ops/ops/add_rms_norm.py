@@ -1,0 +1,73 @@
+"""`add_rms_norm(Tensor input, Tensor residual, Tensor? weight=None, float? eps=None) -> (Tensor, Tensor)`.
+
+As `torch.nn.functional.rms_norm` of the last dimension of `input + residual`, and that sum.
+"""
+
+import torch
+from torch.nn import functional
+
+from ..kernels import add, add_rms_norm as kernels, long_rows
+from ..registration import register
+from . import readers
+from .checks import FLOATS, alike, refuse
+from .layout import coalesce
+from .rms_norm import eps_or_default, unread_weight
+
+
+def namesake(input, residual, weight=None, eps=None):
+    total = input + residual
+
+    return functional.rms_norm(total, total.shape[-1:], weight, eps), total
+
+
+def allocate(input, residual, weight=None, eps=None):
+    fits = input.ndim > 0 and input.shape == residual.shape and alike(input, residual)
+    if fits and weight is not None:
+        fits = weight.shape == input.shape[-1:] and weight.dtype in FLOATS and weight.device == input.device
+    if not fits:
+        refuse("add_rms_norm", namesake, input, residual, weight, eps)
+
+    return tuple(torch.empty_like(input, memory_format=torch.contiguous_format) for _ in range(2))
+
+
+def launch(outputs, input, residual, weight=None, eps=None):
+    input, residual, output, total = coalesce((input, residual, *outputs), kept=1)
+    eps, weighted = eps_or_default(input, eps), weight is not None
+    weight = weight if weighted else unread_weight(output)
+    if output.shape[-1] <= long_rows.LONGEST:
+        kernels.make(output.ndim)(input, residual, total, weight, eps, output, weighted)
+    else:
+        add.make(output.ndim)(input, residual, 1, total)
+        long_rows.make_rms_norm(output.ndim)(total, weight, eps, output, weighted)
+
+
+operator = register(
+    "ninetoothed::add_rms_norm(Tensor input, Tensor residual, Tensor? weight=None, float? eps=None)"
+    " -> (Tensor, Tensor)",
+    allocate,
+    launch,
+    replay=True,
+)
+
+_READERS = {
+    "input": readers.tensor,
+    "residual": readers.tensor,
+    "weight": readers.optional(readers.tensor),
+    "eps": readers.optional(readers.real),
+}
+
+
+def add_rms_norm(
+    input: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None = None, eps: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`(rms_norm(sum, weight, eps), sum)` of `sum = input + residual`, over the last dimension.
+
+    Both are `(..., columns)` of one type, and `weight` is `(columns,)`. The norm is of the sum as it was computed, in
+    float32 for halves; what is returned is rounded. `eps` is that of float32 (of float64 for float64) where None.
+    """
+    tensors = (input, residual) if weight is None else (input, residual, weight)
+    if not (all(isinstance(each, torch.Tensor) for each in tensors) and (eps is None or type(eps) is float)):
+        read = readers.read("add_rms_norm", namesake, _READERS, input, residual, weight, eps)
+        input, residual, weight, eps = read
+
+    return operator(input, residual, weight, eps)

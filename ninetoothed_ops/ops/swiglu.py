@@ -1,0 +1,42 @@
+"""`swiglu(Tensor gate, Tensor up) -> Tensor`, as `torch.nn.functional.silu(gate) * up`."""
+
+import torch
+from torch.nn import functional
+
+from ..kernels import swiglu as kernels
+from ..registration import register
+from . import readers
+from .checks import alike, refuse
+from .layout import coalesce, empty_elementwise
+
+
+def namesake(gate, up):
+    return functional.silu(gate) * up
+
+
+def allocate(gate, up):
+    if not (gate.shape == up.shape and alike(gate, up)):
+        refuse("swiglu", namesake, gate, up)
+
+    return empty_elementwise((gate, up), gate.shape, gate.dtype, gate.device)
+
+
+def launch(output, gate, up):
+    gate, up, output = coalesce((gate, up, output))
+    kernels.make(output.ndim)(gate, up, output)
+
+
+operator = register("ninetoothed::swiglu(Tensor gate, Tensor up) -> Tensor", allocate, launch, replay=True)
+
+_READERS = {"gate": readers.tensor, "up": readers.tensor}
+
+
+def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """`silu(gate) * up`, element by element, of two tensors of one shape and type.
+
+    They may be the halves of one product, `product.chunk(2, -1)`: neither is copied.
+    """
+    if not (isinstance(gate, torch.Tensor) and isinstance(up, torch.Tensor)):
+        gate, up = readers.read("swiglu", namesake, _READERS, gate, up)
+
+    return operator(gate, up)
