@@ -10,8 +10,9 @@ get back all that is no output of what runs in it, or it is never free again. Wh
 Semaphores are zeros. They would cost a kernel that zeros them, which takes a tenth of the time of a small product.
 Kernels leave them at zero, so those of a stream are kept, outside of every private pool: launches on one stream run one
 after another, and each finds zeros. A captured launch cannot share them, since its graph may be replayed on any stream,
-while others run. It has zeros of its own, made within the graph at each replay: right also where another graph of the
-same pool, replayed before, has used that memory for something else.
+while others run. It gets zeros that no other launch ever gets, out of a reserve that is made before: a graph is
+replayed one time after another, and leaves zeros for the next. Where the reserve is used up, or nothing was launched
+before the capture, zeros are made within the graph at each replay, which costs that kernel.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from ninetoothed.runtime.fast_path import FunctionBody
 
 # Bytes of which addresses in a workspace are multiples.
 ALIGNMENT = 256
+# Bytes of zeros for captured launches, which take some hundreds each.
+RESERVE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -127,22 +130,34 @@ class Semaphores:
 
     PyTorch has few streams, 32 of each priority, so few are kept.
 
+    reserve: what is left of the zeros for captured launches, in a list of at most one.
+
     A launch holds the tensor that it gets until it is enqueued. So one that has become too small may be dropped while
     another thread is about to launch on it.
     """
 
     device: torch.device
     kept: dict[int, torch.Tensor] = field(default_factory=dict)
+    reserve: list[torch.Tensor] = field(default_factory=list)
     lock: Any = field(default_factory=threading.Lock)
 
     def on(self, stream: int, count: int) -> torch.Tensor:
         """Return at least so many bytes of zeros for the next launch on a stream, which must be the current one."""
         if torch.cuda.is_current_stream_capturing():
-            return self._zeros(count)
+            return self._taken(count)
         held = self.kept.get(stream)
         if held is None or held.numel() < count:
             held = self._grown(stream, count)
         return held
+
+    def _taken(self, count: int) -> torch.Tensor:
+        """Take zeros that only the launch that is being captured will have."""
+        size = -(-count // ALIGNMENT) * ALIGNMENT
+        with self.lock:
+            if self.reserve and self.reserve[0].numel() >= size:
+                taken, self.reserve[0] = self.reserve[0][:size], self.reserve[0][size:]
+                return taken
+        return self._zeros(count)
 
     def _grown(self, stream: int, count: int) -> torch.Tensor:
         with self.lock:
@@ -151,6 +166,10 @@ class Semaphores:
                 # More than asked for, so that this is rare.
                 size = max(1 << (count - 1).bit_length(), 4096)
                 held = self.kept[stream] = outliving(functools.partial(self._zeros, size), self.device)
+            if not self.reserve:
+                self.reserve.append(outliving(functools.partial(self._zeros, RESERVE), self.device))
+                if self.device.type == "cuda":  # A graph may be replayed on a stream that waits for nothing.
+                    torch.cuda.current_stream(self.device).synchronize()
             return held
 
     def _zeros(self, count: int) -> torch.Tensor:

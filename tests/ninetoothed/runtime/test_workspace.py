@@ -51,6 +51,10 @@ class GPU:
         return [entry[:2] for entry in self.made if entry[3]() is not None]
 
 
+# (bytes, whether in the private pool) of what is kept after a first launch: its stream's, and the reserve.
+KEPT = [(4096, False), (workspace.RESERVE, False)]
+
+
 @pytest.fixture
 def gpu(monkeypatch):
     gpu = GPU()
@@ -102,7 +106,7 @@ def test_a_workspace_lives_as_long_as_its_launch(gpu, launched):
     for own, semaphores in launched.seen:
         assert own[0] == 4 * 64 * 64 * 4 and not own[2], "held while the kernel is enqueued"
         assert semaphores[2]
-    assert gpu.left == [(4096, False)], "semaphores alone are kept"
+    assert gpu.left == KEPT, "semaphores alone are kept"
     assert launched.seen[0][1] is launched.seen[2][1]
 
 
@@ -112,21 +116,47 @@ def test_nothing_is_left_in_a_private_pool(gpu, launched):
         for _ in range(2):
             launched.again()
     assert all(workspace[1] and not semaphores[1] for workspace, semaphores in launched.seen)
-    assert gpu.left == [(4096, False)]
+    assert gpu.left == KEPT
 
 
 def test_captured_launches_share_nothing(gpu, launched):
     launched.again()
     before = gpu.left
     gpu.capturing = True
+    semaphores = workspace._semaphores(None)
+    left = semaphores.reserve[0].numel()
     with gpu.private_pool():
         for _ in range(2):
             launched.again()
+        taken = [semaphores.on(7, count) for count in (1, 300)]
     _, *captured = launched.seen
-    assert all(entry[1] for pair in captured for entry in pair), "all is the graph's"
-    assert all(semaphores[2] for _, semaphores in captured)
-    assert len({id(entry) for pair in captured for entry in pair}) == 4
+    assert all(own[1] for own, _ in captured), "the workspace is the graph's"
+    assert len({id(own) for own, _ in captured}) == 2
+    assert left - semaphores.reserve[0].numel() == 2 * 256 + 256 + 512, "each has zeros of its own"
+    first, second = (each.data_ptr() for each in taken)
+    assert second == first + 256 and not taken[1].any()
     assert gpu.left == before
+
+
+def test_captured_launches_without_a_reserve_make_zeros_in_the_graph(gpu, launched):
+    gpu.capturing = True
+    with gpu.private_pool():
+        for _ in range(2):
+            launched.again()
+    assert all(entry[1] for pair in launched.seen for entry in pair), "all is the graph's"
+    assert all(semaphores[2] for _, semaphores in launched.seen)
+    assert len({id(entry) for pair in launched.seen for entry in pair}) == 4
+    assert gpu.left == []
+
+
+def test_a_reserve_that_is_used_up(gpu):
+    semaphores = Semaphores(torch.device("cpu"))
+    semaphores.on(0, 100)
+    gpu.capturing = True
+    assert semaphores.on(0, workspace.RESERVE).numel() == workspace.RESERVE
+    with gpu.private_pool():
+        after = semaphores.on(0, 100)
+    assert after.numel() == 100 and gpu.made[-1][1], "made in the graph"
 
 
 def test_streams_have_semaphores_of_their_own(gpu, launched):
@@ -143,7 +173,7 @@ def test_what_is_outgrown_is_held_by_who_is_about_to_launch(gpu):
     assert before.numel() == 4096 and after.numel() == 8192 and semaphores.on(0, 100) is after
     assert not after.any() and before.data_ptr() != after.data_ptr()
     del before
-    assert gpu.left == [(8192, False)]
+    assert gpu.left == [KEPT[1], (8192, False)]
 
 
 def test_threads_get_the_same_semaphores(gpu):
@@ -158,7 +188,7 @@ def test_threads_get_the_same_semaphores(gpu):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({*map(id, found)}) == 1 and len(gpu.made) == 1
+    assert len({*map(id, found)}) == 1 and len(gpu.made) == len(KEPT)
 
 
 def test_outliving_memory_is_allocated_by_another_thread_on_this_stream(monkeypatch):
