@@ -123,6 +123,8 @@ class Builder:
 
     def constant(self, number: float, dtype: DType | PointerType | None = None) -> Value:
         """Emit a number, of the type that it takes on its own, or of `dtype`."""
+        if isinstance(number, str):
+            raise shapes.Mismatch(f"{number!r} is text, where a tile or a number is wanted")
         dtype = dtype or number_type(number)
         if not holds(numeric(dtype), number):
             raise shapes.Mismatch(
@@ -248,7 +250,7 @@ class Builder:
         pairs = tuple((name, value) for name, value in attributes.items() if value is not None)
         refusal = PRIMITIVES[function].refusal([value.type for value in operands], types, dict(pairs))
         if refusal is not None:
-            raise shapes.Mismatch(f"{refusal}; convert or reshape what does not fit, say with `.to(ntl.float32)`")
+            raise shapes.Mismatch(f"{refusal}; convert or reshape what does not fit, say with `.to(dtype)`")
         self.emit(Apply(results, function, operands, pairs, location=self.location))
         return results[0] if len(results) == 1 else results
 

@@ -14,6 +14,7 @@ from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
 from ninetoothed.frontend.shapes import with_dtype
+from ninetoothed.frontend.values import TileRef, shown
 from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS
 from ninetoothed.language.primitive import Effect
@@ -103,7 +104,7 @@ def num_programs(context: TraceContext, axis: Any) -> Any:
 
 def _first(context: TraceContext, axis: Any) -> bool:
     if axis not in (0, 1, 2):
-        raise context.error(f"a program's axis is 0, 1 or 2, not {axis!r}")
+        raise context.error(f"a program's axis is 0, 1 or 2, not {shown(axis)}")
     return axis == 0
 
 
@@ -113,8 +114,8 @@ def hint(context: TraceContext, input: Any, values: Any = None) -> Any:
 
 
 def static_print(context: TraceContext, values: Any) -> None:
-    """Print when compiling."""
-    builtins.print(*values)
+    """Print when compiling: of a tile its type and shape, since its numbers are not known."""
+    builtins.print(*(shown(value) if isinstance(value, Value | TileRef) else value for value in values))
 
 
 def static_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:

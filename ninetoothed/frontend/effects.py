@@ -18,6 +18,7 @@ from ninetoothed.frontend.shape_functions import exact
 from ninetoothed.frontend.shapes import extents_of, with_dtype
 from ninetoothed.frontend.values import FormattedText, name_of
 from ninetoothed.ir import TileType, Value
+from ninetoothed.wording import counted
 
 
 def pointer(context: TraceContext, value: Any) -> Value:
@@ -136,6 +137,9 @@ def combining(context: TraceContext, function: Any, values: tuple[Value, ...]) -
     with context.builder.block() as body:
         result = context.call(function, arguments, {})
         results = result if isinstance(result, tuple) else (result,)
+        if len(results) != len(values):
+            gives, takes = counted(len(results), "value"), counted(len(values), "tile")
+            raise context.error(f"`{name_of(function)}` returns {gives}, and combines {takes}; return one for each")
         yields = tuple(
             context.builder.value(operand(context, r), v.type.dtype) for r, v in zip(results, values, strict=True)
         )
@@ -220,6 +224,11 @@ def dot_scaled(
     if len(values) != 4:
         raise context.error("`dot_scaled` needs both scales")
     a, b = extents_of(values[0].type), extents_of(values[2].type)
+    if len(a) != 2 or len(b) != 2:
+        raise context.error(
+            f"`dot_scaled` multiplies two tiles of 2 dimensions, not {shapes.text(a)} by {shapes.text(b)}; add one with"
+            " `x[:, None]`"
+        )
     type = shapes.tile_type(as_dtype(context, out_dtype), (a[-2], b[-1]))
     if acc is not None:
         values.append(context.builder.broadcast_to(tile(context, acc), extents_of(type)))

@@ -159,7 +159,8 @@ def dot(
             " with `x[:, None]`, or write `ntl.sum(x * y)`"
         )
     message = f"`dot`: the inner sizes of {shapes.text(ea)} and {shapes.text(eb)} differ"
-    shapes.agree(ea[-1], eb[-2], message, builder.require)
+    with shapes.remedied("transpose one with `ntl.trans`, or cut both inner dimensions into tiles of one size"):
+        shapes.agree(ea[-1], eb[-2], message, builder.require)
     dtype = _factor(context, a, b)
     result = as_dtype(context, out_dtype) if out_dtype is not None else _accumulator(dtype)
     a, b = builder.cast(a, dtype), builder.cast(b, dtype)

@@ -137,7 +137,9 @@ def index_value(context: TraceContext, value: Value, indices: tuple) -> Value:
     what = "a computed tile"
     given = sum(1 for index in indices if index is not None and index is not Ellipsis)
     if given > rank:
-        raise context.error(f"a tile of shape {shapes.text(extents_of(value.type))} is indexed with {given} indices")
+        raise context.error(
+            f"a tile of shape {shapes.text(extents_of(value.type))} is indexed with {given}; give at most {rank}"
+        )
     check_slices(context, indices)
     for index in indices:
         if index is Ellipsis:

@@ -56,13 +56,7 @@ def reshape(context: TraceContext, input: Any, shape: Any) -> Value:
     input = tile(context, input)
     shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     shape = [known(context, size, "a shape") for size in shape]
-    if shape.count(-1) > 1:
-        raise context.error(f"{tuple(shape)} leaves more than one size open; give all but one")
-    if -1 in shape:
-        others = math.prod(size for size in shape if size != -1)
-        sizes = [e.size.constant if e.size.is_constant else e.lanes for e in extents_of(input.type)]
-        shape[shape.index(-1)] = math.prod(sizes) // others
-    extents = shape_of(context, tuple(shape))
+    extents = shape_of(context, _closed(context, shape, extents_of(input.type)))
     own = extents_of(input.type)
     message = (
         f"cannot reshape {shapes.text(own)} to {shapes.text(extents)}: dimensions that are split or joined must be"
@@ -81,6 +75,21 @@ def reshape(context: TraceContext, input: Any, shape: Any) -> Value:
     if input.type.is_scalar:
         return context.builder.apply("full", (input,), tile_type(input.type.dtype, extents))
     return context.builder.apply("reshape", (input,), tile_type(input.type.dtype, extents))
+
+
+def _closed(context: TraceContext, shape: list[Any], own: tuple[shapes.Extent, ...]) -> tuple[Any, ...]:
+    """Return a shape with the size that -1 stands for."""
+    if -1 not in shape:
+        return tuple(shape)
+    if shape.count(-1) > 1:
+        raise context.error(f"{tuple(shape)} leaves more than one size open; give all but one")
+    count = math.prod(e.size.constant if e.size.is_constant else e.lanes for e in own)
+    others = math.prod(size for size in shape if size != -1)
+    if not others or count % others:
+        raise context.error(
+            f"cannot reshape {shapes.text(own)} to {tuple(shape)}: no size at -1 makes {count} elements"
+        )
+    return tuple(count // others if size == -1 else size for size in shape)
 
 
 def permute(context: TraceContext, input: Any, dims: Any) -> Value:

@@ -13,6 +13,10 @@ from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify
 from ninetoothed.ir import TileType
 
 MAX_TILE_ELEMENTS = 2**20
+_BROADCASTING = (
+    "the last dimensions side by side, sizes must be equal or 1: add a dimension with `x[:, None]`, combine one with"
+    " `ntl.sum`, or arrange tiles of one shape"
+)
 
 
 class Mismatch(Exception):
@@ -99,13 +103,13 @@ Require = Callable[[Expr, Expr, str], None]
 def broadcast(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...], require: Require, what: str = "") -> tuple[Extent, ...]:
     """Broadcast two shapes by NumPy's rules; ShapeMismatch, whose message begins with `what`, where they do not fit."""
     message = f"{what}shapes {text(lhs)} and {text(rhs)} do not broadcast together"
-    with _broadcasting():
+    with remedied(_BROADCASTING):
         return tuple(_meet(a, b, message, require) for a, b in _aligned(lhs, rhs))
 
 
 def check_broadcast_to(own: tuple[Extent, ...], target: tuple[Extent, ...], message: str, require: Require) -> None:
     """Let a shape broadcast to another; ShapeMismatch with the message where it cannot."""
-    with _broadcasting():
+    with remedied(_BROADCASTING):
         if len(own) > len(target):
             raise ShapeMismatch(message)
         for a, b in _aligned(own, target):
@@ -116,15 +120,12 @@ def check_broadcast_to(own: tuple[Extent, ...], target: tuple[Extent, ...], mess
 
 
 @contextmanager
-def _broadcasting() -> Iterator[None]:
-    """Add the remedy to a mismatch of shapes that broadcast."""
+def remedied(remedy: str) -> Iterator[None]:
+    """Say what to write instead where shapes do not fit."""
     try:
         yield
     except ShapeMismatch as error:
-        error.remedy = (
-            "the last dimensions side by side, sizes must be equal or 1: add a dimension with `x[:, None]`, combine one"
-            " with `ntl.sum`, or arrange tiles of one shape"
-        )
+        error.remedy = remedy
         raise
 
 

@@ -217,6 +217,31 @@ MISTAKES = (
         "a bound of `range` must be an integer, not 4.0; divide with `//`, or convert it with `int(...)`",
     ),
     (
+        "y = x.reshape(-1, 3)",
+        "cannot reshape (8,) to (-1, 3): no size at -1 makes 8 elements",
+    ),
+    (
+        "y = ntl.exp('a')",
+        "'a' is text, where a tile or a number is wanted",
+    ),
+    (
+        "y = ntl.program_id(x)",
+        "a program's axis is 0, 1 or 2, not a tile",
+    ),
+    (
+        "y = ntl.reduce(x, 0, lambda a, b: (a, b))",
+        "`lambda` returns 2 values, and combines 1 tile; return one for each",
+    ),
+    (
+        "y = ntl.dot(x[:, None], x[:, None])",
+        "`dot`: the inner sizes of (8, 1) and (8, 1) differ; transpose one with `ntl.trans`, or cut both inner"
+        " dimensions into tiles of one size",
+    ),
+    (
+        "y = ntl.dot_scaled(x, x, 'e4m3', x, x, 'e4m3')",
+        "`dot_scaled` multiplies two tiles of 2 dimensions, not (8,) by (8,); add one with `x[:, None]`",
+    ),
+    (
         "y = ntl.load(x)",
         "expected a pointer such as `x.source.data_ptr() + x.offsets()`; tiles are read by naming them"
         " and written by assigning them",
