@@ -55,7 +55,8 @@ def fuse(
     not share memory with others, unless each program reads of them just the tile that it writes.
 
     The pair is decided from the arrangements alone: both must cut the tensor between them into the same tiles, for the
-    same programs. Block sizes that the compiler chooses (`block_size()`) become equal where that makes them fit.
+    same programs. Block sizes that the compiler chooses (`block_size()`) become equal where that makes them fit, within
+    the bounds given to either.
 
     Raises `FusionError` (a `ValueError`) where the arrangements do not fit, with the dimension, or where an application
     uses more of the tensor between the two than its tile.

@@ -64,7 +64,7 @@ class Symbol:
             raise _error(f"`{self}` is not a plain name, so it takes no options", "give them to the names in it")
         if constexpr and meta:
             raise _error(f"`{self}` is constexpr and meta at once", "constexpr: the caller chooses; meta: the compiler")
-        default = (32, 1024) if meta else (1, 2**20) if constexpr else (None, None)
+        default = _default_range(meta, constexpr)
         self.power_of_two = bool(meta) if power_of_two is None and (meta or constexpr) else power_of_two
         self.lower_bound, self.upper_bound = _range(self, lower_bound, upper_bound, *default)
 
@@ -180,12 +180,15 @@ class Symbol:
     def narrowed(self, other: Symbol) -> Symbol | None:
         """Return this symbol, a plain name, with the options of another one beside its own; None where no value fits.
 
-        >>> narrowed = block_size(16, 256).narrowed(block_size(64, 1024))
+        Of two bounds the tighter one counts, and a default gives way to one that was given.
+
+        >>> narrowed = block_size(16, 256).narrowed(block_size(upper_bound=128))
         >>> narrowed.lower_bound, narrowed.upper_bound
-        (64, 256)
+        (16, 128)
         """
-        lower = max((bound for bound in (self.lower_bound, other.lower_bound) if bound is not None), default=None)
-        upper = min((bound for bound in (self.upper_bound, other.upper_bound) if bound is not None), default=None)
+        low, high = _default_range(self.meta or other.meta, self.constexpr or other.constexpr)
+        lower = _tighter(max, low, self.lower_bound, other.lower_bound)
+        upper = _tighter(min, high, self.upper_bound, other.upper_bound)
         if lower is not None and upper is not None and lower > upper:
             return None
         return Symbol(
@@ -277,6 +280,15 @@ def _range(symbol: Symbol, lower: Any, upper: Any, low: int | None, high: int | 
         if symbol.power_of_two and not any(lower <= 2**i <= upper for i in range(upper.bit_length())):
             raise _error(f"{what} is a power of two from {lower} to {upper}, and there is none", "widen its bounds")
     return lower, upper
+
+
+def _default_range(meta: bool | None, constexpr: bool | None) -> tuple[int | None, int | None]:
+    return (32, 1024) if meta else (1, 2**20) if constexpr else (None, None)
+
+
+def _tighter(choose: Callable[..., int], default: int | None, *bounds: int | None) -> int | None:
+    """Choose among the bounds that are not the default; the default where there are none."""
+    return choose((bound for bound in bounds if bound not in (None, default)), default=default)
 
 
 def _call(name: str, fold: Callable[..., Expr], values: Iterable[Any]) -> int | Symbol:

@@ -153,6 +153,9 @@ def test_block_sizes_become_equal():
     fused = fuse(elementwise(squash, block_size(16, 256)), elementwise(squash, block_size(64, 1024)))
     (block,) = fused.definition.meta_symbols.values()
     assert (block.lower_bound, block.upper_bound) == (64, 256)
+    # An epilogue that asks for nothing leaves a product its small blocks.
+    rows, *_ = fuse(product(), elementwise(squash, block_size(), block_size())).definition.meta_symbols.values()
+    assert (rows.lower_bound, rows.upper_bound) == (16, 128)
     for fixed, free in ((64, block_size()), (block_size(), 64), (Symbol("SIZE", constexpr=True), block_size())):
         assert not fuse(elementwise(squash, fixed), elementwise(squash, free)).definition.meta_symbols
 
