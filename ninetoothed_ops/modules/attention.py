@@ -99,9 +99,10 @@ class NTAttention(nn.Module):
         if hasattr(self, "q_norm"):
             query, key = self.q_norm(query), self.k_norm(key)
 
-        cos, sin = position_embeddings  # type: ignore[misc]  # the default is the original's; models pass tables
-        query = _rotate(query, cos, sin).transpose(1, 2)
-        key = _rotate(key, cos, sin).transpose(1, 2)
+        # The default is the original's; models pass tables.
+        tables = [table.expand(*hidden_states.shape[:-1], -1) for table in position_embeddings]  # type: ignore[union-attr]
+        query = _rotate(query, *tables).transpose(1, 2)
+        key = _rotate(key, *tables).transpose(1, 2)
         if past_key_values is not None:
             # Only early versions of transformers give a position: their static caches do not count for themselves.
             position = ({"cache_position": kwargs["cache_position"]},) if "cache_position" in kwargs else ()
@@ -214,12 +215,13 @@ def _check(module: Any, kwargs: dict[str, Any]) -> None:
 
 
 def _rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Embed positions by rotation in `(B, S, heads, D)` by tables `(1 or B, S, D)`."""
-    batch, length = states.shape[:2]
-    # float32 tables make a half's rotation float32, as PyTorch's promotion does; the types differ only under autocast.
-    dtype = torch.promote_types(states.dtype, cos.dtype)
-    sin, cos = (table.expand(batch, length, -1).to(dtype) for table in (sin, cos))
-    return torch.ops.ninetoothed.rope(states.to(dtype), sin, cos, False)
+    """Embed positions by rotation in `(B, S, heads, D)` by tables `(B, S, D)`."""
+    if states.dtype != cos.dtype or states.dtype != sin.dtype:
+        # float32 tables make a half's rotation float32, as PyTorch's promotion does; the types differ only under
+        # autocast.
+        dtype = torch.promote_types(states.dtype, cos.dtype)
+        states, cos, sin = states.to(dtype), cos.to(dtype), sin.to(dtype)
+    return torch.ops.ninetoothed.rope(states, sin, cos, False)
 
 
 def _addend(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

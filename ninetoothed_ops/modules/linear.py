@@ -16,15 +16,18 @@ class NTLinear(nn.Linear):
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        # A module looks its parameters up by a function in Python: once each.
+        weight, bias = self.weight, self.bias
         if not torch.jit.is_scripting():
-            if are_overridden(input, self.weight, self.bias):
+            if are_overridden(input, weight, bias):
                 return nn.Linear.forward(self, input)
+        # Right for any number of dimensions, without a branch on it, which `torch.fx` cannot trace.
         rows = input.unsqueeze(0).flatten(0, -2)
-        if self.bias is None:
-            output = torch.ops.ninetoothed.mm(rows, self.weight.t())
+        if bias is None:
+            output = torch.ops.ninetoothed.mm(rows, weight.t())
         else:
-            output = torch.ops.ninetoothed.addmm(self.bias, rows, self.weight.t())
-        return output.view(input.shape[:-1] + self.weight.shape[:1])
+            output = torch.ops.ninetoothed.addmm(bias, rows, weight.t())
+        return output.view(input.shape[:-1] + weight.shape[:1])
 
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:
