@@ -117,8 +117,8 @@ class _FixUpBuilder:
     def build(self) -> FixUp:
         count, part = self._partial.count, self._partial.part
         start, stop = (self._loop.stop * each // count for each in (part, part + 1))
-        meeting = self._meeting()
-        then = meeting if count.is_constant else if_more(count, meeting, self._after)
+        fix_up = self._fix_up()
+        then = fix_up if count.is_constant else if_more(count, fix_up, self._after)
         return FixUp((replace(self._loop, start=start, stop=stop, merge=None), *then), *self._memory())
 
     def _memory(self) -> tuple[tuple[ir.Parameter, ...], tuple[Buffer, ...]]:
@@ -134,7 +134,7 @@ class _FixUpBuilder:
         buffers.append(Buffer(self._semaphores, int32, partial.slots, is_zeroed=True))
         return tuple(parameters), tuple(buffers)
 
-    def _meeting(self) -> ir.Block:
+    def _fix_up(self) -> ir.Block:
         """Store the part, count the arrival, and let the last program finish the tile."""
         scalar = ir.TileType(int32)
         pointer = ir.TileType(PointerType(int32, self._semaphores))

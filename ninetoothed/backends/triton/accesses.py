@@ -89,7 +89,7 @@ def _pointer(context: EmitContext, access: ir.Access, printer: TilePrinter, para
         return ValueText(base)
     if moved is not None and not isinstance(offsets.node, ast.Name):
         depth = context.depth_of(*(index for _, index, _ in dimensions))
-        offsets = replace(offsets, node=context.shared(f"{parameter.name}_offsets", offsets.node, depth))
+        offsets = replace(offsets, node=context.common(f"{parameter.name}_offsets", offsets.node, depth))
     return ValueText(_append(base, offsets.node), offsets.shape)
 
 
@@ -170,7 +170,7 @@ def _mask(context: EmitContext, access: ir.Access, printer: TilePrinter) -> Valu
     key = guard_key(access)
     if key is not None and context.analysis.guard_counts[key] > 1:
         depth = context.depth_of(*(e for guard in access.guards for e in (guard.index, guard.size)))
-        node = context.shared("mask", node, depth)
+        node = context.common("mask", node, depth)
     return ValueText(node, shape)
 
 

@@ -52,20 +52,20 @@ class ValueTexts(dict[ir.Value, ValueText]):
 class TextBlock:
     """A block of text being written.
 
-    shared: variables that hold integer expressions for all nested blocks, by their text.
+    common: variables that hold integer expressions for all nested blocks, by their text.
     variables: the variable that a name of the user's last stood for.
     own: names that mean something in this block alone, so that the next one may use them for its own. inner: those of
     blocks in it, and of a branch before it, that have ended. repeats: whether it is a loop's.
-    kinds: the type and shape of what its variables hold. left: the same of those that branches before it have left. To
-    Triton what both branches of an `if` assign is there afterwards: it must be of one kind, and keep it.
+    contents: the type and shape of what its variables hold. left: the same of those that branches before it have left.
+    To Triton what both branches of an `if` assign is there afterwards: it must be of one type and shape, and keep it.
     """
 
     statements: list[ast.stmt] = field(default_factory=list)
-    shared: dict[str, ast.expr] = field(default_factory=dict)
+    common: dict[str, ast.expr] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)
     inner: set[str] = field(default_factory=set)
-    kinds: dict[str, Hashable] = field(default_factory=dict)
+    contents: dict[str, Hashable] = field(default_factory=dict)
     left: dict[str, Hashable] = field(default_factory=dict)
     repeats: bool = False
 
@@ -74,7 +74,7 @@ class TextBlock:
         self.statements += other.statements
         self.own |= other.own
         self.inner |= other.inner
-        self.kinds |= other.kinds
+        self.contents |= other.contents
         self.left |= other.left
 
 
@@ -129,21 +129,21 @@ class EmitContext:
         self.append(syntax.assign(name, node))
         return syntax.name(name)
 
-    def fresh(self, wanted: str, kind: Hashable, depth: int | None = None) -> str:
-        """A new name for something of a kind, of the innermost block unless another's depth is given."""
+    def fresh(self, wanted: str, content: Hashable, depth: int | None = None) -> str:
+        """Return a new name for such content, of the innermost block unless another's depth is given."""
         scopes = self.scopes if depth is None else self.scopes[: depth + 1]
         # What is defined in an outer block has to outlast those that have ended in an inner one.
         ended = (scope.inner for scope in self.scopes[len(scopes) :])
-        changed = (name for name, other in self.left.items() if other != kind)
+        changed = (name for name, other in self.left.items() if other != content)
         name = self.names.fresh(wanted, set().union(changed, *ended))
         scopes[-1].own.add(name)
-        scopes[-1].kinds[name] = kind
+        scopes[-1].contents[name] = content
         return name
 
     @property
     def left(self) -> dict[str, Hashable]:
         """Collect the variables that branches have left, in all open blocks."""
-        return {name: kind for scope in self.scopes for name, kind in scope.left.items()}
+        return {name: content for scope in self.scopes for name, content in scope.left.items()}
 
     def leave(self) -> list[ast.stmt]:
         """End the innermost block; its statements."""
@@ -172,25 +172,25 @@ class EmitContext:
         return max(map(self.depth_of_name, names), default=0)
 
     def is_integer(self, name: str) -> bool:
-        """Tell whether a variable is a loop's counter or holds a shared expression, which more than values read."""
+        """Tell whether a variable is a loop's counter or holds a common expression, which more than values read."""
         nodes = [node for node, _ in self.variables.values()]
-        nodes += [node for scope in self.scopes for node in scope.shared.values()]
+        nodes += [node for scope in self.scopes for node in scope.common.values()]
         return any(isinstance(node, ast.Name) and node.id == name for node in nodes)
 
-    def shared(self, wanted: str, node: ast.expr, depth: int) -> ast.expr:
+    def common(self, wanted: str, node: ast.expr, depth: int) -> ast.expr:
         """A variable for `node` in the block at `depth`, which all nested blocks see; the same for equal texts.
 
         The text must consist of names that are never assigned twice.
         """
         key = syntax.text_of(node)
         for scope in self.scopes[: depth + 1]:
-            if key in scope.shared:
-                return scope.shared[key]
+            if key in scope.common:
+                return scope.common[key]
         scope = self.scopes[depth]
         name = self.fresh(wanted, key, depth)
         scope.statements.append(syntax.assign(name, node))
-        scope.shared[key] = syntax.name(name)
-        return scope.shared[key]
+        scope.common[key] = syntax.name(name)
+        return scope.common[key]
 
     def unsupported(self, message: str, operation: ir.Operation | None = None) -> UnsupportedError:
         place = f"{operation.location}: " if operation is not None and operation.location else ""

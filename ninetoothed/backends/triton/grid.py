@@ -153,7 +153,7 @@ def _grouped(context: EmitContext, pid: ast.expr, outer, rows, columns) -> ast.e
 
 def _extent(context: EmitContext, extent: Expr, wanted: str = "extent") -> ast.expr:
     node = TilePrinter.of(context, (), _SCALAR, ()).scalar(extent)
-    return node if isinstance(node, ast.Name | ast.Constant) else context.shared(wanted, node, 0)
+    return node if isinstance(node, ast.Name | ast.Constant) else context.common(wanted, node, 0)
 
 
 def _product(*factors: ast.expr) -> ast.expr:

@@ -278,7 +278,7 @@ def _if(context: EmitContext, operation: ir.If, place: OperationPlace) -> None:
         block(context, key, body, targets_of(context, key, names, yields))
         _yield_all(context, names, yields)
         scope = context.scopes[-1]
-        left = {**scope.left, **scope.kinds}
+        left = {**scope.left, **scope.contents}
         branches.append(context.leave())
         ended = scope.own | scope.inner
         for touched, own in ((written, context.written), (read, context.read)):

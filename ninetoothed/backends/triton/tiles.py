@@ -92,14 +92,14 @@ class TilePrinter:
         return self._print(self.settle(e), {})
 
     def vector(self, e: Expr, axis: int, wanted: str) -> ast.expr:
-        """An expression along one axis, as a vector: shared, and given a name unless it is an `arange` as it is."""
+        """An expression along one axis, as a vector: common, and given a name unless it is an `arange` as it is."""
         lane = next(lane for lane in self.lanes if lane.axis == axis)
         arange = syntax.call("tl.arange", 0, lane.count)
         if e == var(lane.name):
             return arange
         if e.variables & self.bindings.keys():
             return self._print(e, {lane.name: arange})
-        return self.context.shared(wanted, self._print(e, {lane.name: arange}, wanted), self.context.depth_of(e))
+        return self.context.common(wanted, self._print(e, {lane.name: arange}, wanted), self.context.depth_of(e))
 
     def tile(self, parts: list[Summand]) -> ValueText:
         """The sum of parts as a tile."""
@@ -146,6 +146,6 @@ class TilePrinter:
         def keep(part: Expr, node: ast.expr) -> ast.expr:
             is_simple = isinstance(node, ast.Name) or part.variables & self.bindings.keys()
             # Where the part is known the whole may not be yet: it stands as far out as its own variables let it.
-            return node if is_simple else self.context.shared(wanted, node, self.context.depth_of(part))
+            return node if is_simple else self.context.common(wanted, node, self.context.depth_of(part))
 
         return ExprPrinter(variable, self.facts, keep, self.lane_names)(e)

@@ -65,23 +65,23 @@ def target(
 ) -> str:
     """The variable of a value: the one that it must have, the one of a dead value of the same name, or a new one.
 
-    by_branches: whether the two branches of an `if` assign it, which do not change the kind of a variable. taken: the
-    variables that other results of the same operation have.
+    by_branches: whether the two branches of an `if` assign it, which do not change a variable's type and shape. taken:
+    the variables that other results of the same operation have.
     """
     if is_target(context, value, place) and place.targets.names[value] not in taken:
         return place.targets.names[value]
-    wanted, kind, scope = syntax.identifier(wanted), (value.type.dtype, shape), context.scopes[-1]
+    wanted, content, scope = syntax.identifier(wanted), (value.type.dtype, shape), context.scopes[-1]
     held = scope.variables.get(wanted)
     if (
         held is not None
         and held not in taken
         and is_free(context, held, place)
-        and (scope.kinds.get(held) == kind or not (by_branches or held in context.left))
+        and (scope.contents.get(held) == content or not (by_branches or held in context.left))
     ):
         name = held
-        scope.kinds[name] = kind
+        scope.contents[name] = content
     else:
-        name = context.fresh(wanted, kind)
+        name = context.fresh(wanted, content)
     if context.analysis.block_of(value) == place.key:
         scope.variables[wanted] = name
     return name

@@ -57,8 +57,8 @@ def _falls(rewriter: OverhangRewriter, operation: ir.Apply, held: list[Number | 
     return None
 
 
-def _peeled(rewriter: OverhangRewriter, raw: Value) -> ir.Operation | None:
-    """The operation behind moves and casts."""
+def _behind_views(rewriter: OverhangRewriter, raw: Value) -> ir.Operation | None:
+    """Return the operation behind views and casts."""
     operation = rewriter.producers.get(raw)
     while isinstance(operation, ir.Apply) and (operation.primitive.is_view or operation.function in ("cast", "assign")):
         operation = rewriter.producers.get(operation.operands[-1 if operation.function == "assign" else 0])
@@ -67,7 +67,7 @@ def _peeled(rewriter: OverhangRewriter, raw: Value) -> ir.Operation | None:
 
 def _is_above(rewriter: OverhangRewriter, raw: Value, other: Value) -> bool:
     """Tell whether a value is -inf at most where all that counts of `other` is, which makes results NaN anyway."""
-    match _peeled(rewriter, raw):
+    match _behind_views(rewriter, raw):
         case ir.Constant(value=number):
             return number != -float("inf")
         case ir.Apply(function="max", operands=(inner,)):
@@ -75,17 +75,17 @@ def _is_above(rewriter: OverhangRewriter, raw: Value, other: Value) -> bool:
         case ir.Apply(function="maximum", operands=sides):
             return any(_is_above(rewriter, side, other) for side in sides)
         case ir.Apply(function="where", operands=(condition, then, otherwise)):
-            test, chosen = _peeled(rewriter, condition), _peeled(rewriter, then)
+            test, chosen = _behind_views(rewriter, condition), _behind_views(rewriter, then)
             if isinstance(test, ir.Apply) and test.function == "eq" and isinstance(chosen, ir.Constant):
-                infinite = _peeled(rewriter, test.operands[1])
-                is_tested = _peeled(rewriter, test.operands[0]) is _peeled(rewriter, otherwise)
+                infinite = _behind_views(rewriter, test.operands[1])
+                is_tested = _behind_views(rewriter, test.operands[0]) is _behind_views(rewriter, otherwise)
                 is_infinite = isinstance(infinite, ir.Constant) and infinite.value == -float("inf")
                 return is_tested and is_infinite and chosen.value != -float("inf")
     return False
 
 
 def _root(rewriter: OverhangRewriter, raw: Value) -> ir.Operation | Value:
-    return _peeled(rewriter, raw) or raw
+    return _behind_views(rewriter, raw) or raw
 
 
 # -- choices ---------------------------------------------------------------------------------------

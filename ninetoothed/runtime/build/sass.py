@@ -113,7 +113,7 @@ def _width(opcode: str) -> int:
 def _registers(operand: str, width: int = 1) -> frozenset[str]:
     """Return the registers of an operand: `width` from each that it names."""
     found = _REGISTER.findall(operand)
-    return frozenset(f"{kind}{int(n) + k}" for kind, n, pair in found for k in range(2 if pair else width))
+    return frozenset(f"{bank}{int(n) + k}" for bank, n, pair in found for k in range(2 if pair else width))
 
 
 def _wgmma(text: str, found: re.Match, operands: str) -> Instruction:
