@@ -6,12 +6,13 @@ several operators of PyTorch's. `register` makes an operator of a kernel of your
 run on the operators into a model.
 """
 
-from .modules import NTAttention, NTLinear, NTRMSNorm, NTSiLU, SwapError, SwapReport, swap_modules
+from .modules import NTAttention, NTGatedMLP, NTLinear, NTRMSNorm, NTSiLU, SwapError, SwapReport, swap_modules
 from .ops import add, add_rms_norm, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, softmax, swiglu
 from .registration import register
 
 __all__ = [
     "NTAttention",
+    "NTGatedMLP",
     "NTLinear",
     "NTRMSNorm",
     "NTSiLU",

@@ -20,6 +20,7 @@ from transformers.utils import deprecation
 
 from ..modules.attention import CALLED, IMPLEMENTATIONS, REGISTRY, projects, replacing
 from ..modules.eligibility import unsuitable, unsupported
+from ..modules.gated_mlp import replacing as replacing_mlp
 from ..modules.rms_norm import NTRMSNorm
 from ..modules.silu import NTSiLU
 
@@ -58,6 +59,15 @@ def attention(module: nn.Module) -> type[nn.Module] | str | None:
 
 
 RULES = (rms_norm, silu, attention)
+
+
+def gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
+    """Choose NTGatedMLP for the MLP of Llama and its copies, whatever their activation."""
+    if not all(isinstance(getattr(module, name, None), nn.Module) for name in ("gate_proj", "up_proj", "down_proj")):
+        return None
+    if not _same(vars(type(module)).get("forward"), f"{LLAMA}.LlamaMLP"):
+        return "its forward is not that of LlamaMLP"
+    return unsuitable(module) or replacing_mlp(type(module))  # type: ignore[arg-type]
 
 
 def _unlike(module: nn.Module) -> str | None:

@@ -1,9 +1,10 @@
 """Modules that run on NineToothed's operators, and the swap that puts them into a model."""
 
 from .attention import NTAttention
+from .gated_mlp import NTGatedMLP
 from .linear import NTLinear
 from .rms_norm import NTRMSNorm
 from .silu import NTSiLU
 from .swap import SwapError, SwapReport, swap_modules
 
-__all__ = ["NTAttention", "NTLinear", "NTRMSNorm", "NTSiLU", "SwapError", "SwapReport", "swap_modules"]
+__all__ = ["NTAttention", "NTGatedMLP", "NTLinear", "NTRMSNorm", "NTSiLU", "SwapError", "SwapReport", "swap_modules"]

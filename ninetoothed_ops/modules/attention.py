@@ -12,6 +12,7 @@ from torch import nn
 from ninetoothed.errors import ArgumentTypeError, UnsupportedError
 
 from ..autocast import autocast, without_autocast
+from .joint import JointModule, project
 from .overrides import are_overridden
 
 # The implementations of `config._attn_implementation` whose masks `NTAttention` reads. A model makes its masks for the
@@ -24,7 +25,7 @@ REGISTRY = "ALL_ATTENTION_FUNCTIONS"
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
-class NTAttention(nn.Module):
+class NTAttention(JointModule):
     """An attention module with `q_proj`, `k_proj`, `v_proj` and `o_proj`, on `ninetoothed.rope` and `ninetoothed.sdpa`.
 
     It exists only in the place of an attention module of transformers (`swap_modules` puts it there, as a subclass of
@@ -51,6 +52,7 @@ class NTAttention(nn.Module):
     the cache holds and none of the rest, which the model's mask hides.
     """
 
+    siblings = ("q_proj", "k_proj", "v_proj")
     # Of the class that `replacing` makes.
     replaced: ClassVar[type[nn.Module]]
     written: ClassVar[FunctionType]
@@ -93,9 +95,9 @@ class NTAttention(nn.Module):
             return original.forward(self, *arguments, **kwargs)
         _check(self, kwargs)
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
-        query = self.q_proj(hidden_states).view(shape)
-        key = self.k_proj(hidden_states).view(shape)
-        value = self.v_proj(hidden_states).view(shape).transpose(1, 2)
+        projected = project(self, hidden_states, NTAttention.siblings)
+        query, key, value = (states.view(shape) for states in projected)
+        value = value.transpose(1, 2)
         if hasattr(self, "q_norm"):
             query, key = self.q_norm(query), self.k_norm(key)
 

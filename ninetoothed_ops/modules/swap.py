@@ -2,12 +2,13 @@
 
 A swap gives a module another class and nothing else: it stays the same object, with the same parameters, buffers, hooks
 and attributes, wherever it is referenced from. So there is nothing to copy when swapping and nothing to copy back when
-undoing.
+undoing, unless `join` is asked for, which moves weights (joint.py).
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -16,12 +17,13 @@ from torch.torch_version import TorchVersion
 
 from ninetoothed.errors import ArgumentTypeError, NineToothedError
 
-from . import attention, linear, rms_norm, silu
+from . import attention, gated_mlp, linear, rms_norm, silu
+from .joint import JointProjection, join_all, separate
 
 Rule = Callable[[nn.Module], type[nn.Module] | str | None]
 Filter = Callable[[nn.Module, str], bool]
 
-REPLACEMENTS = (linear.NTLinear, rms_norm.NTRMSNorm, silu.NTSiLU, attention.NTAttention)
+REPLACEMENTS = (linear.NTLinear, rms_norm.NTRMSNorm, silu.NTSiLU, attention.NTAttention, gated_mlp.NTGatedMLP)
 RULES: tuple[Rule, ...] = (linear.replacement, rms_norm.replacement, silu.replacement, attention.replacement)
 
 
@@ -42,15 +44,21 @@ class Row(NamedTuple):
         return _row, (self.name, _origin(self.old), _origin(self.new), self.reason)
 
 
-def _origin(cls: type[nn.Module] | None) -> tuple[type[nn.Module] | None, bool]:
-    """Give (the class that an NTAttention was made for, True), or (any other class, False)."""
-    if cls is not None and issubclass(cls, attention.NTAttention):
-        return cls.replaced, True
-    return cls, False
+# Classes that are made for each class that they replace, and what makes them.
+MAKERS: dict[type[nn.Module], Callable] = {
+    attention.NTAttention: attention.replacing,
+    gated_mlp.NTGatedMLP: gated_mlp.replacing,
+}
+
+
+def _origin(cls: type[nn.Module] | None) -> tuple[type[nn.Module] | None, Callable | None]:
+    """Give (the class that a class was made for, what made it), or (any other class, None)."""
+    made = next((base for base in MAKERS if cls is not None and issubclass(cls, base)), None)
+    return (cls, None) if made is None else (cls.replaced, MAKERS[made])  # type: ignore[union-attr]
 
 
 def _row(name: str, old: tuple, new: tuple, reason: str) -> Row:
-    before, after = (attention.replacing(cls) if made else cls for cls, made in (old, new))
+    before, after = (cls if make is None else make(cls) for cls, make in (old, new))
     return Row(name, before, after, reason)
 
 
@@ -63,6 +71,7 @@ class SwapReport:
 
     rows: tuple[Row, ...]
     modules: tuple[nn.Module, ...] = field(repr=False)
+    joint: tuple[JointProjection, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -81,6 +90,8 @@ class SwapReport:
     def undo(self) -> None:
         """Give every module its class back, whatever its weights have become since; one that has it stays as it is.
 
+        Weights that were joined get a memory of their own each.
+
         Raises SwapError, and changes nothing, where a module has been given a third class in between, or a forward of
         its own, which may call that of the class it would lose.
         """
@@ -92,13 +103,15 @@ class SwapReport:
         for row, module in pending:
             vars(module).pop("forward", None)
             module.__class__ = row.old
+        for module in (*self.modules, *(each.module for each in self.joint)):
+            separate(module)
         _forget_compiled_code()
 
     def __repr__(self) -> str:
         """Print a table, with one line for modules that differ only in the number of their layer."""
         groups: dict[tuple[str, str, str], list[str]] = {}
         for row in self.rows:
-            pattern = ".".join("*" if part.isdigit() else part for part in row.name.split("."))
+            pattern = _pattern(row.name)
             outcome = f"left alone: {row.reason}" if row.new is None else row.new.__name__
             groups.setdefault((pattern, row.old.__name__, outcome), []).append(_named(row))
         lines = [
@@ -110,10 +123,24 @@ class SwapReport:
         body = "\n".join(
             "  ".join((*(cell.ljust(width) for cell, width in zip(line, widths)), line[3])) for line in table
         )
-        return f"{len(self.swapped)} swapped, {len(self.skipped)} left alone\n{body}"
+        return f"{len(self.swapped)} swapped, {len(self.skipped)} left alone\n{body}" + self._joint_lines()
+
+    def _joint_lines(self) -> str:
+        """Print a line for each number of modules whose projections are one product, or are not for one reason."""
+        counts = Counter((_pattern(each.name), each.layers, each.reason) for each in self.joint)
+        return "".join(
+            f"\n{pattern}: {', '.join(layers)} of {count} "
+            + (f"are left apart: {reason}" if reason else "are one product each, their weights joined in memory")
+            for (pattern, layers, reason), count in counts.items()
+        )
 
 
-def swap_modules(model: nn.Module, filter_fn: Filter | None = None) -> SwapReport:
+def _pattern(name: str) -> str:
+    """Write a module's name with a star for the number of its layer."""
+    return ".".join("*" if part.isdigit() else part for part in name.split("."))
+
+
+def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: bool = False) -> SwapReport:
     """Put NTLinear, NTRMSNorm, NTSiLU and NTAttention in the place of a model's own modules, itself included.
 
     Only instances inside `model` change, and of them only the class. `filter_fn(module, name)` says of each module that
@@ -121,13 +148,20 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None) -> SwapRepor
     the reason. A module that two models share is one module, and is swapped in both; one at several names goes by the
     first.
 
+    `join=True` also makes one product of the q, k and v projections of each NTAttention, and of gate and up of each
+    gated MLP of transformers, which becomes an NTGatedMLP. For that their weights move into one memory: the Parameters
+    stay the same objects, and are saved and loaded as before, but tensors outside the model that shared memory with
+    them, and CUDA graphs captured before, keep the old one. It is off unless asked for, as these cannot be seen. The
+    report says what was joined and what was not. A layer computes its own product, as without joining, wherever a
+    gradient is recorded, under autocast and `torch.compile`, with hooks or adapters on it, and in copies of a model.
+
         report = swap_modules(model)
         print(report)
         report.undo()
     """
     if not isinstance(model, nn.Module):
         raise ArgumentTypeError(f"swap_modules: model must be a torch.nn.Module, and is a {type(model).__name__}.")
-    rules = _rules(model)
+    rules = _rules(model, join)
     # Every decision before the first change: a filter_fn that raises leaves the model as it was.
     verdicts = ((_decide(module, name, rules, filter_fn), module) for name, module in model.named_modules())
     decisions = [(row, module) for row, module in verdicts if row is not None]
@@ -135,6 +169,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None) -> SwapRepor
     for row, module in decisions:
         if row.new is not None:
             module.__class__ = row.new
+    if join:
+        report = replace(report, joint=join_all(model))
     _forget_compiled_code()
     return report
 
@@ -178,12 +214,12 @@ def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Fi
     return Row(name, old, verdict)
 
 
-def _rules(model: nn.Module) -> tuple[Rule, ...]:
+def _rules(model: nn.Module, join: bool) -> tuple[Rule, ...]:
     """Collect the rules for `torch.nn`, after those for transformers where the model has a module of its."""
     if "transformers" in sys.modules and any(map(_from_transformers, model.modules())):
         from ..integrations import transformers
 
-        return (*transformers.RULES, *RULES)
+        return (*transformers.RULES, *((transformers.gated_mlp,) if join else ()), *RULES)
     return RULES
 
 

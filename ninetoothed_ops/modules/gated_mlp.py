@@ -1,0 +1,50 @@
+"""The gated MLP of transformers' Llama, Mistral, Qwen and Gemma models, with gate and up as one product."""
+
+import functools
+from typing import Any, ClassVar, SupportsIndex
+
+import torch
+from torch import nn
+
+from ninetoothed.errors import ArgumentTypeError
+
+from .joint import JointModule, project
+
+
+class NTGatedMLP(JointModule):
+    """An MLP with `gate_proj`, `up_proj`, `act_fn` and `down_proj`, of which the first two are one product.
+
+    It exists only in the place of an MLP of transformers (`swap_modules(model, join=True)` puts it there, as a subclass
+    of that module's class too), keeps all that this holds, and is called the same way. `forward(x)`: `(..., hidden)` ->
+    `(..., hidden)`, `down_proj(act_fn(gate_proj(x)) * up_proj(x))`.
+    """
+
+    replaced: ClassVar[type[nn.Module]]
+    siblings = ("gate_proj", "up_proj")
+    act_fn: nn.Module
+    down_proj: nn.Module
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise ArgumentTypeError(
+            "NTGatedMLP cannot be made from arguments: ninetoothed_ops.swap_modules(model, join=True) puts it in the "
+            "place of a model's MLP."
+        )
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
+        """Let copies and pickles know the class by the one that it replaced, which can be imported."""
+        return _make, (type(self).replaced,), self.__dict__
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gate, up = project(self, x, NTGatedMLP.siblings)
+        return self.down_proj(self.act_fn(gate) * up)
+
+
+@functools.cache
+def replacing(cls: type[nn.Module]) -> type[NTGatedMLP]:
+    """Make the NTGatedMLP that is a `cls` too: by their class transformers finds modules whose outputs it captures."""
+    return type("NTGatedMLP", (NTGatedMLP, cls), {"__module__": __name__, "replaced": cls})
+
+
+def _make(cls: type[nn.Module]) -> NTGatedMLP:
+    # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
+    return object.__new__(replacing(cls))  # type: ignore[arg-type]
