@@ -68,7 +68,7 @@ def _is_inner(edge: OverhangEdge, counter: frozenset[str], inner: set[Value]) ->
 
 
 def loop(rewriter: OverhangRewriter, operation: ir.For | ir.While) -> None:
-    counter = frozenset((operation.variable,)) if isinstance(operation, ir.For) else frozenset()
+    """Rewrite a loop: rounds are traced until its variables have the same edges before and after one."""
     rows = zip(operation.initial, operation.arguments, operation.results, strict=True)
     carried = [
         _LoopCarried.of(rewriter, rewriter.tile(initial), argument, result) for initial, argument, result in rows
@@ -78,11 +78,46 @@ def loop(rewriter: OverhangRewriter, operation: ir.For | ir.While) -> None:
     entered = dict(rewriter.tiles)
     while True:
         rewriter.tiles = dict(entered)
+        traced = _Round.of(rewriter, operation, carried)
+        if _is_settled(rewriter, operation, carried, traced):
+            break
+    rewriter.tiles = entered
+    rewriter.builder.location = operation.location
+    new = _with_masks(rewriter, operation, carried, traced)
+    rewriter.builder.emit(new)
+    for each in carried:
+        # Past the edges, what is made of two parts need not be what each of them holds there.
+        each.contents = {} if isinstance(new, ir.For) and new.merge is not None else each.contents
+        rewriter.set(each.result, each.at(each.result, 1))
+        if lost := traced.deferred.get(each.argument):
+            mask = rewriter.builder.mask_of_some(lost, each.result.type)
+            value = rewriter.builder.choice(mask, each.result, each.initial.value)
+            rewriter.add(each.result, replace(rewriter.tile(each.result), value=value))
+
+
+@dataclass
+class _Round:
+    """A round of a loop, rewritten: what comes before its condition, its body, and its variables at its end.
+
+    masked: for each variable with a mask carried beside it, the masks, the initial tile, and the mask at the end.
+    deferred: the edges past which accumulating variables were changed, which is undone after the loop.
+    """
+
+    before: list[ir.Operation]
+    condition: Value | None
+    body: list[ir.Operation]
+    ends: list[TrackedTile]
+    masked: list[tuple[tuple[Value, Value], TrackedTile, Value]]
+    deferred: dict[Value, dict[OverhangEdge, None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rewriter: OverhangRewriter, operation: ir.For | ir.While, carried: list[_LoopCarried]) -> _Round:
         for each in carried:
             rewriter.tiles[each.argument] = (each.at(each.argument, 0),)
         rewriter.deferred = {**rewriter.deferred, **{each.argument: {} for each in carried if each.is_deferred}}
         before: list[ir.Operation] = []
-        with rewriter.builder.block() as outer:
+        condition = None
+        with rewriter.builder.block() as body:
             if isinstance(operation, ir.While):
                 with rewriter.builder.block() as before:
                     rewriter.block(operation.before)
@@ -94,43 +129,45 @@ def loop(rewriter: OverhangRewriter, operation: ir.For | ir.While) -> None:
                 for each, end in zip(carried, ends, strict=True)
                 if each.masks
             ]
-        inner = {result for o in ir.walk((*before, *outer)) for result in ir.results(o)}
-        inner |= {carried_mask for (carried_mask, _), _, _ in masked}
-        settled = [each.settles(rewriter, end, counter, inner) for each, end in zip(carried, ends, strict=True)]
-        deferred = {each.argument: rewriter.deferred.pop(each.argument) for each in carried if each.is_deferred}
-        for each in carried:
-            if any(_is_inner(edge, counter, inner) for edge in deferred.get(each.argument, ())):
-                each.is_deferred, settled = False, [False]
-        if all(settled):
-            break
-    rewriter.tiles = entered
-    rewriter.builder.location = operation.location
-    new: ir.For | ir.While = replace(
+        return cls(before, condition, body, ends, masked)
+
+
+def _is_settled(
+    rewriter: OverhangRewriter, operation: ir.For | ir.While, carried: list[_LoopCarried], traced: _Round
+) -> bool:
+    """Take in how variables are at the end of a round; tell whether another round would be the same."""
+    counter = frozenset((operation.variable,)) if isinstance(operation, ir.For) else frozenset()
+    inner = {result for each in ir.walk((*traced.before, *traced.body)) for result in ir.results(each)}
+    inner |= {mask for (mask, _), _, _ in traced.masked}
+    settled = [each.settles(rewriter, end, counter, inner) for each, end in zip(carried, traced.ends, strict=True)]
+    traced.deferred = {each.argument: rewriter.deferred.pop(each.argument) for each in carried if each.is_deferred}
+    for each in carried:
+        if any(_is_inner(edge, counter, inner) for edge in traced.deferred.get(each.argument, ())):
+            each.is_deferred, settled = False, [False]
+    return all(settled)
+
+
+def _with_masks(
+    rewriter: OverhangRewriter, operation: ir.For | ir.While, carried: list[_LoopCarried], traced: _Round
+) -> ir.For | ir.While:
+    """Return the loop with its new body, which carries masks beside the variables whose edges change."""
+    new = replace(
         operation,
-        body=tuple(outer),
+        body=tuple(traced.body),
         initial=(
             *(each.initial.value for each in carried),
-            *(_whole_mask(rewriter, initial) for _, initial, _ in masked),
+            *(_whole_mask(rewriter, initial) for _, initial, _ in traced.masked),
         ),
-        arguments=(*operation.arguments, *(pair[0] for pair, _, _ in masked)),
-        yields=(*(end.value for end in ends), *(mask for _, _, mask in masked)),
-        results=(*operation.results, *(pair[1] for pair, _, _ in masked)),
+        arguments=(*operation.arguments, *(pair[0] for pair, _, _ in traced.masked)),
+        yields=(*(end.value for end in traced.ends), *(mask for _, _, mask in traced.masked)),
+        results=(*operation.results, *(pair[1] for pair, _, _ in traced.masked)),
     )
     if isinstance(new, ir.While):
-        new = replace(new, before=tuple(before), condition=condition)
-    else:
-        # A mask that the loop carries is no variable that `merge` takes.
-        merge = new.merge if not masked else None
-        new = replace(new, bindings=rewriter.bound(new.bindings), merge=merge and _current(rewriter, merge))
-    rewriter.builder.emit(new)
-    for each in carried:
-        # Past the edges, what is made of two parts need not be what each of them holds there.
-        each.contents = {} if isinstance(new, ir.For) and new.merge is not None else each.contents
-        rewriter.set(each.result, each.at(each.result, 1))
-        if lost := deferred.get(each.argument):
-            mask = rewriter.builder.mask_of_some(lost, each.result.type)
-            value = rewriter.builder.choice(mask, each.result, each.initial.value)
-            rewriter.add(each.result, replace(rewriter.tile(each.result), value=value))
+        assert traced.condition is not None
+        return replace(new, before=tuple(traced.before), condition=traced.condition)
+    # A mask that the loop carries is no variable that `merge` takes.
+    merge = new.merge if not traced.masked else None
+    return replace(new, bindings=rewriter.bound(new.bindings), merge=merge and _current(rewriter, merge))
 
 
 def _current(rewriter: OverhangRewriter, merge: ir.Lambda) -> ir.Lambda:
@@ -162,12 +199,14 @@ def _only_accumulates(rewriter: OverhangRewriter, loop: ir.For | ir.While, argum
 
 
 def _whole_mask(rewriter: OverhangRewriter, tile: TrackedTile) -> Value:
+    """Compute a mask of all lanes of a tile: true where they are not past an edge."""
     type = TileType(int1, tile.value.type.shape, tile.value.type.lanes)
     mask = rewriter.builder.mask(tile.edges, type)
     return rewriter.builder.number(True, type) if mask is None else rewriter.builder.stretched(mask, type)
 
 
 def branch(rewriter: OverhangRewriter, operation: ir.If) -> None:
+    """Rewrite an `if`: a result whose edges depend on the side taken gets a mask beside it."""
     entered = dict(rewriter.tiles)
     condition = rewriter.value(operation.condition)
     sides = []
