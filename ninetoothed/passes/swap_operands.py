@@ -8,6 +8,8 @@
         turned = dot(trans(b[k]), trans(a[k])) + turned
     total = trans(turned)
 
+So is each of several products that one loop sums up, if it does nothing else.
+
 An instruction of Hopper's (wgmma) has 64 rows and any multiple of 8 columns, and reads both operands from shared
 memory. A tile of 16 rows has none: its operands go through registers, and fewer loads are in flight. Memory is what
 such a product waits for: on an H200, with 1 to 16 rows and the weights of Llama models, it takes .95 of cuBLAS's time.
@@ -37,9 +39,9 @@ def _block(block: ir.Block, producers: _Producers) -> ir.Block:
     operations: list[ir.Operation] = []
     for operation in block:
         nested = ir.with_blocks(operation, lambda inner: _block(inner, producers))
-        match = _match(operation, producers) if isinstance(operation, ir.For) else None
-        if match is not None:
-            operations += _turned(match, producers)
+        sums = _match(operation, producers) if isinstance(operation, ir.For) else ()
+        if isinstance(operation, ir.For) and sums:
+            operations += _turned(operation, sums, producers)
         elif ir.blocks(nested) == ir.blocks(operation):
             operations.append(operation)
         else:
@@ -49,18 +51,32 @@ def _block(block: ir.Block, producers: _Producers) -> ir.Block:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A loop that only adds a product, `dot`, to a tile, by `add`."""
+    """A variable of a loop to which each round adds a product, `dot`, by `add`: what it starts from, and ends as."""
 
-    loop: ir.For
+    initial: ir.Value
+    total: ir.Value
+    result: ir.Value
     add: ir.Apply
     dot: ir.Apply
 
 
-def _match(loop: ir.For, producers: _Producers) -> _Sum | None:
-    """Match a loop that sums up products of few rows and many columns."""
-    if len(loop.arguments) != 1:
-        return None
-    (total,), (end,) = loop.arguments, loop.yields
+def _match(loop: ir.For, producers: _Producers) -> tuple[_Sum, ...]:
+    """Match a loop that does nothing but sum up products of few rows and many columns; () for any other."""
+    read = [value for operation in ir.walk(loop.body) for value in ir.operands(operation)]
+    variables = zip(loop.initial, loop.arguments, loop.yields, loop.results, strict=True)
+    sums = tuple(_sum(loop, read, producers, *variable) for variable in variables)
+    return tuple(each for each in sums if each is not None) if None not in sums else ()
+
+
+def _sum(
+    loop: ir.For,
+    read: list[ir.Value],
+    producers: _Producers,
+    initial: ir.Value,
+    total: ir.Value,
+    end: ir.Value,
+    result: ir.Value,
+) -> _Sum | None:
     lanes = total.type.lanes
     if len(lanes) != 2 or lanes[0] > MOST_ROWS or lanes[1] < INSTRUCTION_ROWS:
         return None
@@ -76,26 +92,35 @@ def _match(loop: ir.For, producers: _Producers) -> _Sum | None:
             pass
         case _:
             return None
-    read = [value for operation in ir.walk(loop.body) for value in ir.operands(operation)]
     is_own = add in loop.body and dot in loop.body and read.count(total) == read.count(product) == 1
-    return _Sum(loop, add, dot) if is_own else None
+    return _Sum(initial, total, result, add, dot) if is_own else None
 
 
-def _turned(match: _Sum, producers: _Producers) -> list[ir.Operation]:
-    loop, add, dot = match.loop, match.add, match.dot
-    (initial,), (total,), (end,), (result,) = loop.initial, loop.arguments, loop.yields, loop.results
-    first = _start(initial, producers)
-    lhs, rhs = map(_transpose, dot.operands)
-    product, argument, after, final = map(_transposed, (dot.result, total, end, result))
-    new: dict[ir.Operation, ir.Block] = {
-        dot: (rhs, lhs, replace(dot, results=(product,), operands=(rhs.result, lhs.result))),
-        add: (replace(add, results=(after,), operands=(product, argument)),),
-    }
+def _turned(loop: ir.For, sums: tuple[_Sum, ...], producers: _Producers) -> list[ir.Operation]:
+    before: list[ir.Apply] = []
+    after: list[ir.Apply] = []
+    arguments, yields = [], []
+    new: dict[ir.Operation, ir.Block] = {}
+    for each in sums:
+        before.append(_start(each.initial, producers))
+        lhs, rhs = map(_transpose, each.dot.operands)
+        values = (each.dot.result, each.total, each.add.result, each.result)
+        product, argument, end, final = map(_transposed, values)
+        new[each.dot] = (rhs, lhs, replace(each.dot, results=(product,), operands=(rhs.result, lhs.result)))
+        new[each.add] = (replace(each.add, results=(end,), operands=(product, argument)),)
+        arguments.append(argument)
+        yields.append(end)
+        after.append(ir.Apply((each.result,), "permute", (final,), (("dims", (1, 0)),)))
     body = tuple(each for operation in loop.body for each in new.get(operation, (operation,)))
-    sum_of_columns = replace(
-        loop, initial=(first.result,), arguments=(argument,), body=body, yields=(after,), results=(final,)
+    sums_of_columns = replace(
+        loop,
+        initial=tuple(start.result for start in before),
+        arguments=tuple(arguments),
+        body=body,
+        yields=tuple(yields),
+        results=tuple(turned.operands[0] for turned in after),
     )
-    return [first, sum_of_columns, ir.Apply((result,), "permute", (final,), (("dims", (1, 0)),))]
+    return [*before, sums_of_columns, *after]
 
 
 def _start(initial: ir.Value, producers: _Producers) -> ir.Apply:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from ninetoothed.expr import var
 from ninetoothed.runtime.selection.machine import Machine, StreamCosts
-from ninetoothed.runtime.selection.pattern import ProductPattern
+from ninetoothed.runtime.selection.pattern import LoadedTile, ProductPattern
 from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem
 from ninetoothed.runtime.sizes import power_above
 from ninetoothed.schedule import Schedule, in_parts
@@ -40,16 +41,26 @@ def streamed(problem: TuningProblem, pattern: ProductPattern, machine: Machine) 
     for wanted, side, together in itertools.product(depths, _SIDES, _TOGETHER):
         long, depth = problem.block(many, side), problem.block(pattern.depth, wanted)
         blocks = {few: short, many: long, pattern.depth: depth}
-        step = (short + long) * depth * problem.bits(pattern.lhs) // 8
+        step = sum(_bytes(problem, tile, blocks) for tile in pattern.tiles if _has_depth(pattern, tile))
+        small = short * depth * problem.bits(pattern.lhs) // 8
         fitting = (machine.shared_memory // together - RESERVED) // step
         stages = problem.stages(max(min(fitting, _MOST_STAGES), 1))
         steps = -(-problem.extent(pattern.depth) // depth)
-        stream = _Stream(machine, costs, problem.programs(blocks), together, steps, step, stages, long / (short + long))
+        stream = _Stream(machine, costs, problem.programs(blocks), together, steps, step, stages, 1 - small / step)
         for parts in _PARTS:
             if stages >= fewest and steps >= 4 * parts:
                 schedule = replace(problem.schedule(blocks, 4, stages), sharing=in_parts(parts))
                 scored.setdefault(schedule, stream.microseconds(parts))
     yield from sorted(scored, key=lambda schedule: round(math.log(scored[schedule]) / _PRECISION))
+
+
+def _has_depth(pattern: ProductPattern, tile: LoadedTile) -> bool:
+    """Tell whether a tile is loaded in each step; where several products share an operand, there are more than two."""
+    return var(pattern.depth) in tile.shape
+
+
+def _bytes(problem: TuningProblem, tile: LoadedTile, blocks: Mapping[str, int]) -> int:
+    return problem.lanes(tile, blocks) * problem.bits(tile.parameter) // 8
 
 
 @dataclass(frozen=True)

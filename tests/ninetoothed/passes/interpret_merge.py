@@ -107,8 +107,37 @@ def products_of_few_rows():
             check(f"mm {m, n, k}", mm.make(), (a, b, c), c, a.double() @ b.double(), parts, blocks)
 
 
+def two_products(input, gate, up, output):
+    """silu(input @ gate) * (input @ up): each tile of `input` is loaded once for both."""
+    gated, raised = ntl.zeros(output.shape, dtype=ntl.float32), ntl.zeros(output.shape, dtype=ntl.float32)
+
+    for k in range(input.shape[0]):
+        tile = input[k]
+        gated += ntl.dot(tile, gate[k])
+        raised += ntl.dot(tile, up[k])
+
+    output = gated * ntl.sigmoid(gated) * raised
+
+
+def make_two_products():
+    def arrangement(input, gate, up, output):
+        input_arranged, gate_arranged, output_arranged = mm.arrangement(input, gate, output)
+        return input_arranged, gate_arranged, mm.arrangement(input, up, output)[1], output_arranged
+
+    return ninetoothed.make(arrangement, two_products, tuple(Tensor(2) for _ in range(4)))
+
+
+def two_products_of_few_rows():
+    """Both computed as their transposes."""
+    for m, n, k in ((1, 64, 96), (5, 130, 300)):
+        a, b, c, d = torch.randn(m, k), torch.randn(n, k).mT, torch.randn(k, n), torch.empty(m, n)
+        a, b, c, d = (each.half() for each in (a, b, c, d))
+        expected = F.silu(a.double() @ b.double()) * (a.double() @ c.double())
+        check(f"two products {m, n, k}", make_two_products(), (a, b, c, d), d, expected, 1, (16, 64, 32), 2e-3)
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
-    for run in (rows, attention, attention_of_lengths, products_of_few_rows):
+    for run in (rows, attention, attention_of_lengths, products_of_few_rows, two_products_of_few_rows):
         run()
         print(run.__name__)

@@ -16,6 +16,7 @@ from ninetoothed.passes.swap_operands import swap
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import addmm, mm
+from tests.ninetoothed.passes import interpret_merge
 
 
 def halves(*shape):
@@ -75,6 +76,33 @@ def test_not_what_is_looked_at():
         for k in range(input.shape[0]):
             total += ntl.dot(input[k], other[k]) * ntl.max(total)
         output = total
+
+    kernel = ninetoothed.make(mm.arrangement, application, tuple(Tensor(2) for _ in range(3)))
+    program = launcher(kernel).trace((halves(2, 4096), halves(4096, 4096), halves(2, 4096)), {}, machine.H200).program
+    assert swap(program) is None
+
+
+def test_two_products_of_the_same_rows(tmp_path, monkeypatch):
+    pytest.importorskip("triton")
+    from ninetoothed.runtime import executable
+
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    weight, kernel = halves(14336, 4096).mT, interpret_merge.make_two_products()
+    traced = launcher(kernel).trace((halves(2, 4096), weight, weight, halves(2, 14336)), {}, machine.H200)
+    source = executable.GpuExecutable.compile(kernel.definition, traced)
+    assert len(re.findall(r"tl\.dot\((gate|up), input_1, ", source.emitted.source)) == 2
+    assert re.search(r"wgmma\.mma_async\S*m64n16k16", source.asm["ptx"]) and "mma.sync" not in source.asm["ptx"]
+    # Both weights count in the shared memory that a schedule needs.
+    assert source.spills == 0 and source.shared <= machine.H200.shared_memory // 2
+
+
+def test_not_where_one_sum_is_no_product():
+    def application(input, other, output):
+        total, sums = ntl.zeros(output.shape, dtype=ntl.float32), ntl.zeros(output.shape, dtype=ntl.float32)
+        for k in range(input.shape[0]):
+            total += ntl.dot(input[k], other[k])
+            sums += ntl.sum(input[k], axis=1)[:, None]
+        output = total + sums
 
     kernel = ninetoothed.make(mm.arrangement, application, tuple(Tensor(2) for _ in range(3)))
     program = launcher(kernel).trace((halves(2, 4096), halves(4096, 4096), halves(2, 4096)), {}, machine.H200).program
