@@ -49,7 +49,11 @@ def main(arguments=None):
     roofline = options.batch * bandwidth / llama.bytes_of_a_step(model)
     stem = stem_of(options, device)
     path = stem.with_suffix(".json")
-    results = [] if options.again else kept(path)
+    try:
+        results = [] if options.again else kept(path, options)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
     print(f"{device_name(device)}: {bandwidth / 1e12:.2f} TB/s, roofline {roofline:.0f} tokens/s", flush=True)
 
     for count in options.tokens:
@@ -100,9 +104,14 @@ def device_name(device):
     return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "CPU"
 
 
-def kept(path):
-    """Read the rows of a run that was cut short."""
-    return json.loads(path.read_text())["results"]["rows"] if path.exists() else []
+def kept(path, options):
+    """Read the rows of a run that was cut short; raises ValueError where it was of other options."""
+    if not path.exists():
+        return []
+    found = json.loads(path.read_text())["results"]
+    if found["options"] != recorded(options):
+        raise ValueError(f"{path} is of {found['options']}: pass another --output, or --again to begin it anew")
+    return found["rows"]
 
 
 def measured(variant, model, options, count, roofline):

@@ -69,6 +69,22 @@ def test_it_goes_on_where_it_ended(arguments, tmp_path, monkeypatch, capsys):
     assert main([*options, "--again"]) == 1
 
 
+def test_rows_of_other_options_are_not_mixed(arguments, tmp_path, capsys):
+    options = [*arguments, "--variant", "eager"]
+    assert main(options) == 0
+    assert main([*options, "--batch", "3"]) == 2 and "pass another --output, or --again" in capsys.readouterr().err
+    assert main([*options, "--batch", "3", "--again"]) == 0
+
+
+def test_the_model_of_a_folder(arguments, tmp_path):
+    model = llama.build("tiny", "cpu", torch.float32)
+    model.save_pretrained(tmp_path / "model")
+    assert main([*arguments, "--model", str(tmp_path / "model"), "--variant", "eager"]) == 0
+    loaded = llama.load(tmp_path / "model", "cpu", torch.float32)
+    assert torch.equal(loaded.lm_head.weight, model.lm_head.weight)
+    assert llama.bytes_of_a_step(loaded) == llama.bytes_of_a_step(model)
+
+
 @pytest.fixture(scope="module")
 def expected():
     model, inputs = llama.build("tiny", "cpu", torch.float32), prompt()
