@@ -5,14 +5,19 @@ from typing import Any, ClassVar, SupportsIndex
 
 import torch
 from torch import nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from ninetoothed.errors import ArgumentTypeError
 
-from .joint import JointModule, project
+from .joint import JointModule, project, runs_forward_alone
+from .overrides import are_overridden
+from .silu import NTSiLU
 
 
 class NTGatedMLP(JointModule):
     """An MLP with `gate_proj`, `up_proj`, `act_fn` and `down_proj`, of which the first two are one product.
+
+    Where `act_fn` is an NTSiLU, `ninetoothed.swiglu` applies it and multiplies in one launch.
 
     It exists only in the place of an MLP of transformers (`swap_modules(model, join=True)` puts it there, as a subclass
     of that module's class too), keeps all that this holds, and is called the same way. `forward(x)`: `(..., hidden)` ->
@@ -36,7 +41,16 @@ class NTGatedMLP(JointModule):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         gate, up = project(self, x, NTGatedMLP.siblings)
-        return self.down_proj(self.act_fn(gate) * up)
+        return self.down_proj(_gated(self.act_fn, gate, up))
+
+
+def _gated(activation: nn.Module, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """Compute `activation(gate) * up`, with SiLU in one launch."""
+    is_silu = type(activation) is NTSiLU and runs_forward_alone(activation) and not _has_any_global_hook()
+    alike = type(gate) is type(up) is torch.Tensor and gate.dtype == up.dtype and gate.shape == up.shape
+    if is_silu and alike and not are_overridden(gate, up):
+        return torch.ops.ninetoothed.swiglu(gate, up)
+    return activation(gate) * up
 
 
 @functools.cache

@@ -24,7 +24,6 @@ from .overrides import are_overridden
 ALIGNMENT = 16
 # The attribute by which a module holds its JointWeights.
 JOINT = "_joint_weights"
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class JointProjection(NamedTuple):
@@ -71,7 +70,7 @@ def project(module: JointModule, input: torch.Tensor, siblings: Sequence[str]) -
 
     Where their weights are joined, the results are parts of one product: strided views of `(..., N1 + N2 + ...)`.
     """
-    layers = [getattr(module, name) for name in siblings]
+    layers = [_layer(module, name) for name in siblings]
     # Compiled and traced code would take the addresses of today for those of ever.
     if not (torch.compiler.is_compiling() or torch.jit.is_tracing()):
         joint = vars(module).get(JOINT)
@@ -110,14 +109,28 @@ def _are_plain_calls(layers: list[Any], input: torch.Tensor, weight: torch.Tenso
     if records and input.requires_grad:
         return False
     for layer in layers:
-        attributes = vars(layer)
-        if type(layer) is not NTLinear or "forward" in attributes or layer._compiled_call_impl is not None:
-            return False
-        if any(attributes[hooks] for hooks in HOOKS):
+        if type(layer) is not NTLinear or not runs_forward_alone(layer):
             return False
         if records and any(p is not None and p.requires_grad for p in layer._parameters.values()):
             return False
     return True
+
+
+def runs_forward_alone(layer: nn.Module) -> bool:
+    """Tell whether calling a layer runs the forward of its class and nothing else: no hook, no patch, no compiled code.
+
+    Hooks on all modules are asked for apart.
+    """
+    if "forward" in layer.__dict__ or layer._compiled_call_impl is not None:
+        return False
+    hooks = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
+    return not hooks
+
+
+def _layer(module: nn.Module, name: str) -> Any:
+    # Several times as quick as the attribute.
+    modules = module._modules
+    return modules[name] if name in modules and name not in module.__dict__ else getattr(module, name)
 
 
 def _are_parts(layers: list[Any], weight: torch.Tensor, bias: torch.Tensor | None) -> bool:
@@ -131,14 +144,16 @@ def _are_parts(layers: list[Any], weight: torch.Tensor, bias: torch.Tensor | Non
 
 def _is_filled(whole: torch.Tensor, parts: Sequence[torch.Tensor | None]) -> bool:
     """Tell whether contiguous parts lie one behind another in the memory of `whole`, and fill it."""
-    address = whole.data_ptr()
+    first = address = whole.data_ptr()
+    stride, row = whole.stride(), whole.stride(0) * whole.itemsize
+    width, device = whole.shape[1:], whole.device
     for part in parts:
-        if type(part) is not nn.Parameter or part.dtype != whole.dtype or part.device != whole.device:
+        if type(part) is not nn.Parameter or part.data_ptr() != address or part.dtype is not whole.dtype:
             return False
-        if part.shape[1:] != whole.shape[1:] or not part.is_contiguous() or part.data_ptr() != address:
+        if part.stride() != stride or part.shape[1:] != width or part.device != device:
             return False
-        address += part.nbytes
-    return address == whole.data_ptr() + whole.nbytes
+        address += part.shape[0] * row
+    return address == first + whole.nbytes
 
 
 def join(module: JointModule, users: Counter[int] | None = None) -> str:

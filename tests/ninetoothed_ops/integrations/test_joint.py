@@ -28,13 +28,14 @@ FAMILIES = {
 
 
 class Products(TorchDispatchMode):
-    """Count the products of NineToothed."""
+    """Count the products of NineToothed, and note its operators."""
 
     def __init__(self):
         super().__init__()
-        self.count = 0
+        self.count, self.names = 0, set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.add(func.name())
         self.count += func.name().partition(".")[0] in ("ninetoothed::mm", "ninetoothed::addmm")
         return func(*args, **(kwargs or {}))
 
@@ -302,6 +303,19 @@ def test_compiled(make, batch):
         weight = model.model.layers[0].mlp.up_proj.weight
         weight.data = weight.data * 2
         torch.testing.assert_close(compiled(states), model.model.layers[0].mlp(states), rtol=1e-4, atol=1e-4)
+
+
+def test_gate_and_up_are_multiplied_in_one_launch_unless_their_activation_is_more(make, batch):
+    model, inputs, expected, _ = joined(make, batch)
+    with Products() as noted:
+        logits(model, *inputs)
+    assert "ninetoothed::swiglu" in noted.names and "ninetoothed::silu" not in noted.names
+    model.model.layers[1].mlp.act_fn.register_forward_hook(lambda module, args, output: output * 2)
+    plain = make("Qwen2")
+    plain.model.layers[1].mlp.act_fn.register_forward_hook(lambda module, args, output: output * 2)
+    assert error(logits(model, *inputs), logits(plain, *inputs)) < 1e-4
+    model.model.layers[0].mlp.act_fn = plain.model.layers[0].mlp.act_fn = nn.Tanh()
+    assert error(logits(model, *inputs), logits(plain, *inputs)) < 1e-4
 
 
 def test_nothing_is_joined_unless_asked_for(make, batch):
