@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ninetoothed import passes
@@ -39,14 +39,18 @@ class KernelSource(str):
     text: str
     configuration: Schedule
     gpu: machine.Machine
+    _names: Mapping[str, str] | None
 
-    def __new__(cls, text: str, configuration: Schedule, gpu: machine.Machine) -> KernelSource:
-        source = super().__new__(cls, f"# {configuration} for {gpu}\n{text}")
+    def __new__(
+        cls, text: str, configuration: Schedule, gpu: machine.Machine, names: Mapping[str, str] | None = None
+    ) -> KernelSource:
+        source = super().__new__(cls, f"# {reworded(str(configuration), names or {})} for {gpu}\n{text}")
+        source._names = names
         source.text, source.configuration, source.gpu = text, configuration, gpu
         return source
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return KernelSource, (self.text, self.configuration, self.gpu)
+        return KernelSource, (self.text, self.configuration, self.gpu, self._names)
 
     def __repr__(self) -> str:
         return str(self)
@@ -68,7 +72,7 @@ def source(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: Any 
     gpu = _gpu(kwargs.pop("gpu", None) if gpu is None else gpu)
     variant = launcher_of(kernel).trace(args, kwargs, gpu)
     text = emitted_for(variant).source
-    return KernelSource(text, variant.selection.schedule, gpu)
+    return KernelSource(text, variant.selection.schedule, gpu, kernel.definition.given_names)
 
 
 def explain(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:

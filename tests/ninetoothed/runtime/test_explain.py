@@ -41,7 +41,8 @@ def test_what_is_explained():
     assert re.search(r"coarsening +not applied", found["passes"]) and "- " in found["passes"]
     assert "dot(input_1, other_1)" in found["program"]
     path = pathlib.Path(re.search(r"source is in (.+)\n", found["source"])[1])
-    assert path.read_text() == mm.make().source(*call, gpu="h100").text
+    source = mm.make().source(*call, gpu="h100")
+    assert path.read_text() == source.text and source.startswith("# BLOCK_SIZE_M=")
 
 
 def test_a_change_of_many_lines_is_left_out(monkeypatch):
