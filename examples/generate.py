@@ -101,6 +101,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--temperature", type=float, default=0.0, help="0, the default, takes the likeliest token")
     parser.add_argument("--top-k", type=int, help="choose among so many tokens")
     parser.add_argument("--top-p", type=float, help="choose among the tokens that make up so much of the probability")
+    parser.add_argument("--join", action="store_true", help="make one product of q, k and v, and one of gate and up")
     parser.add_argument("--compile", action="store_true", help="run the steps after the prompt under torch.compile")
     parser.add_argument("--no-check", action="store_true", help="do not run the other backend")
     parser.add_argument("--report", action="store_true", help="print which modules were swapped")
@@ -198,7 +199,7 @@ def run(
         say("torch: the model as transformers runs it")
         return timed(model, inputs, options, sampling, printer)
 
-    report = swap_modules(model)
+    report = swap_modules(model, join=True) if options.join else swap_modules(model)
     say(f"ninetoothed: {len(report.swapped)} modules run on its kernels")
     if options.report:
         print(report)

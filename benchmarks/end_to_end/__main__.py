@@ -117,7 +117,7 @@ def kept(path, options):
 def measured(variant, model, options, count, roofline):
     """Run one variant: a plain dictionary of what was measured, or of why it failed."""
     inputs = prompt(model, options)
-    report = swap_modules(model) if variant.is_swapped else None
+    report = None if variant.swap is None else swap_modules(model, **variant.swap)
     row = {"variant": variant.name, "count": count}
     try:
         run = variant.prepare(model, inputs, count)

@@ -15,11 +15,11 @@ from examples.decoding import Decoder
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to generate: its name in tables, what it is, and whether it runs our modules."""
+    """A way to generate: its name in tables, what it is, and the options with which modules are swapped, if any."""
 
     name: str
     description: str
-    is_swapped: bool
+    swap: dict[str, bool] | None
     prepare: Callable[[Any, dict[str, torch.Tensor], int], Callable[[Callable[[], None]], torch.Tensor]]
 
 
@@ -121,13 +121,14 @@ class Loop:
 VARIANTS = {
     variant.name: variant
     for variant in (
-        Variant("eager", "PyTorch, generate", False, generate),
-        Variant("generate", "PyTorch, generate with its compiled static cache", False, generate_static),
-        Variant("compiled loop", "PyTorch, the step compiled with CUDA graphs", False, compiled_loop),
-        Variant("graph loop", "PyTorch, not compiled, in the loop of ours", False, graph_loop),
-        Variant("compiled graph loop", "PyTorch, compiled, in the loop of ours", False, compiled_graph_loop),
-        Variant("ours, eager", "our modules, generate", True, generate),
-        Variant("ours, generate", "our modules, generate with its compiled static cache", True, generate_static),
-        Variant("ours", "our modules in the loop of examples/decoding.py", True, graph_loop),
+        Variant("eager", "PyTorch, generate", None, generate),
+        Variant("generate", "PyTorch, generate with its compiled static cache", None, generate_static),
+        Variant("compiled loop", "PyTorch, the step compiled with CUDA graphs", None, compiled_loop),
+        Variant("graph loop", "PyTorch, not compiled, in the loop of ours", None, graph_loop),
+        Variant("compiled graph loop", "PyTorch, compiled, in the loop of ours", None, compiled_graph_loop),
+        Variant("ours, eager", "our modules, generate", {}, generate),
+        Variant("ours, generate", "our modules, generate with its compiled static cache", {}, generate_static),
+        Variant("ours, separate", "our modules, each product of its own, in the same loop", {}, graph_loop),
+        Variant("ours", "our modules in the loop of examples/decoding.py", {"join": True}, graph_loop),
     )
 }

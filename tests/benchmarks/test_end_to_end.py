@@ -57,13 +57,13 @@ def test_it_goes_on_where_it_ended(arguments, tmp_path, monkeypatch, capsys):
 
     options = [*arguments, "--variant", "eager", "graph loop"]
     working = VARIANTS["graph loop"]
-    monkeypatch.setitem(VARIANTS, "graph loop", type(working)(working.name, "", False, broken))
+    monkeypatch.setitem(VARIANTS, "graph loop", type(working)(working.name, "", None, broken))
     assert main(options) == 1 and "graph loop: RuntimeError: out of memory" in capsys.readouterr().out
     eager, failed = rows(tmp_path)
     assert failed == {"variant": "graph loop", "count": COUNT, "error": "RuntimeError: out of memory"}
     # What failed is tried anew, and nothing else.
     monkeypatch.setitem(VARIANTS, "graph loop", working)
-    monkeypatch.setitem(VARIANTS, "eager", type(working)("eager", "", False, broken))
+    monkeypatch.setitem(VARIANTS, "eager", type(working)("eager", "", None, broken))
     assert main(options) == 0
     assert rows(tmp_path)[0] == eager and rows(tmp_path)[1]["tokens/s"] > 0
     assert main([*options, "--again"]) == 1
@@ -103,8 +103,8 @@ def test_variants_make_the_same_tokens(name, expected, monkeypatch):
     model, variant = llama.build("tiny", "cpu", torch.float32), VARIANTS[name]
     calls, firsts = [], []
     model.lm_head.register_forward_hook(lambda *_: calls.append(1))
-    if variant.is_swapped:
-        modules.swap_modules(model)
+    if variant.swap is not None:
+        modules.swap_modules(model, **variant.swap)
     run = variant.prepare(model, prompt(), COUNT)
     for _ in range(2):
         del calls[:], firsts[:]

@@ -40,6 +40,11 @@ def test_speed_and_agreement(generate, capsys, backend):
     assert lines[-1] == "the backends agree on all 12 tokens"
 
 
+def test_joined_products(generate, capsys):
+    assert generate.main(["--tokens", "4", "--join"]) == 0
+    assert "the backends agree on all 4 tokens" in capsys.readouterr().out
+
+
 def test_a_folder_with_a_model(generate, capsys, tmp_path):
     model = transformers.LlamaForCausalLM(generate.small_config(transformers))
     model.save_pretrained(tmp_path)
