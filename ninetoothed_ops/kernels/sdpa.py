@@ -10,6 +10,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 
 from .numeric import computed
+from .online_softmax import merged
 
 BLOCK_SIZE_M = block_size(lower_bound=16)
 BLOCK_SIZE_N = block_size()
@@ -54,14 +55,6 @@ def arrangement(query, key, value, mask, scale, output, masking, is_causal, is_e
     lengths_arranged = lengths.tile((1,))[:, None, None, None].expand((-1, *query_arranged.shape[1:]))
 
     return *arranged, lengths_arranged
-
-
-def decayed(peak, new_peak, scale, masking):
-    """Return the factor that makes sums relative to a peak relative to a new one."""
-    shift = new_peak if masking == NO_MASK else ntl.where(new_peak == float("-inf"), 0.0, new_peak)
-
-    # With an additive mask scores are scaled before.
-    return ntl.exp(peak - shift) if masking == ADDITIVE_MASK else ntl.exp((peak - shift) * scale)
 
 
 def shown(j, value, length):
@@ -128,15 +121,12 @@ def application(query, key, value, mask, scale, output, masking, is_causal, is_e
         whole = min((first + 1) // size, whole)
         stop = min(first + query.shape[0], stop)
 
-    def merge(peak, total, accumulator, other_peak, other_total, other_accumulator):
-        new_peak = ntl.maximum(peak, other_peak)
-        decay, other_decay = decayed(peak, new_peak, scale, masking), decayed(other_peak, new_peak, scale, masking)
+    factor = None if masking == ADDITIVE_MASK else scale
 
-        return (
-            new_peak,
-            total * decay + other_total * other_decay,
-            accumulator * decay[:, None] + other_accumulator * other_decay[:, None],
-        )
+    def merge(peak, total, accumulator, other_peak, other_total, other_accumulator):
+        part, other = (peak, total, accumulator), (other_peak, other_total, other_accumulator)
+
+        return merged(part, other, factor, masking != NO_MASK)
 
     if query.shape[0] <= FEW_ROWS:
         for j in ntl.range(ntl.cdiv(stop, size), merge=merge):
