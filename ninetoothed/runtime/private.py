@@ -1,8 +1,8 @@
 """Keep the private names of PyTorch and of Triton: why each is used, and what stands in where it is missing.
 
 Most save time alone. Another version may lack one, or mean something else by it, so a fallback stands beside it, and
-tests/ninetoothed/runtime/test_private.py says whether the pinned versions have them. `is_transformed`, `as_plain` and the
-modes of PyTorch have none: nothing public tells the same. Who calls the functions of Triton's cache does without it.
+tests/ninetoothed/runtime/test_private.py says whether the pinned versions have them. `is_transformed`, `as_plain` and
+the modes of PyTorch have none: nothing public tells the same. Who calls the functions of Triton's cache does without.
 """
 
 from __future__ import annotations
