@@ -62,6 +62,8 @@ class _Sum:
 
 def _match(loop: ir.For, producers: _Producers) -> tuple[_Sum, ...]:
     """Match a loop that does nothing but sum up products of few rows and many columns; () for any other."""
+    if loop.merge is not None:
+        return ()  # It takes variables of the shapes that they have.
     read = [value for operation in ir.walk(loop.body) for value in ir.operands(operation)]
     variables = zip(loop.initial, loop.arguments, loop.yields, loop.results, strict=True)
     sums = tuple(_sum(loop, read, producers, *variable) for variable in variables)

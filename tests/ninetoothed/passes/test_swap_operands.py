@@ -109,6 +109,23 @@ def test_not_where_one_sum_is_no_product():
     assert swap(program) is None
 
 
+def test_not_what_a_function_merges():
+    """Its variables would no longer be of the shapes that the function takes."""
+
+    def merge(total, other_total):
+        return total + other_total
+
+    def application(input, other, output):
+        total = ntl.zeros(output.shape, dtype=ntl.float32)
+        for k in ntl.range(input.shape[0], merge=merge):
+            total += ntl.dot(input[k], other[k])
+        output = total
+
+    kernel = ninetoothed.make(mm.arrangement, application, tuple(Tensor(2) for _ in range(3)))
+    source = kernel.source(halves(2, 4096), halves(4096, 4096), halves(2, 4096), gpu="h200")
+    assert "tl.trans" not in source
+
+
 @pytest.mark.parametrize("is_turned", (False, True))
 def test_compiles_to_wgmma(is_turned):
     pytest.importorskip("triton")
