@@ -1,15 +1,15 @@
 """Kernels as operators of PyTorch: `register`."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import torch
-from torch.autograd import forward_ad
 
-from ninetoothed.errors import ArgumentError, UnsupportedError
+from ninetoothed.errors import ArgumentError
 from ninetoothed.runtime.launch_plan import ReplayedFunction
 
 from .autocast import cast_first
+from .autograd import Gradient, in_reverse, no_backward, tensors_among
 
 # PyTorch forgets what a Library holds when that is collected: here definitions, with the signatures that they give, and
 # kernels. Kernels stay until the operator is registered again, a definition until that happens with another signature:
@@ -50,14 +50,15 @@ def register(
     `autocast("cpu" or "cuda")` is asked inside `torch.autocast` for the type to which floating-point tensors are cast
     before, float64 aside: `torch.get_autocast_dtype` for what PyTorch computes in that type; None means as they are.
 
-    `backward(ctx, *grads)` and `setup_context(ctx, inputs, output)` are those of `torch.library.register_autograd`.
-    Without them a result that requires grad raises `UnsupportedError` with the operator's name in `backward()`. With
-    and without them, the operator itself does so for tensors with tangents (those of `torch.func.jvp`, `jacfwd` and
-    `torch.autograd.forward_ad`) and tensors that `torch.func` differentiates: no derivative is ever lost in silence.
+    `backward(ctx, *grads)` and `setup_context(ctx, inputs, output)` are those of `torch.library.register_autograd`, and
+    work under `torch.func.grad`, `vjp` and `jacrev` too. For derivatives of higher orders, `backward` calls operators
+    that have a backward of their own. Without it a result that requires grad raises `UnsupportedError` with the
+    operator's name in `backward()`. With and without it, the operator itself does so for tensors with tangents (those
+    of `torch.func.jvp`, `jacfwd` and `torch.autograd.forward_ad`): no derivative is ever lost in silence.
 
     Raises `ArgumentError` for a schema that PyTorch cannot read, or that has no namespace, no tensor among its
-    arguments, a mutated or aliased one, or a list of optional tensors, and for functions whose parameters do not fit
-    the schema.
+    arguments, a mutated or aliased one, one by keyword alone, or a list of optional tensors, and for functions whose
+    parameters do not fit the schema.
 
     >>> import ninetoothed, torch
     >>> from ninetoothed import Tensor, block_size
@@ -89,7 +90,7 @@ def register(
 
     if name in _KERNELS:
         _KERNELS.pop(name)._destroy()
-    library = _KERNELS[name] = _Library(namespace, operator, backward is not None)
+    library = _KERNELS[name] = torch.library.Library(namespace, "FRAGMENT")
     library.impl(operator, forward, "CPU")
     library.impl(operator, ReplayedFunction(allocate, launch, kept) if replay else forward, "CUDA")
     if autocast is not None:
@@ -97,9 +98,8 @@ def register(
             kernel = cast_first(operator, device_type, autocast)
             library.impl(operator, kernel, f"Autocast{device_type.upper()}")
     torch.library.register_fake(operator, allocate, lib=library)
-    if backward is None:
-        backward, setup_context = _missing_backward(name)
-    torch.library.register_autograd(operator, backward, setup_context=setup_context, lib=library)
+    gradient = _missing_backward(name) if backward is None else Gradient(backward, setup_context)
+    library.impl(operator, in_reverse(operator, gradient), "Autograd", with_keyset=True)
 
     return operator
 
@@ -155,6 +155,12 @@ def _parsed(schema: str) -> torch._C.FunctionSchema:
                 f"{value.name} of {parsed} is a list of optional tensors, through which PyTorch loses gradients; "
                 "take Tensor[], or several arguments of the type Tensor?"
             )
+    for argument in parsed.arguments:
+        if argument.kwarg_only and "Tensor" in str(argument.type):
+            raise ArgumentError(
+                f"{argument.name} of {parsed} is a tensor that is taken by keyword alone, and would get no gradient; "
+                "put it before the `*`"
+            )
     if not any("Tensor" in str(argument.type) for argument in parsed.arguments):
         raise ArgumentError(f"{parsed} has no tensor among its arguments, by whose device PyTorch chooses; take one")
 
@@ -180,68 +186,7 @@ def _check_parameters(parsed: torch._C.FunctionSchema, allocate, launch) -> None
             ) from None
 
 
-class _Library(torch.library.Library):
-    """The kernels of one operator, of which the one for autograd is asked only for derivatives that it has."""
-
-    def __init__(self, namespace: str, operator: torch._ops.OpOverload, has_backward: bool):
-        super().__init__(namespace, "FRAGMENT")
-        self._operator = operator
-        self._has_backward = has_backward
-
-    def impl(self, op_name, fn, dispatch_key="", **options):
-        if dispatch_key == "Autograd":
-            fn = _only_in_reverse(self._operator, fn, self._has_backward)
-        super().impl(op_name, fn, dispatch_key, **options)
-
-
-def _only_in_reverse(operator: torch._ops.OpOverload, record: Callable, has_backward: bool) -> Callable:
-    """Make a kernel for autograd: `record` for a gradient in reverse, an error for any other derivative.
-
-    Every call passes through it, and most want no derivative: these it hands on sooner than PyTorch's own kernel does.
-    """
-    name, redispatch = operator.name(), operator.redispatch
-    is_transformed, is_enabled = torch._C._are_functorch_transforms_active, torch._C.is_grad_enabled
-    any_requires_grad = torch._C._any_requires_grad
-    below_autograd, keys_below = torch._C._AutoDispatchBelowAutograd, torch._C._after_autograd_keyset
-
-    def autograd(keyset, *args, **kwargs):
-        transformed = is_transformed()
-        # A level that was not entered through `forward_ad`, as in a traced graph, is not counted there.
-        if (transformed or forward_ad._current_level >= 0) and _have_tangents((*args, *kwargs.values())):
-            raise UnsupportedError(
-                f"{name} has no forward-mode derivative yet; call it on tensors without tangents, or use PyTorch's own "
-                "operator under torch.func.jvp, jacfwd and torch.autograd.forward_ad"
-            )
-        if is_enabled() and any_requires_grad(*args, **kwargs):
-            if not transformed:
-                return record(keyset, *args, **kwargs)
-            if not has_backward:
-                raise _no_backward(name)
-            raise UnsupportedError(
-                f"the backward of {name} cannot be transformed by torch.func.grad, vjp or jacrev; call backward() or "
-                "torch.autograd.grad"
-            )
-        with below_autograd():
-            return redispatch(keyset & keys_below, *args, **kwargs)
-
-    return autograd
-
-
-def _have_tangents(values: Iterable) -> bool:
-    """Tell whether forward-mode differentiation goes through any of the values. PyTorch has one level of it, 0."""
-    return torch._C._is_fwd_grad_enabled() and any(
-        forward_ad.unpack_dual(tensor, level=0).tangent is not None for tensor in _tensors(values)
-    )
-
-
-def _tensors(values: Iterable) -> list[torch.Tensor]:
-    """Collect the tensors among values and in lists among them."""
-    flat = (item for value in values for item in (value if isinstance(value, list | tuple) else (value,)))
-
-    return [item for item in flat if isinstance(item, torch.Tensor)]
-
-
-def _missing_backward(name: str):
+def _missing_backward(name: str) -> Gradient:
     """Make a backward that can be traced into a graph, and raises only when it runs.
 
     It keeps what the gradients would look like, and no tensors: those may be overwritten before it runs.
@@ -252,10 +197,10 @@ def _missing_backward(name: str):
 
     def backward(ctx, *grads):
         # With the gradients among its arguments, no compiler can move it into the forward pass.
-        given = _tensors(grads)
+        given = tensors_among(grads)
         return tuple(_missing(given, *each, name) for each in zip(ctx.inputs, ctx.needs_input_grad))
 
-    return backward, setup_context
+    return Gradient(backward, setup_context, is_missing=True)
 
 
 def _like(value) -> tuple | list | None:
@@ -274,18 +219,12 @@ def _missing(grads, like, is_needed, name):
     return _overload(_MISSING)(grads, *like, name) if is_needed else None
 
 
-def _no_backward(name: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"{name} has no backward yet; call it under torch.no_grad(), or on inputs that do not require grad"
-    )
-
-
 def _allocate_missing(grads, size, dtype, device, operator):
     return torch.empty(size, dtype=dtype, device=device)
 
 
 def _raise_missing(output, grads, size, dtype, device, operator):
-    raise _no_backward(operator)
+    raise no_backward(operator)
 
 
 def _register_missing() -> None:

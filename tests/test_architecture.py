@@ -45,7 +45,7 @@ ROOMS = tuple(
     ninetoothed.make
     ninetoothed.fusion
     ninetoothed
-    ninetoothed_ops.autocast
+    ninetoothed_ops.autocast ninetoothed_ops.autograd
     ninetoothed_ops.registration
     ninetoothed_ops.kernels
     ninetoothed_ops.ops

@@ -3,7 +3,7 @@
 `make(...)` of each gives the kernel, made once for the same options and kept.
 """
 
-from . import add, add_rms_norm, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, softmax, swiglu
+from . import add, add_rms_norm, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, silu_backward, softmax, swiglu
 
 __all__ = [
     "add",
@@ -16,6 +16,7 @@ __all__ = [
     "rope",
     "sdpa",
     "silu",
+    "silu_backward",
     "softmax",
     "swiglu",
 ]

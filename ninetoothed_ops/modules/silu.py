@@ -4,6 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from ..ops.silu import in_place
 from .eligibility import unsuitable
 from .overrides import are_overridden
 
@@ -14,9 +15,8 @@ class NTSiLU(nn.SiLU):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if are_overridden(input):
             return functional.silu(input, getattr(self, "inplace", False))
-        output = torch.ops.ninetoothed.silu(input)
         # Activations of other libraries that are put on this class have no such option.
-        return input.copy_(output) if getattr(self, "inplace", False) else output
+        return in_place(input) if getattr(self, "inplace", False) else torch.ops.ninetoothed.silu(input)
 
     def extra_repr(self) -> str:
         return "inplace=True" if getattr(self, "inplace", False) else ""

@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from ..kernels import silu as kernels
 from ..registration import register
-from . import readers
+from . import readers, silu_backward
 from .checks import FLOATS, refuse
 from .layout import coalesce, empty_elementwise
 
@@ -22,7 +22,22 @@ def launch(output, self):
     kernels.make(output.ndim)(self, output)
 
 
-operator = register("ninetoothed::silu(Tensor self) -> Tensor", allocate, launch, replay=True)
+def setup_context(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def backward(ctx, grad):
+    return silu_backward.operator(grad, *ctx.saved_tensors)
+
+
+operator = register(
+    "ninetoothed::silu(Tensor self) -> Tensor",
+    allocate,
+    launch,
+    backward=backward,
+    setup_context=setup_context,
+    replay=True,
+)
 
 _READERS = {"input": readers.tensor}
 
@@ -34,6 +49,12 @@ def silu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """
     if not isinstance(input, torch.Tensor):
         (input,) = readers.read("silu", functional.silu, _READERS, input)
-    output = operator(input)
 
-    return input.copy_(output) if inplace else output
+    return in_place(input) if inplace else operator(input)
+
+
+def in_place(input: torch.Tensor) -> torch.Tensor:
+    """Write silu to its input; the gradient is that of what it was."""
+    is_recorded = input.requires_grad and torch.is_grad_enabled()
+
+    return input.copy_(operator(input.clone() if is_recorded else input))

@@ -13,6 +13,7 @@ from ninetoothed_ops.kernels import (
     rope,
     sdpa,
     silu,
+    silu_backward,
     softmax,
     swiglu,
 )
@@ -49,14 +50,15 @@ SMALL = {
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
 NAMES += ("add_rms_norm", "swiglu")
+GRADIENTS = ("silu_backward",)
 
 
 def _call(name, make, sizes):
     match name:
-        case "add" | "silu" | "swiglu":
+        case "add" | "silu" | "silu_backward" | "swiglu":
             n = sizes["vector"]
-            if name == "swiglu":
-                return swiglu.make(1), (make(n), make(n), make(n))
+            if name in ("silu_backward", "swiglu"):
+                return {"silu_backward": silu_backward, "swiglu": swiglu}[name].make(1), (make(n), make(n), make(n))
             if name == "add":
                 return add.make(1), (make(n), make(n), 2.0, make(n))
             return silu.make(1), (make(n), make(n))

@@ -18,6 +18,7 @@ REFERENCES = {
     "rope": lambda x, sin, cos: samples.rope(x, sin[:, :, 0], cos[:, :, 0]),
     "sdpa": lambda q, k, v, mask, scale, *_: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale),
     "silu": F.silu,
+    "silu_backward": torch.ops.aten.silu_backward,
     "softmax": lambda x: x.softmax(-1),
     "add_rms_norm": lambda x, y, _, weight, eps, __: F.rms_norm(x + y, weight.shape, weight, eps),
     "swiglu": lambda gate, up: F.silu(gate) * up,
@@ -56,7 +57,7 @@ def check_tables(interleaved, rows):
 
 
 if __name__ == "__main__":
-    for name in calls.NAMES:
+    for name in (*calls.NAMES, *calls.GRADIENTS):
         check(name, torch.float32, 1e-5)
         check(name, torch.float16, 2e-3)
         print(name)

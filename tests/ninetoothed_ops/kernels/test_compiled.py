@@ -18,7 +18,7 @@ PRODUCTS = ("addmm", "bmm", "conv2d", "mm", "sdpa")
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16), ids=lambda dtype: str(dtype).removeprefix("torch."))
 @pytest.mark.parametrize("gpu", (machine.A100, machine.H200, machine.B200), ids=lambda gpu: f"sm_{gpu.capability}")
-@pytest.mark.parametrize("name", calls.NAMES)
+@pytest.mark.parametrize("name", (*calls.NAMES, *calls.GRADIENTS))
 def test_compiled_without_spills(name, gpu, dtype, tmp_path, monkeypatch):
     if dtype == torch.bfloat16 and gpu != machine.H200:
         pytest.skip("bfloat16 differs from float16 in conversions alone")
