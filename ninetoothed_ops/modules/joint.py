@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 
+from ..ops.linear import operator as linear
 from .linear import NTLinear
 from .overrides import are_overridden
 
@@ -87,12 +88,7 @@ def project(module: JointModule, input: torch.Tensor, siblings: Sequence[str]) -
 def _product(
     input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, sizes: list[int]
 ) -> tuple[torch.Tensor, ...]:
-    rows = input.unsqueeze(0).flatten(0, -2)
-    if bias is None:
-        output = torch.ops.ninetoothed.mm(rows, weight.t())
-    else:
-        output = torch.ops.ninetoothed.addmm(bias, rows, weight.t())
-    return output.view(*input.shape[:-1], weight.shape[0]).split(sizes, -1)
+    return linear(input, weight, bias).split(sizes, -1)
 
 
 def _are_plain_calls(layers: list[Any], input: torch.Tensor, weight: torch.Tensor) -> bool:

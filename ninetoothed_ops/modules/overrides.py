@@ -1,7 +1,8 @@
 """Overrides: whether something is put in the place of PyTorch's functions, which our operators would pass by.
 
 A `TorchFunctionMode` (a counter of operations, a quantiser) and a class of tensors (the quantised weights of torchao)
-know `torch.nn.functional.linear`, not `torch.ops.ninetoothed.mm`: where there is one, modules call what they replace.
+know `torch.nn.functional.linear`, not `torch.ops.ninetoothed.linear`: where there is one, modules call what they
+replace.
 """
 
 import torch

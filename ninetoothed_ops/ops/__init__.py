@@ -5,6 +5,7 @@ from .add_rms_norm import add_rms_norm
 from .addmm import addmm
 from .bmm import bmm
 from .conv2d import conv2d
+from .linear import linear
 from .mm import mm
 from .rms_norm import rms_norm
 from .rope import rope
@@ -19,6 +20,7 @@ __all__ = [
     "addmm",
     "bmm",
     "conv2d",
+    "linear",
     "mm",
     "rms_norm",
     "rope",

@@ -33,6 +33,7 @@ NAMESAKES: dict[str, Callable] = {
     "addmm": torch.addmm,
     "bmm": torch.bmm,
     "conv2d": F.conv2d,
+    "linear": F.linear,
     "mm": torch.mm,
     "rms_norm": F.rms_norm,
     "rope": rope,
@@ -160,6 +161,18 @@ def _mm(r) -> Iterator:
     yield "nothing to add", (r(4, 0), r(0, 5))
     yield "no rows", (r(0, 3), r(3, 5))
     yield "no columns", (r(4, 3), r(3, 0))
+
+
+def _linear(r) -> Iterator:
+    yield "plain", (r(2, 3, 33), r(20, 33))
+    yield "bias", (r(2, 3, 33), r(20, 33), r(20))
+    yield "one row", (r(33), r(20, 33), r(20))
+    yield "rows", (r(17, 33), r(20, 33), r())
+    yield "transposed", (r(4, 5, 33, layout="transposed"), r(20, 33, layout="transposed"), r(20))
+    yield "sliced", (r(4, 5, 33, layout="sliced"), r(20, 33, layout="sliced"), r(20, layout="sliced"))
+    yield "expanded", (r(4, 5, 33, layout="expanded"), r(20, 33), r(1).expand(20))
+    yield "nothing to add", (r(2, 4, 0), r(5, 0), r(5))
+    yield "empty", (r(2, 0, 3), r(5, 3), r(5))
 
 
 def _addmm(r) -> Iterator:
@@ -313,6 +326,7 @@ _CALLS: dict[str, Callable[..., Iterator]] = {
     "addmm": _addmm,
     "bmm": _bmm,
     "conv2d": _conv2d,
+    "linear": _linear,
     "mm": _mm,
     "rms_norm": _rms_norm,
     "rope": _rope,

@@ -10,7 +10,7 @@ from tests.ninetoothed_ops.samples import LABELS, NAMESAKES, Sample, operator, s
 
 # Relative errors in the Frobenius norm: some roundings of one element.
 TOLERANCES = {torch.float64: 1e-13, torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
-PRODUCTS = {"addmm", "bmm", "conv2d", "mm", "sdpa"}
+PRODUCTS = {"addmm", "bmm", "conv2d", "linear", "mm", "sdpa"}
 
 
 @pytest.fixture(autouse=True)

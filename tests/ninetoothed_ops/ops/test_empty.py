@@ -30,6 +30,8 @@ def calls(name: str, *sizes: int):
             yield from ((r(a, b, c), shape, r(*shape)) for shape in ([c], [b, c], [a, b, c]))
         case "mm", (m, n, k):
             yield r(m, k), r(k, n)
+        case "linear", (m, n, k):
+            yield from ((r(*shape, k), r(n, k), bias) for shape in ((m,), (2, m)) for bias in (None, r(n)))
         case "addmm", (m, n, k):
             yield from ((r(*shape), r(m, k), r(k, n)) for shape in ((m, n), (n,), (), (m, 1)))
         case "bmm", (b, m, n, k):
@@ -48,7 +50,7 @@ def calls(name: str, *sizes: int):
 
 
 DIMENSIONS = {"add": 2, "bmm": 4, "rope": 4, "sdpa": 6}
-DIMENSIONS |= dict.fromkeys(("silu", "softmax", "swiglu", "rms_norm", "mm", "addmm", "conv2d"), 3)
+DIMENSIONS |= dict.fromkeys(("silu", "softmax", "swiglu", "rms_norm", "linear", "mm", "addmm", "conv2d"), 3)
 
 
 def outcome(function, sample: Sample):

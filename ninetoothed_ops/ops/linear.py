@@ -1,0 +1,61 @@
+"""`linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`, as `torch.nn.functional.linear`.
+
+It runs the kernels of `mm` and `addmm`. What makes matrices of its arguments is part of the launch, so that a replayed
+call does without.
+"""
+
+import torch
+from torch.nn import functional
+
+from ..registration import register
+from . import readers
+from .addmm import launch as add_product
+from .checks import alike, check_product, refuse
+from .mm import launch as multiply
+
+
+def allocate(input, weight, bias=None):
+    fits = weight.ndim == 2 and input.ndim > 0 and input.shape[-1] == weight.shape[1]
+    if not (fits and alike(input, weight) and (bias is None or bias.ndim < 2 and alike(input, bias))):
+        refuse("linear", functional.linear, input, weight, bias)
+    check_product("linear", input)
+    if bias is not None and bias.shape != weight.shape[:1]:
+        bias.expand(weight.shape[0])  # Raises where it cannot.
+
+    return input.new_empty((*input.shape[:-1], weight.shape[0]))
+
+
+def launch(output, input, weight, bias=None):
+    rows, output = _rows(input), _rows(output)
+    if bias is None:
+        multiply(output, rows, weight.t())
+    else:
+        add_product(output, bias, rows, weight.t())
+
+
+def _rows(tensor: torch.Tensor) -> torch.Tensor:
+    """(..., columns) as a matrix, a vector too."""
+    return tensor if tensor.ndim == 2 else tensor.unsqueeze(0).flatten(0, -2)
+
+
+operator = register(
+    "ninetoothed::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    allocate,
+    launch,
+    replay=True,
+    autocast=torch.get_autocast_dtype,
+)
+
+_READERS = {**dict.fromkeys(("input", "weight"), readers.tensor), "bias": readers.optional(readers.tensor)}
+
+
+def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """`input @ weight.T + bias`: (..., in_features), (out_features, in_features) and (out_features,).
+
+    The arguments and errors are those of `torch.nn.functional.linear`; a weight of one dimension raises RuntimeError.
+    """
+    tensors = (input, weight) if bias is None else (input, weight, bias)
+    if not all(isinstance(each, torch.Tensor) for each in tensors):
+        input, weight, bias = readers.read("linear", functional.linear, _READERS, input, weight, bias)
+
+    return operator(input, weight, bias)
