@@ -31,6 +31,7 @@ from ninetoothed.errors import (
     EmptyKernelWarning,
     ExecutionError,
     FusionError,
+    GradientError,
     NineToothedError,
     NotOfferedError,
     RaceError,
@@ -40,6 +41,7 @@ from ninetoothed.errors import (
 )
 from ninetoothed.evaluate import eval, subs
 from ninetoothed.fusion import fuse
+from ninetoothed.gradient import gradient_arrangement
 from ninetoothed.make import Kernel, jit, make, tune
 from ninetoothed.symbol import Symbol, block_size
 from ninetoothed.tensor import Tensor
@@ -54,6 +56,7 @@ __all__ = [
     "EmptyKernelWarning",
     "ExecutionError",
     "FusionError",
+    "GradientError",
     "Kernel",
     "NineToothedError",
     "RaceError",
@@ -70,6 +73,7 @@ __all__ = [
     "float32",
     "float64",
     "fuse",
+    "gradient_arrangement",
     "int16",
     "int32",
     "int64",

@@ -27,6 +27,10 @@ class FusionError(ArrangementError):
     """Two kernels that `fuse` cannot make one of; the message says where their arrangements or applications differ."""
 
 
+class GradientError(ArrangementError):
+    """An arrangement from which none of a gradient follows; the message says why, and what to write by hand."""
+
+
 class ApplicationError(NineToothedError, SyntaxError):
     """A construct that an application may not use; the message points at the user's source.
 

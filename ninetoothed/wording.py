@@ -62,7 +62,7 @@ def _bound(function: Callable[..., Any], arguments: Sequence[Any]) -> Iterator[t
 def _around(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     """Yield the variables that a Python function sees around it."""
     function = getattr(function, "func", function)  # of a partial
-    function = getattr(function, "__func__", function)
+    function = inspect.unwrap(getattr(function, "__func__", function))
     if isinstance(function, types.FunctionType):
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             with suppress(ValueError):  # a variable that has no value yet

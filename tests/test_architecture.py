@@ -28,6 +28,7 @@ ROOMS = tuple(
     ninetoothed.lowering
     ninetoothed.tiling
     ninetoothed.tensor ninetoothed.evaluate
+    ninetoothed.gradient
     ninetoothed.language
     ninetoothed.ir
     ninetoothed.effects

@@ -150,17 +150,28 @@ class _Matrix:
     def of(cls, tile: LoadedTile, blocks: frozenset[str]) -> _Matrix:
         return cls(tile, *(_block_size(size, blocks) for size in tile.shape))
 
+    def sides(self, is_transposed: bool) -> tuple[str | None, str | None]:
+        """The block sizes of rows and columns, or of those of the transposed tile."""
+        return (self.columns, self.rows) if is_transposed else (self.rows, self.columns)
+
 
 def _block_size(size: Expr, blocks: frozenset[str]) -> str | None:
     return next((name for name in size.variables & blocks if size == as_expr(name)), None)
 
 
 def _product(pattern: Pattern, matrices: list[_Matrix]) -> ProductPattern | None:
-    """Find tiles (rows, depth) and (depth, columns) of which a loop cuts the depth alone."""
+    """Find tiles (rows, depth) and (depth, columns) of which a loop cuts the depth alone.
+
+    Operands may be stored transposed, as gradients have them; the tile that is (rows, columns) then tells which.
+    """
     own = pattern.tiles, pattern.grid, pattern.extents, pattern.loops
-    for lhs, rhs in itertools.product(matrices, matrices):
-        rows, depth, columns = lhs.rows, lhs.columns, rhs.columns
-        if rows is None or depth is None or columns is None or rhs.rows != depth:
+    results = {(each.rows, each.columns) for each in matrices}
+    orders = (False, False), (False, True), (True, False)
+    for (is_left, is_right), lhs, rhs in itertools.product(orders, matrices, matrices):
+        (rows, depth), (inner, columns) = lhs.sides(is_left), rhs.sides(is_right)
+        if rows is None or depth is None or columns is None or inner != depth:
+            continue
+        if (is_left or is_right) and (rows, columns) not in results:
             continue
         if depth in pattern.loops and rows not in pattern.loops and columns not in pattern.loops:
             return ProductPattern(*own, rows, columns, depth, lhs.tile.parameter, rhs.tile.parameter)

@@ -61,7 +61,7 @@ class ProductProblem:
         if self.problem.has_odd_rows(operand):
             return self.costs.odd_copy
         steps = self.problem.definition.parameters[operand].arrangement.steps
-        is_gathered = any(step.operation in ("flatten", "ravel") for step in steps)
+        is_gathered = any(step.operation == "flatten" for step in steps)
         return self.costs.gather if is_gathered else self.costs.copy
 
     def per_multiprocessor(self, programs: int) -> int:
