@@ -6,19 +6,20 @@ from typing import Any
 
 import torch
 
+from ninetoothed.runtime import private
+from ninetoothed.runtime.private import OpOverload
 
-def cast_first(
-    operator: torch._ops.OpOverload, device_type: str, autocast: Callable[[str], torch.dtype | None]
-) -> Callable:
+
+def cast_first(operator: OpOverload, device_type: str, autocast: Callable[[str], torch.dtype | None]) -> Callable:
     """Make the kernel for autocast on devices of one type; PyTorch asks it inside `torch.autocast` alone."""
-    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device_type.upper()}"))
+    below_autocast = private.without_autocast(device_type)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         dtype = autocast(device_type)
         if dtype is not None:
             args = tuple(cast(value, device_type, dtype) for value in args)
             kwargs = {name: cast(value, device_type, dtype) for name, value in kwargs.items()}
-        with torch._C._ExcludeDispatchKeyGuard(keys):
+        with below_autocast():
             return operator(*args, **kwargs)
 
     return kernel

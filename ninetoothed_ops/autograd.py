@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +10,8 @@ import torch
 from torch.autograd import forward_ad
 
 from ninetoothed.errors import ArgumentError, UnsupportedError
-
-try:  # Without it, `torch.func` cannot transform an operator.
-    from torch._functorch.utils import enable_single_level_autograd_function as _at_one_level
-except ImportError:
-    _at_one_level = None  # type: ignore[assignment]
+from ninetoothed.runtime import private
+from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
 
 @dataclass(frozen=True)
@@ -28,21 +26,22 @@ class Gradient:
     is_missing: bool = False
 
 
-def in_reverse(operator: torch._ops.OpOverload, gradient: Gradient) -> Callable:
+def in_reverse(operator: OpOverload, schema: FunctionSchema, gradient: Gradient) -> Callable:
     """Make the kernel for autograd: a gradient in reverse is recorded, any other derivative is an error.
 
     Every call passes through it, and most want no derivative: these it hands on sooner than PyTorch's own kernel does.
     """
     name, redispatch = operator.name(), operator.redispatch
-    is_transformed, is_enabled = torch._C._are_functorch_transforms_active, torch._C.is_grad_enabled
-    any_requires_grad = torch._C._any_requires_grad
-    below_autograd, keys_below = torch._C._AutoDispatchBelowAutograd, torch._C._after_autograd_keyset
-    record = _recorder(operator, gradient)
+    has_transforms, is_enabled = private.has_transforms, torch.is_grad_enabled
+    any_requires_grad, may_have_tangents = private.any_requires_grad, private.may_have_tangents
+    below = private.below_autograd()
+    record = _by_pytorch(operator, gradient) if below is None else _recorder(operator, schema, gradient, *below)
+    below_autograd, keys_below = below or (None, None)
 
     def autograd(keyset, *args, **kwargs):
-        transformed = is_transformed()
+        transformed = has_transforms()
         # A level that was not entered through `forward_ad`, as in a traced graph, is not counted there.
-        if (transformed or forward_ad._current_level >= 0) and _have_tangents((*args, *kwargs.values())):
+        if (transformed or may_have_tangents()) and _have_tangents((*args, *kwargs.values())):
             raise UnsupportedError(
                 f"{name} has no forward-mode derivative yet; call it on tensors without tangents, or use PyTorch's own "
                 "operator under torch.func.jvp, jacfwd and torch.autograd.forward_ad"
@@ -50,6 +49,8 @@ def in_reverse(operator: torch._ops.OpOverload, gradient: Gradient) -> Callable:
         if is_enabled() and any_requires_grad(*args, **kwargs):
             if transformed and gradient.is_missing:
                 raise no_backward(name)
+            return record(keyset, args, kwargs)
+        if below_autograd is None:
             return record(keyset, args, kwargs)
         with below_autograd():
             return redispatch(keyset & keys_below, *args, **kwargs)
@@ -61,9 +62,12 @@ def in_reverse(operator: torch._ops.OpOverload, gradient: Gradient) -> Callable:
 class _Call:
     """A call to be recorded, its arguments of type Tensor[] taken apart: PyTorch sees no tensors in lists."""
 
-    operator: torch._ops.OpOverload
+    operator: OpOverload
+    schema: FunctionSchema
     gradient: Gradient
-    keyset: torch._C.DispatchKeySet
+    # A context and keys of the dispatcher, by which it goes below autograd.
+    below_autograd: Callable[[], AbstractContextManager]
+    keyset: Any
     kwargs: dict[str, Any]
     # For each positional argument, and for each output once `forward` has run: the length of a list of tensors.
     lengths: tuple[int | None, ...]
@@ -75,28 +79,24 @@ class _Function(torch.autograd.Function):
 
     @classmethod
     def apply(cls, call: _Call, *flat: Any) -> Any:
-        if not torch._C._are_functorch_transforms_active():
+        if not private.has_transforms():
             return super().apply(call, *flat)
-        if _at_one_level is None:
-            raise UnsupportedError(
-                f"the backward of {call.operator.name()} cannot be transformed by torch.func.grad, vjp or jacrev with "
-                "this version of PyTorch; call backward() or torch.autograd.grad"
-            )
+        if private.at_one_level is None:
+            raise _no_transforms(call.operator)
         # The kernel for autograd is called at each level of `torch.func`, and records for that one alone.
-        with _at_one_level():
+        with private.at_one_level():
             return super(torch.autograd.Function, cls).apply(call, *flat)  # type: ignore[misc]
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *flat: Any) -> Any:
         args = _nested(flat, call.lengths)
         # PyTorch turns gradients off here; levels of `torch.func` further out have yet to record the call.
-        with torch._C._AutoDispatchBelowAutograd(), torch.enable_grad():
-            keyset = call.keyset & torch._C._after_autograd_keyset
-            output = call.operator.redispatch(keyset, *args, **call.kwargs)
+        with call.below_autograd(), torch.enable_grad():
+            output = call.operator.redispatch(call.keyset, *args, **call.kwargs)
         _set_up_context(ctx, call, args, output)
         if isinstance(output, torch.Tensor):
             return output
-        outputs = [output] if len(call.operator._schema.returns) == 1 else output
+        outputs = [output] if len(call.schema.returns) == 1 else output
         call.output_lengths.extend(_lengths(outputs))
         return tuple(_flat(outputs, call.output_lengths))
 
@@ -117,22 +117,49 @@ class _Function(torch.autograd.Function):
         return None, *_flat(grads, call.lengths)
 
 
-def _recorder(operator: torch._ops.OpOverload, gradient: Gradient) -> Callable:
+class _MadeByPyTorch(torch.library.Library):
+    """Keep the kernel that PyTorch makes for autograd, and register nothing."""
+
+    def impl(self, op_name: Any, fn: Callable, *_: Any, **__: Any) -> None:
+        self.kernel = fn
+
+
+def _by_pytorch(operator: OpOverload, gradient: Gradient) -> Callable:
+    """Make the function that `_recorder` makes by PyTorch's public means, which `torch.func` cannot transform."""
+    kept = _MadeByPyTorch(operator.namespace, "FRAGMENT")
+    torch.library.register_autograd(operator, gradient.backward, setup_context=gradient.setup_context, lib=kept)
+
+    def record(keyset, args, kwargs):
+        is_recorded = torch.is_grad_enabled() and private.any_requires_grad(*args, **kwargs)
+        if is_recorded and private.has_transforms():
+            raise _no_transforms(operator)
+        return kept.kernel(keyset, *args, **kwargs)
+
+    return record
+
+
+def _recorder(
+    operator: OpOverload,
+    schema: FunctionSchema,
+    gradient: Gradient,
+    below_autograd: Callable[[], AbstractContextManager],
+    keys_below: Any,
+) -> Callable:
     """Make the function that calls an operator and records the call."""
-    defaults = [each.default_value for each in operator._schema.arguments if not each.kwarg_only]
+    defaults = [each.default_value for each in schema.arguments if not each.kwarg_only]
     # PyTorch shows the name where it shows a graph.
-    function = type(f"{operator._opname}_{operator._overloadname}", (_Function,), {})
+    function = type(str(operator).partition(".")[2].replace(".", "_"), (_Function,), {})
 
     def record(keyset, args, kwargs):
         # The dispatcher leaves out arguments that equal their defaults.
         args = (*args, *defaults[len(args) :])
         lengths = _lengths(args)
-        call = _Call(operator, gradient, keyset, kwargs, lengths)
+        call = _Call(operator, schema, gradient, below_autograd, keyset & keys_below, kwargs, lengths)
         output = function.apply(call, *_flat(args, lengths))  # type: ignore[attr-defined]
         if isinstance(output, torch.Tensor):
             return output
         outputs = _nested(output, call.output_lengths)
-        return outputs[0] if len(operator._schema.returns) == 1 else tuple(outputs)
+        return outputs[0] if len(schema.returns) == 1 else tuple(outputs)
 
     return record
 
@@ -141,7 +168,7 @@ def _set_up_context(ctx: Any, call: _Call, args: list, output: Any) -> None:
     ctx.call = call
     if call.gradient.setup_context is None:
         return
-    by_keyword = {each.name: each.default_value for each in call.operator._schema.arguments if each.kwarg_only}
+    by_keyword = {each.name: each.default_value for each in call.schema.arguments if each.kwarg_only}
     more = {"keyword_only_inputs": {**by_keyword, **call.kwargs}} if by_keyword else {}
     call.gradient.setup_context(ctx=ctx, inputs=tuple(args), output=output, **more)
 
@@ -172,7 +199,7 @@ def _nested(flat: Iterable, lengths: Iterable[int | None]) -> list:
 
 def _have_tangents(values: Iterable) -> bool:
     """Tell whether forward-mode differentiation goes through any of the values. PyTorch has one level of it, 0."""
-    return torch._C._is_fwd_grad_enabled() and any(
+    return private.counts_tangents() and any(
         forward_ad.unpack_dual(tensor, level=0).tangent is not None for tensor in tensors_among(values)
     )
 
@@ -187,4 +214,11 @@ def tensors_among(values: Iterable) -> list[torch.Tensor]:
 def no_backward(name: str) -> UnsupportedError:
     return UnsupportedError(
         f"{name} has no backward yet; call it under torch.no_grad(), or on inputs that do not require grad"
+    )
+
+
+def _no_transforms(operator: OpOverload) -> UnsupportedError:
+    return UnsupportedError(
+        f"the backward of {operator.name()} cannot be transformed by torch.func.grad, vjp or jacrev with this version "
+        "of PyTorch; call backward() or torch.autograd.grad"
     )

@@ -6,7 +6,9 @@ from collections.abc import Callable
 import torch
 
 from ninetoothed.errors import ArgumentError
+from ninetoothed.runtime import private
 from ninetoothed.runtime.launch_plan import ReplayedFunction
+from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
 from .autocast import cast_first
 from .autograd import Gradient, in_reverse, no_backward, tensors_among
@@ -30,7 +32,7 @@ def register(
     replay: bool = False,
     kept: Callable | None = None,
     autocast: Callable[[str], torch.dtype | None] | None = None,
-) -> torch._ops.OpOverload:
+) -> OpOverload:
     """Register an operator that allocates its output and launches kernels on it, and return it.
 
     `schema` is PyTorch's, with a namespace and no mutated or aliased arguments. `allocate(*args, **kwargs)` checks the
@@ -89,7 +91,7 @@ def register(
         return output
 
     if name in _KERNELS:
-        _KERNELS.pop(name)._destroy()
+        private.destroy(_KERNELS.pop(name))
     library = _KERNELS[name] = torch.library.Library(namespace, "FRAGMENT")
     library.impl(operator, forward, "CPU")
     library.impl(operator, ReplayedFunction(allocate, launch, kept) if replay else forward, "CUDA")
@@ -99,31 +101,26 @@ def register(
             library.impl(operator, kernel, f"Autocast{device_type.upper()}")
     torch.library.register_fake(operator, allocate, lib=library)
     gradient = _missing_backward(name) if backward is None else Gradient(backward, setup_context)
-    library.impl(operator, in_reverse(operator, gradient), "Autograd", with_keyset=True)
+    library.impl(operator, in_reverse(operator, parsed, gradient), "Autograd", with_keyset=True)
 
     return operator
 
 
-def _define(name: str, signature: str) -> torch._ops.OpOverload:
+def _define(name: str, signature: str) -> OpOverload:
     """Define the operator of this name anew: compiled code knows by the object that it was registered again."""
     namespace = name.partition("::")[0]
-    known = _DEFINITIONS.pop(name, None)
-    if known is None or known[0] != signature:
-        if known is not None:
-            known[1]._destroy()
+    if name in _DEFINITIONS and _DEFINITIONS[name][0] != signature:
+        private.destroy(_DEFINITIONS.pop(name)[1])
+    if name not in _DEFINITIONS:
         library = torch.library.Library(namespace, "FRAGMENT")
         library.define(signature, tags=(torch.Tag.pt2_compliant_tag,))
-        known = signature, library
-    _DEFINITIONS[name] = known
+        _DEFINITIONS[name] = signature, library
 
-    operators, packet = getattr(torch.ops, namespace), name.partition("::")[2].partition(".")[0]
-    if packet in vars(operators):
-        delattr(operators, packet)
-        operators._dir.remove(packet)
+    private.forget_operator(namespace, name.partition("::")[2].partition(".")[0])
     return _overload(name)
 
 
-def _overload(name: str) -> torch._ops.OpOverload:
+def _overload(name: str) -> OpOverload:
     namespace, _, operator = name.partition("::")
     packet, _, overload = operator.partition(".")
 
@@ -139,9 +136,9 @@ def _parted(schema: str) -> tuple[str, str]:
     return namespace, signature
 
 
-def _parsed(schema: str) -> torch._C.FunctionSchema:
+def _parsed(schema: str) -> FunctionSchema:
     try:
-        parsed = torch._C.parse_schema(schema)
+        parsed = private.parse_schema(schema)
     except RuntimeError as error:
         raise ArgumentError(f'the schema "{schema}" cannot be read: {str(error).strip()}') from None
     for value in (*parsed.arguments, *parsed.returns):
@@ -167,7 +164,7 @@ def _parsed(schema: str) -> torch._C.FunctionSchema:
     return parsed
 
 
-def _check_parameters(parsed: torch._C.FunctionSchema, allocate, launch) -> None:
+def _check_parameters(parsed: FunctionSchema, allocate, launch) -> None:
     """Check that the functions have the schema's defaults: PyTorch leaves out arguments that equal them."""
     for function, before in ((allocate, ()), (launch, (None,))):
         arguments = parsed.arguments

@@ -135,17 +135,48 @@ def test_devices_are_known_to_the_runtime_alone(name):
     assert not uses, f"{MODULES[name]}:{uses} uses torch.cuda"
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("ninetoothed.")])
-def test_private_names_of_pytorch_and_triton_stand_in_one_file(name):
-    if name == "ninetoothed.runtime.private":
-        return
-    tree = ast.parse(MODULES[name].read_text())
-    attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-    names = [(ast.unparse(node), node.lineno) for node in attributes]
-    names += [(imported, line) for imported, line, _ in imports(name, MODULES[name])]
-    private = re.compile(r"(torch|triton)(\.\w+)*\._[^_]")
-    found = [(each, line) for each, line in names if private.match(each) or each.startswith("triton.runtime")]
-    assert not found, f"{MODULES[name]} names {found}; `ninetoothed.runtime.private` is the place for that"
+# Of Python, of transformers, and of every subclass of `nn.Module`: private by their spelling.
+SPELT_PRIVATE = {
+    "_asdict",
+    "_getframe",
+    "_lru_cache_wrapper",
+    "_attn_implementation",
+    "_parameters",
+    "_modules",
+    "_apply",
+}
+
+
+def names_used(tree):
+    """(name, line) of attributes, of names imported, and of those that `getattr` is given."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield node.attr, node.lineno
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            paths = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+            yield from ((part, node.lineno) for path in paths for part in path.split("."))
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr", "setattr"):
+            yield from ((each.value, node.lineno) for each in node.args[1:2] if isinstance(each, ast.Constant))
+
+
+def names_given(tree):
+    """The names of functions, classes, variables and fields in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+
+
+def test_private_names_of_pytorch_and_triton_stand_in_one_file():
+    trees = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+    del trees["ninetoothed.runtime.private"]
+    own = {each for tree in trees.values() for each in names_given(tree)} | SPELT_PRIVATE
+    own |= {part for name in MODULES for part in name.split(".")}
+    used = [(each, f"{MODULES[name]}:{line}") for name, tree in trees.items() for each, line in names_used(tree)]
+    found = [each for each in used if re.match("_[^_]", each[0]) and each[0] not in own]
+    found += [each for each in used if each[0] == "triton.runtime"]
+    assert len(used) > 1000 and not found, f"{found}: `ninetoothed.runtime.private` is the place for that"
 
 
 def run(program):

@@ -25,7 +25,7 @@ import torch
 
 from ninetoothed.runtime.call_cache import SEEN, CallCache, Entry, Mark
 from ninetoothed.runtime.fast_path import ALIGNMENT, FunctionBody
-from ninetoothed.runtime.private import TorchDispatchMode
+from ninetoothed.runtime.private import TorchDispatchMode, modes_see_operations
 from ninetoothed.runtime.workspace import Allocation
 
 # The recorder of the call that this thread is in. It is asked once a launch, which a mode of PyTorch's would be too.
@@ -326,7 +326,8 @@ def _can_be_recorded(values: tuple) -> bool:
     flat = [item for value in others for item in (value if type(value) in (list, tuple) else [value])]
     lists = [item for value in others if type(value) in (list, tuple) for item in value]
     return (
-        bool(tensors)
+        modes_see_operations
+        and bool(tensors)
         and all(tensor.data_ptr() % ALIGNMENT == 0 for tensor in tensors)
         and all(type(item) in _PLAIN for item in flat)
         and all(type(item) in (int, bool) for item in lists)

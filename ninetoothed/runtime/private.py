@@ -1,23 +1,32 @@
 """Keep the private names of PyTorch and of Triton: why each is used, and what stands in where it is missing.
 
-Most save time alone. Another version may lack one, or mean something else by it, so a fallback stands beside it, and
-tests/ninetoothed/runtime/test_private.py says whether the pinned versions have them. `is_transformed`, `as_plain` and
-the modes of PyTorch have none: nothing public tells the same. Who calls the functions of Triton's cache does without.
+Most save time alone. Another version may lack one, or mean something else by it, so a fallback stands beside each:
+right, and slower. tests/ninetoothed/runtime/test_private.py says whether the pinned versions have the names, and takes
+them away one by one. Who calls the functions of Triton's cache does without.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
+from torch import nn
+from torch.autograd import forward_ad
 
-# A mode that sees every operation: PyTorch documents it, and has it under no public name.
-from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
+if TYPE_CHECKING:
+    from torch._C import FunctionSchema as FunctionSchema
+    from torch._ops import OpOverload as OpOverload
+else:  # Types, for annotations alone.
+    FunctionSchema, OpOverload = Any, type(torch.ops.aten.add.Tensor)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# -- PyTorch --
+# -- PyTorch: devices, memory, guards --
 
 
 def _public_stream(device: int) -> int:
@@ -56,6 +65,54 @@ def tensor_guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
     return check if works else None
 
 
+# The count of what was written to a tensor in place; None where it is not told.
+version_of: Callable[[torch.Tensor], int | None] = (
+    operator.attrgetter("_version") if hasattr(torch.Tensor, "_version") else lambda _: None
+)
+
+
+# -- PyTorch: what tensors are --
+
+
+def _hides_memory(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor that should have memory has none: wrappers of transformations have not."""
+    is_subclass = type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+    if is_subclass or tensor.layout != torch.strided or tensor.is_nested:
+        return False
+    try:
+        tensor.untyped_storage().data_ptr()
+    except RuntimeError:
+        return True
+    return False
+
+
+_is_wrapped: Callable[[Any], bool] = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", _hides_memory)
+_is_functional: Callable[[Any], bool] = getattr(torch, "_is_functional_tensor", _hides_memory)
+
+
+def is_transformed(tensor: torch.Tensor) -> bool:
+    """Tell whether a transformation (vmap, grad, functionalize) wraps a tensor."""
+    return _is_wrapped(tensor) or _is_functional(tensor)
+
+
+_unasked: Callable[[], AbstractContextManager] | None = getattr(torch._C, "DisableTorchFunctionSubclass", None)
+
+
+def as_plain(tensor: torch.Tensor) -> torch.Tensor:
+    """View memory of a subclass as a plain `torch.Tensor`, without asking the subclass."""
+    if _unasked is None:
+        return torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(tensor))
+    with _unasked():
+        return tensor.as_subclass(torch.Tensor)
+
+
+# The `__torch_function__` of a class that does not want to be asked.
+disabled_torch_function: Any = getattr(torch._C, "_disabled_torch_function_impl", None)
+
+
+# -- PyTorch: what watches calls --
+
+
 def hidden_from_dynamo(function: F) -> F:
     """Let `torch.compile` call a function as it is, between graphs, rather than trace it and all that it calls.
 
@@ -75,15 +132,116 @@ def hidden_from_dynamo(function: F) -> F:
     return function
 
 
-def is_transformed(tensor: torch.Tensor) -> bool:
-    """Tell whether a transformation (vmap, grad, functionalize) wraps a tensor."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._is_functional_tensor(tensor)
+# A mode that sees every operation: documented by PyTorch, and under no public name. Without it nothing is recorded.
+try:
+    from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
+except ImportError:
+    TorchDispatchMode = contextlib.nullcontext  # type: ignore[assignment, misc]
+modes_see_operations: bool = TorchDispatchMode is not contextlib.nullcontext
+
+_count_function_modes: Callable[[], int] | None = getattr(torch._C, "_len_torch_function_stack", None)
+_list_function_modes: Callable[[], list] | None = getattr(torch.overrides, "_get_current_function_mode_stack", None)
 
 
-def as_plain(tensor: torch.Tensor) -> torch.Tensor:
-    """View memory of a subclass as a plain `torch.Tensor`, without asking the subclass."""
-    with torch._C.DisableTorchFunctionSubclass():
-        return tensor.as_subclass(torch.Tensor)
+def function_modes() -> Sequence[Any]:
+    """Return the modes that are given PyTorch's functions. Where they are not told, an object stands for them."""
+    if _count_function_modes is None or _list_function_modes is None:
+        return (object(),) if torch.overrides.has_torch_function((None,)) else ()
+    return _list_function_modes() if _count_function_modes() else ()
+
+
+# Whether a hook watches the calls of all modules.
+has_global_hook: Callable[[], bool] = getattr(nn.modules.module, "_has_any_global_hook", lambda: True)
+
+
+def runs_forward_alone(module: nn.Module) -> bool:
+    """Tell whether calling a module runs the forward of its class alone: no hook of its own, patch or compiled code."""
+    try:
+        if "forward" in module.__dict__ or module._compiled_call_impl is not None:
+            return False
+        hooks = module._forward_hooks or module._forward_pre_hooks
+        return not (hooks or module._backward_hooks or module._backward_pre_hooks)
+    except AttributeError:
+        return False
+
+
+# -- PyTorch: operators --
+
+
+def _parse_schema(schema: str) -> FunctionSchema:
+    """Define an operator for its schema, and take it back."""
+    library = torch.library.Library("ninetoothed_schemas", "FRAGMENT")
+    library.define(schema.partition("::")[2])
+    packet, _, overload = schema.partition("::")[2].partition("(")[0].partition(".")
+    parsed = getattr(getattr(torch.ops.ninetoothed_schemas, packet), overload or "default")._schema
+    forget_operator("ninetoothed_schemas", packet)
+    destroy(library)
+    return parsed
+
+
+# The schema of an operator, read from its text: `RuntimeError` where PyTorch cannot.
+parse_schema: Callable[[str], FunctionSchema] = getattr(torch._C, "parse_schema", _parse_schema)
+
+
+def destroy(library: torch.library.Library) -> None:
+    """Take back what a library registered, which PyTorch does anyway once nothing refers to it."""
+    getattr(library, "_destroy", lambda: None)()
+
+
+def forget_operator(namespace: str, packet: str) -> None:
+    """Let `torch.ops` look an operator up anew."""
+    operators = getattr(torch.ops, namespace)
+    if packet in vars(operators):
+        delattr(operators, packet)
+        names = getattr(operators, "_dir", [])
+        if packet in names:
+            names.remove(packet)
+
+
+def without_autocast(device_type: str) -> Callable[[], AbstractContextManager]:
+    """Return a context in which operators on devices of this type are not given to autocast."""
+    try:
+        keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device_type.upper()}"))
+        return functools.partial(torch._C._ExcludeDispatchKeyGuard, keys)
+    except AttributeError:
+        return functools.partial(torch.autocast, device_type, enabled=False)
+
+
+# -- PyTorch: derivatives --
+
+
+def _any_requires_grad(*args: Any, **kwargs: Any) -> bool:
+    values = (*args, *kwargs.values())
+    flat = (item for value in values for item in (value if isinstance(value, list | tuple) else (value,)))
+    return any(isinstance(item, torch.Tensor) and item.requires_grad for item in flat)
+
+
+any_requires_grad: Callable[..., bool] = getattr(torch._C, "_any_requires_grad", _any_requires_grad)
+# Whether `torch.func` transforms what is called. It wraps whatever tensor is made then.
+has_transforms: Callable[[], bool] = getattr(
+    torch._C, "_are_functorch_transforms_active", lambda: is_transformed(torch.empty(0))
+)
+# Whether tangents count, which only internals of PyTorch turn off.
+counts_tangents: Callable[[], bool] = getattr(torch._C, "_is_fwd_grad_enabled", lambda: True)
+
+
+def may_have_tangents() -> bool:
+    """Tell whether a level of `forward_ad` is entered. One of a traced graph is not counted there."""
+    return getattr(forward_ad, "_current_level", 0) >= 0
+
+
+try:  # For each level of `torch.func` to record for itself alone. Without it, none can.
+    from torch._functorch.utils import enable_single_level_autograd_function as at_one_level
+except ImportError:
+    at_one_level = None  # type: ignore[assignment]
+
+
+def below_autograd() -> tuple[Callable[[], AbstractContextManager], Any] | None:
+    """Return a context and the keys by which a kernel for autograd hands a call on; None where PyTorch's own has to."""
+    try:
+        return torch._C._AutoDispatchBelowAutograd, torch._C._after_autograd_keyset
+    except AttributeError:
+        return None
 
 
 # -- Triton --

@@ -5,11 +5,11 @@ from typing import Any, ClassVar, SupportsIndex
 
 import torch
 from torch import nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from ninetoothed.errors import ArgumentTypeError
+from ninetoothed.runtime.private import has_global_hook, runs_forward_alone
 
-from .joint import JointModule, project, runs_forward_alone
+from .joint import JointModule, project
 from .overrides import are_overridden
 from .silu import NTSiLU
 
@@ -46,7 +46,7 @@ class NTGatedMLP(JointModule):
 
 def _gated(activation: nn.Module, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     """Compute `activation(gate) * up`, with SiLU in one launch."""
-    is_silu = type(activation) is NTSiLU and runs_forward_alone(activation) and not _has_any_global_hook()
+    is_silu = type(activation) is NTSiLU and runs_forward_alone(activation) and not has_global_hook()
     alike = type(gate) is type(up) is torch.Tensor and gate.dtype == up.dtype and gate.shape == up.shape
     if is_silu and alike and not are_overridden(gate, up):
         return torch.ops.ninetoothed.swiglu(gate, up)

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.modules.module import _has_any_global_hook
+
+from ninetoothed.runtime.private import has_global_hook, runs_forward_alone
 
 from ..ops.linear import operator as linear
 from .linear import NTLinear
@@ -93,7 +94,7 @@ def _product(
 
 def _are_plain_calls(layers: list[Any], input: torch.Tensor, weight: torch.Tensor) -> bool:
     """Tell whether calling the layers on the input would multiply by their weights, and do nothing else."""
-    if type(input) is not torch.Tensor or are_overridden(input) or _has_any_global_hook():
+    if type(input) is not torch.Tensor or are_overridden(input) or has_global_hook():
         return False
     is_same_kind = input.dtype == weight.dtype and input.device == weight.device
     if not is_same_kind or not input.ndim or input.shape[-1] != weight.shape[1]:
@@ -110,17 +111,6 @@ def _are_plain_calls(layers: list[Any], input: torch.Tensor, weight: torch.Tenso
         if records and any(p is not None and p.requires_grad for p in layer._parameters.values()):
             return False
     return True
-
-
-def runs_forward_alone(layer: nn.Module) -> bool:
-    """Tell whether calling a layer runs the forward of its class and nothing else: no hook, no patch, no compiled code.
-
-    Hooks on all modules are asked for apart.
-    """
-    if "forward" in layer.__dict__ or layer._compiled_call_impl is not None:
-        return False
-    hooks = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
-    return not hooks
 
 
 def _layer(module: nn.Module, name: str) -> Any:

@@ -6,8 +6,8 @@ replace.
 """
 
 import torch
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from ninetoothed.runtime import private
 
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
@@ -20,11 +20,12 @@ def are_overridden(*tensors: torch.Tensor | None) -> bool:
     for tensor in tensors:
         if type(tensor) not in _PLAIN and isinstance(tensor, torch.Tensor) and _computes_itself(tensor):
             return True
-    if not torch._C._len_torch_function_stack():
-        return False
-    return any(not type(mode).__module__.startswith("torch.") for mode in _get_current_function_mode_stack())
+    for mode in private.function_modes():
+        if not type(mode).__module__.startswith("torch."):
+            return True
+    return False
 
 
 def _computes_itself(tensor: torch.Tensor) -> bool:
-    is_asked = type(tensor).__torch_function__ is not torch._C._disabled_torch_function_impl
-    return is_asked or is_traceable_wrapper_subclass(tensor)
+    is_asked = type(tensor).__torch_function__ is not private.disabled_torch_function
+    return is_asked or hasattr(tensor, "__tensor_flatten__")

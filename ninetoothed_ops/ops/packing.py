@@ -5,7 +5,7 @@ import weakref
 
 import torch
 
-from ninetoothed.runtime.private import current_stream
+from ninetoothed.runtime.private import current_stream, version_of
 from ninetoothed.runtime.workspace import outliving
 
 # Fewer channels fill no wide load; smaller filters are read from cache whatever their order.
@@ -39,13 +39,16 @@ def packed(weight: torch.Tensor) -> torch.Tensor:
     key = id(weight), stream
     known = _PACKED.get(key)
     if known is not None and known[0]() is weight:
-        _, version, address, filters = known
-        if version == weight._version and address == weight.data_ptr():
+        _, seen, address, filters = known
+        if seen == version_of(weight) and address == weight.data_ptr():
             return filters
     if weight.is_inference() or weight.is_contiguous(memory_format=torch.channels_last):
+        return weight
+    version = version_of(weight)
+    if version is None:
         return weight
     repack = functools.partial(weight.detach().contiguous, memory_format=torch.channels_last)
     filters = outliving(repack, weight.device)
     reference = weakref.ref(weight, lambda _: _PACKED.pop(key, None))
-    _PACKED[key] = reference, weight._version, weight.data_ptr(), filters
+    _PACKED[key] = reference, version, weight.data_ptr(), filters
     return filters

@@ -1,15 +1,222 @@
-"""Private names of PyTorch and of Triton: with the pinned versions they are there, and fast paths use them."""
+"""Private names of PyTorch and Triton: the pinned versions have them, fast paths use them, and all works without."""
 
+import contextlib
+import importlib.util
 import inspect
+import pkgutil
 import types
 
 import pytest
 import torch
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
 
-from ninetoothed.runtime import fast_path, private
+from ninetoothed.errors import ArgumentError, UnsupportedError
+from ninetoothed.runtime import fast_path, launch_plan, private
 from ninetoothed.runtime.workspace import Allocation
+from ninetoothed_ops import autocast, autograd, registration
+from ninetoothed_ops.modules import overrides
+from ninetoothed_ops.ops import packing
 
 X, Y = torch.zeros(4, 6), torch.zeros(6)
+WRAPPED = "torch._C._functorch.is_functorch_wrapped_tensor"
+# What operators lean on, alone or together.
+OF_OPERATORS = (
+    "torch._C.parse_schema",
+    "torch.library.Library._destroy",
+    "torch._C._ExcludeDispatchKeyGuard",
+    "torch._C._any_requires_grad",
+    "torch._C._are_functorch_transforms_active",
+    f"torch._C._are_functorch_transforms_active {WRAPPED}",
+    "torch._C._is_fwd_grad_enabled",
+    "torch.autograd.forward_ad._current_level",
+    "torch._C._AutoDispatchBelowAutograd",
+    "torch._C._after_autograd_keyset",
+    "torch._functorch.utils.enable_single_level_autograd_function",
+)
+OTHERS = (
+    "torch._C._get_float32_matmul_precision",
+    "torch._C._dynamo.guards._empty_strided_cuda",
+    "torch._C._dynamo.guards.TensorGuards",
+    "torch._C.DisableTorchFunctionSubclass",
+    "torch._C._disabled_torch_function_impl",
+    "torch._C._len_torch_function_stack",
+    "torch._is_functional_tensor",
+    "torch.overrides._get_current_function_mode_stack",
+    "torch.nn.modules.module._has_any_global_hook",
+    "torch.utils._python_dispatch.TorchDispatchMode",
+    "torch.Tensor._version",
+)
+
+
+@contextlib.contextmanager
+def missing(paths):
+    """Load `private.py` once more, while PyTorch lacks some names."""
+    with pytest.MonkeyPatch.context() as patch:
+        for path in paths.split():
+            owner, _, name = path.rpartition(".")
+            patch.delattr(pkgutil.resolve_name(owner), name)
+        spec = importlib.util.spec_from_file_location("private_without", private.__file__)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+
+
+@pytest.mark.parametrize("path", dict.fromkeys((*" ".join(OF_OPERATORS).split(), *OTHERS)))
+def test_the_pinned_version_has(path):
+    pkgutil.resolve_name(path)
+
+
+def test_the_pinned_version_is_asked_by_its_fast_names():
+    assert private.matmul_precision is torch._C._get_float32_matmul_precision
+    assert private.any_requires_grad is torch._C._any_requires_grad
+    assert private.has_transforms is torch._C._are_functorch_transforms_active
+    assert private.counts_tangents is torch._C._is_fwd_grad_enabled
+    assert private.has_global_hook is torch.nn.modules.module._has_any_global_hook
+    assert private.disabled_torch_function is torch._C._disabled_torch_function_impl
+    assert private.parse_schema is torch._C.parse_schema
+    assert private.below_autograd() == (torch._C._AutoDispatchBelowAutograd, torch._C._after_autograd_keyset)
+    assert private.without_autocast("cpu").func is torch._C._ExcludeDispatchKeyGuard
+    assert private.modes_see_operations and private.version_of(X) == X._version
+    assert not private.may_have_tangents() and not private.function_modes()
+    assert private.runs_forward_alone(torch.nn.Linear(1, 1))
+
+
+def registered(signature, factor=2):
+    """Register an operator that multiplies, is differentiable, and casts what it is given under autocast."""
+    return registration.register(
+        f"ninetoothed_test::{signature}",
+        lambda x, other=0: torch.empty_like(x),
+        lambda output, x, other=0: output.copy_(factor * x),
+        backward=lambda ctx, gradient: (factor * gradient, None)[: 1 + ("other" in signature)],
+        setup_context=lambda ctx, inputs, output: None,
+        autocast=torch.get_autocast_dtype,
+    )
+
+
+@pytest.mark.parametrize("paths", ("", *OF_OPERATORS))
+def test_operators_do_without(paths, monkeypatch):
+    with missing(paths) as stand_in:
+        monkeypatch.setattr(registration, "private", stand_in)
+        monkeypatch.setattr(autocast, "private", stand_in)
+        monkeypatch.setattr(autograd, "private", stand_in)
+        registered("doing_without(Tensor x) -> Tensor", 3)
+        with pytest.raises(ArgumentError, match="cannot be read"):
+            registered("doing_without(Tnsor x) -> Tensor")
+        with pytest.raises(ArgumentError, match="mutated or aliased"):
+            registered("doing_without(Tensor(a!) x) -> Tensor")
+        twice = registered("doing_without(Tensor x, int other=0) -> Tensor")
+    x = torch.tensor([1.0, 2.0])
+    for function in (twice, torch.ops.ninetoothed_test.doing_without):
+        assert torch.equal(function(x), 2 * x) and not function(x).requires_grad
+    output = twice(x.requires_grad_())
+    (gradient,) = torch.autograd.grad(output.sum(), x)
+    assert output.requires_grad and torch.equal(gradient, torch.full((2,), 2.0))
+    with torch.no_grad():
+        assert not twice(x).requires_grad
+    x = x.detach()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert twice(x).dtype == torch.bfloat16
+    with forward_ad.dual_level(), pytest.raises(UnsupportedError, match="forward-mode"):
+        twice(forward_ad.make_dual(x, x))
+    with pytest.raises(UnsupportedError, match="forward-mode"):
+        torch.func.jvp(twice, (x,), (x,))
+    is_transformable = not ("enable_single" in paths or "AutoDispatch" in paths or "_after" in paths)
+    with contextlib.nullcontext() if is_transformable else pytest.raises(UnsupportedError, match="be transformed"):
+        assert torch.equal(torch.func.grad(lambda x: twice(x).sum())(x), torch.full((2,), 2.0))
+    assert torch.equal(torch.func.vmap(lambda y: y + twice(x))(x), x[:, None] + 2 * x)
+
+
+class Subclass(torch.Tensor):
+    """Spoils what is asked of it."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return None
+
+
+def test_tensors_are_told_apart_without_private_names():
+    seen = []
+    nested = (torch.nested.nested_tensor([Y, Y]), torch.nested.nested_tensor([Y, Y], layout=torch.jagged))
+    plain = (X, X.to("meta"), X.to_sparse(), torch.nn.Parameter(X), *nested)
+    for paths in ("", WRAPPED, "torch._is_functional_tensor"):
+        with missing(paths) as stand_in:
+            pass
+
+        def note(x, told=stand_in.is_transformed):
+            seen.append(told(x))
+            return x.sum()
+
+        assert not any(map(stand_in.is_transformed, plain))
+        torch.func.vmap(note)(X), torch.func.grad(note)(X), torch.func.jvp(note, (X,), (X,))
+        torch.func.functionalize(note)(X)
+    assert seen == [True] * 12
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.bool))
+def test_a_subclass_is_read_without_private_names(dtype):
+    given = torch.arange(6.0).to(dtype).view(2, 3).t()
+    with missing("torch._C.DisableTorchFunctionSubclass") as stand_in:
+        for as_plain in (private.as_plain, stand_in.as_plain):
+            plain = as_plain(given.as_subclass(Subclass))
+            assert type(plain) is torch.Tensor and plain.data_ptr() == given.data_ptr()
+            assert plain.stride() == given.stride() and torch.equal(plain, given)
+
+
+class Mode(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    "path", ("torch._C._len_torch_function_stack", "torch.overrides._get_current_function_mode_stack")
+)
+def test_overrides_are_found_without_private_names(path, monkeypatch):
+    with missing(path) as stand_in:
+        monkeypatch.setattr(overrides, "private", stand_in)
+    assert not overrides.are_overridden(X)
+    with Mode():
+        assert overrides.are_overridden(X)
+
+
+def test_a_class_may_ask_for_nothing(monkeypatch):
+    class Disabled(torch.Tensor):
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+    disabled, asked = X.as_subclass(Disabled), X.as_subclass(Subclass)
+    assert not overrides.are_overridden(disabled) and overrides.are_overridden(asked)
+    with missing("torch._C._disabled_torch_function_impl") as stand_in:
+        monkeypatch.setattr(overrides, "private", stand_in)
+        assert overrides.are_overridden(disabled)
+
+
+def test_modules_that_cannot_be_looked_into_are_called():
+    with missing("torch.nn.modules.module._has_any_global_hook") as stand_in:
+        assert stand_in.has_global_hook()
+    assert not private.runs_forward_alone(types.SimpleNamespace())
+
+
+def test_nothing_is_recorded_without_modes(monkeypatch):
+    with missing("torch.utils._python_dispatch.TorchDispatchMode") as stand_in, stand_in.TorchDispatchMode():
+        assert not stand_in.modes_see_operations
+    assert launch_plan._can_be_recorded((X,))
+    monkeypatch.setattr(launch_plan, "modes_see_operations", stand_in.modes_see_operations)
+    assert not launch_plan._can_be_recorded((X,))
+
+
+def test_filters_stay_as_they_are_without_a_count_of_what_was_written(monkeypatch):
+    weight, other = torch.randn(2, 2, 16, 3, 3)
+    assert packing.packed(weight).is_contiguous(memory_format=torch.channels_last)
+    monkeypatch.setattr(packing, "version_of", lambda _: None)
+    assert packing.packed(other) is other
+
+
+def test_pytorch_is_asked_publicly_for_its_precision_and_memory():
+    with missing("torch._C._get_float32_matmul_precision torch._C._dynamo.guards._empty_strided_cuda") as stand_in:
+        assert stand_in.empty_strided_cuda is None
+    assert stand_in.matmul_precision() == private.matmul_precision()
+    with missing("torch._C._dynamo.guards.TensorGuards") as stand_in:
+        assert stand_in.tensor_guard((X,)) is None
 
 
 def test_pytorch_has_guards_that_tell_tensors_apart():
@@ -26,11 +233,6 @@ def test_pytorch_allocates_for_the_current_gpu():
         like.write(source, current)
         chosen = next(iter(value for value in source.names.values() if callable(value)))
         assert chosen is (torch.empty_strided if name is None else private.empty_strided_cuda)
-
-
-@pytest.mark.parametrize("name", ("_get_float32_matmul_precision", "DisableTorchFunctionSubclass"))
-def test_pytorch_has(name):
-    assert hasattr(torch._C, name)
 
 
 @pytest.mark.skipif(not torch.backends.cuda.is_built(), reason="a PyTorch for CPUs has no current GPU")
