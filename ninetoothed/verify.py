@@ -52,10 +52,8 @@ def _nested(operation: Operation, defined: set[Value], program: Program) -> None
                 _all_in(merge.yields, _block(merge.body, defined | set(merge.arguments), program))
                 _alike(merge.arguments[:count], merge.arguments[count:], merge.yields, operation.results)
         case While():
-            before = _block(operation.before, defined | set(operation.arguments), program)
-            _all_in((operation.condition,), before)
             assert operation.condition.type == TileType(int1), "a loop's condition is one int1"
-            _all_in(operation.yields, _block(operation.body, before, program))
+            _all_in(operation.yields, _block(operation.body, defined | set(operation.arguments), program))
             _alike(operation.initial, operation.arguments, operation.yields, operation.results)
         case If():
             assert operation.condition.type == TileType(int1), "a branch's condition is one int1"

@@ -86,10 +86,9 @@ def _counted(
         start, stop, step = const(0), _rounds(context, start, stop, step), const(1)
     context.builder.facts = _counter_facts(context, variable, start, stop, step)
 
-    def body() -> tuple[Any, Any]:
+    def body() -> None:
         context.assign(scope, node.target, counter)
         context.run(scope, node.body)
-        return (), None
 
     traced = loop(context, body, variable)
     merge = None if merge is None else merged(context, merge, traced)
@@ -181,39 +180,39 @@ def while_(context: TraceContext, scope: Scope, node: ast.While) -> Any:
         return _while_known(context, scope, node)
     location = context.builder.location
 
-    def test() -> Any:
-        return context.evaluate(scope, node.test)
+    def going() -> Value:
+        context.builder.location = location
+        condition = operand(context, context.evaluate(scope, node.test))
+        condition = condition if is_dynamic(condition) else bool(condition)
+        return scalar(context, truth(context, condition), "the condition of `while`", _ANY)
 
-    peeked = _traced(context, test)
-    read, after = test, lambda: None
-    if peeked.has_effect or any(cell in scope.cells.values() for cell in peeked.write_log):
-        # Done once before the loop and then at the end of each round: what it leaves is there after the loop, too.
-        going = Cell("going", UNDEFINED)
-        read, after = (lambda: going.value), (lambda: write(context, going, snapshot(context, test())))
-        after()
-    if operand(context, _peek(context, read)) is False:
+    entered = going()
+    if _known(context, entered) is False:
         return None
 
-    def body() -> tuple[Any, Any]:
-        with context.builder.block() as before:
-            condition = scalar(context, truth(context, read()), "the condition of `while`", _ANY)
+    def body() -> Value:
         with context.conditionally():
             context.run(scope, node.body)
-        after()
-        return before, condition
+            return going()
 
     traced = loop(context, body)
-    before, condition = traced.extra
-    if isinstance(context.builder.producer(condition), ir.Constant):
+    if _known(context, entered) and _known(context, traced.returned):
         raise context.error("this loop never ends: nothing in it changes what its condition depends on", location)
-    results = finish(context, traced.types, traced.write_log, traced.operations, before)
+    condition = Value(entered.type, "going")
+    results = finish(context, traced.types, traced.write_log, traced.operations)
     context.builder.emit(
         ir.While(
-            traced.initial, traced.arguments, tuple(before), condition, tuple(traced.operations), traced.yields,
-            results, location=location,
+            (entered, *traced.initial), (condition, *traced.arguments), tuple(traced.operations),
+            (traced.returned, *traced.yields), (Value(entered.type, "going"), *results), location=location,
         )
     )  # fmt: skip
     return None
+
+
+def _known(context: TraceContext, value: Value) -> Any:
+    """Return the number that a value is known to be; None where only the kernel knows it."""
+    producer = context.builder.producer(value)
+    return producer.value if isinstance(producer, ir.Constant) else None
 
 
 def _while_known(context: TraceContext, scope: Scope, node: ast.While) -> Any:
@@ -228,12 +227,6 @@ def _while_known(context: TraceContext, scope: Scope, node: ast.While) -> Any:
         if outcome is not None:
             return outcome
     raise EmissionForbidden
-
-
-def _peek(context: TraceContext, read: Callable[[], Any]) -> Any:
-    """Evaluate a condition on entry, and emit nothing."""
-    with region(context):
-        return read()
 
 
 # -- branches --------------------------------------------------------------------------------------

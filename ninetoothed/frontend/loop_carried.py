@@ -172,7 +172,7 @@ def _equal_types(a: Any, b: Any) -> bool:
 
 
 def _loop_carried_types(
-    context: TraceContext, body: Callable[[], tuple[Any, Any]], variable: str | None
+    context: TraceContext, body: Callable[[], Any], variable: str | None
 ) -> tuple[dict[Cell, Any], bool]:
     """Find the variables that a body changes, the types that hold them before and after, and whether it stores.
 
@@ -194,17 +194,17 @@ def _loop_carried_types(
 
 
 def _types_of_changes(
-    context: TraceContext, body: Callable[[], tuple[Any, Any]], variable: str | None
+    context: TraceContext, body: Callable[[], Any], variable: str | None
 ) -> tuple[dict[Cell, Any], dict[Cell, tuple], bool]:
     """Trace a body once.
 
     Gives the types of the variables that it changes, before and after of those that have none, and whether it stores.
     """
     with region(context) as (operations, write_log):
-        first, _ = body()
+        body()
         after = {cell: cell.value for cell in write_log}
         new_types = {cell: type_of(context, _in_block(context, cell, value)) for cell, value in after.items()}
-    do_store = may_write((*operations, *first))
+    do_store = may_write(operations)
     if do_store:
         context.forget_loads()
     else:
@@ -255,7 +255,7 @@ class TracedLoop:
     types: the types of the loop-carried variables.
     initial, arguments, yields: their values before the loop, at the start and at the end of a round.
     operations: the operations of the round.
-    extra: the result of the traced function.
+    returned: the result of the traced function.
     write_log: the values of all assigned variables before the loop.
     """
 
@@ -264,15 +264,12 @@ class TracedLoop:
     arguments: tuple[Value, ...]
     yields: tuple[Value, ...]
     operations: list[ir.Operation]
-    extra: Any
+    returned: Any
     write_log: dict[Cell, Any]
 
 
-def loop(context: TraceContext, body: Callable[[], tuple[Any, Any]], variable: str | None = None) -> TracedLoop:
-    """Trace a loop body to a fixed point.
-
-    `body` gives `extra`: what each round does first, in a block of its own, and what depends on that.
-    """
+def loop(context: TraceContext, body: Callable[[], Any], variable: str | None = None) -> TracedLoop:
+    """Trace a loop body until the types of its variables settle."""
     types, do_store = _loop_carried_types(context, body, variable)
     for _ in range(MAX_ROUNDS):
         initial = _values_of(context, types)
@@ -284,14 +281,14 @@ def loop(context: TraceContext, body: Callable[[], tuple[Any, Any]], variable: s
                 held, values = _fresh(context, cell, type)
                 write(context, cell, held)
                 arguments.extend(values)
-            extra = body()
+            returned = body()
             widened = _widened(context, types, write_log)
             # A number that seemed never to change may have hidden a store, after which what was loaded is old.
-            hid_store = not do_store and may_write((*operations, *extra[0]))
+            hid_store = not do_store and may_write(operations)
             is_settled = widened.keys() == types.keys() and all(_equal_types(widened[c], types[c]) for c in types)
             if is_settled and not hid_store:
                 yields = _values_of(context, types)
-                return TracedLoop(types, initial, tuple(arguments), yields, operations, extra, write_log)
+                return TracedLoop(types, initial, tuple(arguments), yields, operations, returned, write_log)
         types, do_store = widened, do_store or hid_store
     raise context.error("the types of what this loop carries from one round to the next do not settle")
 

@@ -199,15 +199,26 @@ class For(Operation):
 
 @dataclass(frozen=True, eq=False)
 class While(Operation):
-    """Repeat `body` while `condition` holds, which `before` computes from `arguments` in each round."""
+    """Repeat `body` while a condition holds: the first loop-carried variable, an int1.
+
+        while x > 1: x = x / 2
+    ->  going = x > 1
+        while going: x = x / 2; going = x > 1
+
+    initial: the condition and the other loop-carried variables before the loop.
+    yields: the same at the end of a round. arguments, results: as in `For`.
+    """
 
     initial: tuple[Value, ...]
     arguments: tuple[Value, ...]
-    before: Block
-    condition: Value
     body: Block
     yields: tuple[Value, ...]
     results: tuple[Value, ...]
+
+    @property
+    def condition(self) -> Value:
+        """The loop-carried variable that decides, at the start of a round, whether there is one."""
+        return self.arguments[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -272,9 +272,7 @@ class _Printer:
                 self.line(depth, f"for {variable} in range({written}{hints}){self.carried(operation)}:")
                 self.body(operation.body, operation.yields, depth)
             case While():
-                self.line(depth, f"while{self.carried(operation)}:")
-                self.block(operation.before, depth + 1)
-                self.line(depth + 1, f"stop unless {self.name(operation.condition)}")
+                self.line(depth, f"while {self.name(operation.condition)}{self.carried(operation)}:")
                 self.body(operation.body, operation.yields, depth)
             case If(condition=condition, results=given):
                 gives = f" -> ({self.typed(given)})" if given else ""

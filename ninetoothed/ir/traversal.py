@@ -26,10 +26,8 @@ from ninetoothed.ir.nodes import (
 def blocks(operation: Operation) -> tuple[Block, ...]:
     """Return the blocks nested directly in an operation."""
     match operation:
-        case For(body=body):
+        case For(body=body) | While(body=body):
             return (body,)
-        case While(before=before, body=body):
-            return (before, body)
         case If(then_body=then_body, else_body=else_body):
             return (then_body, else_body)
     return ()
@@ -38,10 +36,8 @@ def blocks(operation: Operation) -> tuple[Block, ...]:
 def with_blocks(operation: Operation, change: Callable[[Block], Block]) -> Operation:
     """Return the operation with each of its blocks changed; itself where it has none."""
     match operation:
-        case For(body=body):
+        case For(body=body) | While(body=body):
             return replace(operation, body=change(body))
-        case While(before=before, body=body):
-            return replace(operation, before=change(before), body=change(body))
         case If(then_body=then_body, else_body=else_body):
             return replace(operation, then_body=change(then_body), else_body=change(else_body))
     return operation
@@ -69,7 +65,7 @@ def operands(operation: Operation) -> tuple[Value, ...]:
         case For():
             return (*(value for _, value in operation.bindings), *operation.initial, *operation.yields)
         case While():
-            return (*operation.initial, operation.condition, *operation.yields)
+            return (*operation.initial, *operation.yields)
         case If():
             return (operation.condition, *operation.then_yields, *operation.else_yields)
         case Print(pieces=pieces):

@@ -106,10 +106,3 @@ class Cloner:
     def value(self, value: ir.Value) -> ir.Value:
         """The value that a clone reads in place of an operand."""
         return self.values.get(value, value)
-
-
-def at_entry(loop: ir.For | ir.While, operations: ir.Block) -> ir.For | ir.While:
-    """A loop that begins each round with `operations`, which may read its arguments."""
-    if isinstance(loop, ir.While):
-        return replace(loop, before=(*operations, *loop.before))
-    return replace(loop, body=(*operations, *loop.body))

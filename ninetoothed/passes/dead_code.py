@@ -63,11 +63,10 @@ def _sweep_loop(loop: For | While, live: set[Value]) -> tuple[Operation, set[Val
     merge = loop.merge if isinstance(loop, For) else None
     if merge is not None and needed:
         needed = set(range(len(loop.results)))  # It makes each result of all of them.
+    if isinstance(loop, While):
+        needed.add(0)  # Its condition.
     while True:
         body, used = _sweep(loop.body, {loop.yields[i] for i in needed})
-        before: Block = ()
-        if isinstance(loop, While):
-            before, used = _sweep(loop.before, used | {loop.condition})
         more = needed | {i for i, argument in enumerate(loop.arguments) if argument in used}
         if more == needed:
             break
@@ -85,8 +84,6 @@ def _sweep_loop(loop: For | While, live: set[Value]) -> tuple[Operation, set[Val
         yields=pick(loop.yields),
         results=pick(loop.results),
     )
-    if isinstance(slim, While):
-        slim = replace(slim, before=before)
     outside = used | set(slim.initial) | set(slim.yields)
     if isinstance(loop, For):
         outside |= {value for _, value in loop.bindings}

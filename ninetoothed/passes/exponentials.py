@@ -26,7 +26,6 @@ from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.dtypes import float32
-from ninetoothed.passes.clone import at_entry
 from ninetoothed.passes.operations import is_repetition, producers
 
 LOG2_E = math.log2(math.e)
@@ -175,8 +174,8 @@ def _rewritten(
         match operation:
             case ir.Apply() if operation in exponents:
                 return replace(operation, function="exp2", operands=(exponents[operation],))
-            case ir.For(arguments=arguments) | ir.While(arguments=arguments):
-                return at_entry(operation, following(arguments))
+            case ir.For(arguments=arguments, body=body) | ir.While(arguments=arguments, body=body):
+                return replace(operation, body=(*following(arguments), *body))
         return operation
 
     def whole(block: ir.Block) -> ir.Block:

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ninetoothed import ir
-from ninetoothed.passes.clone import at_entry
 from ninetoothed.passes.operations import is_dot, producers
 
 _REGISTER = 32  # bits
@@ -63,8 +62,8 @@ def _operation(operation: ir.Operation, moved: Mapping[ir.Value, ir.Value]) -> i
     match operation:
         case ir.Apply(operands=(left, *others)) if is_dot(operation):
             return replace(operation, operands=(moved.get(left, left), *others))
-        case ir.For(arguments=arguments) | ir.While(arguments=arguments):
-            return at_entry(operation, tuple(_moves(arguments, moved)))
+        case ir.For(arguments=arguments, body=body) | ir.While(arguments=arguments, body=body):
+            return replace(operation, body=(*_moves(arguments, moved), *body))
     return operation
 
 

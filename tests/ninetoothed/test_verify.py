@@ -5,7 +5,7 @@ import pytest
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType, float16, float32, int1, int32, int64
 from ninetoothed.expr import Facts, const
-from ninetoothed.ir import Apply, Constant, If, Lambda, Value
+from ninetoothed.ir import Apply, Constant, If, Lambda, Value, While
 from ninetoothed.verify import verify
 from tests.ninetoothed.backends.torch_programs import value
 
@@ -124,6 +124,16 @@ def test_branches_yield_one_type_on_one_condition():
         verify(branch(value(int1), HALF, new()))
     with pytest.raises(AssertionError, match="a branch's condition is one int1"):
         verify(branch(MASK, Y, new()))
+
+
+def test_the_condition_of_a_loop_is_loop_carried():
+    def loop(*initial):
+        inside, after = (tuple(Value(each.type) for each in initial) for _ in range(2))
+        return program(*tiles(*initial), While(initial, inside, (), inside, after))
+
+    verify(loop(value(int1), X))
+    with pytest.raises(AssertionError, match="a loop's condition is one int1"):
+        verify(loop(X))
 
 
 def test_a_combining_function_takes_what_is_combined():

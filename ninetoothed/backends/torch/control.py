@@ -42,10 +42,8 @@ def run_for(programs: ProgramSlice, operation: ir.For, execute: Execute) -> None
 
 
 def run_while(programs: ProgramSlice, operation: ir.While, execute: Execute) -> None:
-    computed = (value for inner in operation.before for value in ir.results(inner))
-    live = (*programs.execution.bound.plan.order.free[operation], *operation.arguments, *computed)
+    live = (*programs.execution.bound.plan.order.free[operation], *operation.arguments)
     _rebind(programs, operation.arguments, operation.initial)
-    execute(programs, operation.before)
     waiting, done = [programs], []
     while waiting:
         part = waiting.pop()
@@ -56,7 +54,6 @@ def run_while(programs: ProgramSlice, operation: ir.While, execute: Execute) -> 
                 break
             execute(part, operation.body)
             _rebind(part, operation.arguments, operation.yields)
-            execute(part, operation.before)
         else:
             waiting += reversed(_agreeing(part, condition, live))
     if done != [programs]:

@@ -88,13 +88,10 @@ class _Builder:
         return read - defined
 
     def _own(self, operation: ir.Operation) -> set[ir.Value]:
-        """The values that only the blocks of an operation know; what is common to all programs is made outside."""
+        """The values that only the blocks of an operation know."""
         match operation:
-            case ir.For():
+            case ir.For() | ir.While():
                 return set(operation.arguments)
-            case ir.While():
-                own = (inner for inner in operation.before if inner not in self.common)
-                return {*operation.arguments, *_defined(own)}
             case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):
                 return set(combine.arguments)
         return set()
@@ -146,12 +143,8 @@ def _values_in(item) -> Iterator[ir.Value]:
 def _nested(operation: ir.Operation) -> tuple[tuple[ir.Block, tuple[ir.Value, ...]], ...]:
     """The blocks in an operation, each with the values that must outlive it."""
     match operation:
-        case ir.For():
+        case ir.For() | ir.While():
             return ((operation.body, operation.yields),)
-        case ir.While():
-            # What `before` computes may be read in the body.
-            outlive = (operation.condition, *_defined(operation.before), *operation.arguments)
-            return (operation.before, outlive), (operation.body, operation.yields)
         case ir.If():
             return (operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields)
         case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):

@@ -93,8 +93,6 @@ class Analysis:
 
     def last_read_of(self, use: ValueUse, block: BlockKey) -> int:
         """The last position of `block` at which what reads a value here is printed."""
-        if use.block == before_of(block):
-            return -1  # a loop's condition is computed after the body, from what the body carries on
         own = self._position_in(use.block, use.position, block)
         if use.operation is None or own == END:
             return own
@@ -119,11 +117,6 @@ def analyse(body: Block, arguments: tuple[Value, ...] = (), yields: tuple[Value,
 def key_of(operation: Operation, index: int = 0) -> BlockKey:
     """The key of one of an operation's blocks, counted as `ir.blocks` does."""
     return id(operation), index
-
-
-def before_of(key: BlockKey) -> BlockKey | None:
-    """The key of the block that computes the condition, where `key` is that of a `while` loop's body."""
-    return (key[0], 0) if key[1] == 1 else None
 
 
 def _visit(
@@ -151,11 +144,8 @@ def _visit(
 
 def _nested(operation: Operation):
     match operation:
-        case For():
+        case For() | While():
             yield operation.body, operation.arguments, operation.yields
-        case While():
-            yield operation.before, operation.arguments, (operation.condition,)
-            yield operation.body, (), operation.yields
         case If():
             yield operation.then_body, (), operation.then_yields
             yield operation.else_body, (), operation.else_yields

@@ -69,14 +69,6 @@ class TextBlock:
     left: dict[str, Hashable] = field(default_factory=dict)
     repeats: bool = False
 
-    def take_in(self, other: TextBlock) -> None:
-        """Go on with what another block has written."""
-        self.statements += other.statements
-        self.own |= other.own
-        self.inner |= other.inner
-        self.contents |= other.contents
-        self.left |= other.left
-
 
 @dataclass
 class EmitContext:

@@ -237,22 +237,11 @@ def _with_counter(context: EmitContext, operation: ir.For):
 
 def _while(context: EmitContext, operation: ir.While, place: OperationPlace) -> None:
     names = _enter_loop(context, operation, place)
-    before_key, key = key_of(operation, 0), key_of(operation, 1)
+    key = key_of(operation)
     barriers.before_rounds(context, operation)
-    first, condition = _condition(context, operation, before_key)
-    context.scopes[-1].take_in(first)
-    context.scopes.append(TextBlock(inner=set(first.inner), repeats=True))
-    block(context, key, operation.body, targets_of(context, key, names, operation.yields))
-    body = _leave_loop(context, operation, names)
-    context.append(ast.While(condition, [*body, *first.statements] or [ast.Pass()], []))
-
-
-def _condition(context: EmitContext, operation: ir.While, key: BlockKey) -> tuple[TextBlock, ast.expr]:
-    """The statements that prepare the condition, to be run before the loop and after each round, and the condition."""
     context.scopes.append(TextBlock(repeats=True))
-    block(context, key, operation.before, YieldTargets())
-    condition = functions.typed(context.texts[operation.condition], dtypes.int1)
-    return context.scopes.pop(), condition
+    block(context, key, operation.body, targets_of(context, key, names, operation.yields))
+    context.append(ast.While(syntax.name(names[0]), _leave_loop(context, operation, names) or [ast.Pass()], []))
 
 
 def _if(context: EmitContext, operation: ir.If, place: OperationPlace) -> None:

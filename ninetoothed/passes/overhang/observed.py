@@ -83,6 +83,8 @@ class _Work:
 
     def loop(self, loop: ir.For | ir.While) -> None:
         counter = {loop.variable} if isinstance(loop, ir.For) else set()
+        if isinstance(loop, ir.While):
+            self.read(loop.condition, frozenset())
         for initial, argument, end, result in zip(loop.initial, loop.arguments, loop.yields, loop.results, strict=True):
             inside = self.of(argument)
             if inside is not None:  # in the next round the counter is another
@@ -91,9 +93,6 @@ class _Work:
                 self.read(value, inside)
                 self.read(value, self.of(result))
         self.block(loop.body)
-        if isinstance(loop, ir.While):
-            self.read(loop.condition, frozenset())
-            self.block(loop.before)
         if isinstance(loop, ir.For):
             self.read_all(value for _, value in loop.bindings)
 

@@ -97,14 +97,12 @@ def loop(rewriter: OverhangRewriter, operation: ir.For | ir.While) -> None:
 
 @dataclass
 class _Round:
-    """A round of a loop, rewritten: what comes before its condition, its body, and its variables at its end.
+    """A round of a loop, rewritten: its body, and its variables at its end.
 
     masked: for each variable with a mask carried beside it, the masks, the initial tile, and the mask at the end.
     deferred: the edges past which accumulating variables were changed, which is undone after the loop.
     """
 
-    before: list[ir.Operation]
-    condition: Value | None
     body: list[ir.Operation]
     ends: list[TrackedTile]
     masked: list[tuple[tuple[Value, Value], TrackedTile, Value]]
@@ -115,13 +113,7 @@ class _Round:
         for each in carried:
             rewriter.tiles[each.argument] = (each.at(each.argument, 0),)
         rewriter.deferred = {**rewriter.deferred, **{each.argument: {} for each in carried if each.is_deferred}}
-        before: list[ir.Operation] = []
-        condition = None
         with rewriter.builder.block() as body:
-            if isinstance(operation, ir.While):
-                with rewriter.builder.block() as before:
-                    rewriter.block(operation.before)
-                condition = rewriter.value(operation.condition)
             rewriter.block(operation.body)
             ends = [rewriter.tile(raw) for raw in operation.yields]
             masked = [
@@ -129,7 +121,7 @@ class _Round:
                 for each, end in zip(carried, ends, strict=True)
                 if each.masks
             ]
-        return cls(before, condition, body, ends, masked)
+        return cls(body, ends, masked)
 
 
 def _is_settled(
@@ -137,7 +129,7 @@ def _is_settled(
 ) -> bool:
     """Take in how variables are at the end of a round; tell whether another round would be the same."""
     counter = frozenset((operation.variable,)) if isinstance(operation, ir.For) else frozenset()
-    inner = {result for each in ir.walk((*traced.before, *traced.body)) for result in ir.results(each)}
+    inner = {result for each in ir.walk(tuple(traced.body)) for result in ir.results(each)}
     inner |= {mask for (mask, _), _, _ in traced.masked}
     settled = [each.settles(rewriter, end, counter, inner) for each, end in zip(carried, traced.ends, strict=True)]
     traced.deferred = {each.argument: rewriter.deferred.pop(each.argument) for each in carried if each.is_deferred}
@@ -163,8 +155,7 @@ def _with_masks(
         results=(*operation.results, *(pair[1] for pair, _, _ in traced.masked)),
     )
     if isinstance(new, ir.While):
-        assert traced.condition is not None
-        return replace(new, before=tuple(traced.before), condition=traced.condition)
+        return new
     # A mask that the loop carries is no variable that `merge` takes.
     merge = new.merge if not traced.masked else None
     return replace(new, bindings=rewriter.bound(new.bindings), merge=merge and _current(rewriter, merge))
@@ -191,7 +182,6 @@ def _only_accumulates(rewriter: OverhangRewriter, loop: ir.For | ir.While, argum
     ):
         return False
     uses = [operation for operation in ir.walk(loop.body) if argument in ir.operands(operation)]
-    uses += [operation for operation in ir.walk(getattr(loop, "before", ())) if argument in ir.operands(operation)]
     update = rewriter.producers.get(assignment.operands[1])
     others = [operation for operation in ir.walk(loop.body) if end in ir.operands(operation)]
     at_once = all(operation in loop.body for operation in (assignment, update))

@@ -88,7 +88,7 @@ def test_while_and_if_for_each_program_on_its_own():
     first, load = load_scalars("numbers", numbers)
     one, two, three, zero = (value(I32) for _ in range(4))
     constants = [ir.Constant(v, n) for v, n in ((one, 1), (two, 2), (three, 3), (zero, 0))]
-    n, steps, going = value(I32), value(I32), value(I1)
+    n, steps, entry, going, again = value(I32), value(I32), value(I1), value(I1), value(I1)
     remainder, even, half, tripled, odd, following, counted = (value(I32) for _ in range(7))
     even = value(I1)
     body = (
@@ -103,12 +103,13 @@ def test_while_and_if_for_each_program_on_its_own():
             (following,),
         ),
         ir.Apply((counted,), "add", (steps, one)),
+        ir.Apply((again,), "ne", (following, one)),
     )
-    results = value(I32), value(I32)
-    before = (ir.Apply((going,), "ne", (n, one)),)
-    loop = ir.While((first, zero), (n, steps), before, going, body, (following, counted), results)
+    results = value(I1), value(I32), value(I32)
+    entered = ir.Apply((entry,), "ne", (first, one))
+    loop = ir.While((entry, first, zero), (going, n, steps), body, (again, following, counted), results)
     target = access("out", I32, (), [var("program_0")])
-    execute([load, *constants, loop, ir.Store(target, results[1])], {"numbers": numbers, "out": out}, (7,))
+    execute([load, *constants, entered, loop, ir.Store(target, results[2])], {"numbers": numbers, "out": out}, (7,))
     assert out.tolist() == [collatz(n) for n in numbers.tolist()]
 
 
@@ -182,21 +183,20 @@ def test_carried_values_are_exchanged_at_once():
 def test_many_programs_may_leave_a_loop_one_after_the_other():
     """`while i < p: i = i + 1`: every round one program of thousands is done, and no stack is deep enough for that."""
     out = torch.zeros(3000, dtype=torch.int32)
-    program, zero, one, i, going, following, result = (value(I32) for _ in range(7))
-    going = value(I1)
+    program, zero, one, i, following, result = (value(I32) for _ in range(6))
+    entered, going, again, left = (value(I1) for _ in range(4))
     loop = ir.While(
-        (zero,),
-        (i,),
-        (ir.Apply((going,), "lt", (i, program)),),
-        going,
-        (ir.Apply((following,), "add", (i, one)),),
-        (following,),
-        (result,),
+        (entered, zero),
+        (going, i),
+        (ir.Apply((following,), "add", (i, one)), ir.Apply((again,), "lt", (following, program))),
+        (again, following),
+        (left, result),
     )
     body = [
         ir.Index(program, var("program_0")),
         ir.Constant(zero, 0),
         ir.Constant(one, 1),
+        ir.Apply((entered,), "lt", (zero, program)),
         loop,
         ir.Store(access("out", I32, (), [var("program_0")]), result),
     ]

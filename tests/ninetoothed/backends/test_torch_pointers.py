@@ -120,23 +120,24 @@ def test_every_program_adds_though_the_value_does_not_vary():
 def test_a_spinning_lock_is_released_by_the_program_that_holds_it():
     """while atomic_cas(lock, 0, 1) == 1: pass; x[0] += p; atomic_xchg(lock, 0)"""
     lock, x = torch.zeros(1, dtype=torch.int32), torch.zeros(1)
-    zero, one, taken, busy, old = value(I32), value(I32), value(I32), value(dtypes.int1), value(I32)
+    zero, one, old = value(I32), value(I32), value(I32)
     place = value(PointerType(I32, "lock"))
     index, number, before, after = value(I32), value(F32), value(F32), value(F32)
     first = access("x", F32, (), [const(0)])
-    spin = ir.While(
-        (),
-        (),
-        (ir.Apply((taken,), "atomic_cas", (place, zero, one)), ir.Apply((busy,), "eq", (taken, one))),
-        busy,
-        (),
-        (),
-        (),
-    )
+
+    def try_lock():
+        taken, is_taken = value(I32), value(dtypes.int1)
+        operations = ir.Apply((taken,), "atomic_cas", (place, zero, one)), ir.Apply((is_taken,), "eq", (taken, one))
+        return operations, is_taken
+
+    first_try, waits = try_lock()
+    next_try, again = try_lock()
+    spin = ir.While((waits,), (value(dtypes.int1),), next_try, (again,), (value(dtypes.int1),))
     body = [
         ir.Apply((place,), "data_ptr", (), (("parameter", "lock"),)),
         ir.Constant(zero, 0),
         ir.Constant(one, 1),
+        *first_try,
         spin,
         ir.Index(index, var("program_0")),
         ir.Apply((number,), "cast", (index,)),

@@ -226,11 +226,14 @@ def halve(x_ptr, y_ptr, x_size_0):
     x_index = pid * 128 + tl.arange(0, 128)
     mask = x_index < x_size_0
     x = tl.load(x_ptr + x_index, mask=mask, other=float("-inf"))
+    going = tl.max(x) > 1.0
+    current = x
     count = 0
-    while tl.max(x) > 1.0:
-        x = x / 2.0
+    while going:
+        current = current / 2.0
         count = count + 1
-    y = x + tl.cast(count, tl.float32)
+        going = tl.max(current) > 1.0
+    y = current + tl.cast(count, tl.float32)
     tl.store(y_ptr + x_index, y, mask=mask)
 """,
         )

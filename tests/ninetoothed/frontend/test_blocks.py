@@ -186,6 +186,59 @@ def test_what_a_condition_assigns_first_is_there_after_the_loop():
     assert over(application, 3, counted(), nans(13)).unique().tolist() == [6]
 
 
+def known_on_entry(n, x, y):
+    c = 5
+    while c > 0:
+        c -= 1
+        x = x + n
+    y = x + c
+
+
+def runs_once(n, x, y):
+    going = True
+    while going:
+        going = False
+        x = x + n
+    y = x
+
+
+def goes_on_for_ever_once_entered(n, x, y):
+    going = n > 3
+    while going:
+        going = True
+        x = x + n
+    y = x
+
+
+def never_changes(n, x, y):
+    going = n > 3
+    while going:
+        x = x + n
+    y = x
+
+
+def is_what_the_round_before_left(n, x, y):
+    going = n > 0
+    while going:
+        x = x + 1
+        going = ntl.max(x) < 20
+    y = x
+
+
+@pytest.mark.parametrize(
+    "application, added",
+    (
+        (known_on_entry, 5 * 3),
+        (runs_once, 3),
+        (goes_on_for_ever_once_entered, 0),
+        (never_changes, 0),
+        (is_what_the_round_before_left, torch.tensor([13.0] * 8 + [8.0] * 5)),  # until the greatest, 7 or 12, is 20
+    ),
+)
+def test_a_condition_known_before_or_after_a_round(application, added):
+    assert torch.equal(over(application, 3, counted(), nans(13)), counted() + torch.as_tensor(added, device=DEVICE))
+
+
 def test_a_counter_becomes_a_tile():
     def application(n, x, y):
         for t in range(n):

@@ -167,10 +167,9 @@ program branches(
 grid program_0 < 1
 
     # while count < n:
-    while carry (count: i32 = i32(0)) -> (count_1):
-        n_1: i32 = argument n
-        v: i1 = lt(count, n_1)
-        stop unless v
+    n_1: i32 = argument n
+    v: i1 = lt(i32(0), n_1)
+    while going carry (going: i1 = v, count: i32 = i32(0)) -> (going_1, count_1):
         # count += 2
         count_2: i32 = add(count, i32(2))
         # if count == 3:
@@ -181,18 +180,20 @@ grid program_0 < 1
             # print("count", count)
             print('count ', count_2, end='\\n')
             yield count_2
-        yield count_3
+        # while count < n:
+        v_2: i1 = lt(count_3, n_1)
+        yield v_2, count_3
     # y = ntl.reduce(x, 0, larger) + count
     x_1: f32[8] = load x[lane_0]
-    def larger(v_2: f32, v_3: f32):
+    def larger(v_3: f32, v_4: f32):
         # return ntl.maximum(a, b)
-        v_4: f32 = maximum(v_2, v_3)
-        yield v_4
-    v_5: f32 = reduce(x_1, axis=0, keep_dims=False, combine=larger)
+        v_5: f32 = maximum(v_3, v_4)
+        yield v_5
+    v_6: f32 = reduce(x_1, axis=0, keep_dims=False, combine=larger)
     # y = ntl.reduce(x, 0, larger) + count
-    v_6: f32 = cast(count_1)
-    v_7: f32 = add(v_5, v_6)
-    y_1: f32[1] = full(v_7)
+    v_7: f32 = cast(count_1)
+    v_8: f32 = add(v_6, v_7)
+    y_1: f32[1] = full(v_8)
     store y[0] = y_1
 """,
         )
