@@ -1,7 +1,7 @@
 """`torch.autograd` for operators that are not PyTorch's: gradients in reverse, and errors for all other derivatives."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,17 +26,21 @@ class Gradient:
     is_missing: bool = False
 
 
-def in_reverse(operator: OpOverload, schema: FunctionSchema, gradient: Gradient) -> Callable:
+def in_reverse(
+    operator: OpOverload, schema: FunctionSchema, gradient: Gradient, kernels: Mapping[str, Callable]
+) -> Callable:
     """Make the kernel for autograd: a gradient in reverse is recorded, any other derivative is an error.
 
-    Every call passes through it, and most want no derivative: these it hands on sooner than PyTorch's own kernel does.
+    Every call passes through it, and most want no derivative and have nothing else in their way: for these it calls the
+    kernel of their device, by its name in `kernels`, which the dispatcher would find after microseconds.
     """
     name, redispatch = operator.name(), operator.redispatch
     has_transforms, is_enabled = private.has_transforms, torch.is_grad_enabled
     any_requires_grad, may_have_tangents = private.any_requires_grad, private.may_have_tangents
-    below = private.below_autograd()
+    below, read_keys = private.below_autograd(), private.read_keys
     record = _by_pytorch(operator, gradient) if below is None else _recorder(operator, schema, gradient, *below)
     below_autograd, keys_below = below or (None, None)
+    kernel_of = {private.plain_keys(device): kernel for device, kernel in kernels.items()}.get
 
     def autograd(keyset, *args, **kwargs):
         transformed = has_transforms()
@@ -50,6 +54,9 @@ def in_reverse(operator: OpOverload, schema: FunctionSchema, gradient: Gradient)
             if transformed and gradient.is_missing:
                 raise no_backward(name)
             return record(keyset, args, kwargs)
+        kernel = kernel_of(read_keys(keyset))
+        if kernel is not None:
+            return kernel(*args, **kwargs)
         if below_autograd is None:
             return record(keyset, args, kwargs)
         with below_autograd():

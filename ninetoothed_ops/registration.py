@@ -93,15 +93,16 @@ def register(
     if name in _KERNELS:
         private.destroy(_KERNELS.pop(name))
     library = _KERNELS[name] = torch.library.Library(namespace, "FRAGMENT")
-    library.impl(operator, forward, "CPU")
-    library.impl(operator, ReplayedFunction(allocate, launch, kept) if replay else forward, "CUDA")
+    kernels = {"CPU": forward, "CUDA": ReplayedFunction(allocate, launch, kept) if replay else forward}
+    for device, kernel in kernels.items():
+        library.impl(operator, kernel, device)
     if autocast is not None:
         for device_type in ("cpu", "cuda"):
             kernel = cast_first(operator, device_type, autocast)
             library.impl(operator, kernel, f"Autocast{device_type.upper()}")
     torch.library.register_fake(operator, allocate, lib=library)
     gradient = _missing_backward(name) if backward is None else Gradient(backward, setup_context)
-    library.impl(operator, in_reverse(operator, parsed, gradient), "Autograd", with_keyset=True)
+    library.impl(operator, in_reverse(operator, parsed, gradient, kernels), "Autograd", with_keyset=True)
 
     return operator
 

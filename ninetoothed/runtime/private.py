@@ -244,6 +244,19 @@ def below_autograd() -> tuple[Callable[[], AbstractContextManager], Any] | None:
         return None
 
 
+# The dispatch keys of a call as a number; one that no call has where PyTorch tells none.
+read_keys: Callable[[Any], int] = getattr(getattr(torch._C, "DispatchKeySet", None), "raw_repr", lambda _: -1)
+
+
+def plain_keys(device: str) -> int | None:
+    """Return the keys of a call of plain tensors on a "CPU" or "CUDA": no mode, subclass, transform, lazy negation."""
+    try:
+        of_device, of_autograd = (getattr(torch._C.DispatchKey, name) for name in (device, f"Autograd{device}"))
+        return read_keys(torch._C.DispatchKeySet(of_device) | torch._C.DispatchKeySet(of_autograd))
+    except AttributeError:
+        return None
+
+
 # -- Triton --
 
 

@@ -1,5 +1,7 @@
 """The frame of backward: what reaches an operator's `backward`, and which derivatives PyTorch then takes through it."""
 
+import sys
+
 import pytest
 import torch
 from torch.func import grad, jacrev, vjp
@@ -191,3 +193,18 @@ def test_transforms(transform):
     x = torch.randn(3, 4, dtype=torch.float64, device=DEVICE)
 
     torch.testing.assert_close(transform(silu, x.clone()), transform(torch.nn.functional.silu, x.clone()))
+
+
+def test_a_plain_call_is_dispatched_once_and_no_other():
+    callers = []
+
+    def launch(output, a):
+        callers.append(sys._getframe(2).f_code.co_name)
+        output.copy_(a)
+
+    copied = register("ninetoothed_test::copied(Tensor a) -> Tensor", lambda a: torch.empty_like(a), launch)
+    a = torch.randn(3, device=DEVICE)
+    with torch.no_grad():
+        for each in (a, torch._neg_view(a), torch.nn.Parameter(a)):
+            assert torch.equal(copied(each), each)
+    assert callers == ["autograd", "redispatch", "autograd"]

@@ -32,6 +32,7 @@ OF_OPERATORS = (
     "torch.autograd.forward_ad._current_level",
     "torch._C._AutoDispatchBelowAutograd",
     "torch._C._after_autograd_keyset",
+    "torch._C.DispatchKeySet.raw_repr",
     "torch._functorch.utils.enable_single_level_autograd_function",
 )
 OTHERS = (
@@ -76,6 +77,7 @@ def test_the_pinned_version_is_asked_by_its_fast_names():
     assert private.disabled_torch_function is torch._C._disabled_torch_function_impl
     assert private.parse_schema is torch._C.parse_schema
     assert private.below_autograd() == (torch._C._AutoDispatchBelowAutograd, torch._C._after_autograd_keyset)
+    assert private.read_keys is torch._C.DispatchKeySet.raw_repr and private.plain_keys("CPU") is not None
     assert private.without_autocast("cpu").func is torch._C._ExcludeDispatchKeyGuard
     assert private.modes_see_operations and private.version_of(X) == X._version
     assert not private.may_have_tangents() and not private.function_modes()
