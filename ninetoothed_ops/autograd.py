@@ -177,7 +177,12 @@ def _set_up_context(ctx: Any, call: _Call, args: list, output: Any) -> None:
         return
     by_keyword = {each.name: each.default_value for each in call.schema.arguments if each.kwarg_only}
     more = {"keyword_only_inputs": {**by_keyword, **call.kwargs}} if by_keyword else {}
-    call.gradient.setup_context(ctx=ctx, inputs=tuple(args), output=output, **more)
+    needed = ctx.needs_input_grad
+    ctx.needs_input_grad = tuple(_nested(needed[1:], call.lengths))
+    try:
+        call.gradient.setup_context(ctx=ctx, inputs=tuple(args), output=output, **more)
+    finally:
+        ctx.needs_input_grad = needed
 
 
 def _lengths(values: Iterable) -> tuple[int | None, ...]:

@@ -82,7 +82,8 @@ class _Proof:
         return found
 
     def smaller(self, e: Expr) -> Iterator[Expr]:
-        """Yield expressions that are at most `e`."""
+        """Yield expressions that are at least 0 only where `e` is."""
+        yield from _without_quotient(e)
         for atom in sorted(e.atoms, key=self.rank, reverse=True):
             coefficient, rest = split(e, atom)
             sign = self.sign(coefficient)
@@ -142,7 +143,7 @@ class _Proof:
         if rest == 0:
             # b * (a // b) lies in [a - b + 1, a]; the caller multiplies by the coefficient, `times * b`.
             yield _Quotient(times, a - b + 1 if lower else a)
-        if lower and self.nonnegative(a):
+        if self.nonnegative(a if lower else b - 1 - a):
             yield const(0)
 
     def symbolic_bounds(self, a: Expr, lower: bool) -> Iterator[Expr]:
@@ -208,6 +209,16 @@ def _less_a_multiple(e: Expr, slack: Expr, more: int = 0) -> Expr | None:
         if k >= 1 and len((rest := e - slack * k).terms) <= len(e.terms) + more:
             return rest
     return None
+
+
+def _without_quotient(e: Expr) -> Iterator[Expr]:
+    """Multiply `r - a // b` by its denominator: that is at least 0 just where `b * r + b - 1 - a` is."""
+    for monomial, c in e.terms:
+        if c == -1 and len(monomial) == 1 and isinstance(quotient := monomial[0], FloorDiv):
+            denominator = quotient.denominator
+            if denominator.is_constant and denominator.constant > 0:
+                rest = e + of_atom(quotient)
+                yield rest * denominator + denominator - 1 - quotient.numerator
 
 
 def _with_joined_quotients(e: Expr) -> Iterator[Expr]:

@@ -12,6 +12,10 @@ from ninetoothed import Tensor
 
 from . import addmm, bmm, mm
 
+# The sizes that the compiler knows: all but the number of images.
+CONSTANT = {"constexpr": True}
+IMAGES = (None, CONSTANT, CONSTANT, CONSTANT)
+
 
 def matrices(tensor, tile_shape, **options):
     """(N, channels, P, Q), tiled by groups of channels, as (groups, N * P * Q, elements of a tile)."""
@@ -21,13 +25,24 @@ def matrices(tensor, tile_shape, **options):
     return tiled.permute((1, 0, 2, 3)).ravel().flatten(4).flatten(1, 4)
 
 
-def arrangement(input, weight, bias, output, biased, stride, padding, dilation, filters):
-    input = input.pad(((0, 0), (0, 0), (padding[0], padding[0]), (padding[1], padding[1])))
+def windows(input, weight, stride, padding, dilation):
+    """The rows of images that filters are multiplied with: (groups, N * P * Q, R * S * C)."""
+    input = input.pad(((0, 0), (0, 0), *padding))
     strides, dilation = (1, weight.shape[1], *stride), (1, 1, *dilation)
-    input = matrices(input, (1, *weight.shape[1:]), strides=strides, dilation=dilation, floor_mode=True)
 
+    return matrices(input, (1, *weight.shape[1:]), strides=strides, dilation=dilation, floor_mode=True)
+
+
+def as_rows(weight, filters):
+    """The filters as rows: (groups, filters of a group, R * S * C)."""
     weight = weight.permute((0, 2, 3, 1)).flatten(1)
-    weight = weight.tile((filters, weight.shape[1])).ravel().squeeze(1).permute((0, 2, 1))
+
+    return weight.tile((filters, weight.shape[1])).ravel().squeeze(1)
+
+
+def arrangement(input, weight, bias, output, biased, stride, padding, dilation, filters):
+    input = windows(input, weight, stride, [(pad, pad) for pad in padding], dilation)
+    weight = as_rows(weight, filters).permute((0, 2, 1))
 
     bias = bias[None, :, None, None].expand((output.shape[0], -1, *output.shape[2:]))
     bias, output = (matrices(tensor, (1, filters, 1, 1)) for tensor in (bias, output))
@@ -52,13 +67,11 @@ def make(stride=(1, 1), padding=(0, 0), dilation=(1, 1), filters=-1):
 
     Where `biased` is false, `bias` is any vector of as many elements as there are filters: it is not read.
     """
-    constant = {"constexpr": True}
-    image = (None, constant, constant, constant)
     tensors = (
-        Tensor(4, shape_options=image),
-        Tensor(4, shape_options=constant),
-        Tensor(1, shape_options=constant),
-        Tensor(4, shape_options=image),
+        Tensor(4, shape_options=IMAGES),
+        Tensor(4, shape_options=CONSTANT),
+        Tensor(1, shape_options=CONSTANT),
+        Tensor(4, shape_options=IMAGES),
         Tensor(0, constexpr=True),
     )
     arrange = functools.partial(arrangement, stride=stride, padding=padding, dilation=dilation, filters=filters)

@@ -1,5 +1,7 @@
 """`addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`, as `torch.addmm`."""
 
+import functools
+
 import torch
 
 from ..kernels import addmm as kernels
@@ -7,7 +9,9 @@ from ..registration import register
 from . import readers
 from .checks import alike, can_hold, check_product, refuse
 from .layout import same_shape
+from .mm import operator as mm
 from .operands import aligned, aligned_addend
+from .product_gradients import operand_gradients, save_operands
 
 
 def allocate(self, mat1, mat2, *, beta=1, alpha=1):
@@ -42,10 +46,33 @@ def launch(output, self, mat1, mat2, *, beta=1, alpha=1):
     kernels.make()(self, mat1, mat2, float(beta), float(alpha), output)
 
 
+def setup_context(ctx, inputs, keyword_only_inputs, output):
+    self, mat1, mat2 = inputs
+    save_operands(ctx, mat1, mat2, position=1)
+    ctx.shape, (ctx.beta, ctx.alpha) = self.shape, (keyword_only_inputs[name] for name in ("beta", "alpha"))
+
+
+def backward(ctx, grad):
+    product = mm if ctx.alpha == 1 else functools.partial(_scaled, alpha=ctx.alpha)
+    of_mat1, of_mat2 = operand_gradients(ctx, grad, product)
+    if not ctx.needs_input_grad[0]:
+        return None, of_mat1, of_mat2
+    of_self = grad.sum_to_size(ctx.shape)
+
+    return of_self if ctx.beta == 1 else of_self * ctx.beta, of_mat1, of_mat2
+
+
+def _scaled(lhs, rhs, alpha):
+    """A product times `alpha`, rounded once: what it is added to is ignored."""
+    return operator(lhs.new_empty(()), lhs, rhs, beta=0, alpha=alpha)
+
+
 operator = register(
     "ninetoothed::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
     allocate,
     launch,
+    backward=backward,
+    setup_context=setup_context,
     replay=True,
     autocast=torch.get_autocast_dtype,
 )

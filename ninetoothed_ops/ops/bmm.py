@@ -7,6 +7,7 @@ from ..registration import register
 from . import readers
 from .checks import alike, check_product, refuse
 from .operands import aligned
+from .product_gradients import operand_gradients, save_operands
 
 
 def allocate(self, mat2):
@@ -23,10 +24,20 @@ def launch(output, self, mat2):
     kernels.make()(self, mat2, output)
 
 
+def setup_context(ctx, inputs, output):
+    save_operands(ctx, *inputs, position=0)
+
+
+def backward(ctx, grad):
+    return operand_gradients(ctx, grad, operator)
+
+
 operator = register(
     "ninetoothed::bmm(Tensor self, Tensor mat2) -> Tensor",
     allocate,
     launch,
+    backward=backward,
+    setup_context=setup_context,
     replay=True,
     autocast=torch.get_autocast_dtype,
 )

@@ -10,49 +10,22 @@ from torch.nn import functional
 
 from ..kernels import conv2d as kernels
 from ..registration import register
-from . import readers
-from .checks import alike, check_product, of_shapes, refuse
-from .layout import empty_in_order, is_channels_last
+from . import conv2d_backward_input, conv2d_backward_weight, readers
+from .checks import alike, check_product, refuse
+from .convolution import empty, pair, size_of
+from .layout import is_channels_last
 from .packing import packed, pays
 
 
 def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
     tensors = (input, weight) if bias is None else (input, weight, bias)
-    options = _pair(stride), _pair(padding), _pair(dilation)
-    image = _image(input.shape, weight.shape, *options, groups) if alike(*tensors) else None
-    if image is None or (bias is not None and bias.shape != weight.shape[:1]):
+    options = pair(stride), pair(padding), pair(dilation)
+    size = size_of(input.shape, weight.shape, *options, groups) if alike(*tensors) else None
+    if size is None or (bias is not None and bias.shape != weight.shape[:1]):
         refuse("conv2d", functional.conv2d, input, weight, bias, stride, padding, dilation, groups)
     check_product("conv2d", input)
 
-    shape = (*input.shape[:-3], weight.shape[0], *image)
-    if 0 not in input.shape and (is_channels_last(weight) or is_channels_last(input)):
-        return empty_in_order(shape, (1, 2, 0) if input.ndim == 3 else (0, 2, 3, 1), input.dtype, input.device)
-    return input.new_empty(shape)
-
-
-@of_shapes
-def _image(input, weight, stride, padding, dilation, groups) -> tuple[int, int] | None:
-    """The height and width of the output; None where shapes and options do not fit together."""
-    if len(input) not in (3, 4) or len(weight) != 4 or not len(stride) == len(padding) == len(dilation) == 2:
-        return None
-    if min(stride) < 1 or min(padding) < 0 or min(dilation) < 1 or groups < 1:
-        return None
-    filters, channels, *kernel = weight
-    if input[-3] != channels * groups or filters < groups or filters % groups or min(kernel) < 1:
-        return None
-    if min(input[-2:]) < 1 and input[-3] > 0 and (len(input) == 3 or input[0] > 0):
-        return None  # PyTorch refuses images of padding alone.
-    sizes = zip(input[-2:], kernel, stride, padding, dilation)
-    image = tuple((size + 2 * pad - d * (k - 1) - 1) // step + 1 for size, k, step, pad, d in sizes)
-    return image if min(image) > 0 else None
-
-
-def _pair(value: int | Sequence[int]) -> tuple[int, ...]:
-    if type(value) is int:
-        return value, value
-    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-
-    return values * 2 if len(values) == 1 else values
+    return empty(size, input, weight)
 
 
 def kept(input, weight, *others):
@@ -69,9 +42,32 @@ def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dila
     if pays(weight):
         input, weight = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (input, weight))
     filters = -1 if groups == 1 else weight.shape[0] // groups
-    kernel = kernels.make(_pair(stride), _pair(padding), _pair(dilation), filters)
+    kernel = kernels.make(pair(stride), pair(padding), pair(dilation), filters)
 
     kernel(input, weight, weight.new_empty(weight.shape[0]) if bias is None else bias, output, bias is not None)
+
+
+def setup_context(ctx, inputs, output):
+    input, weight, bias, *ctx.options = inputs
+    needs_input, needs_weight = ctx.needs_input_grad[:2]
+    ctx.save_for_backward(input if needs_weight else None, weight if needs_input else None)
+    ctx.sizes = input.shape, weight.shape
+    ctx.memory_format = torch.channels_last if is_channels_last(output) else torch.contiguous_format
+
+
+def backward(ctx, grad):
+    input, weight = ctx.saved_tensors
+    input_size, weight_size = ctx.sizes
+    grad = grad.contiguous(memory_format=ctx.memory_format)
+    of_input = of_weight = of_bias = None
+    if weight is not None:
+        of_input = conv2d_backward_input.operator(grad, weight, input_size, *ctx.options)
+    if input is not None:
+        of_weight = conv2d_backward_weight.operator(grad, input, weight_size, *ctx.options)
+    if ctx.needs_input_grad[2]:
+        of_bias = grad.sum([dim for dim in range(grad.ndim) if dim != grad.ndim - 3])
+
+    return of_input, of_weight, of_bias, *[None] * len(ctx.options)
 
 
 operator = register(
@@ -79,6 +75,8 @@ operator = register(
     "SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
     allocate,
     launch,
+    backward=backward,
+    setup_context=setup_context,
     replay=True,
     autocast=torch.get_autocast_dtype,
     kept=kept,
@@ -130,7 +128,7 @@ def conv2d(
 
     if stride == dilation == groups == 1 and padding == 0:  # PyTorch takes a microsecond to read each list.
         return operator(input, weight, bias)
-    return operator(input, weight, bias, _pair(stride), _pair(padding), _pair(dilation), groups)
+    return operator(input, weight, bias, pair(stride), pair(padding), pair(dilation), groups)
 
 
 def _padded(
@@ -145,9 +143,9 @@ def _padded(
     """Give the input and the number of pixels that "same" or "valid" stands for."""
     if padding == "valid":
         return input, 0
-    if padding != "same" or set(_pair(stride)) != {1} or weight.ndim != 4 or min(weight.shape[2:]) < 1:
+    if padding != "same" or set(pair(stride)) != {1} or weight.ndim != 4 or min(weight.shape[2:]) < 1:
         refuse("conv2d", functional.conv2d, input, weight, bias, stride, padding, dilation, groups)
-    totals = [d * (size - 1) for d, size in zip(_pair(dilation), weight.shape[-2:])]
+    totals = [d * (size - 1) for d, size in zip(pair(dilation), weight.shape[-2:])]
     # As in PyTorch, the odd pixel is added on the right and at the bottom. It is one or none, not a symbol.
     odd = [1 if total % 2 else 0 for total in totals]
     if any(odd):

@@ -1,0 +1,76 @@
+"""`conv2d_backward_input(Tensor grad, Tensor weight, SymInt[] size, stride=1, padding=0, dilation=1, groups=1)`.
+
+The gradient of `conv2d` with respect to its input, of this size, as `torch.nn.grad.conv2d_input`.
+"""
+
+import itertools
+
+import torch
+
+from ..kernels import conv2d_backward_input as kernels
+from ..registration import register
+from .convolution import check_gradient, empty, pair
+from .packing import packed, pays
+from .phases import phases
+
+
+def allocate(grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+    check_gradient("conv2d_backward_input", grad, weight, size, weight.shape, stride, padding, dilation, groups)
+
+    return empty(size, grad, weight)
+
+
+def kept(grad, weight, *others):
+    return packed(weight) if pays(weight) else weight
+
+
+def launch(output, grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, *, kept=None):
+    if output.numel() == 0:
+        return
+    if output.ndim == 3:
+        output, grad = output.unsqueeze(0), grad.unsqueeze(0)
+    weight = weight if kept is None else kept
+    if pays(weight):
+        grad, weight = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (grad, weight))
+    per_group = (-1, -1) if groups == 1 else (weight.shape[0] // groups, weight.shape[1])
+    options = zip(output.shape[2:], grad.shape[2:], weight.shape[2:], pair(stride), pair(padding), pair(dilation))
+    every = list(itertools.product(*(tuple(phases(*each)) for each in options)))
+
+    if any(rows.is_empty or columns.is_empty for rows, columns in every):
+        output.zero_()
+    for rows, columns in every:
+        if not (rows.is_empty or columns.is_empty):
+            kernel = kernels.make((rows.padding, columns.padding), (rows.dilation, columns.dilation), *per_group)
+            kernel(
+                grad[:, :, rows.grads, columns.grads],
+                weight[:, :, rows.weights, columns.weights],
+                output[:, :, rows.pixels, columns.pixels],
+            )
+
+
+def setup_context(ctx, inputs, output):
+    grad, weight, _, *ctx.options = inputs
+    needs_grad, needs_weight = ctx.needs_input_grad[:2]
+    ctx.save_for_backward(grad if needs_weight else None, weight if needs_grad else None)
+    ctx.size = weight.shape
+
+
+def backward(ctx, of_output):
+    grad, weight = ctx.saved_tensors
+    operators = torch.ops.ninetoothed
+    of_grad = None if weight is None else operators.conv2d(of_output, weight, None, *ctx.options)
+    of_weight = None if grad is None else operators.conv2d_backward_weight(grad, of_output, ctx.size, *ctx.options)
+
+    return of_grad, of_weight, *[None] * (1 + len(ctx.options))
+
+
+operator = register(
+    "ninetoothed::conv2d_backward_input(Tensor grad, Tensor weight, SymInt[] size, SymInt[2] stride=1, "
+    "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
+    allocate,
+    launch,
+    backward=backward,
+    setup_context=setup_context,
+    replay=True,
+    kept=kept,
+)

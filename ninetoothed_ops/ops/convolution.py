@@ -1,0 +1,62 @@
+"""Sizes and layouts of convolutions, which `conv2d` and its gradients share."""
+
+from collections.abc import Sequence
+
+import torch
+
+from ninetoothed.errors import ArgumentError
+
+from .checks import alike, check_product, of_shapes
+from .layout import empty_in_order, is_channels_last
+
+
+@of_shapes
+def size_of(input, weight, stride, padding, dilation, groups) -> tuple[int, ...] | None:
+    """The size of the output, by those of images and filters; None where these and the options do not fit together."""
+    if len(input) not in (3, 4) or len(weight) != 4 or not len(stride) == len(padding) == len(dilation) == 2:
+        return None
+    if min(stride) < 1 or min(padding) < 0 or min(dilation) < 1 or groups < 1:
+        return None
+    filters, channels, *kernel = weight
+    if input[-3] != channels * groups or filters < groups or filters % groups or min(kernel) < 1:
+        return None
+    if min(input[-2:]) < 1 and input[-3] > 0 and (len(input) == 3 or input[0] > 0):
+        return None  # PyTorch refuses images of padding alone.
+    sizes = zip(input[-2:], kernel, stride, padding, dilation)
+    image = tuple((size + 2 * pad - d * (k - 1) - 1) // step + 1 for size, k, step, pad, d in sizes)
+    return (*input[:-3], filters, *image) if min(image) > 0 else None
+
+
+def pair(value: int | Sequence[int]) -> tuple[int, ...]:
+    if type(value) is int:
+        return value, value
+    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+    return values * 2 if len(values) == 1 else values
+
+
+def check_gradient(name: str, grad, other, input, weight, stride, padding, dilation, groups) -> None:
+    """Check that `grad` has the size of what images convolved with filters of these sizes give."""
+    options = pair(stride), pair(padding), pair(dilation)
+    size = size_of(tuple(input), tuple(weight), *options, groups)
+    if size is None or tuple(grad.shape) != size:
+        gives = "do not fit together" if size is None else f"give {tuple(size)}, and grad is {tuple(grad.shape)}"
+        raise ArgumentError(
+            f"ninetoothed::{name}: images {tuple(input)} and filters {tuple(weight)}, with stride {options[0]}, "
+            f"padding {options[1]}, dilation {options[2]} and {groups} groups, {gives}; give what conv2d was given"
+        )
+    if not alike(grad, other):
+        raise ArgumentError(
+            f"ninetoothed::{name}: grad is {grad.dtype} on {grad.device}, and the other tensor {other.dtype} on "
+            f"{other.device}; give both one floating-point type and one device"
+        )
+    check_product(name, grad)
+
+
+def empty(size, *operands: torch.Tensor) -> torch.Tensor:
+    """An empty tensor of images or filters; channels come last as in any of the operands."""
+    if all(0 not in operand.shape for operand in operands) and any(map(is_channels_last, operands)):
+        return empty_in_order(
+            size, (1, 2, 0) if len(size) == 3 else (0, 2, 3, 1), operands[0].dtype, operands[0].device
+        )
+    return operands[0].new_empty(size)

@@ -1,0 +1,118 @@
+"""Gradients of conv2d: against float64, of strides, paddings, dilations, groups and layouts."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.autograd import gradcheck, gradgradcheck
+
+import ninetoothed_ops
+from ninetoothed.errors import ArgumentError
+from ninetoothed_ops.ops.phases import phases
+from tests.ninetoothed_ops.samples import check_gradients, operator, random, samples
+
+OPTIONS = {
+    "stride 2": ((2, 4, 9, 8), (6, 4, 3, 3), 2, 1),
+    "stride beyond the filter": ((2, 4, 9, 8), (6, 4, 1, 2), (3, 4), 0),
+    "more padding than filter": ((2, 4, 6, 5), (6, 4, 2, 1), 1, (3, 2)),
+    "stride, padding and dilation": ((2, 4, 13, 12), (6, 2, 3, 2), (2, 3), (1, 4), (2, 3), 2),
+    "dilation a multiple of the stride": ((1, 2, 13, 12), (3, 2, 3, 3), 2, 2, (2, 4)),
+    "grouped": ((2, 6, 7, 6), (4, 3, 3, 2), 1, 1, 1, 2),
+    "one output": ((2, 3, 4, 4), (5, 3, 4, 4)),
+}
+
+
+def gradients(convolve, input, weight, bias, options, grad=None):
+    tensors = [tensor.detach().requires_grad_() for tensor in (input, weight, bias)]
+    output = convolve(*tensors, *options)
+    return torch.autograd.grad(output, tensors, torch.ones_like(output) if grad is None else grad)
+
+
+@pytest.mark.parametrize("label", samples("conv2d"))
+def test_every_sample(label):
+    sample = samples("conv2d")[label]
+    indices = [index for index, value in enumerate(sample.args) if isinstance(value, torch.Tensor)]
+    check_gradients(sample, indices, operator("conv2d"))
+
+
+@pytest.mark.parametrize("memory_format", (torch.contiguous_format, torch.channels_last))
+@pytest.mark.parametrize("label", OPTIONS)
+def test_options(label, memory_format):
+    size, filters, *options = OPTIONS[label]
+    input, weight = (random(*each, dtype=torch.float64).to(memory_format=memory_format) for each in (size, filters))
+    grad = random(*F.conv2d(input, weight, None, *options).shape, dtype=torch.float64)
+    args = input, weight, random(filters[0], dtype=torch.float64), options, grad
+    found, expected = (gradients(convolve, *args) for convolve in (ninetoothed_ops.conv2d, F.conv2d))
+
+    torch.testing.assert_close(found, expected)
+    assert found[0].stride() == expected[0].stride()
+    assert found[1].is_contiguous(memory_format=memory_format)
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+def test_halves(dtype):
+    sample = samples("conv2d", dtype)["everything"]
+    check_gradients(sample, range(3), operator("conv2d"), tolerance=torch.finfo(dtype).eps / 2)
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+def test_padding_by_name():
+    args = random(2, 3, 6, 5), random(4, 3, 2, 3), random(4), (1, "same")
+    found, expected = (gradients(convolve, *args) for convolve in (ninetoothed_ops.conv2d, F.conv2d))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("options", ((), (2, 1, 1, 2)))
+def test_numerical_derivatives(options):
+    groups = 2 if options else 1
+    shapes = ((1, 2, 4, 3), (2, 2 // groups, 3, 2), (2,))
+    tensors = [random(*shape, dtype=torch.float64).requires_grad_() for shape in shapes]
+
+    def convolve(*tensors):
+        return ninetoothed_ops.conv2d(*tensors, *options)
+
+    assert gradcheck(convolve, tensors, fast_mode=True)
+    assert gradgradcheck(convolve, tensors, fast_mode=True)
+
+
+def test_the_gradients_are_the_fields():
+    grad, input, weight = random(2, 6, 4, 4), random(2, 4, 8, 7), random(6, 2, 3, 3)
+    options = (2, 2), (1, 1), (1, 1), 2
+    operators = torch.ops.ninetoothed
+    of_input = operators.conv2d_backward_input(grad, weight, input.shape, *options)
+    of_weight = operators.conv2d_backward_weight(grad, input, weight.shape, *options)
+
+    torch.testing.assert_close(of_input, torch.nn.grad.conv2d_input(input.shape, weight, grad, *options))
+    torch.testing.assert_close(of_weight, torch.nn.grad.conv2d_weight(input, weight.shape, grad, *options))
+    for name, args in (("input", (grad, weight, input.shape)), ("weight", (grad, input, weight.shape))):
+        args = [each.requires_grad_() if isinstance(each, torch.Tensor) else list(each) for each in args]
+        torch.library.opcheck(
+            getattr(operators, f"conv2d_backward_{name}").default, (*args, *map(list, options[:3]), 2)
+        )
+
+
+def test_sizes_that_do_not_fit():
+    grad, input, weight = random(2, 6, 4, 4), random(2, 4, 8, 7), random(6, 4, 3, 3)
+    with pytest.raises(ArgumentError, match=r"conv2d_backward_input: .* give \(2, 6, 6, 5\), and grad is"):
+        torch.ops.ninetoothed.conv2d_backward_input(grad, weight, input.shape)
+    with pytest.raises(ArgumentError, match="conv2d_backward_weight: .* do not fit together"):
+        torch.ops.ninetoothed.conv2d_backward_weight(grad, input, (6, 3, 3, 3))
+    with pytest.raises(ArgumentError, match="give both one floating-point type"):
+        torch.ops.ninetoothed.conv2d_backward_weight(random(2, 6, 6, 5), input.double(), weight.shape)
+
+
+@pytest.mark.parametrize("stride, padding, dilation", ((1, 0, 1), (2, 1, 1), (3, 5, 2), (4, 0, 6), (5, 2, 3)))
+def test_phases(stride, padding, dilation):
+    """Each pair of pixel and weight meets the gradient where the convolution says, in exactly one phase."""
+    size, weights = 17, 3
+    grads = (size + 2 * padding - dilation * (weights - 1) - 1) // stride + 1
+    found = set()
+    for phase in phases(size, grads, weights, stride, padding, dilation):
+        pixels, own = range(size)[phase.pixels], range(weights)[phase.weights]
+        padded = [None] * phase.padding[0] + list(range(grads)[phase.grads]) + [None] * phase.padding[1]
+        assert phase.is_empty or len(padded) == len(pixels) + phase.dilation * (len(own) - 1)
+        for place, pixel in enumerate(pixels):
+            for j, r in enumerate(reversed(own)):
+                if not phase.is_empty and padded[place + j * phase.dilation] is not None:
+                    found.add((pixel, r, padded[place + j * phase.dilation]))
+    pairs = ((p, r, p * stride + r * dilation - padding) for p in range(grads) for r in range(weights))
+    assert found == {(pixel, r, p) for p, r, pixel in pairs if 0 <= pixel < size}

@@ -1,0 +1,101 @@
+"""Gradients of mm, addmm and bmm: against float64, in PyTorch's layouts, and only those that are needed."""
+
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import ninetoothed_ops
+from tests.ninetoothed_ops.samples import NAMESAKES, check_gradients, operator, random, samples
+
+CASES = [(name, label) for name in ("mm", "addmm", "bmm") for label in samples(name)]
+HALVES = (torch.float16, torch.bfloat16)
+
+
+@pytest.mark.parametrize("name, label", CASES)
+def test_every_sample(name, label):
+    sample = samples(name)[label]
+    check_gradients(sample, range(len(sample.args)), operator(name))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", ("mm", "addmm", "bmm"))
+def test_halves(name, dtype):
+    sample = next(iter(samples(name, dtype).values()))
+    check_gradients(sample, range(len(sample.args)), operator(name), tolerance=torch.finfo(dtype).eps / 2)
+
+
+def wide(*shape):
+    return random(*shape, dtype=torch.float64).requires_grad_()
+
+
+@pytest.mark.parametrize("check", (gradcheck, gradgradcheck))
+def test_numerical_derivatives(check):
+    assert check(operator("mm"), (wide(3, 4), wide(2, 4).t()), fast_mode=True)
+    assert check(operator("bmm"), (wide(2, 3, 2), wide(2, 2, 3)), fast_mode=True)
+    for shape in ((3, 2), (2,), (3, 1), ()):
+        args = random(*shape, dtype=torch.float64).requires_grad_(), wide(3, 4), wide(4, 2)
+        assert check(lambda *args: ninetoothed_ops.addmm(*args, beta=0.5, alpha=-2.0), args, fast_mode=True)
+
+
+@pytest.mark.parametrize("layouts", (("contiguous", "transposed"), ("transposed", "contiguous"), ("sliced", "sliced")))
+def test_layouts_are_pytorchs(layouts):
+    tensors = [random(*shape, layout=layout) for shape, layout in zip(((5, 4), (4, 3)), layouts)]
+    for name, more in (("mm", ()), ("addmm", (random(3),))):
+        found, expected = (
+            torch.autograd.grad(function(*more, *(args := [t.detach().requires_grad_() for t in tensors])).sum(), args)
+            for function in (operator(name), NAMESAKES[name])
+        )
+        assert [grad.stride() for grad in found] == [grad.stride() for grad in expected]
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("options", ({"beta": 0}, {"alpha": 0}, {"beta": 0, "alpha": 2}, {"beta": -1.5, "alpha": 1}))
+def test_factors(options):
+    tensors = [random(*shape).requires_grad_() for shape in ((3,), (5, 4), (4, 3))]
+    if options.get("beta") == 0:
+        tensors[0] = (tensors[0].detach() * float("nan")).requires_grad_()
+    weights = random(5, 3)
+    found, expected = (
+        torch.autograd.grad(function(*tensors, **options), tensors, weights)
+        for function in (operator("addmm"), torch.addmm)
+    )
+    torch.testing.assert_close(found, expected)
+
+
+class Calls(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(function.name())
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name, own", (("mm", 0), ("addmm", 1), ("bmm", 0)))
+@pytest.mark.parametrize("needed", (0, 1))
+def test_only_what_is_needed_is_kept_and_computed(name, own, needed):
+    args = [tensor.clone() for tensor in next(iter(samples(name).values())).args]
+    args[own + needed].requires_grad_()
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
+        output = operator(name)(*args)
+    with Calls() as calls:
+        output.sum().backward()
+
+    assert [tensor.data_ptr() for tensor in kept] == [args[own + 1 - needed].data_ptr()]
+    assert sum(each.startswith("ninetoothed::") for each in calls.names) == 1
+
+
+def test_autocast():
+    bias, input, weight = random(3).requires_grad_(), random(5, 4), random(3, 4).requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        output = ninetoothed_ops.addmm(bias, input, weight.t())
+    output.sum().backward()
+    half = input.bfloat16().float()
+
+    assert output.dtype == torch.bfloat16 and weight.grad.dtype == bias.grad.dtype == torch.float32
+    assert weight.grad.is_contiguous()
+    torch.testing.assert_close(weight.grad, half.sum(0).expand(3, 4).bfloat16().float())
+    torch.testing.assert_close(bias.grad, torch.full((3,), 5.0))
