@@ -64,7 +64,7 @@ def backward(ctx, grad):
         of_input = conv2d_backward_input.operator(grad, weight, input_size, *ctx.options)
     if input is not None:
         of_weight = conv2d_backward_weight.operator(grad, input, weight_size, *ctx.options)
-    if ctx.needs_input_grad[2]:
+    if any(ctx.needs_input_grad[2:3]):
         of_bias = grad.sum([dim for dim in range(grad.ndim) if dim != grad.ndim - 3])
 
     return of_input, of_weight, of_bias, *[None] * len(ctx.options)

@@ -11,7 +11,7 @@ from ..registration import register
 from . import readers
 from .addmm import launch as add_product
 from .checks import alike, check_product, refuse
-from .mm import launch as multiply
+from .mm import launch as multiply, operator as mm
 
 
 def allocate(input, weight, bias=None):
@@ -38,10 +38,28 @@ def _rows(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.ndim == 2 else tensor.unsqueeze(0).flatten(0, -2)
 
 
+def setup_context(ctx, inputs, output):
+    input, weight, bias = inputs
+    needs_input, needs_weight = ctx.needs_input_grad[:2]
+    ctx.save_for_backward(input if needs_weight else None, weight if needs_input else None)
+    ctx.bias_shape = None if bias is None else bias.shape
+
+
+def backward(ctx, grad):
+    input, weight = ctx.saved_tensors
+    of_input = None if weight is None else operator(grad, weight.t())
+    of_weight = None if input is None else mm(_rows(grad).t(), _rows(input))
+    of_bias = grad.sum_to_size(ctx.bias_shape) if any(ctx.needs_input_grad[2:3]) else None
+
+    return of_input, of_weight, of_bias
+
+
 operator = register(
     "ninetoothed::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     allocate,
     launch,
+    backward=backward,
+    setup_context=setup_context,
     replay=True,
     autocast=torch.get_autocast_dtype,
 )

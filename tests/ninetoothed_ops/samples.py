@@ -337,5 +337,5 @@ _CALLS: dict[str, Callable[..., Iterator]] = {
 
 OPERATORS = tuple(_CALLS)
 # Those that have no backward yet: `backward()` raises by name.
-FORWARD_ONLY = frozenset(OPERATORS) - {"addmm", "bmm", "conv2d", "mm", "silu"}
+FORWARD_ONLY = frozenset(OPERATORS) - {"addmm", "bmm", "conv2d", "linear", "mm", "silu"}
 LABELS = tuple((operator, label) for operator in OPERATORS for label in samples(operator))

@@ -1,4 +1,4 @@
-"""Gradients of mm, addmm and bmm: against float64, in PyTorch's layouts, and only those that are needed."""
+"""Gradients of mm, addmm, bmm and linear: against float64, in PyTorch's layouts, and only those that are needed."""
 
 import pytest
 import torch
@@ -32,6 +32,7 @@ def wide(*shape):
 @pytest.mark.parametrize("check", (gradcheck, gradgradcheck))
 def test_numerical_derivatives(check):
     assert check(operator("mm"), (wide(3, 4), wide(2, 4).t()), fast_mode=True)
+    assert check(operator("linear"), (wide(2, 3, 4), wide(2, 4), wide(2)), fast_mode=True)
     assert check(operator("bmm"), (wide(2, 3, 2), wide(2, 2, 3)), fast_mode=True)
     for shape in ((3, 2), (2,), (3, 1), ()):
         args = random(*shape, dtype=torch.float64).requires_grad_(), wide(3, 4), wide(4, 2)
@@ -61,6 +62,20 @@ def test_factors(options):
         for function in (operator("addmm"), torch.addmm)
     )
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("leading", ((), (3,), (2, 3), (0,)))
+@pytest.mark.parametrize("bias", (None, (5,), ()))
+def test_linear(leading, bias):
+    args = [random(*leading, 4), random(5, 4), *([] if bias is None else [random(*bias)])]
+    args = [arg.requires_grad_() for arg in args]
+    weights = random(5).expand(*leading, 5)
+    found, expected = (
+        torch.autograd.grad(function(*args), args, weights)
+        for function in (operator("linear"), torch.nn.functional.linear)
+    )
+    torch.testing.assert_close(found, expected)
+    assert [grad.stride() for grad in found] == [grad.stride() for grad in expected]
 
 
 class Calls(TorchDispatchMode):
