@@ -3,20 +3,46 @@
 `make(...)` of each gives the kernel, made once for the same options and kept.
 """
 
-from . import add, add_rms_norm, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, silu_backward, softmax, swiglu
+from . import (
+    add,
+    add_rms_norm,
+    addmm,
+    bmm,
+    column_sums,
+    conv2d,
+    mm,
+    rms_norm,
+    rms_norm_backward,
+    rms_norm_weight_backward,
+    rope,
+    rope_backward,
+    sdpa,
+    silu,
+    silu_backward,
+    softmax,
+    softmax_backward,
+    swiglu,
+    swiglu_backward,
+)
 
 __all__ = [
     "add",
     "add_rms_norm",
     "addmm",
     "bmm",
+    "column_sums",
     "conv2d",
     "mm",
     "rms_norm",
+    "rms_norm_backward",
+    "rms_norm_weight_backward",
     "rope",
+    "rope_backward",
     "sdpa",
     "silu",
     "silu_backward",
     "softmax",
+    "softmax_backward",
     "swiglu",
+    "swiglu_backward",
 ]

@@ -33,20 +33,23 @@ def arrangement(input, sin, cos, output, flag, interleaved):
     return heads(input), angles(sin), angles(cos), heads(output), flag
 
 
-def rotate(even, odd, sin, cos):
-    return even * cos[0] - odd * sin[0], even * sin[1] + odd * cos[1]
+def rotate(even, odd, sines, cosines):
+    return even * cosines[0] - odd * sines[0], even * sines[1] + odd * cosines[1]
+
+
+def turn(input, sines, cosines, output, interleaved):
+    if interleaved:
+        # Whole rows are loaded and taken apart in registers: accesses stay wide.
+        even, odd = ntl.split(ntl.reshape(widen(input[0]), (-1, sines[0].shape[0], 2)))
+        output[0] = ntl.reshape(ntl.join(*rotate(even, odd, sines, cosines)), output.dtype.shape)
+    else:
+        output[0], output[1] = rotate(widen(input[0]), widen(input[1]), sines, cosines)
 
 
 def application(input, sin, cos, output, interleaved):
     sine, cosine = widen(sin[0]), widen(cos[0])
-    sines, cosines = (sine, widen(sin[-1])), (cosine, widen(cos[-1]))
 
-    if interleaved:
-        # Whole rows are loaded and taken apart in registers: accesses stay wide.
-        even, odd = ntl.split(ntl.reshape(widen(input[0]), (-1, sine.shape[0], 2)))
-        output[0] = ntl.reshape(ntl.join(*rotate(even, odd, sines, cosines)), output.dtype.shape)
-    else:
-        output[0], output[1] = rotate(widen(input[0]), widen(input[1]), sines, cosines)
+    turn(input, (sine, widen(sin[-1])), (cosine, widen(cos[-1])), output, interleaved)
 
 
 @functools.cache

@@ -68,8 +68,24 @@ def _converted(operand: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     return torch.full((), operand.to(dtype).item(), dtype=dtype, device=output.device)
 
 
+def setup_context(ctx, inputs, keyword_only_inputs, output):
+    ctx.alpha = keyword_only_inputs["alpha"]
+
+
+def backward(ctx, grad):
+    """Give the gradients of the broadcast operands: autograd sums and casts them, as it does for `torch.add`."""
+    to_self, to_other = ctx.needs_input_grad
+
+    return grad if to_self else None, (grad if ctx.alpha == 1 else grad * ctx.alpha) if to_other else None
+
+
 operator = register(
-    "ninetoothed::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", allocate, launch, replay=True
+    "ninetoothed::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    allocate,
+    launch,
+    backward=backward,
+    setup_context=setup_context,
+    replay=True,
 )
 
 

@@ -8,10 +8,10 @@ from torch.nn import functional
 
 from ..kernels import add, add_rms_norm as kernels, long_rows
 from ..registration import register
-from . import readers
+from . import readers, rms_norm_backward
 from .checks import FLOATS, alike, refuse
 from .layout import coalesce
-from .rms_norm import eps_or_default, unread_weight
+from .rms_norm_backward import eps_or_default, unread_weight
 
 
 def namesake(input, residual, weight=None, eps=None):
@@ -41,11 +41,38 @@ def launch(outputs, input, residual, weight=None, eps=None):
         long_rows.make_rms_norm(output.ndim)(total, weight, eps, output, weighted)
 
 
+def setup_context(ctx, inputs, output):
+    *_, weight, ctx.eps = inputs
+    ctx.save_for_backward(output[1], weight)
+    ctx.set_materialize_grads(False)
+
+
+def backward(ctx, grad, total_grad):
+    total, weight = ctx.saved_tensors
+    to_input, to_residual, to_weight, _ = ctx.needs_input_grad
+    weight_grad = None
+    if grad is not None:
+        mask = to_input or to_residual, to_weight
+        # The gradient of the sum is added on the way.
+        total_grad, weight_grad = rms_norm_backward.operator(
+            grad, total, total.shape[-1:], weight, ctx.eps, mask, total_grad if mask[0] else None
+        )
+
+    return (
+        total_grad if to_input else None,
+        total_grad if to_residual else None,
+        weight_grad if to_weight else None,
+        None,
+    )
+
+
 operator = register(
     "ninetoothed::add_rms_norm(Tensor input, Tensor residual, Tensor? weight=None, float? eps=None)"
     " -> (Tensor, Tensor)",
     allocate,
     launch,
+    backward=backward,
+    setup_context=setup_context,
     replay=True,
 )
 

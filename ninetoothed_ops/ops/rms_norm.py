@@ -10,9 +10,10 @@ from torch.nn import functional
 
 from ..kernels import long_rows, rms_norm as kernels
 from ..registration import register
-from . import readers
+from . import readers, rms_norm_backward
 from .checks import FLOATS, refuse
 from .layout import coalesce, is_channels_last
+from .rms_norm_backward import eps_or_default, unread_weight
 
 
 def allocate(input, normalized_shape, weight=None, eps=None):
@@ -47,22 +48,27 @@ def launch(output, input, normalized_shape, weight=None, eps=None):
     make(output.ndim)(input, weight, eps, output, weighted)
 
 
-def eps_or_default(input: torch.Tensor, eps: float | None) -> float:
-    """Return `eps`, or that of the type in which rows are computed where it is None."""
-    return torch.finfo(torch.float64 if input.dtype is torch.float64 else torch.float32).eps if eps is None else eps
+def setup_context(ctx, inputs, output):
+    input, ctx.normalized_shape, weight, ctx.eps = inputs
+    ctx.save_for_backward(input, weight)
 
 
-def unread_weight(output: torch.Tensor) -> torch.Tensor:
-    """Make a weight for a kernel that does not read it: any vector of the row's length will do."""
-    columns = output.shape[-1]
+def backward(ctx, grad):
+    input, weight = ctx.saved_tensors
+    to_input, _, to_weight, _ = ctx.needs_input_grad
+    input_grad, weight_grad = rms_norm_backward.operator(
+        grad, input, ctx.normalized_shape, weight, ctx.eps, (to_input, to_weight)
+    )
 
-    return output.as_strided((columns,), (1,)) if output.numel() else output.new_empty(columns)
+    return input_grad if to_input else None, None, weight_grad if to_weight else None, None
 
 
 operator = register(
     "ninetoothed::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
     allocate,
     launch,
+    backward=backward,
+    setup_context=setup_context,
     replay=True,
 )
 

@@ -1,8 +1,11 @@
-"""`rope(Tensor input, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor`: rotary position embedding."""
+"""`rope(Tensor input, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor`: rotary position embedding.
+
+And `rope_backward(Tensor grad, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor`, the gradient of its input.
+"""
 
 import torch
 
-from ..kernels import rope as kernels
+from ..kernels import rope as kernels, rope_backward as backward_kernels
 from ..registration import register
 from . import readers
 from .checks import check_supported
@@ -37,12 +40,20 @@ def allocate(input, sin, cos, interleaved=True):
 
 
 def launch(output, input, sin, cos, interleaved=True):
+    _launch(kernels.make(interleaved), output, input, sin, cos, interleaved)
+
+
+def launch_backward(input_grad, grad, sin, cos, interleaved=True):
+    _launch(backward_kernels.make(interleaved), input_grad, grad, sin, cos, interleaved)
+
+
+def _launch(kernel, output, input, sin, cos, interleaved):
     if output.numel() == 0:
         return
     batch, half = input.shape[0], input.shape[3] // 2
     sin, cos = (_by_pairs(table.expand(batch, -1, -1), half, interleaved) for table in (sin, cos))
 
-    kernels.make(interleaved)(input, sin, cos, output)
+    kernel(input, sin, cos, output)
 
 
 def _by_pairs(table: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor:
@@ -52,10 +63,63 @@ def _by_pairs(table: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor
     return table.unflatten(-1, (half, 2)).mT if interleaved else table.unflatten(-1, (2, half))
 
 
+def setup_context(ctx, inputs, output):
+    *tensors, ctx.interleaved = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def backward(ctx, grad):
+    input, sin, cos = ctx.saved_tensors
+    input_grad = backward_operator(grad, sin, cos, ctx.interleaved) if ctx.needs_input_grad[0] else None
+
+    return input_grad, *_gradients_of_tables(ctx, grad, input, sin, cos), None
+
+
+def backward_of_backward(ctx, grad_of_grad):
+    """The rotation once more: a product with its transpose gives the tables the same gradients as one with it does."""
+    grad, sin, cos = ctx.saved_tensors
+    grad_grad = operator(grad_of_grad, sin, cos, ctx.interleaved) if ctx.needs_input_grad[0] else None
+
+    return grad_grad, *_gradients_of_tables(ctx, grad, grad_of_grad, sin, cos), None
+
+
+def _gradients_of_tables(ctx, grad, input, sin, cos):
+    """Sum grad * (input turned by 90 degrees) for the sines and grad * input for the cosines over heads.
+
+    Autograd sums over the batch where a table has none, and casts.
+    """
+    _, to_sin, to_cos, _ = ctx.needs_input_grad
+    if not (to_sin or to_cos):
+        return None, None
+    half, wide = input.shape[-1] // 2, torch.promote_types(input.dtype, torch.float32)
+    sizes = (half, 2) if ctx.interleaved else (2, half)
+    grad, input = (tensor.to(wide).unflatten(-1, sizes) for tensor in (grad, input))
+    pair = -1 if ctx.interleaved else -2
+    first, second = input.unbind(pair)
+    turned = torch.stack((-second, first), pair)
+
+    def total(product, table):
+        product = product.sum(2)
+        return product.sum(pair) if table.shape[-1] == half else product.flatten(-2)
+
+    return total(grad * turned, sin) if to_sin else None, total(grad * input, cos) if to_cos else None
+
+
 operator = register(
     "ninetoothed::rope(Tensor input, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor",
     allocate,
     launch,
+    backward=backward,
+    setup_context=setup_context,
+    replay=True,
+)
+
+backward_operator = register(
+    "ninetoothed::rope_backward(Tensor grad, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor",
+    allocate,
+    launch_backward,
+    backward=backward_of_backward,
+    setup_context=setup_context,
     replay=True,
 )
 

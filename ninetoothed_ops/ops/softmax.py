@@ -4,7 +4,7 @@ import torch
 
 from ..kernels import long_rows, softmax as kernels
 from ..registration import register
-from . import readers
+from . import readers, softmax_backward
 from .checks import FLOATS, NUMBERS, refuse
 from .layout import coalesce
 
@@ -34,10 +34,22 @@ def launch(output, self, dim, dtype=None):
     make(output.ndim)(self, output)
 
 
+def setup_context(ctx, inputs, output):
+    input, ctx.dim, _ = inputs
+    ctx.input_dtype = input.dtype
+    ctx.save_for_backward(output)
+
+
+def backward(ctx, grad):
+    return softmax_backward.operator(grad, *ctx.saved_tensors, ctx.dim, ctx.input_dtype), None, None
+
+
 operator = register(
     "ninetoothed::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     allocate,
     launch,
+    backward=backward,
+    setup_context=setup_context,
     replay=True,
     autocast={"cuda": torch.float32}.get,
 )

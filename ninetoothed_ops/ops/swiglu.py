@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from ..kernels import swiglu as kernels
 from ..registration import register
-from . import readers
+from . import readers, silu_backward, swiglu_backward
 from .checks import alike, refuse
 from .layout import coalesce, empty_elementwise
 
@@ -26,7 +26,27 @@ def launch(output, gate, up):
     kernels.make(output.ndim)(gate, up, output)
 
 
-operator = register("ninetoothed::swiglu(Tensor gate, Tensor up) -> Tensor", allocate, launch, replay=True)
+def setup_context(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def backward(ctx, grad):
+    gate, up = ctx.saved_tensors
+    to_gate, to_up = ctx.needs_input_grad
+    if to_gate and to_up:
+        return swiglu_backward.operator(grad, gate, up)
+
+    return silu_backward.operator(grad * up, gate) if to_gate else None, operator(gate, grad) if to_up else None
+
+
+operator = register(
+    "ninetoothed::swiglu(Tensor gate, Tensor up) -> Tensor",
+    allocate,
+    launch,
+    backward=backward,
+    setup_context=setup_context,
+    replay=True,
+)
 
 _READERS = {"gate": readers.tensor, "up": readers.tensor}
 

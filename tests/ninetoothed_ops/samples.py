@@ -108,7 +108,8 @@ def check_gradients(sample: Sample, indices: Sequence[int], function: Callable, 
     found, expected = _gradients(sample, indices, function), _gradients(wide, indices, NAMESAKES[sample.operator])
     for index, own, theirs in zip(indices, found, expected):
         assert own.dtype == sample.args[index].dtype and own.shape == theirs.shape
-        assert (own - theirs).norm() <= tolerance * theirs.norm(), f"{sample.label}: argument {index}"
+        # Of one column, the gradient of a norm is what rounding leaves of a difference.
+        assert (own - theirs).norm() <= tolerance * theirs.norm().clamp(min=1), f"{sample.label}: argument {index}"
 
 
 def _gradients(sample: Sample, indices: Sequence[int], function: Callable) -> tuple[torch.Tensor, ...]:
@@ -117,7 +118,8 @@ def _gradients(sample: Sample, indices: Sequence[int], function: Callable) -> tu
         args[index] = args[index].clone().requires_grad_()
     output = function(*args, **sample.kwargs)
     generator = torch.Generator(output.device).manual_seed(1)
-    weights = torch.randn(output.shape, generator=generator, dtype=torch.float64, device=output.device)
+    # Of few bits, so that every type holds them as they are.
+    weights = torch.randn(output.shape, generator=generator, dtype=torch.float64, device=output.device).bfloat16()
     return torch.autograd.grad(output, [args[index] for index in indices], weights.to(output.dtype))
 
 
@@ -337,5 +339,7 @@ _CALLS: dict[str, Callable[..., Iterator]] = {
 
 OPERATORS = tuple(_CALLS)
 # Those that have no backward yet: `backward()` raises by name.
-FORWARD_ONLY = frozenset(OPERATORS) - {"addmm", "bmm", "conv2d", "linear", "mm", "silu"}
+FORWARD_ONLY = {
+    "sdpa",
+}
 LABELS = tuple((operator, label) for operator in OPERATORS for label in samples(operator))

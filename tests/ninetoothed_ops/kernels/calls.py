@@ -7,15 +7,21 @@ from ninetoothed_ops.kernels import (
     add_rms_norm,
     addmm,
     bmm,
+    column_sums,
     conv2d,
     mm,
     rms_norm,
+    rms_norm_backward,
+    rms_norm_weight_backward,
     rope,
+    rope_backward,
     sdpa,
     silu,
     silu_backward,
     softmax,
+    softmax_backward,
     swiglu,
+    swiglu_backward,
 )
 from ninetoothed_ops.kernels.sdpa import NO_MASK
 
@@ -50,15 +56,39 @@ SMALL = {
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
 NAMES += ("add_rms_norm", "swiglu")
-GRADIENTS = ("silu_backward",)
+# Kernels of gradients; their outputs are the last tensors.
+GRADIENTS = (
+    "column_sums",
+    "rms_norm_backward",
+    "rms_norm_weight_backward",
+    "rope_backward",
+    "silu_backward",
+    "softmax_backward",
+    "swiglu_backward",
+)
 
 
 def _call(name, make, sizes):
     match name:
-        case "add" | "silu" | "silu_backward" | "swiglu":
+        case "silu_backward" | "swiglu_backward":
+            kernel, count = (silu_backward, 3) if name == "silu_backward" else (swiglu_backward, 5)
+            return kernel.make(1), tuple(make(sizes["vector"]) for _ in range(count))
+        case "softmax_backward" | "column_sums":
+            rows, columns = sizes["rows"]
+            if name == "softmax_backward":
+                return softmax_backward.make(2), tuple(make(rows, columns) for _ in range(3))
+            return column_sums.make(), (make(rows, columns), make(columns))
+        case "rms_norm_backward" | "rms_norm_weight_backward":
+            rows, columns = sizes["rows"]
+            inputs = make(rows, columns), make(rows, columns), make(columns), 1e-6, make(rows, columns)
+            if name == "rms_norm_backward":
+                return rms_norm_backward.make(2), (*inputs, make(rows, columns), True, True)
+            partial = make(-(-rows // 4), columns).float()
+            return rms_norm_weight_backward.make(2, 4), (*inputs, make(rows, columns), partial, True, False)
+        case "add" | "silu" | "swiglu":
             n = sizes["vector"]
-            if name in ("silu_backward", "swiglu"):
-                return {"silu_backward": silu_backward, "swiglu": swiglu}[name].make(1), (make(n), make(n), make(n))
+            if name == "swiglu":
+                return swiglu.make(1), (make(n), make(n), make(n))
             if name == "add":
                 return add.make(1), (make(n), make(n), 2.0, make(n))
             return silu.make(1), (make(n), make(n))
@@ -84,10 +114,11 @@ def _call(name, make, sizes):
             image = make(batch, channels, height, width)
             output = make(batch, filters, height - 2, width - 2)
             return conv2d.make(), (image, make(filters, channels, 3, 3), make(filters), output, True)
-        case "rope":
+        case "rope" | "rope_backward":
             batch, length, heads, width = sizes["rope"]
             tables = (make(batch, length, 1, width // 2), make(batch, length, 1, width // 2))
-            return rope.make(), (make(batch, length, heads, width), *tables, make(batch, length, heads, width))
+            kernel = rope if name == "rope" else rope_backward
+            return kernel.make(), (make(batch, length, heads, width), *tables, make(batch, length, heads, width))
         case "sdpa":
             batch, heads, length, width = sizes["sdpa"]
             q, k, v, output = (make(batch, heads, length, width) for _ in range(4))

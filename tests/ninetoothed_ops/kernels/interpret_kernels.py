@@ -18,11 +18,31 @@ REFERENCES = {
     "rope": lambda x, sin, cos: samples.rope(x, sin[:, :, 0], cos[:, :, 0]),
     "sdpa": lambda q, k, v, mask, scale, *_: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale),
     "silu": F.silu,
-    "silu_backward": torch.ops.aten.silu_backward,
     "softmax": lambda x: x.softmax(-1),
     "add_rms_norm": lambda x, y, _, weight, eps, __: F.rms_norm(x + y, weight.shape, weight, eps),
     "swiglu": lambda gate, up: F.silu(gate) * up,
 }
+REFERENCES |= {
+    "column_sums": lambda x: x.sum(0),
+    "rms_norm_backward": lambda grad, x, w, eps, addend, *_: addend + pulled_back(rms_norm(w, eps), x, grad),
+    "rms_norm_weight_backward": lambda grad, x, w, eps, *_: torch.stack(
+        [rows.sum(0) for rows in (grad * rms_norm(None, eps)(x)).split(4)]
+    ),
+    "rope_backward": lambda grad, sin, cos: pulled_back(
+        lambda x: samples.rope(x, sin[:, :, 0], cos[:, :, 0]), torch.empty_like(grad), grad
+    ),
+    "silu_backward": torch.ops.aten.silu_backward,
+    "softmax_backward": lambda grad, output: torch.ops.aten._softmax_backward_data(grad, output, 1, torch.float64),
+    "swiglu_backward": lambda grad, gate, up, _: grad * F.silu(gate),
+}
+
+
+def rms_norm(weight, eps):
+    return lambda x: F.rms_norm(x, x.shape[-1:], weight, eps)
+
+
+def pulled_back(function, x, grad):
+    return torch.func.vjp(function, x)[1](grad)[0]
 
 
 def check(name, dtype, tolerance):

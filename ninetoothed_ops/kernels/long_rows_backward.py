@@ -1,0 +1,71 @@
+"""`softmax_backward` and `rms_norm_backward` for rows too long for one tile: chunk by chunk, to sum up and to write."""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+from .long_rows import CHUNK, chunks
+from .numeric import computed, widen
+
+
+def softmax_arrangement(grad, output, input_grad):
+    return chunks(grad), chunks(output), chunks(input_grad)
+
+
+def softmax_application(grad, output, input_grad):
+    total = ntl.zeros((), dtype=computed(output.dtype.dtype))
+
+    for i in range(output.shape[0]):
+        total += ntl.sum(widen(grad[i]) * widen(output[i]))
+
+    for i in range(output.shape[0]):
+        input_grad[i] = widen(output[i]) * (widen(grad[i]) - total)
+
+
+def rms_norm_arrangement(grad, input, weight, eps, addend, input_grad, weighted, added):
+    grad_arranged = chunks(grad)
+    weight_arranged = weight.tile((CHUNK,)).tile((-1,)).expand((grad_arranged.shape[0],))
+
+    return grad_arranged, chunks(input), weight_arranged, eps, chunks(addend), chunks(input_grad), weighted, added
+
+
+def rms_norm_application(grad, input, weight, eps, addend, input_grad, weighted, added):
+    squares = ntl.zeros((), dtype=computed(input.dtype.dtype))
+    products = ntl.zeros((), dtype=computed(input.dtype.dtype))
+
+    for i in range(input.shape[0]):
+        wide = widen(input[i])
+        squares += ntl.sum(wide * wide)
+        slope = widen(grad[i]) * widen(weight[i]) if weighted else widen(grad[i])
+        products += ntl.sum(slope * wide)
+
+    columns = input.source.shape[-1]
+    scale = ntl.rsqrt(squares / columns + eps)
+    mean = products * scale / columns
+
+    for i in range(input.shape[0]):
+        slope = widen(grad[i]) * widen(weight[i]) if weighted else widen(grad[i])
+        result = scale * (slope - widen(input[i]) * scale * mean)
+        input_grad[i] = result + widen(addend[i]) if added else result
+
+
+@functools.cache
+def make_softmax(ndim=2):
+    """The kernel of `softmax_backward.make` for long rows."""
+    tensors = tuple(Tensor(ndim) for _ in range(3))
+    name = "softmax_backward_of_long_rows"
+
+    return ninetoothed.make(softmax_arrangement, softmax_application, tensors, kernel_name=name)
+
+
+@functools.cache
+def make_rms_norm(ndim=2):
+    """The kernel of `rms_norm_backward.make` for long rows."""
+    grad, input, addend, input_grad = (Tensor(ndim) for _ in range(4))
+    weighted, added = (Tensor(0, constexpr=True) for _ in range(2))
+    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, weighted, added)
+    name = "rms_norm_backward_of_long_rows"
+
+    return ninetoothed.make(rms_norm_arrangement, rms_norm_application, tensors, kernel_name=name)

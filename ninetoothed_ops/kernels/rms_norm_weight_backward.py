@@ -1,0 +1,59 @@
+"""`rms_norm_backward`, and for each group of rows: partial_grad[i] = sum of grad[row, i] * n[row, i] over its rows.
+
+The sum of the groups is the gradient of the weight: `column_sums`. Both add in one order: no result depends on chance.
+"""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+from .numeric import widen
+from .rms_norm_backward import normalize, through_norm
+from .rowwise import rows
+
+
+def grouped(tensor, group):
+    """(..., columns) as sequences of `group` rows."""
+    tiled = tensor.flatten(end_dim=-1).tile((1, -1)).tile((group, 1))
+    tiled.dtype = tiled.dtype.squeeze(1)
+    tiled.dtype.dtype = tiled.dtype.dtype.squeeze(0)
+
+    return tiled
+
+
+def arrangement(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added, group):
+    grad, input, addend, input_grad = (grouped(tensor, group) for tensor in (grad, input, addend, input_grad))
+    weight = weight.tile((-1,)).expand((grad.shape[0],))
+
+    return grad, input, weight, eps, addend, input_grad, rows(partial_grad), needed, added
+
+
+def application(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added):
+    total, factor = ntl.zeros(partial_grad.shape, dtype=partial_grad.dtype), widen(weight)
+
+    for i in range(input.shape[0]):
+        normalized, scale = normalize(input[i], eps)
+        wide = widen(grad[i])
+        total += wide * normalized
+        if needed:
+            result = through_norm(wide * factor, normalized, scale)
+            input_grad[i] = result + widen(addend[i]) if added else result
+
+    partial_grad = total
+
+
+@functools.cache
+def make(ndim=2, group=1):
+    """The kernel `(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added)` for groups of rows.
+
+    `partial_grad` is (groups, columns), in the type in which rows are computed. Where `needed` is false, the gradient
+    of the input is left out; where `added` is, `addend` is not read.
+    """
+    grad, input, addend, input_grad = (Tensor(ndim) for _ in range(4))
+    needed, added = (Tensor(0, constexpr=True) for _ in range(2))
+    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, Tensor(2), needed, added)
+    arrange = functools.partial(arrangement, group=group)
+
+    return ninetoothed.make(arrange, application, tensors, kernel_name="rms_norm_weight_backward")

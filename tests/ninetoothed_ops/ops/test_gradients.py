@@ -1,0 +1,165 @@
+"""Gradients of every sample, against those of PyTorch's functions in float64."""
+
+import warnings
+
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+from ninetoothed.errors import UnsupportedError
+from tests.ninetoothed_ops.samples import FORWARD_ONLY, LABELS, OPERATORS, check_gradient, operator, random, samples
+
+ops = torch.ops.ninetoothed
+DIFFERENTIABLE = tuple(name for name in OPERATORS if name not in FORWARD_ONLY)
+# Of which each row of the result comes from one row of the input.
+ROWWISE = ("add", "rms_norm", "rope", "silu", "softmax", "swiglu")
+
+
+def tensors(sample):
+    return [i for i, value in enumerate(sample.args) if isinstance(value, torch.Tensor) and value.is_floating_point()]
+
+
+@pytest.mark.parametrize("name, label", [each for each in LABELS if each[0] in DIFFERENTIABLE])
+def test_each_input(name, label):
+    sample = samples(name)[label]
+    for index in tensors(sample):
+        check_gradient(sample, index, operator(name))
+
+
+@pytest.mark.parametrize("dtype, tolerance", ((torch.float16, 2e-3), (torch.bfloat16, 1.6e-2)))
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_halves(name, dtype, tolerance):
+    for sample in list(samples(name, dtype).values())[:4]:
+        for index in tensors(sample):
+            check_gradient(sample, index, operator(name), tolerance)
+
+
+def double(*shape):
+    return random(*shape, dtype=torch.float64).requires_grad_()
+
+
+CASES = {
+    "add": (lambda a, b: ops.add(a, b, alpha=2.5), double(3, 1), double(1, 4)),
+    "add number": (ops.add, double(), double(2, 3)),
+    "silu": (ops.silu, double(3, 4)),
+    "softmax": (lambda a: ops.softmax(a, 1), double(2, 3, 2)),
+    "softmax of a number": (lambda a: ops.softmax(a, 0), double()),
+    "swiglu": (ops.swiglu, double(2, 3), double(2, 3)),
+    "rms_norm": (lambda a, w: ops.rms_norm(a, [2, 3], w, 1e-3), double(2, 2, 3), double(2, 3)),
+    "rms_norm, no weight": (lambda a: ops.rms_norm(a, [5], None, 1e-3), double(3, 5)),
+    "rms_norm, weight alone": (lambda w: ops.rms_norm(torch.ones_like(w)[None], [5], w), double(5)),
+    "add_rms_norm": (lambda a, b, w: ops.add_rms_norm(a, b, w, 1e-3), double(2, 4), double(2, 4), double(4)),
+    "add_rms_norm, norm alone": (lambda a, b: ops.add_rms_norm(a, b, None, 1e-3)[0], double(2, 4), double(2, 4)),
+    "add_rms_norm, sum alone": (lambda a, b: ops.add_rms_norm(a, b)[1], double(2, 4), double(2, 4)),
+    "rope": (ops.rope, double(2, 3, 2, 4), double(3, 2), double(3, 2)),
+    "rope, whole tables": (lambda *a: ops.rope(*a, False), double(2, 3, 1, 4), double(1, 3, 4), double(2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_twice(case):
+    function, *inputs = CASES[case]
+    assert gradcheck(function, inputs, fast_mode=True) and gradgradcheck(function, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("types", ((torch.float16, torch.float32), (torch.float32, torch.int64), (torch.bfloat16,) * 2))
+@pytest.mark.parametrize("shapes", (((5, 7), (7,)), ((3, 1), (4,)), ((2, 3), ())))
+def test_sums_of_other_types_and_shapes(types, shapes):
+    operands = [random(*shape).mul(3).to(dtype) for shape, dtype in zip(shapes, types)]
+    grads, grad = [], None
+    for add in (ops.add, torch.add):
+        inputs = [each.clone().requires_grad_(each.is_floating_point()) for each in operands]
+        output = add(*inputs, alpha=3)
+        grad = output.detach() if grad is None else grad
+        grads.append(torch.autograd.grad(output, [each for each in inputs if each.requires_grad], grad))
+
+    assert all(torch.equal(*pair) and pair[0].dtype == pair[1].dtype for pair in zip(*grads))
+
+
+LAYOUTS = {
+    "expanded": lambda shape: random(1, *shape[1:]).expand(shape),
+    "one number": lambda shape: random().expand(shape),
+    "transposed": lambda shape: random(*shape, layout="transposed"),
+    "channels last": lambda shape: random(*shape).to(memory_format=torch.channels_last),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ROWWISE)
+def test_layouts_of_gradients(name, layout):
+    sample = {
+        "add": lambda x: (x, x[:1]),
+        "rms_norm": lambda x: (x, [6], x[0, 0, 0]),
+        "rope": lambda x: (x, x[0, :, 0, :3], x[0, :, 1, :3]),
+        "silu": lambda x: (x,),
+        "softmax": lambda x: (x, 1),
+        "swiglu": lambda x: (x, x.mT.contiguous().mT),
+    }[name](random(2, 3, 4, 6))
+    grad = LAYOUTS[layout]((2, 3, 4, 6))
+    found = []
+    for each in (grad, grad.contiguous()):
+        inputs = [value.clone().requires_grad_() if isinstance(value, torch.Tensor) else value for value in sample]
+        leaves = [value for value in inputs if isinstance(value, torch.Tensor)]
+        found.append(torch.autograd.grad(operator(name)(*inputs), leaves, each))
+
+    for actual, expected in zip(*found):
+        torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("name", ROWWISE)
+def test_a_row_has_the_same_bits_in_any_batch(name):
+    columns, length = 96, 70
+    x, weight, angles = random(length, columns), random(columns), random(length, columns // 2)
+    call = {
+        "add": lambda x, n: ops.add(x, x, alpha=0.3),
+        "rms_norm": lambda x, n: ops.rms_norm(x, [columns], weight),
+        "rope": lambda x, n: ops.rope(x[None, :, None], angles[:n], angles[:n]),
+        "silu": lambda x, n: ops.silu(x),
+        "softmax": lambda x, n: ops.softmax(x, -1),
+        "swiglu": lambda x, n: ops.swiglu(x, x),
+    }[name]
+    results = {}
+    for n in (1, 3, length):
+        leaf = x[:n].clone().requires_grad_()
+        output = call(leaf, n).view(n, columns)
+        results[n] = output[0], torch.autograd.grad(output, leaf, torch.ones_like(output))[0][0]
+    for n in (3, length):
+        assert all(torch.equal(*pair) for pair in zip(results[1], results[n])), n
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_deterministic_algorithms(name):
+    sample = next(iter(samples(name).values()))
+    torch.use_deterministic_algorithms(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            check_gradient(sample, 0, operator(name))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def f(*shape):
+    return random(*shape).requires_grad_()
+
+
+BACKWARDS = {
+    "silu_backward": (f(3, 4), f(3, 4)),
+    "swiglu_backward": (f(3, 4), f(3, 4), f(3, 4)),
+    "softmax_backward": (f(3, 4), f(3, 4), 1, torch.float16),
+    "rope_backward": (f(2, 3, 1, 4), f(3, 2), f(3, 2)),
+    "rms_norm_backward": (f(3, 4), f(3, 4), [4], f(4), None, [True, True], f(3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_opcheck(name):
+    torch.library.opcheck(operator(name).default, BACKWARDS[name])
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_what_does_not_fit(name):
+    grad, *others = BACKWARDS[name]
+    for wrong in (grad.detach()[:, :1], grad.detach().int()):
+        with pytest.raises((RuntimeError, UnsupportedError)):
+            operator(name)(wrong, *others)
