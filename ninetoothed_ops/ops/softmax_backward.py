@@ -1,7 +1,4 @@
-"""`softmax_backward(Tensor grad, Tensor output, int dim, ScalarType input_dtype) -> Tensor`: the gradient of `softmax`.
-
-As `torch.ops.aten._softmax_backward_data`.
-"""
+"""`softmax_backward(Tensor grad, Tensor output, int dim, ScalarType input_dtype) -> Tensor`: `softmax`'s gradient."""
 
 import torch
 
@@ -11,11 +8,15 @@ from .checks import FLOATS, alike, refuse
 from .layout import coalesce
 
 
+def namesake(grad, output, dim, input_dtype):
+    return (output * (grad - (grad * output).sum(dim, keepdim=True))).to(input_dtype)
+
+
 def allocate(grad, output, dim, input_dtype):
     ndim = max(output.ndim, 1)
     fits = grad.shape == output.shape and alike(grad, output)
     if not (fits and -ndim <= dim < ndim and input_dtype in FLOATS):
-        refuse("softmax_backward", torch.ops.aten._softmax_backward_data, grad, output, dim, input_dtype)
+        refuse("softmax_backward", namesake, grad, output, dim, input_dtype)
 
     return torch.empty_like(output, dtype=input_dtype, memory_format=torch.contiguous_format)
 
