@@ -65,7 +65,7 @@ class RaceError(ApplicationError):
 
 
 class AbsentError(ApplicationError):
-    """A variant touches a parameter that it is not given; caught inside (see `runtime.exemption`)."""
+    """A variant touches a parameter that it is not given; caught inside (see `runtime.dispatch`)."""
 
     def __init__(self, parameter: str):
         super().__init__(f"parameter {parameter!r} is touched, and is not given")

@@ -22,7 +22,7 @@ from ninetoothed.tensor import Tensor
 from ninetoothed.wording import in_users_names
 
 if TYPE_CHECKING:
-    from ninetoothed.runtime.explain import KernelSource
+    from ninetoothed.explain import KernelSource
     from ninetoothed.schedule import Schedule
 
 
@@ -90,7 +90,7 @@ class Kernel:
         >>> "def double(" in double.source(torch.empty(100), torch.empty(100), gpu="h100")
         True
         """
-        from ninetoothed.runtime.explain import source
+        from ninetoothed.explain import source
 
         return source(self, args, kwargs)
 
@@ -105,7 +105,7 @@ class Kernel:
         compiled and nothing launched. `NINETOOTHED_DUMP=passes` prints the programs of every variant when it is traced.
         Raises what a call raises.
         """
-        from ninetoothed.runtime.explain import explain
+        from ninetoothed.explain import explain
 
         return explain(self, args, kwargs)
 

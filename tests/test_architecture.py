@@ -43,6 +43,7 @@ ROOMS = tuple(
     ninetoothed.backends.triton
     ninetoothed.integrate
     ninetoothed.runtime
+    ninetoothed.explain
     ninetoothed.make
     ninetoothed.fusion
     ninetoothed

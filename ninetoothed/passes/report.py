@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
 from collections.abc import Iterable, Iterator
 
 from ninetoothed.passes.numbering import numbered_as
@@ -25,6 +27,12 @@ def show(reports: Iterable[PassReport], longest: int | None = None) -> str:
             change = [f"({len(change)} lines; NINETOOTHED_DUMP=passes prints them)"]
         changes += ["", f"== {report.name}: {outcome} ==", "", *change] if change else []
     return "\n".join((*outcomes, *changes)) + "\n"
+
+
+def dump(title: str, reports: Iterable[PassReport]) -> None:
+    """Print what passes did to a program to stderr, where that is asked for: `NINETOOTHED_DUMP=passes`."""
+    if "passes" in os.environ.get("NINETOOTHED_DUMP", "").split(","):
+        print(f"# {title}\n\n{show(reports)}", file=sys.stderr)
 
 
 def _described(reports: Iterable[PassReport]) -> Iterator[tuple[PassReport, str, list[str]]]:

@@ -1,4 +1,6 @@
-"""Check the sizes of a call against the arrangement, before anything is traced: no later stage does.
+"""Name the sizes of a call, and check them: against the arrangement before tracing, against the program after it.
+
+`measure` names the numbers of a call: what launching passes, and what grids are computed from.
 
 What one arrangement asks of sizes that only a call tells (`SizeCondition`):
 
@@ -11,33 +13,103 @@ What one arrangement asks of sizes that only a call tells (`SizeCondition`):
 A dimension of size 0 may be squeezed and expanded, too: it has no element that could be missed, and reads as `other`.
 
 What two arrangements ask, whose outermost shapes must be equal (`check_agreement`): sizes that one block cuts are
-equal, whatever the block, and so are the numbers of tiles (`grid_of`). Where blocks that differ cut, the latter is a
-matter of the blocks, and some are chosen for which they are.
+equal, whatever the block, and so are the numbers of tiles (`choices.grid_of`). Where blocks that differ cut, the latter
+is a matter of the blocks, and some are chosen for which they are.
 
     x.tile((B,)), y.tile((B,))        x_size_0 == y_size_0: 90 and 100 have one tile of 128 each, and four of 32 differ
     x.tile((B, C)), y.tile((1, C))    as many tiles as y has rows; of y with one row, a block that covers x
+
+What a traced program takes for granted (`check_requirements`), with the numbers of each call whose sizes are new:
+
+    z = x + y    tiles of x_size_1 and of y_size_1 elements: x_size_1 == y_size_1
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
+from ninetoothed import ir
 from ninetoothed.arrangement import Size, Step
 from ninetoothed.definition import KernelDefinition, KernelParameter
-from ninetoothed.errors import ArgumentError, SizeError
+from ninetoothed.errors import ApplicationError, ArgumentError, RaceError, SizeError
 from ninetoothed.expr import Expr, as_expr
+from ninetoothed.expr.sizes import evaluate
 from ninetoothed.metaops import paddings
-from ninetoothed.runtime.arguments import problem
-from ninetoothed.runtime.sizes import evaluate
-from ninetoothed.symbol import leaves_of
+from ninetoothed.runtime.arguments import BoundCall, problem
+from ninetoothed.symbol import leaves_of, plain_name
 from ninetoothed.tiling import Tiling, squeezed
 
 if TYPE_CHECKING:
-    from ninetoothed.runtime.specialisation_plan import SpecialisationPlan
+    from ninetoothed.runtime.specialise import SpecialisationPlan
+
+# -- the numbers of a call --
+
+
+def measure(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:
+    """Give every constexpr symbol, size and stride its number, by name.
+
+    Raises `ArgumentError` where one name would have two values, and where an arrangement mentions a size that no
+    parameter gives.
+    """
+    definition, values = plan.definition, dict(call.constants)
+    expressions: list[tuple[KernelParameter, int, Size, int]] = []
+    for parameter, role, tensor in zip(definition.parameters, plan.roles, call.arguments, strict=True):
+        rank = parameter.source.ndim
+        if not isinstance(tensor, torch.Tensor) or tensor.ndim != rank or (role == "unused" and not rank):
+            continue
+        for dim, (size, number) in enumerate(zip(parameter.source.sizes, tensor.shape, strict=True)):
+            if isinstance(size, int):
+                continue
+            if size.name is None:
+                expressions.append((parameter, dim, size, number))
+            elif (role == "tensor" or size.name in plan.needed) and values.setdefault(size.name, number) != number:
+                raise _two_numbers(definition, parameter, dim, size, number, values[size.name])
+        if role == "tensor":
+            for stride, number in zip(parameter.source.strides, tensor.stride(), strict=True):
+                name = plain_name(stride)
+                if values.setdefault(name, number) != number:
+                    raise _one_tensor(definition, parameter, f"stride {number}", values[name])
+    for parameter, dim, size, number in expressions:
+        expected = as_expr(size).evaluate(values) if as_expr(size).variables <= values.keys() else number
+        if expected != number:
+            raise _two_numbers(definition, parameter, dim, size, number, expected)
+    missing = plan.needed - values.keys() - definition.meta_symbols.keys()
+    if missing:
+        raise ArgumentError(
+            f"kernel `{definition.name}`: its arrangement uses {', '.join(sorted(missing))}, which no argument gives; "
+            "pass the tensor that it is a size of, with the right rank"
+        )
+    return values
+
+
+def _two_numbers(
+    definition: KernelDefinition, parameter: KernelParameter, dim: int, size: Size, number: int, expected: int
+) -> ArgumentError:
+    if len(_twins(definition, parameter)) > 1:
+        error = _one_tensor(definition, parameter, f"size {number} in dimension {dim}", expected)
+    else:
+        what = f"has size {number} in dimension {dim}, and {size} is {expected}"
+        error = problem(definition, parameter, what, "pass tensors whose sizes agree")
+    error.parameters = ()  # It may be about whichever gives the other number.
+    return error
+
+
+def _one_tensor(definition: KernelDefinition, parameter: KernelParameter, what: str, expected: int) -> ArgumentError:
+    """Make the error for a parameter that differs from another, where one Tensor stands for both."""
+    *names, last = (f"`{name}`" for name in _twins(definition, parameter))
+    what = f"has {what} where {names[0]} has {expected}, and one Tensor stands for {', '.join(names)} and {last}"
+    return problem(definition, parameter, what, "make a Tensor of its own for each parameter")
+
+
+def _twins(definition: KernelDefinition, parameter: KernelParameter) -> list[str]:
+    """List the parameters that one Tensor stands for, this one among them."""
+    return [each.name for each in definition.parameters if each.source.strides == parameter.source.strides]
+
 
 # -- what one arrangement asks --
 
@@ -203,46 +275,66 @@ def _owner(definition: KernelDefinition, name: str, cut: _Cut) -> str:
     return name
 
 
-# -- the grid --
+# -- what a traced program asks --
 
 
-def outermost_shapes(plan: SpecialisationPlan, values: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """Compute the outermost shape of every parameter that says how many programs there are.
-
-    Scalars do not, and neither do parameters that the application never touches.
-    """
-    return {
-        parameter.name: tuple(evaluate(as_expr(size), values) for size in parameter.outermost)
-        for parameter, role in zip(plan.definition.parameters, plan.roles, strict=True)
-        if role == "tensor" or (role == "scalar" and parameter.outermost)
-    }
+def check_requirements(
+    definition: KernelDefinition, requirements: Iterable[ir.Requirement], values: Mapping[str, int]
+) -> None:
+    """Raise `SizeError`, or `RaceError`, for the first requirement that a call's numbers do not meet."""
+    for requirement in requirements:
+        if evaluate(requirement.left, values) != evaluate(requirement.right, values):
+            raise unmet(definition, requirement, values)
 
 
-def grid_of(plan: SpecialisationPlan, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the common outermost shape, one program an element.
-
-    Raises `ArgumentError` naming two parameters whose shapes differ beyond dimensions of size 1, and for more than
-    2^31 - 1 programs.
-    """
-    definition = plan.definition
-    if not shapes:
-        return ()
-    first, reference = next(iter(shapes.items()))
-    for name, shape in shapes.items():
-        if _without_ones(shape) != _without_ones(reference):
-            raise SizeError(
-                f"kernel `{definition.name}`: the outermost shapes of parameters `{first}` {reference} and `{name}` "
-                f"{shape} differ; each of their elements is one program, so arrange both into as many tiles (sizes of "
-                "1 aside), or pass tensors whose sizes agree",
-                (first, name),
-            )
-    if math.prod(reference) > 2**31 - 1:
-        raise ArgumentError(
-            f"kernel `{definition.name}`: the outermost shape {reference} of parameter `{first}` makes "
-            f"{math.prod(reference)} programs, more than 2^31 - 1; arrange it into larger tiles"
-        )
-    return reference
+def unmet(
+    definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]
+) -> SizeError | RaceError:
+    """Make the error for a requirement that a call's numbers do not meet."""
+    if requirement.is_race:
+        return _race(definition, requirement, evaluate(requirement.left, values))
+    sides = requirement.left, requirement.right
+    names = dict.fromkeys(name for side in sides for name in sorted(side.variables))
+    numbers = [
+        f"{side} is {evaluate(side, values)}"
+        for side in sides
+        if side.variables and side != as_expr(min(side.variables))
+    ]
+    sizes = [_whose(definition, name, values[name]) for name in names]
+    place = requirement.location
+    at = f"\n  at {place}" + (f": {place.text.strip()}" if place.text else "") if place else ""
+    error = SizeError(
+        f"kernel `{definition.name}`: {requirement.message}; {', '.join([*numbers, *sizes])}: pass tensors whose sizes"
+        f" agree{at}"
+    )
+    error.requirement = requirement
+    return error
 
 
-def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(size for size in shape if size != 1)
+def _race(definition: KernelDefinition, requirement: ir.Requirement, programs: int) -> RaceError:
+    message, place = f"kernel {definition.name!r}, {programs} programs: {requirement.message}", requirement.location
+    if place is None:
+        return RaceError(message)
+    return RaceError(message, place.file, place.line, place.column + 1, place.text)
+
+
+def explained(definition: KernelDefinition, error: ApplicationError, values: Mapping[str, int]) -> Exception:
+    """Add the numbers of the call to an error of tracing that is one of sizes; return any other unchanged."""
+    requirement = error.unmet
+    if requirement is None or evaluate(requirement.left, values) == evaluate(requirement.right, values):
+        return error
+    return unmet(definition, requirement, values)
+
+
+def _whose(definition: KernelDefinition, name: str, number: int) -> str:
+    """Say whose size a number is: `x` has size 5 in dimension 0."""
+    place = next(_places(definition, name), None)
+    return f"{name} is {number}" if place is None else f"`{place[0]}` has size {number} in dimension {place[1]}"
+
+
+def _places(definition: KernelDefinition, name: str) -> Iterator[tuple[str, int]]:
+    """Yield the parameters and dimensions that a size is of."""
+    for parameter in definition.parameters:
+        for dim, size in enumerate(parameter.source.sizes):
+            if as_expr(size) == as_expr(name):
+                yield parameter.name, dim

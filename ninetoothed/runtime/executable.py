@@ -1,6 +1,6 @@
 """Make executables: what an exact signature of a kernel's call leads to.
 
-Each writes what a launch does into a fast path (see `fast_path`). Where `is_replayable`, it looks at the addresses of
+Each writes what a launch does into a fast path (see `call_cache`). Where `is_replayable`, it looks at the addresses of
 tensors alone, so that a launch plan can do without the tensors.
 """
 
@@ -17,12 +17,14 @@ from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import AssemblerError
 from ninetoothed.passes import Target
-from ninetoothed.runtime import descriptors, environment, private
+from ninetoothed.passes.report import dump
+from ninetoothed.runtime import private
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
+from ninetoothed.runtime.build import descriptors
 from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
-from ninetoothed.runtime.fast_path import FunctionBody, Launchable
+from ninetoothed.runtime.build.target import target_of
+from ninetoothed.runtime.call_cache import FunctionBody, Launchable
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors
-from ninetoothed.runtime.targets import target_of
 from ninetoothed.runtime.variants import TracedVariant, Variant
 from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
 from ninetoothed.schedule import Schedule
@@ -160,7 +162,7 @@ def emitted_for(variant: TracedVariant) -> triton.Emitted:
 def _emitted(variant: TracedVariant, schedule: Schedule, target: Target) -> triton.Emitted:
     scheduled = passes.run(variant.program, target, schedule, passes.GPU)
     reports = (passes.PassReport("before", True, variant.program), *scheduled.reports)
-    environment.dump(f"kernel {variant.program.name}: the passes for {variant.selection.gpu}", reports)
+    dump(f"kernel {variant.program.name}: the passes for {variant.selection.gpu}", reports)
     return triton.print_kernel(scheduled, variant.program.parameters, schedule, target)
 
 

@@ -23,8 +23,7 @@ from typing import Any
 
 import torch
 
-from ninetoothed.runtime.call_cache import SEEN, CallCache, Entry, Mark
-from ninetoothed.runtime.fast_path import ALIGNMENT, FunctionBody
+from ninetoothed.runtime.call_cache import ALIGNMENT, SEEN, CallCache, Entry, FunctionBody, Mark
 from ninetoothed.runtime.private import TorchDispatchMode, modes_see_operations
 from ninetoothed.runtime.workspace import Allocation
 

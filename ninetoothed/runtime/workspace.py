@@ -29,7 +29,7 @@ import torch
 from ninetoothed.backends.triton import Emitted
 from ninetoothed.runtime import private
 from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.fast_path import FunctionBody
+from ninetoothed.runtime.call_cache import FunctionBody
 
 # Bytes of which addresses in a workspace are multiples.
 ALIGNMENT = 256

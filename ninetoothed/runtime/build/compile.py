@@ -16,9 +16,9 @@ from typing import Any
 
 from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
-from ninetoothed.runtime import descriptors, private
-from ninetoothed.runtime.build import assembler, disk_cache, triton_cache
-from ninetoothed.runtime.fast_path import FunctionBody
+from ninetoothed.runtime import private
+from ninetoothed.runtime.build import assembler, descriptors, disk_cache, triton_cache
+from ninetoothed.runtime.call_cache import FunctionBody
 from ninetoothed.runtime.selection.machine import Machine
 
 # Bytes that pointers are multiples of where they are known to be aligned.

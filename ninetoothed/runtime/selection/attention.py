@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from ninetoothed.expr.sizes import evaluate, power_above, power_below
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern
 from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem
-from ninetoothed.runtime.sizes import evaluate, power_above, power_below
 from ninetoothed.schedule import Schedule, in_parts
 
 # The most rows of queries whose keys may be shared out.

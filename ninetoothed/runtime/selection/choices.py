@@ -1,20 +1,24 @@
 """Choose, of the schedules that a class of calls may get, the best whose blocks fit the sizes of a call.
 
 A class is known by sizes that are rounded, and which blocks are legal by the sizes themselves: so a schedule is chosen
-for each call whose sizes are new, and one class may get several.
+for each call whose sizes are new, and one class may get several. With the blocks the grid is known: the outermost shape
+of each parameter, which must be one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
 from ninetoothed import ir
 from ninetoothed.errors import ArgumentError, SizeError
-from ninetoothed.runtime import checks, requirements
+from ninetoothed.expr import as_expr
+from ninetoothed.expr.sizes import evaluate
+from ninetoothed.runtime import checks
 from ninetoothed.runtime.selection.ranking import varied
-from ninetoothed.runtime.specialisation_plan import SpecialisationPlan
+from ninetoothed.runtime.specialise import SpecialisationPlan
 from ninetoothed.schedule import Schedule
 
 
@@ -75,9 +79,9 @@ class Choices:
         values = {**values, **schedule.blocks}
         checks.check_conditions(plan.definition, plan.conditions, values)
         checks.check_agreement(plan, values)
-        requirements.check(plan.definition, self.learned, values)
-        shapes = checks.outermost_shapes(plan, values)
-        return Fit(schedule, shapes, checks.grid_of(plan, shapes))
+        checks.check_requirements(plan.definition, self.learned, values)
+        shapes = outermost_shapes(plan, values)
+        return Fit(schedule, shapes, grid_of(plan, shapes))
 
     def learn(self, plan: SpecialisationPlan, error: SizeError) -> None:
         """Choose other blocks for calls whose sizes tracing found not to fit with these; raise where none can help."""
@@ -103,3 +107,45 @@ class Choices:
 
 def _names(requirement: ir.Requirement) -> frozenset[str]:
     return requirement.left.variables | requirement.right.variables
+
+
+def outermost_shapes(plan: SpecialisationPlan, values: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Compute the outermost shape of every parameter that says how many programs there are.
+
+    Scalars do not, and neither do parameters that the application never touches.
+    """
+    return {
+        parameter.name: tuple(evaluate(as_expr(size), values) for size in parameter.outermost)
+        for parameter, role in zip(plan.definition.parameters, plan.roles, strict=True)
+        if role == "tensor" or (role == "scalar" and parameter.outermost)
+    }
+
+
+def grid_of(plan: SpecialisationPlan, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the common outermost shape, one program an element.
+
+    Raises `ArgumentError` naming two parameters whose shapes differ beyond dimensions of size 1, and for more than
+    2^31 - 1 programs.
+    """
+    definition = plan.definition
+    if not shapes:
+        return ()
+    first, reference = next(iter(shapes.items()))
+    for name, shape in shapes.items():
+        if _without_ones(shape) != _without_ones(reference):
+            raise SizeError(
+                f"kernel `{definition.name}`: the outermost shapes of parameters `{first}` {reference} and `{name}` "
+                f"{shape} differ; each of their elements is one program, so arrange both into as many tiles (sizes of "
+                "1 aside), or pass tensors whose sizes agree",
+                (first, name),
+            )
+    if math.prod(reference) > 2**31 - 1:
+        raise ArgumentError(
+            f"kernel `{definition.name}`: the outermost shape {reference} of parameter `{first}` makes "
+            f"{math.prod(reference)} programs, more than 2^31 - 1; arrange it into larger tiles"
+        )
+    return reference
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ninetoothed.expr import const
+from ninetoothed.expr.sizes import power_above
 from ninetoothed.passes.remainder import Remainder
 from ninetoothed.passes.remainder_subtile import FEWEST_LANES, QUARTERS
 from ninetoothed.runtime.selection.machine import Machine, ProductCosts
 from ninetoothed.runtime.selection.pattern import ProductPattern
 from ninetoothed.runtime.selection.problem import RESERVED, SHORTEST, TuningProblem
-from ninetoothed.runtime.sizes import power_above
 from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
 
 # A part of a sum has at least so many steps.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ninetoothed.definition import KernelDefinition
+from ninetoothed.expr.sizes import evaluate, power_above, power_below
 from ninetoothed.runtime.selection.pattern import LoadedTile, Pattern, pattern_of
-from ninetoothed.runtime.sizes import evaluate, power_above, power_below
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol, plain_name

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ninetoothed.expr.sizes import power_above
 from ninetoothed.runtime.selection.cost_model import cycles
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import ProductPattern
@@ -13,7 +14,6 @@ from ninetoothed.runtime.selection.plan import Plan, ProductProblem
 from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem
 from ninetoothed.runtime.selection.rows import lanewise
 from ninetoothed.runtime.selection.streaming import streamed
-from ninetoothed.runtime.sizes import power_above
 from ninetoothed.schedule import Schedule, SplitK, StreamK
 
 # Tiles, (rows, columns, warps). These take at most 64 registers of a thread for their accumulators.

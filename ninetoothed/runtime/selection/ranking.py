@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ninetoothed.definition import KernelDefinition
+from ninetoothed.expr.sizes import power_above, power_below
 from ninetoothed.runtime.selection.attention import attentions
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern, ProductPattern
 from ninetoothed.runtime.selection.problem import TuningProblem, sorted_blocks, within
 from ninetoothed.runtime.selection.products import products
 from ninetoothed.runtime.selection.rows import lanewise, on_cpu
-from ninetoothed.runtime.sizes import power_above, power_below
 from ninetoothed.schedule import DataParallel, Schedule
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol

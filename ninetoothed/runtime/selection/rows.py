@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ninetoothed.expr.sizes import evaluate, power_above, power_below
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.problem import MOST_LANES, TuningProblem, sorted_blocks, within
-from ninetoothed.runtime.sizes import evaluate, power_above, power_below
 from ninetoothed.schedule import DataParallel, Schedule
 
 # Lanes of all rows that one program computes side by side: enough for its warps to have two vectors a thread.

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ninetoothed.expr import var
+from ninetoothed.expr.sizes import power_above
 from ninetoothed.runtime.selection.machine import Machine, StreamCosts
 from ninetoothed.runtime.selection.pattern import LoadedTile, ProductPattern
 from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem
-from ninetoothed.runtime.sizes import power_above
 from ninetoothed.schedule import Schedule, in_parts
 
 # The most rows (or columns) that are few, and how many elements the large operand has at least along both dimensions.

@@ -13,12 +13,12 @@ import numpy
 import torch
 
 from ninetoothed.backends import triton
-from ninetoothed.runtime import dispatch, executable, specialise
+from ninetoothed.runtime import checks, dispatch, executable
 from ninetoothed.runtime.build.compile import write_module
+from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.runtime.selection.pattern import pattern_of
 from ninetoothed.runtime.selection.problem import aligned_tensors
-from ninetoothed.runtime.targets import target_of
 from ninetoothed.schedule import DataParallel, Persistent, Schedule, SplitK
 
 
@@ -120,7 +120,7 @@ def interpret(kernel, arguments, gpu=machine.H200, blocks=None, **changes):
     emitted = triton.emit(variant.program, schedule, target_of(gpu))
     call, _ = launcher._checked(arguments, {})
     names = [parameter.name for parameter in kernel.definition.parameters]
-    run(emitted, load(emitted), dict(zip(names, call.arguments)), specialise.measure(launcher.plan, call))
+    run(emitted, load(emitted), dict(zip(names, call.arguments)), checks.measure(launcher.plan, call))
     return emitted
 
 

@@ -5,7 +5,7 @@ import torch
 
 import ninetoothed
 from ninetoothed import Symbol, Tensor
-from ninetoothed.runtime import call_cache, dispatch, fast_path, private
+from ninetoothed.runtime import call_cache, dispatch, private
 
 X, Y = torch.zeros(4, 6), torch.zeros(6)
 
@@ -20,7 +20,7 @@ class Given:
 
 
 def known(args, constants=(), exact=()):
-    return fast_path.guarded(args, constants, exact, Given())
+    return call_cache.guarded(args, constants, exact, Given())
 
 
 def test_a_call_with_other_memory_is_recognised():
@@ -95,7 +95,7 @@ def test_zeros_of_either_sign_are_not_the_same(zero):
 def test_precision_counts_where_it_matters():
     found, before = Given(), torch.get_float32_matmul_precision()
     found.precision = "high"
-    repeat = fast_path.guarded((X, Y), (), (), found)
+    repeat = call_cache.guarded((X, Y), (), (), found)
     try:
         for precision in ("high", "highest", "high"):
             torch.set_float32_matmul_precision(precision)
@@ -118,7 +118,7 @@ def test_the_gpu_of_a_launch_is_made_the_current_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device", device)
     found = Given()
     found.device = 1
-    for repeat in (fast_path.guarded((X, 2), (), (), found), fast_path.unguarded((X, 2), found)):
+    for repeat in (call_cache.guarded((X, 2), (), (), found), call_cache.unguarded((X, 2), found)):
         assert repeat((X, 2), ()) == [X.data_ptr(), 2]
         current[0] = 1
         assert repeat((X, 2), ()) == [X.data_ptr(), 2]
@@ -155,8 +155,8 @@ class TestManyCalls:
     @pytest.fixture
     def written(self, monkeypatch):
         """The calls that were written out."""
-        seen, guarded = [], fast_path.guarded
-        monkeypatch.setattr(fast_path, "guarded", lambda args, *others: seen.append(args) or guarded(args, *others))
+        seen, guarded = [], call_cache.guarded
+        monkeypatch.setattr(call_cache, "guarded", lambda args, *others: seen.append(args) or guarded(args, *others))
         return seen
 
     def run(self, calls, args):

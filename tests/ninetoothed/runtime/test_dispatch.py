@@ -11,9 +11,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ninetoothed
-from ninetoothed import Symbol, Tensor, block_size, frontend
+from ninetoothed import Symbol, Tensor, block_size, explain, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
-from ninetoothed.runtime import call_cache, dispatch, executable, explain, fast_path, private, variants
+from ninetoothed.runtime import call_cache, dispatch, executable, private, variants
 from ninetoothed.runtime.selection.machine import A100, B200, H100, H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
@@ -460,7 +460,7 @@ def test_a_launch_passes_pointers_scalars_and_integers_in_the_order_of_the_text(
         variant.selection.values,
         torch.device("cuda:0"),
     )
-    fast_path.unguarded(call.arguments, ready)(call.arguments, ())
+    call_cache.unguarded(call.arguments, ready)(call.arguments, ())
     expected = {"x": x.data_ptr(), "factor": 0.5, "z": z.data_ptr(), "x_size_0": 1001}
     assert recorder.calls == [
         ((16, 1, 1), tuple(expected[argument.source] for argument in recorder.emitted.arguments), 7)

@@ -10,9 +10,9 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor
 from ninetoothed.backends.triton import emit
-from ninetoothed.runtime import dispatch, executable, fast_path, private, workspace
+from ninetoothed.runtime import call_cache, dispatch, executable, private, workspace
 from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.fast_path import FunctionBody
+from ninetoothed.runtime.call_cache import FunctionBody
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.schedule import Schedule, SplitK
 from ninetoothed_ops.kernels import addmm, mm
@@ -185,8 +185,8 @@ def test_all_fast_paths_launch_the_same(name, launcher, monkeypatch):
     found = executable.GpuExecutable.of(definition, variant, call, variant.selection.values, place)
 
     for _ in range(2):
-        assert fast_path.unguarded(arguments, found)(arguments, ())
-        repeat = fast_path.guarded(arguments, call.constants, (), found)
+        assert call_cache.unguarded(arguments, found)(arguments, ())
+        repeat = call_cache.guarded(arguments, call.constants, (), found)
         assert repeat(arguments, call.constants) and not repeat(arguments, ("other",))
         settings.launch_exit_hook = print  # Then through the launcher.
         assert repeat(arguments, call.constants)

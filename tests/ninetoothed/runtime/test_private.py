@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
 from ninetoothed.errors import ArgumentError, UnsupportedError
-from ninetoothed.runtime import fast_path, launch_plan, private
+from ninetoothed.runtime import call_cache, launch_plan, private
 from ninetoothed.runtime.workspace import Allocation
 from ninetoothed_ops import autocast, autograd, registration
 from ninetoothed_ops.modules import overrides
@@ -231,7 +231,7 @@ def test_pytorch_allocates_for_the_current_gpu():
     assert private.empty_strided_cuda is not None
     like = Allocation((2, 3), (3, 1), torch.float16, torch.device("cuda", 1))
     for current, name in ((1, "empty_strided_cuda"), (0, None), (None, None)):
-        source = fast_path.FunctionBody()
+        source = call_cache.FunctionBody()
         like.write(source, current)
         chosen = next(iter(value for value in source.names.values() if callable(value)))
         assert chosen is (torch.empty_strided if name is None else private.empty_strided_cuda)

@@ -5,9 +5,9 @@ from ninetoothed import dtypes
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import const, var
 from ninetoothed.runtime.arguments import BoundCall
-from ninetoothed.runtime.checks import grid_of, outermost_shapes
-from ninetoothed.runtime.specialisation_plan import SpecialisationPlan
-from ninetoothed.runtime.specialise import measure, specialise, with_blocks
+from ninetoothed.runtime.checks import measure
+from ninetoothed.runtime.selection.choices import grid_of, outermost_shapes
+from ninetoothed.runtime.specialise import SpecialisationPlan, specialise, with_blocks
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor

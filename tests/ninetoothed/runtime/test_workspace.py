@@ -11,7 +11,7 @@ import torch
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch, workspace
 from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.fast_path import FunctionBody
+from ninetoothed.runtime.call_cache import FunctionBody
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.runtime.workspace import Semaphores
 from ninetoothed.schedule import Schedule, SplitK

@@ -6,8 +6,8 @@ import torch
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build.compile import compile_kernel
+from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.selection import machine
-from ninetoothed.runtime.targets import target_of
 from ninetoothed_ops.kernels import sdpa
 from tests.ninetoothed_ops.kernels import calls
 

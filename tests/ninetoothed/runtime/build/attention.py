@@ -8,8 +8,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.runtime import arguments, dispatch, executable, variants
+from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.selection import machine
-from ninetoothed.runtime.targets import target_of
 
 
 def arrangement(query, key, value, output, M=block_size(), N=block_size()):

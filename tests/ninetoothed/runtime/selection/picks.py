@@ -16,7 +16,7 @@ import torch
 
 import ninetoothed
 from ninetoothed import Symbol, Tensor
-from ninetoothed.runtime import specialisation_plan, specialise
+from ninetoothed.runtime import checks, specialise
 from ninetoothed.runtime.arguments import bind, check as checked
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.schedule import DataParallel, Persistent, SplitK, StreamK
@@ -46,9 +46,9 @@ class Selected:
 
     def __init__(self, kernel, arguments, keywords):
         self.definition = kernel.definition
-        plan = specialisation_plan.SpecialisationPlan(kernel.definition)
+        plan = specialise.SpecialisationPlan(kernel.definition)
         call, place = checked(kernel.definition, bind(kernel.definition, arguments, keywords))
-        values = specialise.measure(plan, call)
+        values = checks.measure(plan, call)
         found = specialise.specialise(plan, call, values, place)
         self.specialisation = dataclasses.replace(found, dot_precision=torch.get_float32_matmul_precision())
         exact = found.numbers

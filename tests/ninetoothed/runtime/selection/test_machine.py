@@ -9,8 +9,8 @@ import torch
 
 import ninetoothed
 from ninetoothed.errors import ArgumentError
+from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.selection import machine
-from ninetoothed.runtime.targets import target_of
 from ninetoothed_ops.kernels import mm
 
 ROOT = pathlib.Path(ninetoothed.__file__).parent

@@ -9,7 +9,7 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import ArrangementError
-from ninetoothed.runtime import dispatch, specialise
+from ninetoothed.runtime import checks, dispatch, specialise
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.runtime.selection.pattern import AttentionPattern, Pattern, ProductPattern, pattern_of
 from ninetoothed.runtime.selection.problem import SHORTEST
@@ -23,7 +23,7 @@ def chosen(kernel, *arguments, gpu=machine.H200):
     """All candidates for a call, the best first."""
     launcher = dispatch.launcher_of(kernel)
     call, place = launcher._checked(arguments, {})
-    values = specialise.measure(launcher.plan, call)
+    values = checks.measure(launcher.plan, call)
     specialisation = specialise.specialise(launcher.plan, call, values, place)
     sizes = {name: ranking.rounded(values[name]) for name in launcher.plan.sizes & values.keys()}
     return ranking.candidates(kernel.definition, specialisation, sizes, gpu)

@@ -12,11 +12,11 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentTypeError
 from ninetoothed.passes.report import show, texts
 from ninetoothed.runtime.build.compile import write_module
+from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.dispatch import Launcher, launcher_of
 from ninetoothed.runtime.executable import emitted_for, schedule_of
 from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern, ProductPattern, pattern_of
-from ninetoothed.runtime.targets import target_of
 from ninetoothed.runtime.variants import Selection
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import ArgumentClass, Specialisation

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from dataclasses import replace
 
 from ninetoothed.passes import CPU, Target
 from ninetoothed.runtime.build import assembler
-from ninetoothed.runtime.environment import poisons_overhang
 from ninetoothed.runtime.selection.machine import Machine
 
 
 def target_of(gpu: Machine | None) -> Target:
     """Describe a GPU to the passes; None is the CPU."""
     if gpu is None:
-        return replace(CPU, poisons_overhang=poisons_overhang())
+        return replace(CPU, poisons_overhang=_poisons_overhang())
     generation = gpu.generation
     return Target(
         capability=gpu.capability,
@@ -25,6 +25,11 @@ def target_of(gpu: Machine | None) -> Target:
         loses_wgmma_operands=assembler.loses_registers(gpu),
         has_disable_licm=_knows("disable_licm"),
     )
+
+
+def _poisons_overhang() -> bool:
+    """Tell whether overhang is poisoned on the CPU, to show what depends on it: `NINETOOTHED_POISON=1`."""
+    return os.environ.get("NINETOOTHED_POISON", "0") not in ("", "0")
 
 
 @functools.cache

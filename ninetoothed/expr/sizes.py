@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ninetoothed.expr import Expr
+from ninetoothed.expr.algebra import Expr
 
 
 def power_below(n: int) -> int:
@@ -15,6 +15,7 @@ def power_below(n: int) -> int:
 
 
 def power_above(n: int) -> int:
+    """The smallest power of two that is at least n."""
     return 1 << max(n - 1, 0).bit_length()
 
 
@@ -27,26 +28,26 @@ def evaluate(e: Expr, values: Mapping[str, int]) -> int:
 class _Numbers:
     values: Mapping[str, int]
 
-    def const(self, value):
+    def const(self, value: int) -> int:
         return value
 
-    def var(self, name):
+    def var(self, name: str) -> int:
         return self.values.get(name, 1)
 
-    def add(self, operands):
+    def add(self, operands: list[int]) -> int:
         return sum(operands)
 
-    def mul(self, coefficient, factors):
+    def mul(self, coefficient: int, factors: list[int]) -> int:
         return coefficient * math.prod(factors)
 
-    def floordiv(self, numerator, denominator):
+    def floordiv(self, numerator: int, denominator: int) -> int:
         return numerator // denominator if denominator else 0
 
-    def mod(self, numerator, denominator):
+    def mod(self, numerator: int, denominator: int) -> int:
         return numerator % denominator if denominator else 0
 
-    def minimum(self, operands):
+    def minimum(self, operands: list[int]) -> int:
         return min(operands)
 
-    def maximum(self, operands):
+    def maximum(self, operands: list[int]) -> int:
         return max(operands)

@@ -8,10 +8,10 @@ import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor, block_size
+from ninetoothed import Tensor, block_size, explain
 from ninetoothed.passes import PassReport
 from ninetoothed.passes.report import show
-from ninetoothed.runtime import dispatch, explain
+from ninetoothed.runtime import dispatch
 from ninetoothed_ops.kernels import mm, sdpa, softmax
 
 TITLES = ["specialisation", "schedule", "passes", "program", "source"]

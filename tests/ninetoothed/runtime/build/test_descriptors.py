@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from ninetoothed.errors import ResourceError
-from ninetoothed.runtime import descriptors, dispatch, executable, private
-from ninetoothed.runtime.fast_path import FunctionBody
+from ninetoothed.runtime import dispatch, executable, private
+from ninetoothed.runtime.build import descriptors
+from ninetoothed.runtime.call_cache import FunctionBody
 from ninetoothed.runtime.selection import machine
 from ninetoothed.schedule import Persistent, Schedule, StreamK
 from ninetoothed_ops.kernels import addmm, mm

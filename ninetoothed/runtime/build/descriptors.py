@@ -15,7 +15,7 @@ from typing import Any
 
 from ninetoothed.backends.triton import Emitted
 from ninetoothed.runtime import private
-from ninetoothed.runtime.fast_path import FunctionBody
+from ninetoothed.runtime.call_cache import FunctionBody
 
 # How many sets of addresses a launch remembers; the older half goes when there are more.
 CAPACITY = 256
