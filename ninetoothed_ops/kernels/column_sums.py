@@ -1,4 +1,4 @@
-"""output[i] = sum of input[row, i] over all rows, in one order."""
+"""output[g, i] = sum of input[row, i] over the rows of group g, as a tree: of `ROWS` rows each."""
 
 import functools
 
@@ -6,27 +6,21 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 
-ROWS = 16
-COLUMNS = block_size(lower_bound=32, upper_bound=128)
+ROWS = 512
 
 
-def arrangement(input, output):
-    tiled = input.tile((ROWS, COLUMNS)).tile((-1, 1)).squeeze(0)
-    tiled.dtype = tiled.dtype.squeeze(1)
+def arrangement(input, output, COLUMNS=block_size(lower_bound=16, upper_bound=32)):
+    output_arranged = output.tile((1, COLUMNS))
+    output_arranged.dtype = output_arranged.dtype.squeeze(0)
 
-    return tiled, output.tile((COLUMNS,))
+    return input.tile((ROWS, COLUMNS)), output_arranged
 
 
 def application(input, output):
-    total = ntl.zeros(input.dtype.shape, dtype=input.dtype.dtype)
-
-    for i in range(input.shape[0]):
-        total += input[i]
-
-    output = ntl.sum(total, axis=0)
+    output = ntl.sum(input, axis=0)
 
 
 @functools.cache
 def make():
-    """The kernel `(input, output)` for a matrix and a vector."""
-    return ninetoothed.make(arrangement, application, (Tensor(2), Tensor(1)), kernel_name="column_sums")
+    """The kernel `(input, output)` for matrices."""
+    return ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2)), kernel_name="column_sums")

@@ -12,8 +12,9 @@ from ..registration import register
 from .checks import FLOATS, alike
 from .layout import coalesce
 
-# Groups of rows whose parts of the weight's gradient are summed up apart: some for each multiprocessor of a GPU.
-GROUPS = 512
+# The weight's gradient is summed up in groups of rows: enough of them for a GPU, and so short that little is lost by
+# adding one row after another.
+GROUPS, LONGEST_GROUP = 512, 32
 
 
 def allocate(grad, input, normalized_shape, weight, eps, output_mask, addend=None):
@@ -58,16 +59,28 @@ def launch(outputs, grad, input, normalized_shape, weight, eps, output_mask, add
 
 
 def _with_weight(grad, input, weight, eps, addend, input_grad, weight_grad, is_needed, added):
-    rows, columns = input.shape[:-1].numel(), input.shape[-1]
-    group = 1
-    while group * GROUPS < rows:
+    rows, group = input.shape[:-1].numel(), 1
+    if rows == 0:
+        weight_grad.zero_()
+        return
+    while group * GROUPS < rows and group < LONGEST_GROUP:
         group *= 2
-    wide = torch.promote_types(input.dtype, torch.float32)
-    partial_grad = torch.empty((-(-rows // group), columns), dtype=wide, device=input.device)
-
+    partial_grad = _empty_rows(-(-rows // group), input)
     kernel = rms_norm_weight_backward.make(input.ndim, group)
     kernel(grad, input, weight, eps, addend, input_grad, partial_grad, is_needed, added)
-    column_sums.make()(partial_grad, weight_grad)
+
+    while partial_grad.shape[0] > column_sums.ROWS:
+        sums = _empty_rows(-(-partial_grad.shape[0] // column_sums.ROWS), input)
+        column_sums.make()(partial_grad, sums)
+        partial_grad = sums
+    column_sums.make()(partial_grad, weight_grad.unsqueeze(0))
+
+
+def _empty_rows(count, input):
+    """Allocate rows like those of the input, in the type in which they are computed."""
+    return torch.empty(
+        (count, input.shape[-1]), dtype=torch.promote_types(input.dtype, torch.float32), device=input.device
+    )
 
 
 def _weight_of_long_rows(grad, input, eps, weight_grad):

@@ -77,7 +77,7 @@ def _call(name, make, sizes):
             rows, columns = sizes["rows"]
             if name == "softmax_backward":
                 return softmax_backward.make(2), tuple(make(rows, columns) for _ in range(3))
-            return column_sums.make(), (make(rows, columns), make(columns))
+            return column_sums.make(), (make(rows, columns).float(), make(-(-rows // column_sums.ROWS), columns))
         case "rms_norm_backward" | "rms_norm_weight_backward":
             rows, columns = sizes["rows"]
             inputs = make(rows, columns), make(rows, columns), make(columns), 1e-6, make(rows, columns)

@@ -23,7 +23,7 @@ REFERENCES = {
     "swiglu": lambda gate, up: F.silu(gate) * up,
 }
 REFERENCES |= {
-    "column_sums": lambda x: x.sum(0),
+    "column_sums": lambda x: x.sum(0, keepdim=True),
     "rms_norm_backward": lambda grad, x, w, eps, addend, *_: addend + pulled_back(rms_norm(w, eps), x, grad),
     "rms_norm_weight_backward": lambda grad, x, w, eps, *_: torch.stack(
         [rows.sum(0) for rows in (grad * rms_norm(None, eps)(x)).split(4)]
