@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from ninetoothed import dtypes, ir
@@ -143,28 +143,31 @@ def combining(context: TraceContext, function: Any, values: tuple[Value, ...]) -
         yields = tuple(
             context.builder.value(operand(context, r), v.type.dtype) for r, v in zip(results, values, strict=True)
         )
-    return ir.Lambda(name_of(function), arguments, _without_branches(context, tuple(body)), yields)
+    return ir.Lambda(name_of(function), arguments, _Flattener(context=context).block(tuple(body)), yields)
 
 
-def _without_branches(context: TraceContext, block: ir.Block) -> ir.Block:
-    """Replace each `if` of a combining function by both its branches, and a choice between their results.
+@dataclass(kw_only=True)
+class _Flattener(ir.Rewriter):
+    """Replaces each `if` of a combining function by both its branches, and a choice between their results.
 
     Elements of a tile are combined side by side, and take different branches.
     """
-    flat: list[ir.Operation] = []
-    for operation in block:
+
+    context: TraceContext
+
+    def operation(self, operation: ir.Operation) -> ir.Block:
         if not isinstance(operation, ir.If):
-            flat.append(ir.with_blocks(operation, partial(_without_branches, context)))
-            continue
+            return (self.rebuilt(operation),)
         if has_effect(operation):
-            raise context.error(
+            raise self.context.error(
                 "a branch of a combining function stores, asserts or prints; it may only compute", operation.location
             )
-        flat += _without_branches(context, operation.then_body + operation.else_body)
-        for result, *yields in zip(operation.results, operation.then_yields, operation.else_yields, strict=True):
-            choice = (operation.condition, *yields)
-            flat.append(ir.Apply((result,), "where", choice, location=operation.location))
-    return tuple(flat)
+        results = zip(operation.results, operation.then_yields, operation.else_yields, strict=True)
+        choices = (
+            ir.Apply((result,), "where", (operation.condition, *yields), location=operation.location)
+            for result, *yields in results
+        )
+        return (*self.block(operation.then_body + operation.else_body), *choices)
 
 
 def print_(context: TraceContext, pieces: tuple, sep: str = " ", end: str = "\n") -> None:

@@ -39,7 +39,8 @@ from ninetoothed.ir.nodes import (
     Value,
     While,
 )
-from ninetoothed.ir.traversal import blocks, operands, reads, results, walk, with_blocks
+from ninetoothed.ir.rewriter import Cloner, Rewriter
+from ninetoothed.ir.traversal import blocks, operands, reads, results, walk
 
 __all__ = [
     "Access",
@@ -47,6 +48,7 @@ __all__ = [
     "Bindings",
     "Block",
     "Breakpoint",
+    "Cloner",
     "Constant",
     "For",
     "If",
@@ -59,6 +61,7 @@ __all__ = [
     "Print",
     "Program",
     "Requirement",
+    "Rewriter",
     "ScalarArgument",
     "SourceLocation",
     "Store",
@@ -70,5 +73,4 @@ __all__ = [
     "reads",
     "results",
     "walk",
-    "with_blocks",
 ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
 from ninetoothed.ir.nodes import (
     Apply,
@@ -31,16 +30,6 @@ def blocks(operation: Operation) -> tuple[Block, ...]:
         case If(then_body=then_body, else_body=else_body):
             return (then_body, else_body)
     return ()
-
-
-def with_blocks(operation: Operation, change: Callable[[Block], Block]) -> Operation:
-    """Return the operation with each of its blocks changed; itself where it has none."""
-    match operation:
-        case For(body=body) | While(body=body):
-            return replace(operation, body=change(body))
-        case If(then_body=then_body, else_body=else_body):
-            return replace(operation, then_body=change(then_body), else_body=change(else_body))
-    return operation
 
 
 def walk(block: Block) -> Iterator[Operation]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, cdiv, const, is_nonnegative, var
+from ninetoothed.ir.rewriter import access_at
 from ninetoothed.lowering import Guard
-from ninetoothed.passes.clone import access_at, with_operands, with_results
 from ninetoothed.passes.operations import is_dot, is_fold, is_lanewise
 
 _LANE = "coarsened"
@@ -30,7 +30,9 @@ def coarsen(program: ir.Program, count: int) -> ir.Program | None:
     extent = program.grid[position]
     index = f"{axes[-1]}_coarsened"
     facts = program.facts.bind(index, 0, cdiv(extent, count) - 1).bind(_LANE, 0, count - 1)
-    coarsener = _Coarsener(axes[-1], var(index) * count + var(_LANE), count, _guard(index, extent, count, facts))
+    coarsener = _Coarsener(
+        axis=axes[-1], index=var(index) * count + var(_LANE), count=count, guard=_guard(index, extent, count, facts)
+    )
     try:
         for operation in program.body:
             coarsener.repeat(operation)
@@ -55,43 +57,36 @@ class _Uncoarsenable(Exception):
     """An operation cannot be done for several programs at once."""
 
 
-@dataclass
-class _Coarsener:
+@dataclass(kw_only=True)
+class _Coarsener(ir.Rewriter):
     """Rewrites operations for several programs: `index`, along a new axis, stands for the program index `axis`.
 
-    values: those that depend on the program, with their new axis.
+    values: those that depend on the program, with their new axis. operations: those so far.
     """
 
     axis: str
     index: Expr
     count: int
     guard: tuple[Guard, ...]
-    values: dict[ir.Value, ir.Value] = field(default_factory=dict)
     operations: list[ir.Operation] = field(default_factory=list)
 
     def repeat(self, operation: ir.Operation) -> None:
         match operation:
             case ir.Constant() | ir.ScalarArgument():
                 self.operations.append(operation)
-            case ir.Index(expr=e, lanes=lanes, result=result):
+            case ir.Index(expr=e, lanes=lanes):
                 if self.axis in e.variables:
                     self._bare(operation.bindings)
-                    wide = replace(operation, result=self._wide(result), expr=self._at(e), lanes=self._lanes(lanes))
-                    self.operations.append(wide)
+                    wide = replace(operation, lanes=self._lanes(lanes))
+                    self.operations.append(self.rebuilt(wide))
                 else:
                     self.operations.append(self._common(operation))
-            case ir.Load(result=result):
-                access = self._access(operation.access)
-                self.operations.append(
-                    self._common(operation)
-                    if access is None
-                    else replace(operation, result=self._wide(result), access=access)
-                )
-            case ir.Store(value=value):
-                access = self._access(operation.access)
-                if access is None:
+            case ir.Load(access=access):
+                self.operations.append(self.rebuilt(operation) if self._varies(access) else self._common(operation))
+            case ir.Store(access=access):
+                if not self._varies(access):
                     raise _Uncoarsenable
-                self.operations.append(replace(operation, access=access, value=self._lifted(value)))
+                self.operations.append(self.rebuilt(operation))
             case ir.Apply():
                 self._apply(operation)
             case _:
@@ -116,14 +111,14 @@ class _Coarsener:
         own = replace(operation, attributes=tuple(attributes.items()))
         if operation.function in ("full", "broadcast"):
             first = self._with_rank(first, len(operation.result.type.lanes))
-            clone: ir.Operation = replace(own, function="broadcast", operands=(first,))
+            own = replace(own, function="broadcast", operands=(first,), results=(self.new(operation.result),))
+            self.operations.append(own)
         else:
-            clone = with_operands(own, self._lifted)
-        self.operations.append(with_results(clone, self._wide))
+            self.operations.append(self.rebuilt(own))
 
     # -- values that depend on the program --
 
-    def _wide(self, value: ir.Value) -> ir.Value:
+    def new(self, value: ir.Value) -> ir.Value:
         """Give a result an axis for the programs."""
         if isinstance(value.type.dtype, PointerType):
             raise _Uncoarsenable
@@ -133,20 +128,23 @@ class _Coarsener:
     def _type(self, type: ir.TileType) -> ir.TileType:
         return replace(type, shape=(const(self.count), *type.shape), lanes=(self.count, *type.lanes))
 
-    def _at(self, e: Expr) -> Expr:
+    def at(self, e: Expr) -> Expr:
         return e.subs({self.axis: self.index})
 
     def _lanes(self, lanes: tuple[ir.Lane, ...]) -> tuple[ir.Lane, ...]:
         moved = (replace(lane, axis=lane.axis + 1) for lane in lanes)
         return (ir.Lane(_LANE, 0, self.count), *moved)
 
-    def _access(self, access: ir.Access) -> ir.Access | None:
-        """Access the tiles of all programs; None where they are one tile."""
+    def _varies(self, access: ir.Access) -> bool:
+        """Tell whether programs access tiles of their own."""
         guarded = (e for guard in access.guards for e in (guard.index, guard.size))
-        if not any(self.axis in e.variables for e in (*access.indices, *guarded)):
-            return None
+        return any(self.axis in e.variables for e in (*access.indices, *guarded))
+
+    def access(self, operation: ir.Load | ir.Store) -> ir.Access:
+        """Access the tiles of all programs."""
+        access = operation.access
         self._bare(access.bindings)
-        moved = access_at(access, self._at)
+        moved = access_at(access, self.at)
         return replace(
             moved,
             type=self._type(access.type),
@@ -166,7 +164,7 @@ class _Coarsener:
             raise _Uncoarsenable
         return operation
 
-    def _lifted(self, value: ir.Value) -> ir.Value:
+    def value(self, value: ir.Value) -> ir.Value:
         """Give a value an axis for the programs, along which it is broadcast if it depends on none."""
         if value in self.values:
             return self.values[value]
@@ -183,7 +181,7 @@ class _Coarsener:
 
     def _with_rank(self, value: ir.Value, rank: int) -> ir.Value:
         """Give a value an axis for the programs, and axes of one element up to `rank` beside that."""
-        value = self._lifted(value)
+        value = self.value(value)
         while len(value.type.lanes) < rank + 1:
             type = replace(value.type, shape=(*value.type.shape, const(1)), lanes=(*value.type.lanes, 1))
             wider = ir.Value(type, value.hint)

@@ -33,7 +33,7 @@ def collapse(program: ir.Program) -> ir.Program | None:
         parameters.append(parameter)
     if not any(collapses.values()):
         return None
-    return replace(program, parameters=tuple(parameters), body=_block(program.body, collapses))
+    return replace(program, parameters=tuple(parameters), body=_Collapser(collapses=collapses).block(program.body))
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,14 @@ def _quotients(access: ir.Access) -> int:
     return sum(isinstance(atom, FloorDiv | Mod) for index in access.indices for atom in index.atoms)
 
 
-def _block(block: ir.Block, collapses: dict[str, tuple[_Collapse, ...]]) -> ir.Block:
-    def operation(operation: ir.Operation) -> ir.Operation:
-        match operation:
-            case ir.Load(access=access) | ir.Store(access=access):
-                for each in collapses[access.parameter]:
-                    access = each.access(access)
-                return replace(operation, access=access)
-        return ir.with_blocks(operation, lambda nested: _block(nested, collapses))
+@dataclass(kw_only=True)
+class _Collapser(ir.Rewriter):
+    """Rewrites accesses for parameters of fewer dimensions."""
 
-    return tuple(map(operation, block))
+    collapses: dict[str, tuple[_Collapse, ...]]
+
+    def access(self, operation: ir.Load | ir.Store) -> ir.Access:
+        access = operation.access
+        for each in self.collapses[access.parameter]:
+            access = each.access(access)
+        return access

@@ -40,7 +40,8 @@ def to_base_two(program: ir.Program) -> ir.Program | None:
     exponents: dict[ir.Operation, ir.Value] = {o: scaled.scaled(o.operands[0]) for o in foldable}
     if not exponents:
         return None
-    return replace(program, body=(*scaled.first, *_rewritten(program.body, exponents, scaled.after)))
+    rewriter = _PowersOfTwo(exponents=exponents, after=scaled.after)
+    return replace(program, body=(*scaled.first, *rewriter.block(program.body)))
 
 
 @dataclass
@@ -161,24 +162,21 @@ def _times_log2e(value: ir.Value, result: ir.Value) -> list[ir.Operation]:
     return [ir.Constant(number, LOG2_E), *full, ir.Apply((result,), "mul", (value, factor))]
 
 
-def _rewritten(
-    block: ir.Block, exponents: Mapping[ir.Operation, ir.Value], after: Mapping[ir.Value, list[ir.Operation]]
-) -> ir.Block:
-    """Make powers of two of the operations in `exponents`, and put after each value what is to follow it."""
+@dataclass(kw_only=True)
+class _PowersOfTwo(ir.Rewriter):
+    """Makes powers of two of the operations in `exponents`, and puts after each value what is to follow it."""
 
-    def following(values: tuple[ir.Value, ...]) -> ir.Block:
-        return tuple(new for value in values for new in after.get(value, ()))
+    exponents: Mapping[ir.Operation, ir.Value]
+    after: Mapping[ir.Value, list[ir.Operation]]
 
-    def rewritten(operation: ir.Operation) -> ir.Operation:
-        operation = ir.with_blocks(operation, whole)
-        match operation:
-            case ir.Apply() if operation in exponents:
-                return replace(operation, function="exp2", operands=(exponents[operation],))
+    def operation(self, operation: ir.Operation) -> ir.Block:
+        new = self.rebuilt(operation)
+        match new:
+            case ir.Apply() if operation in self.exponents:
+                new = replace(new, function="exp2", operands=(self.exponents[operation],))
             case ir.For(arguments=arguments, body=body) | ir.While(arguments=arguments, body=body):
-                return replace(operation, body=(*following(arguments), *body))
-        return operation
+                new = replace(new, body=(*self.following(arguments), *body))
+        return (new, *self.following(ir.results(operation)))
 
-    def whole(block: ir.Block) -> ir.Block:
-        return tuple(new for o in block for new in (rewritten(o), *following(ir.results(o))))
-
-    return whole(block)
+    def following(self, values: tuple[ir.Value, ...]) -> ir.Block:
+        return tuple(new for value in values for new in self.after.get(value, ()))

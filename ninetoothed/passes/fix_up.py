@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1, int32
 from ninetoothed.expr import Expr, const, var
+from ninetoothed.ir.rewriter import guard_at
 from ninetoothed.lowering import Guard
-from ninetoothed.passes.clone import Cloner, guard_at
 from ninetoothed.passes.scheduled import Buffer, ScheduledProgram
 from ninetoothed.passes.subtile import needs_same_slice
 
@@ -141,7 +141,7 @@ class _FixUpBuilder:
         base, semaphore, arrived = ir.Value(pointer), ir.Value(pointer, "semaphore"), ir.Value(scalar, "arrived")
         one, zero, last, is_last = *(ir.Value(scalar) for _ in range(3)), ir.Value(ir.TileType(int1))
         totals, merging = self._merge_parts()
-        rest = (*merging, *Cloner(values=dict(zip(self._loop.results, totals, strict=True))).block(self._after))
+        rest = (*merging, *ir.Cloner(values=dict(zip(self._loop.results, totals, strict=True))).block(self._after))
         leave = (ir.Constant(zero, 0), ir.Apply((), "store_pointer", (semaphore, zero)))
         return (
             ir.Index(self._slot, self._partial.slot),
@@ -182,7 +182,7 @@ class _FixUpBuilder:
         if merge is None:
             total = ir.Value(state[0].type, state[0].hint)
             return (ir.Apply((total,), "add", (*state, *other)),), (total,)
-        cloner = Cloner(values=dict(zip(merge.arguments, (*state, *other), strict=True)))
+        cloner = ir.Cloner(values=dict(zip(merge.arguments, (*state, *other), strict=True)))
         return cloner.block(merge.body), tuple(map(cloner.value, merge.yields))
 
     def _accesses(self, part: Expr) -> Iterator[ir.Access]:

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, const, divisor, is_nonnegative, minimum, simplify, var
+from ninetoothed.ir.rewriter import access_at
 from ninetoothed.lowering import Guard
-from ninetoothed.passes.clone import Cloner, access_at, bound
 from ninetoothed.passes.guards import unimplied
 from ninetoothed.passes.operations import is_dot, is_ordered
 from ninetoothed.passes.trip_count import has_at_most, is_at_least
@@ -35,13 +35,13 @@ VECTOR = 128  # bits
 
 def peel(program: ir.Program, tma_tiles: Container[ir.Operation]) -> ir.Program | None:
     """Take loops apart where that spares masks, of which accesses by TMA have none; None where no loop gains."""
-    peeler = _Peeler(program, tma_tiles, program.facts)
+    peeler = _Peeler(program=program, tma_tiles=tma_tiles, facts=program.facts)
     body = peeler.block(program.body)
     return replace(program, body=body, facts=peeler.facts) if peeler.peeled else None
 
 
-@dataclass
-class _Peeler:
+@dataclass(kw_only=True)
+class _Peeler(ir.Rewriter):
     """Peels loops. facts: those of the program, and of the counters of new loops. peeled: how many loops were."""
 
     program: ir.Program
@@ -49,14 +49,11 @@ class _Peeler:
     facts: Facts
     peeled: int = 0
 
-    def block(self, block: ir.Block) -> ir.Block:
-        return tuple(new for operation in block for new in self.operation(operation))
-
-    def operation(self, operation: ir.Operation) -> tuple[ir.Operation, ...]:
+    def operation(self, operation: ir.Operation) -> ir.Block:
         match operation:
             case ir.For(body=body) if not any(map(ir.blocks, body)):
                 return self.loop(operation)
-        return (ir.with_blocks(operation, self.block),)
+        return (self.rebuilt(operation),)
 
     def loop(self, loop: ir.For) -> tuple[ir.For, ...]:
         if _is_repeatable(loop) and not has_at_most(FEWEST_ROUNDS - 1, loop, self.facts):
@@ -153,7 +150,7 @@ def _fresh(counter: str, facts: Facts) -> str:
 
 
 @dataclass(kw_only=True)
-class _UnmaskedRounds(Cloner):
+class _UnmaskedRounds(ir.Cloner):
     """Clones a loop for its first rounds, without the guards that hold in all of them.
 
     counter: that of the clone, whose range is among `facts`. guarded: the accesses of operations, without guards that
@@ -167,19 +164,16 @@ class _UnmaskedRounds(Cloner):
 
     def until(self, end: Expr) -> ir.For:
         """The rounds before `end`."""
-        loop = self.loop
-        arguments, body = tuple(map(self.new, loop.arguments)), self.block(loop.body)
-        yields, results = tuple(map(self.value, loop.yields)), tuple(map(self.new, loop.results))
-        return replace(
-            loop, variable=self.counter, stop=end, arguments=arguments, body=body, yields=yields, results=results
-        )
+        clone = self.rebuilt(self.loop)
+        assert isinstance(clone, ir.For)
+        return replace(clone, variable=self.counter, stop=end)
 
     def access(self, operation: ir.Load | ir.Store) -> ir.Access:
         access = self.guarded.get(operation, operation.access)
         facts = _with_lanes(self.facts, access)
         moved = access_at(access, self.at)
         guards = tuple(guard for guard in moved.guards if not self.holds(guard, facts))
-        return replace(moved, guards=guards, bindings=bound(access.bindings, self.value))
+        return replace(moved, guards=guards, bindings=self.bindings(access.bindings))
 
     def holds(self, guard: Guard, facts: Facts) -> bool:
         """Tell whether a guard that depends on the counter is proved in all of these rounds."""

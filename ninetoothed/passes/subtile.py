@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.passes.clone import access_at, with_results
+from ninetoothed.ir.rewriter import access_at
 from ninetoothed.passes.operations import is_lanewise
 
 
@@ -78,7 +78,7 @@ class SubtileBuilder:
                 pass
             case _:
                 raise Inseparable
-        self.operations.append(with_results(operation, lambda _: result))
+        self.operations.append(ir.Rewriter(values={value: result}).rebuilt(operation))
         return result
 
 

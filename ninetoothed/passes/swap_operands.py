@@ -31,22 +31,20 @@ _Producers = dict[ir.Value, ir.Operation]
 def swap(program: ir.Program) -> ir.Program | None:
     """Return the program with each loop that sums up such a product turned; None where there is none."""
     producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
-    body = _block(program.body, producers)
+    body = _Swapper(producers=producers).block(program.body)
     return None if body == program.body else replace(program, body=body)
 
 
-def _block(block: ir.Block, producers: _Producers) -> ir.Block:
-    operations: list[ir.Operation] = []
-    for operation in block:
-        nested = ir.with_blocks(operation, lambda inner: _block(inner, producers))
-        sums = _match(operation, producers) if isinstance(operation, ir.For) else ()
-        if isinstance(operation, ir.For) and sums:
-            operations += _turned(operation, sums, producers)
-        elif ir.blocks(nested) == ir.blocks(operation):
-            operations.append(operation)
-        else:
-            operations.append(nested)
-    return tuple(operations)
+@dataclass(kw_only=True)
+class _Swapper(ir.Rewriter):
+    """Turns loops that sum up products of few rows. producers: the operations that define values."""
+
+    producers: _Producers
+
+    def operation(self, operation: ir.Operation) -> ir.Block:
+        if isinstance(operation, ir.For) and (sums := _match(operation, self.producers)):
+            return _turned(operation, sums, self.producers)
+        return (self.rebuilt(operation),)
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def _sum(
     return _Sum(initial, total, result, add, dot) if is_own else None
 
 
-def _turned(loop: ir.For, sums: tuple[_Sum, ...], producers: _Producers) -> list[ir.Operation]:
+def _turned(loop: ir.For, sums: tuple[_Sum, ...], producers: _Producers) -> ir.Block:
     before: list[ir.Apply] = []
     after: list[ir.Apply] = []
     arguments, yields = [], []
@@ -122,7 +120,7 @@ def _turned(loop: ir.For, sums: tuple[_Sum, ...], producers: _Producers) -> list
         yields=tuple(yields),
         results=tuple(turned.operands[0] for turned in after),
     )
-    return [*before, sums_of_columns, *after]
+    return (*before, sums_of_columns, *after)
 
 
 def _start(initial: ir.Value, producers: _Producers) -> ir.Apply:

@@ -16,7 +16,7 @@ that anew in every round. Operands that come from memory as they are stay there 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.passes.operations import is_dot, producers
@@ -30,7 +30,7 @@ def keep_in_shared_memory(program: ir.Program) -> ir.Program | None:
     loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.For | ir.While))
     operands = (value for loop in loops for value in _unchanged(loop) if not is_in_memory(value, defined_by))
     moved = {value: ir.Value(value.type, value.hint) for value in operands if _REGISTER >= value.type.dtype.bits}
-    return replace(program, body=_block(program.body, moved)) if moved else None
+    return replace(program, body=_Mover(moved=moved).block(program.body)) if moved else None
 
 
 def _unchanged(loop: ir.For | ir.While) -> Iterator[ir.Value]:
@@ -53,23 +53,24 @@ def is_in_memory(value: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -
     return isinstance(producer, ir.Load)
 
 
-def _block(block: ir.Block, moved: Mapping[ir.Value, ir.Value]) -> ir.Block:
-    return tuple(new for o in block for new in (_operation(o, moved), *_moves(ir.results(o), moved)))
+@dataclass(kw_only=True)
+class _Mover(ir.Rewriter):
+    """Moves values in `moved` once they are defined, and lets products read what they were moved to."""
 
+    moved: Mapping[ir.Value, ir.Value]
 
-def _operation(operation: ir.Operation, moved: Mapping[ir.Value, ir.Value]) -> ir.Operation:
-    operation = ir.with_blocks(operation, lambda block: _block(block, moved))
-    match operation:
-        case ir.Apply(operands=(left, *others)) if is_dot(operation):
-            return replace(operation, operands=(moved.get(left, left), *others))
-        case ir.For(arguments=arguments, body=body) | ir.While(arguments=arguments, body=body):
-            return replace(operation, body=(*_moves(arguments, moved), *body))
-    return operation
+    def operation(self, operation: ir.Operation) -> ir.Block:
+        new = self.rebuilt(operation)
+        match new:
+            case ir.Apply(operands=(left, *others)) if is_dot(new):
+                new = replace(new, operands=(self.moved.get(left, left), *others))
+            case ir.For(arguments=arguments, body=body) | ir.While(arguments=arguments, body=body):
+                new = replace(new, body=(*self.moves(arguments), *body))
+        return (new, *self.moves(ir.results(operation)))
 
-
-def _moves(values: tuple[ir.Value, ...], moved: Mapping[ir.Value, ir.Value]) -> Iterator[ir.Apply]:
-    for value in values:
-        if value in moved:
-            attributes = {"asm": "mov.b32 $0, $1;", "constraints": "=r,r", "is_pure": False}
-            attributes["pack"] = _REGISTER // value.type.dtype.bits
-            yield ir.Apply((moved[value],), "inline_asm_elementwise", (value,), tuple(attributes.items()))
+    def moves(self, values: tuple[ir.Value, ...]) -> Iterator[ir.Apply]:
+        for value in values:
+            if value in self.moved:
+                attributes = {"asm": "mov.b32 $0, $1;", "constraints": "=r,r", "is_pure": False}
+                attributes["pack"] = _REGISTER // value.type.dtype.bits
+                yield ir.Apply((self.moved[value],), "inline_asm_elementwise", (value,), tuple(attributes.items()))

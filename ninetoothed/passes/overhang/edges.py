@@ -13,7 +13,7 @@ from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.dtypes import int1
-from ninetoothed.expr import Expr, Facts, const, simplify, var
+from ninetoothed.expr import Expr, Facts, const, maximum, minimum, simplify, var
 from ninetoothed.lowering import Guard
 
 
@@ -200,3 +200,25 @@ def moved(bound: BoundEdge, axes: Axes, type: ir.TileType, facts: Facts) -> Boun
     values = {lane.name: axes[lane.axis] for lane in bound.lanes}
     lanes = [ir.Lane.of(axis, count) for axis, count in enumerate(type.lanes)]
     return bound.at(values, lanes, facts)
+
+
+def equal_counts(a: BoundEdge, b: BoundEdge, sizes: frozenset[str]) -> tuple[Expr, Expr] | None:
+    """Return two expressions in sizes that are equal where, and only where, two edges of an axis are at one place."""
+    lanes = {lane.name: const(0) for lane in (*a.lanes, *b.lanes)}
+    if a.reached or b.reached or not (a.is_prefix and b.is_prefix):
+        return None
+    difference = a.room - b.room
+    if difference.is_constant and difference.constant == 0:
+        return const(0), const(0)
+    left, right = (bound.room.subs(lanes) for bound in (a, b))
+    if left.variables | right.variables <= sizes:
+        count = const(max(lane.count for lane in (*a.lanes, *b.lanes)))
+        return minimum(maximum(left, 0), count), minimum(maximum(right, 0), count)
+    return (difference, const(0)) if difference.variables and difference.variables <= sizes else None
+
+
+def told(edge: OverhangEdge) -> str:
+    """Describe an edge in a message."""
+    if isinstance(edge, BoundEdge) and edge.parameter is not None:
+        return f"a tile of {edge.parameter!r} that ends where {edge.index} reaches {edge.size}"
+    return "a tile whose end is known only when the kernel runs"

@@ -9,7 +9,6 @@ from ninetoothed import ir
 from ninetoothed.dtypes import int1
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Number
-from ninetoothed.passes.clone import Cloner
 from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile
 
@@ -165,8 +164,7 @@ def _current(rewriter: OverhangRewriter, merge: ir.Lambda) -> ir.Lambda:
     """Let what merges parts read the current forms of values from before the loop."""
     own = {*merge.arguments, *(result for operation in merge.body for result in ir.results(operation))}
     read = {value for operation in merge.body for value in ir.operands(operation)} | set(merge.yields)
-    cloner = Cloner(values={value: rewriter.value(value) for value in read - own})
-    return replace(merge, body=cloner.block(merge.body), yields=tuple(map(cloner.value, merge.yields)))
+    return ir.Rewriter(values={value: rewriter.value(value) for value in read - own}).function(merge)
 
 
 def _only_accumulates(rewriter: OverhangRewriter, loop: ir.For | ir.While, argument: Value, end: Value) -> bool:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
-from ninetoothed.expr import Expr, Facts, const, maximum, minimum, simplify
+from ninetoothed.expr import Expr, Facts, simplify
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Effect, Form, Number, Primitive
-from ninetoothed.passes.clone import with_operands
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.overhang import (
     assignment,
@@ -97,6 +96,7 @@ class OverhangRewriter:
     ):
         wide = any(parameter.wide for parameter in program.parameters)
         self.program, self.rooms, self.fills, self.poison = program, rooms, fills, poison
+        self.current = _Current(rewriter=self)
         self.builder = MaskBuilder(program.facts, dtypes.int64 if wide else dtypes.int32)
         self.tiles: dict[Value, tuple[TrackedTile, ...]] = {}
         self.deferred: dict[Value, dict[OverhangEdge, None]] = {}
@@ -189,13 +189,13 @@ class OverhangRewriter:
 
     def settle_one(self, a: OverhangEdge, b: OverhangEdge, location: ir.SourceLocation | None) -> None:
         """Raise where two edges are not the same, or let the call's sizes tell whether they are."""
-        first, second = (_told(edge) for edge in (a, b))
+        first, second = map(edges_.told, (a, b))
         message = (
             f"tiles that end at different places are joined and then reduced: {first} and {second}. Which elements are"
             " to count is not known; give the tensors `other=`, which then counts past their ends, or reduce each by"
             " itself"
         )
-        sides = _counts(a, b, self.sizes) if isinstance(a, BoundEdge) and isinstance(b, BoundEdge) else None
+        sides = edges_.equal_counts(a, b, self.sizes) if isinstance(a, BoundEdge) and isinstance(b, BoundEdge) else None
         if sides is None:
             raise self.error(message, location)
         left, right = (simplify(side, self.facts) for side in sides)
@@ -218,27 +218,22 @@ class OverhangRewriter:
                 self.builder.emit(operation)
                 self.set(result, TrackedTile(result))
             case ir.Index(result=result, bindings=bindings):
-                self.builder.emit(with_operands(operation, self.value))
+                self.builder.emit(self.current.rebuilt(operation))
                 self.set(result, TrackedTile(result, self.edges_of_bound(bindings, result.type)))
             case ir.Load():
                 self.load(operation)
             case ir.Store(access=access, value=raw):
                 if self.poison:
                     poison.check_store(self, access, self.tile(raw))
-                operation = replace(operation, access=replace(access, edges=()))
-                self.builder.emit(with_operands(operation, self.value))
+                self.builder.emit(self.current.rebuilt(operation))
             case ir.For() | ir.While():
                 regions.loop(self, operation)
             case ir.If():
                 regions.branch(self, operation)
             case ir.Print() | ir.Breakpoint():
-                self.builder.emit(with_operands(operation, self.shown))
+                self.builder.emit(self.current.rebuilt(operation))
             case ir.Apply():
                 self.apply(operation)
-
-    def shown(self, raw: Value) -> Value:
-        """The current form of a value that is printed or debugged; one of another scope stays as it is."""
-        return self.value(raw) if raw in self.tiles else raw
 
     def edges_of_bound(self, bindings: ir.Bindings, type: TileType) -> tuple[OverhangEdge, ...]:
         tiles = (self.tile(value) for _, value in bindings)
@@ -254,8 +249,7 @@ class OverhangRewriter:
             dtype = access.type.dtype
             low, high = dtype.range if isinstance(dtype, DType) and not dtype.is_floating else (-math.inf, math.inf)
             other = high if number > 0 else low
-        access = replace(access, bindings=self.bound(access.bindings), edges=(), other=other)
-        self.builder.emit(replace(load, access=access))
+        self.builder.emit(self.current.rebuilt(replace(load, access=replace(access, other=other))))
         tile = TrackedTile(result, distinct((*own, *bound)))
         if not self.poison:
             tile = replace(tile, contents=dict.fromkeys((e for e in tile.ends(self.facts) if e not in bound), other))
@@ -289,6 +283,23 @@ class OverhangRewriter:
                 operation.function, (mask,), TileType(dtypes.int1, type.shape, type.lanes), **dict(operation.attributes)
             )
         )
+
+
+@dataclass(kw_only=True)
+class _Current(ir.Rewriter):
+    """Rebuilds operations that read the current forms of values, in accesses of which overhang is resolved."""
+
+    rewriter: OverhangRewriter
+
+    def access(self, operation: ir.Load | ir.Store) -> ir.Access:
+        return replace(super().access(operation), edges=())
+
+    def new(self, value: Value) -> Value:
+        return value
+
+    def value(self, value: Value) -> Value:
+        # A breakpoint may show a value of another scope.
+        return self.rewriter.value(value) if value in self.rewriter.tiles else value
 
 
 def rule_of(primitive: Primitive) -> Rule:
@@ -325,24 +336,3 @@ _OWN: dict[str, Rule] = {
 def _instead(edge: OverhangEdge, number: Number | None) -> tuple[OverhangEdge, ...]:
     """The edges past which to fill with a number; see `MaskEdge`."""
     return edge.edges if isinstance(edge, MaskEdge) and edge.edges and edge.number == number else (edge,)
-
-
-def _counts(a: BoundEdge, b: BoundEdge, sizes: frozenset[str]) -> tuple[Expr, Expr] | None:
-    """Two expressions in sizes that are equal where, and only where, two edges along an axis are at the same place."""
-    lanes = {lane.name: const(0) for lane in (*a.lanes, *b.lanes)}
-    if a.reached or b.reached or not (a.is_prefix and b.is_prefix):
-        return None
-    difference = a.room - b.room
-    if difference.is_constant and difference.constant == 0:
-        return const(0), const(0)
-    left, right = (bound.room.subs(lanes) for bound in (a, b))
-    if left.variables | right.variables <= sizes:
-        count = const(max(lane.count for lane in (*a.lanes, *b.lanes)))
-        return minimum(maximum(left, 0), count), minimum(maximum(right, 0), count)
-    return (difference, const(0)) if difference.variables and difference.variables <= sizes else None
-
-
-def _told(edge: OverhangEdge) -> str:
-    if isinstance(edge, BoundEdge) and edge.parameter is not None:
-        return f"a tile of {edge.parameter!r} that ends where {edge.index} reaches {edge.size}"
-    return "a tile whose end is known only when the kernel runs"
