@@ -31,6 +31,7 @@ def register(
     setup_context: Callable | None = None,
     replay: bool = False,
     kept: Callable | None = None,
+    flatten: Callable | None = None,
     autocast: Callable[[str], torch.dtype | None] | None = None,
 ) -> OpOverload:
     """Register an operator that allocates its output and launches kernels on it, and return it.
@@ -48,6 +49,9 @@ def register(
     in which `launch` does more than take views, allocate, copy and launch kernels run as they are each time.
     `kept(*args, **kwargs)` is asked at each of them for a tensor that is computed from the arguments and kept between
     calls, such as a repacked weight; `launch` gets it as the keyword `kept`, whose default stands for the CPU.
+
+    `flatten(*args, **kwargs)` gives the arguments of `allocate` and `launch`, all positional, in the place of the
+    operator's. An operator of lists of tensors needs it to be replayed: it gives the tensors one by one.
 
     `autocast("cpu" or "cuda")` is asked inside `torch.autocast` for the type to which floating-point tensors are cast
     before, float64 aside: `torch.get_autocast_dtype` for what PyTorch computes in that type; None means as they are.
@@ -80,7 +84,10 @@ def register(
     # All that can be wrong is found before anything changes: the operator that has the name stays as it is.
     namespace, signature = _parted(schema)
     parsed = _parsed(schema)
-    _check_parameters(parsed, allocate, launch)
+    if flatten is None:
+        _check_parameters(parsed, ("allocate", allocate), ("launch", launch))
+    else:
+        _check_parameters(parsed, ("flatten", flatten))
 
     name = f"{namespace}::{signature.partition('(')[0]}"
     operator = _define(name, signature)
@@ -94,17 +101,25 @@ def register(
         private.destroy(_KERNELS.pop(name))
     library = _KERNELS[name] = torch.library.Library(namespace, "FRAGMENT")
     kernels = {"CPU": forward, "CUDA": ReplayedFunction(allocate, launch, kept) if replay else forward}
+    fake = allocate
+    if flatten is not None:
+        fake, *flat = (_of_flattened(flatten, function) for function in (allocate, *kernels.values()))
+        kernels = dict(zip(kernels, flat))
     for device, kernel in kernels.items():
         library.impl(operator, kernel, device)
     if autocast is not None:
         for device_type in ("cpu", "cuda"):
             kernel = cast_first(operator, device_type, autocast)
             library.impl(operator, kernel, f"Autocast{device_type.upper()}")
-    torch.library.register_fake(operator, allocate, lib=library)
+    torch.library.register_fake(operator, fake, lib=library)
     gradient = _missing_backward(name) if backward is None else Gradient(backward, setup_context)
     library.impl(operator, in_reverse(operator, parsed, gradient, kernels), "Autograd", with_keyset=True)
 
     return operator
+
+
+def _of_flattened(flatten: Callable, function: Callable) -> Callable:
+    return lambda *args, **kwargs: function(*flatten(*args, **kwargs))
 
 
 def _define(name: str, signature: str) -> OpOverload:
@@ -165,9 +180,10 @@ def _parsed(schema: str) -> FunctionSchema:
     return parsed
 
 
-def _check_parameters(parsed: FunctionSchema, allocate, launch) -> None:
-    """Check that the functions have the schema's defaults: PyTorch leaves out arguments that equal them."""
-    for function, before in ((allocate, ()), (launch, (None,))):
+def _check_parameters(parsed: FunctionSchema, *functions: tuple[str, Callable]) -> None:
+    """Check that functions, by role, have the schema's defaults: PyTorch leaves out arguments that equal them."""
+    for role, function in functions:
+        before = (None,) if role == "launch" else ()
         arguments = parsed.arguments
         positional = [None for a in arguments if not a.kwarg_only and not a.has_default_value()]
         required = {a.name: None for a in arguments if a.kwarg_only and not a.has_default_value()}
@@ -177,7 +193,6 @@ def _check_parameters(parsed: FunctionSchema, allocate, launch) -> None:
             signature.bind(*before, *positional, **required)
             signature.bind(*before, *(None for a in arguments if not a.kwarg_only), **every)
         except TypeError as error:
-            role = "launch" if before else "allocate"
             raise ArgumentError(
                 f"{role} of {parsed.name} takes {signature}, which does not fit the schema {parsed}: {error}; "
                 "give it the schema's parameters and defaults" + (", after the output" if before else "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -63,6 +64,17 @@ def tensor_guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
     except (TypeError, RuntimeError):
         return None
     return check if works else None
+
+
+_storage_at: Callable[..., Any] | None = getattr(torch._C, "_construct_storage_from_data_pointer", None)
+
+
+def tensor_at(address: int, shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor | None:
+    """View memory as a contiguous tensor of the type and device of another, without keeping it; None if it cannot."""
+    if _storage_at is None:
+        return None
+    storage: Any = _storage_at(address, like.device, math.prod(shape) * like.itemsize)
+    return torch.empty(0, dtype=like.dtype, device=like.device).set_(storage, 0, torch.Size(shape))  # type: ignore[call-overload]
 
 
 # The count of what was written to a tensor in place; None where it is not told.

@@ -14,13 +14,18 @@ from .checks import alike, check_product, refuse
 from .mm import launch as multiply, operator as mm
 
 
-def allocate(input, weight, bias=None):
+def check(input, weight, bias=None) -> None:
+    """Raise what PyTorch raises for arguments that do not fit together."""
     fits = weight.ndim == 2 and input.ndim > 0 and input.shape[-1] == weight.shape[1]
     if not (fits and alike(input, weight) and (bias is None or bias.ndim < 2 and alike(input, bias))):
         refuse("linear", functional.linear, input, weight, bias)
     check_product("linear", input)
     if bias is not None and bias.shape != weight.shape[:1]:
         bias.expand(weight.shape[0])  # Raises where it cannot.
+
+
+def allocate(input, weight, bias=None):
+    check(input, weight, bias)
 
     return input.new_empty((*input.shape[:-1], weight.shape[0]))
 

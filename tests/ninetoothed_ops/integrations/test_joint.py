@@ -7,11 +7,13 @@ import threading
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ninetoothed_ops.modules import NTGatedMLP, NTLinear, swap_modules
+from ninetoothed_ops.ops import joint_linear
 from tests.ninetoothed_ops.integrations.calls import DEVICE, TOLERANCE, error, generate, logits
 
 # Of two layers: q, k, v; o; gate, up; down; and the head.
@@ -36,7 +38,10 @@ class Products(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         self.names.add(func.name())
-        self.count += func.name() == "ninetoothed::linear"
+        if func.name() == "ninetoothed::linear":
+            self.count += 1
+        if func.name() == "ninetoothed::joint_linear":
+            self.count += joint_linear.flatten(*args)[1]
         return func(*args, **(kwargs or {}))
 
 
@@ -115,7 +120,6 @@ def test_changed_weights_are_seen(make, batch):
     model.load_state_dict(make("Qwen2").state_dict(), assign=True)
     count, found = products(model, *inputs)
     assert count == SEPARATE and error(found, expected) < 1e-4
-    assert not any(vars(m).get("_joint_weights") and m._joint_weights.weight is not None for m in model.modules())
 
 
 def test_moved_weights_are_joined_again(make, batch):
@@ -249,11 +253,11 @@ def test_weights_that_have_to_stay(make, batch):
 
 
 def test_gradients_are_those_of_separate_layers(make, batch):
-    """While a gradient is recorded each layer computes its own product; optimisers train the joined weights."""
+    """Optimisers train the joined weights."""
     model, inputs, expected, report = joined(make, batch)
     with Products() as counted:
         model(*inputs)
-    assert counted.count == SEPARATE
+    assert counted.count == JOINT
     plain = make("Qwen2")
     # NineToothed's products have no backward: a step is taken with gradients of the plain model.
     plain(*inputs).logits.square().mean().backward()
@@ -294,15 +298,43 @@ def test_two_threads(make, batch):
     assert errors and max(errors) < 1e-4
 
 
-def test_compiled(make, batch):
-    model, inputs, expected, _ = joined(make, batch)
-    compiled = torch.compile(model.model.layers[0].mlp, backend="eager", fullgraph=True)
-    with torch.no_grad():
-        states = torch.randn(2, 5, 64, device=DEVICE)
-        torch.testing.assert_close(compiled(states), model.model.layers[0].mlp(states), rtol=1e-4, atol=1e-4)
-        weight = model.model.layers[0].mlp.up_proj.weight
-        weight.data = weight.data * 2
-        torch.testing.assert_close(compiled(states), model.model.layers[0].mlp(states), rtol=1e-4, atol=1e-4)
+@torch.no_grad()
+def test_compiled_code_sees_where_weights_lie(make, batch, monkeypatch):
+    """One graph, whatever becomes of the weights, in which those that lie apart are multiplied apart."""
+    model, inputs, expected, report = joined(make, batch)
+    plain, widths = make("Qwen2"), []
+
+    def compute(output, input, weight, bias=None, original=joint_linear.compute):
+        widths.append(weight.shape[0])
+        original(output, input, weight, bias)
+
+    monkeypatch.setattr(joint_linear, "compute", compute)
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(model, fullgraph=True, backend=counter)
+
+    def products():
+        widths.clear()
+        found = logits(compiled, *inputs)
+        plain.load_state_dict(model.state_dict())
+        assert error(found, logits(plain, *inputs)) < 1e-4
+        return len(widths)
+
+    assert products() == 4 and error(logits(compiled, *inputs), expected) < 1e-4
+    targets = [str(node.target) for graph in counter.graphs for node in graph.graph.nodes]
+    assert targets.count("ninetoothed.joint_linear.default") == 4 and targets.count("ninetoothed.linear.default") == 5
+    attention, mlp = model.model.layers[0].self_attn, model.model.layers[1].mlp
+    attention.k_proj.weight.data = attention.k_proj.weight.data * 2
+    mlp.up_proj.weight.data = mlp.up_proj.weight.data * 2
+    assert products() == 7 and counter.frame_count == 1
+    mlp.gate_proj.weight.mul_(2)
+    assert products() == 7 and counter.frame_count == 1
+    swap_modules(model, join=True)
+    assert products() == 4
+    mlp.up_proj.weight = nn.Parameter(mlp.up_proj.weight * 2)
+    assert products() == 5
+    report.undo()
+    assert products() == 0
 
 
 def test_gate_and_up_are_multiplied_in_one_launch_unless_their_activation_is_more(make, batch):
