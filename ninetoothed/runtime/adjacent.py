@@ -17,7 +17,7 @@ def concatenated(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
     Their addresses tell it, in each call, so that tensors that have moved since are seen. What is returned keeps the
     memory that it views.
     """
-    if not tensors or any(type(tensor) not in _PLAIN_TENSORS for tensor in tensors):
+    if not tensors or any(type(tensor) not in _PLAIN_TENSORS or not tensor.ndim for tensor in tensors):
         return None
     first, rows, start, end = tensors[0], 0, 0, 0
     # Another thread may give a tensor other memory meanwhile: what is looked at is held first.

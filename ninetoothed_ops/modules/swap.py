@@ -152,8 +152,9 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     gated MLP of transformers, which becomes an NTGatedMLP. For that their weights move into one memory: the Parameters
     stay the same objects, and are saved and loaded as before, but tensors outside the model that shared memory with
     them, and CUDA graphs captured before, keep the old one. It is off unless asked for, as these cannot be seen. The
-    report says what was joined and what was not. A layer computes its own product, as without joining, wherever a
-    gradient is recorded, under autocast and `torch.compile`, with hooks or adapters on it, and in copies of a model.
+    report says what was joined and what was not. It is one product in compiled code and where gradients are recorded,
+    too. A layer computes its own, as without joining, with hooks or adapters on it, under autocast, under transforms of
+    `torch.func`, and wherever its weights were moved or replaced since, as in copies of a model.
 
         report = swap_modules(model)
         print(report)

@@ -2,39 +2,37 @@
 
     torch.cat([linear(input, weight, bias) for weight, bias in zip(weights, biases)], -1)
 
-Where the weights lie one behind another in memory, and the biases too, this is one product. Each call looks where they
-lie, so that it is right, and the same, whoever has moved or replaced them since, and in compiled and captured code.
+`biases` may be empty. Where the weights lie one behind another in memory, and the biases too, this is one product. Each
+call looks where they lie, so that it is right whoever has moved or replaced them since, and the same in compiled and
+captured code.
 """
 
-import itertools
 from collections.abc import Iterator
 
 import torch
-from torch.nn import functional
 
+from ninetoothed.errors import ArgumentError
 from ninetoothed.runtime.adjacent import concatenated
 
 from ..registration import register
-from .checks import refuse
-from .linear import check, launch as compute
-
-
-def namesake(input, weights, biases):
-    layers = zip(weights, biases or [None] * len(weights), strict=True)
-
-    return torch.cat([functional.linear(input, weight, bias) for weight, bias in layers], -1)
+from .linear import check, launch as compute, operator as linear, rows_of
+from .mm import operator as mm
 
 
 def flatten(input, weights, biases):
     """Give the weights, one where they are one in memory, then the biases."""
     if not weights or len(biases) not in (0, len(weights)):
-        refuse("joint_linear", namesake, input, weights, biases)
-    parts = [weights, biases] if biases else [weights]
-    wholes = [concatenated(each) for each in parts]
-    if not any(whole is None for whole in wholes):
-        parts = [[whole] for whole in wholes]
+        raise ArgumentError(
+            "ninetoothed::joint_linear takes one weight or more, and a bias for each of them or for none, but got "
+            f"{len(weights)} weights and {len(biases)} biases"
+        )
+    weight, bias = concatenated(weights), None
+    if biases and all(bias.shape == weight.shape[:1] for weight, bias in zip(weights, biases)):
+        bias = concatenated(biases)
+    if weight is None or (biases and bias is None):
+        return input, len(weights), *weights, *biases
 
-    return input, len(parts[0]), *itertools.chain(*parts)
+    return (input, 1, weight) if bias is None else (input, 1, weight, bias)
 
 
 def allocate(input, count, *tensors):
@@ -58,10 +56,31 @@ def _layers(count: int, tensors) -> Iterator[tuple[torch.Tensor, ...]]:
     return zip(tensors, biases) if biases else zip(tensors)
 
 
+def setup_context(ctx, inputs, output):
+    input, weights, biases = inputs
+    needs_input, needs_weights, _ = ctx.needs_input_grad
+    ctx.save_for_backward(input if any(needs_weights) else None, *(weights if needs_input else ()))
+    ctx.widths, ctx.bias_shapes = [weight.shape[0] for weight in weights], [bias.shape for bias in biases]
+
+
+def backward(ctx, grad):
+    input, *weights = ctx.saved_tensors
+    grads, (_, needs_weights, needs_biases) = grad.split(ctx.widths, -1), ctx.needs_input_grad
+    of_input = sum(linear(each, weight.t()) for each, weight in zip(grads, weights)) if weights else None
+    of_weights = [mm(rows_of(g).t(), rows_of(input)) if needed else None for g, needed in zip(grads, needs_weights)]
+    if not ctx.bias_shapes:
+        return of_input, of_weights, None
+    of_biases = zip(grads, ctx.bias_shapes, needs_biases)
+
+    return of_input, of_weights, [g.sum_to_size(shape) if needed else None for g, shape, needed in of_biases]
+
+
 operator = register(
     "ninetoothed::joint_linear(Tensor input, Tensor[] weights, Tensor[] biases) -> Tensor",
     allocate,
     launch,
+    backward=backward,
+    setup_context=setup_context,
     replay=True,
     flatten=flatten,
     autocast=torch.get_autocast_dtype,

@@ -31,14 +31,14 @@ def allocate(input, weight, bias=None):
 
 
 def launch(output, input, weight, bias=None):
-    rows, output = _rows(input), _rows(output)
+    rows, output = rows_of(input), rows_of(output)
     if bias is None:
         multiply(output, rows, weight.t())
     else:
         add_product(output, bias, rows, weight.t())
 
 
-def _rows(tensor: torch.Tensor) -> torch.Tensor:
+def rows_of(tensor: torch.Tensor) -> torch.Tensor:
     """(..., columns) as a matrix, a vector too."""
     return tensor if tensor.ndim == 2 else tensor.unsqueeze(0).flatten(0, -2)
 
@@ -53,7 +53,7 @@ def setup_context(ctx, inputs, output):
 def backward(ctx, grad):
     input, weight = ctx.saved_tensors
     of_input = None if weight is None else operator(grad, weight.t())
-    of_weight = None if input is None else mm(_rows(grad).t(), _rows(input))
+    of_weight = None if input is None else mm(rows_of(grad).t(), rows_of(input))
     of_bias = grad.sum_to_size(ctx.bias_shape) if any(ctx.needs_input_grad[2:3]) else None
 
     return of_input, of_weight, of_bias

@@ -1,0 +1,98 @@
+"""`joint_linear`, of weights that lie one behind another and of others: values, gradients, recordings, errors."""
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+from torch.nn import functional
+
+from ninetoothed.errors import ArgumentError
+from ninetoothed.runtime.launch_plan import ReplayedFunction
+from ninetoothed_ops.ops import joint_linear
+from ninetoothed_ops.ops.joint_linear import operator
+from tests.conftest import DEVICE
+from tests.ninetoothed.runtime import addresses
+
+SIZES = (20, 8, 24)
+TOLERANCES = {torch.float64: 1e-13, torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
+
+
+def namesake(input, weights, biases):
+    layers = zip(weights, biases or [None] * len(weights), strict=True)
+    return torch.cat([functional.linear(input, weight, bias) for weight, bias in layers], -1)
+
+
+def arguments(are_joint, has_bias, dtype=torch.float64, shape=(2, 3, 32)):
+    input, weight, bias = (torch.randn(each, device=DEVICE, dtype=torch.float64) for each in (shape, (52, 32), (52,)))
+    groups = [each.to(dtype).split(SIZES) for each in ((weight, bias) if has_bias else (weight,))]
+    groups = [[part if are_joint else part.clone() for part in group] for group in groups]
+    return input.to(dtype), groups[0], groups[1] if has_bias else []
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("has_bias", (False, True))
+@pytest.mark.parametrize("are_joint", (False, True))
+def test_values(are_joint, has_bias, dtype):
+    if DEVICE == "cuda" and dtype is torch.float64:
+        pytest.skip("products in float64 are for the CPU")
+    for shape in ((2, 3, 32), (32,), (5, 32), (0, 32)):
+        input, weights, biases = arguments(are_joint, has_bias, dtype, shape)
+        output = operator(input, weights, biases)
+        expected = namesake(input.double(), [each.double() for each in weights], [each.double() for each in biases])
+        assert output.dtype == dtype and output.shape == expected.shape and output.is_contiguous()
+        assert (output.double() - expected).norm() <= TOLERANCES[dtype] * expected.norm()
+        assert joint_linear.flatten(input, weights, biases)[1] == (1 if are_joint else 3)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="in float64, on the CPU")
+@pytest.mark.parametrize("are_joint", (False, True))
+def test_gradients(are_joint):
+    input, weights, biases = arguments(are_joint, has_bias=True)
+    leaves = [each.requires_grad_() for each in (input, *(part.detach() for part in (*weights, *biases)))]
+
+    def call(input, *tensors):
+        return operator(input, tensors[:3], tensors[3:])
+
+    assert gradcheck(call, leaves, fast_mode=True)
+    assert torch.autograd.gradgradcheck(call, leaves, fast_mode=True)
+    # Each alone is given a gradient, and no other is computed.
+    for leaf in leaves:
+        others = [each if each is leaf else each.detach() for each in leaves]
+        (found,) = torch.autograd.grad(call(*others).square().sum(), leaf)
+        (expected,) = torch.autograd.grad(namesake(others[0], others[1:4], others[4:]).square().sum(), leaf)
+        torch.testing.assert_close(found, expected)
+    torch.library.opcheck(operator, (leaves[0], leaves[1:4], leaves[4:]))
+
+
+def test_a_recording_sees_where_the_weights_lie(monkeypatch):
+    addresses.use(monkeypatch)
+    replayed = ReplayedFunction(joint_linear.allocate, joint_linear.launch)
+    with torch.inference_mode():
+        for are_joint in (True, False, True) * 3:
+            input, weights, biases = (
+                [each.cpu() for each in given] if isinstance(given, list) else given.cpu()
+                for given in arguments(are_joint, True, torch.float32)
+            )
+            found = replayed(*joint_linear.flatten(input, weights, biases))
+            torch.testing.assert_close(found, namesake(input, weights, biases), rtol=1e-4, atol=1e-4)
+
+
+def test_casts_under_autocast():
+    input, weights, biases = arguments(True, True, torch.float32)
+    with torch.no_grad(), torch.autocast(DEVICE, dtype=torch.bfloat16):
+        output = operator(input, weights, biases)
+    assert output.dtype == torch.bfloat16
+    torch.testing.assert_close(output.float(), namesake(input, weights, biases), rtol=5e-2, atol=0.2)
+
+
+@pytest.mark.parametrize("are_joint", (False, True))
+def test_biases_and_errors(are_joint):
+    input, weights, biases = arguments(are_joint, True, torch.float32)
+    for wrong in (input[..., 1:], input.half()):
+        with pytest.raises(RuntimeError):
+            operator(wrong, weights, biases)
+    # Biases that repeat themselves, and lie one behind another.
+    scalars = list(torch.randn(3, device=DEVICE).split(1))
+    torch.testing.assert_close(operator(input, weights, scalars), namesake(input, weights, scalars))
+    for lists in ((weights[:2], biases), ([], [])):
+        with pytest.raises(ArgumentError, match="a bias for each"):
+            operator(input, *lists)
