@@ -6,12 +6,13 @@ for what are several operators of PyTorch's. `register` makes an operator of a k
 modules that run on the operators into a model.
 """
 
-from .modules import NTAttention, NTGatedMLP, NTLinear, NTRMSNorm, NTSiLU, SwapError, SwapReport, swap_modules
+from .modules import NTAttention, NTConv2d, NTGatedMLP, NTLinear, NTRMSNorm, NTSiLU, SwapError, SwapReport, swap_modules
 from .ops import add, add_rms_norm, addmm, bmm, conv2d, linear, mm, rms_norm, rope, sdpa, silu, softmax, swiglu
 from .registration import register
 
 __all__ = [
     "NTAttention",
+    "NTConv2d",
     "NTGatedMLP",
     "NTLinear",
     "NTRMSNorm",

@@ -1,10 +1,21 @@
 """Modules that run on NineToothed's operators, and the swap that puts them into a model."""
 
 from .attention import NTAttention
+from .conv2d import NTConv2d
 from .gated_mlp import NTGatedMLP
 from .linear import NTLinear
 from .rms_norm import NTRMSNorm
 from .silu import NTSiLU
 from .swap import SwapError, SwapReport, swap_modules
 
-__all__ = ["NTAttention", "NTGatedMLP", "NTLinear", "NTRMSNorm", "NTSiLU", "SwapError", "SwapReport", "swap_modules"]
+__all__ = [
+    "NTAttention",
+    "NTConv2d",
+    "NTGatedMLP",
+    "NTLinear",
+    "NTRMSNorm",
+    "NTSiLU",
+    "SwapError",
+    "SwapReport",
+    "swap_modules",
+]

@@ -17,14 +17,21 @@ from torch.torch_version import TorchVersion
 
 from ninetoothed.errors import ArgumentTypeError, NineToothedError
 
-from . import attention, gated_mlp, linear, rms_norm, silu
+from . import attention, conv2d, gated_mlp, linear, rms_norm, silu
 from .joint import JointProjection, join_all, separate
 
 Rule = Callable[[nn.Module], type[nn.Module] | str | None]
 Filter = Callable[[nn.Module, str], bool]
 
-REPLACEMENTS = (linear.NTLinear, rms_norm.NTRMSNorm, silu.NTSiLU, attention.NTAttention, gated_mlp.NTGatedMLP)
-RULES: tuple[Rule, ...] = (linear.replacement, rms_norm.replacement, silu.replacement, attention.replacement)
+REPLACEMENTS = (
+    linear.NTLinear,
+    conv2d.NTConv2d,
+    rms_norm.NTRMSNorm,
+    silu.NTSiLU,
+    attention.NTAttention,
+    gated_mlp.NTGatedMLP,
+)
+RULES: tuple[Rule, ...] = tuple(each.replacement for each in (linear, conv2d, rms_norm, silu, attention))
 
 
 class SwapError(NineToothedError, RuntimeError):
@@ -141,7 +148,7 @@ def _pattern(name: str) -> str:
 
 
 def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: bool = False) -> SwapReport:
-    """Put NTLinear, NTRMSNorm, NTSiLU and NTAttention in the place of a model's own modules, itself included.
+    """Put NTLinear, NTConv2d, NTRMSNorm, NTSiLU and NTAttention in the place of a model's own modules, itself included.
 
     Only instances inside `model` change, and of them only the class. `filter_fn(module, name)` says of each module that
     could be swapped whether it shall be. Modules that look like one of these and cannot be swapped are reported with

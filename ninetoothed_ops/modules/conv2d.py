@@ -1,0 +1,43 @@
+"""`torch.nn.Conv2d` on NineToothed's conv2d."""
+
+import torch
+from torch import nn
+
+from ..ops.conv2d import conv2d, operator
+from .eligibility import unsuitable
+from .overrides import are_overridden
+
+
+class NTConv2d(nn.Conv2d):
+    """A `torch.nn.Conv2d` on `ninetoothed.conv2d`, whatever its stride, dilation and groups; zeros are what it pads with.
+
+    `forward(input)`: `(N, in_channels, H, W)`, or without N -> `(N, out_channels, P, Q)`, with channels last where they
+    are in the input or the weight. The weight is repacked for the GPU once, and again when it changes. One that has
+    become another class of tensor since the swap is given to PyTorch's function, and so is any under a
+    `TorchFunctionMode`.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        weight, bias = self.weight, self.bias
+        if torch.jit.is_scripting():
+            return self._conv_forward(input, weight, bias)
+        if are_overridden(input, weight, bias):
+            return nn.Conv2d.forward(self, input)
+        # What has its padding by name may pad one side more than the other, which the operator does not.
+        function = conv2d if isinstance(self.padding, str) else operator
+        return function(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+def replacement(module: nn.Module) -> type[nn.Module] | str | None:
+    """`NTConv2d` for a plain `torch.nn.Conv2d`, a reason for what only looks like one, None for anything else."""
+    if type(module) is nn.Conv2d:
+        return unsuitable(module, "weight", "bias") or _unpadded(module) or NTConv2d
+    if isinstance(module, nn.Conv2d):
+        return unsuitable(module) or "a subclass of torch.nn.Conv2d, which may compute something else"
+    return None
+
+
+def _unpadded(module: nn.Conv2d) -> str | None:
+    """Give the reason why the operator cannot pad as a module does; None if it can."""
+    is_padded = module.padding_mode == "zeros"
+    return None if is_padded else f"its padding_mode is {module.padding_mode!r}; the operator pads with zeros alone"

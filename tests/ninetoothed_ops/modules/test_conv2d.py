@@ -1,0 +1,113 @@
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ninetoothed_ops.modules import NTConv2d, swap_modules
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def error(actual, expected):
+    return ((actual.double() - expected.double()).norm() / expected.double().norm()).item()
+
+
+class Bottleneck(nn.Module):
+    """A block of a ResNet: 1 x 1, 3 x 3 and 1 x 1 filters, beside a shortcut."""
+
+    def __init__(self, channels, width, out_channels, stride=1, groups=1):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, width, 3, stride, padding=1, groups=groups, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, out_channels, 1, bias=False), nn.BatchNorm2d(out_channels),
+        )  # fmt: skip
+        shortcut = nn.Conv2d(channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels)
+        self.shortcut = nn.Identity() if (channels, stride) == (out_channels, 1) else nn.Sequential(*shortcut)
+
+    def forward(self, x):
+        return F.relu(self.layers(x) + self.shortcut(x))
+
+
+def resnet() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+        Bottleneck(8, 8, 16), Bottleneck(16, 8, 16), Bottleneck(16, 12, 24, stride=2, groups=3),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, 5),
+    ).to(DEVICE)  # fmt: skip
+
+
+@pytest.mark.parametrize("memory_format", (torch.contiguous_format, torch.channels_last))
+def test_a_resnet_trains_as_before(memory_format):
+    plain = resnet().to(memory_format=memory_format)
+    swapped = copy.deepcopy(plain)
+    report = swap_modules(swapped)
+    assert [row.new for row in report if row.old is nn.Conv2d] == [NTConv2d] * 12
+    input = torch.randn(4, 3, 20, 17, device=DEVICE).to(memory_format=memory_format)
+    labels = torch.arange(4, device=DEVICE)
+    kept = []
+    swapped[4].register_forward_hook(lambda module, args, output: kept.append(output))
+
+    for model in (plain, swapped):
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            optimiser.zero_grad()
+            F.cross_entropy(model(input), labels).backward()
+            optimiser.step()
+    for own, theirs in zip(swapped.parameters(), plain.parameters()):
+        assert error(own.grad, theirs.grad) < 2e-4 and error(own, theirs) < 1e-5
+        assert own.grad.stride() == theirs.grad.stride()
+    assert all(output.is_contiguous(memory_format=memory_format) for output in kept)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ({}, {"padding": "same", "dilation": (1, 2)}, {"padding": "valid", "bias": False}, {"groups": 4, "stride": (2, 1)}),
+)
+@pytest.mark.parametrize("batch", ((2,), ()))
+def test_agrees_with_float64(options, batch):
+    layer = NTConv2d(4, 8, (3, 2), **options, device=DEVICE)
+    input = torch.randn(*batch, 4, 9, 8, device=DEVICE)
+    expected = copy.deepcopy(layer).double()
+    assert error(layer(input), nn.Conv2d.forward(expected, input.double())) < 1e-5
+
+
+def test_under_autocast_and_compiled():
+    model = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 3, stride=2)).to(DEVICE)
+    swapped, input = copy.deepcopy(model), torch.randn(2, 4, 8, 7, device=DEVICE)
+    swap_modules(swapped)
+    compiled = torch.compile(swapped, backend="aot_eager", fullgraph=True)
+
+    for function in (model, compiled):
+        with torch.autocast(DEVICE, torch.bfloat16):
+            output = function(input)
+        assert output.dtype == torch.bfloat16
+        output.float().square().sum().backward()
+    for own, theirs in zip(swapped.parameters(), model.parameters()):
+        assert own.grad.dtype == torch.float32 and error(own.grad, theirs.grad) < 2e-2
+
+
+@pytest.mark.parametrize(
+    "module, reason",
+    (
+        (nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), "padding_mode is 'reflect'"),
+        (nn.LazyConv2d(4, 3), "a subclass of torch.nn.Conv2d"),
+        (nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 4, 3)), "parametrised: weight"),
+        (nn.Conv2d(3, 4, 3).to(torch.complex64), "torch.complex64"),
+    ),
+)
+def test_left_alone(module, reason):
+    (row,) = swap_modules(nn.Sequential(module))
+    assert row.new is None and reason in row.reason
+
+
+def test_traced_and_scripted():
+    model = nn.Sequential(nn.Conv2d(4, 8, 3, stride=2, padding=1))
+    input = torch.randn(2, 4, 9, 8)
+    expected = model(input)
+    swap_modules(model.requires_grad_(False))
+    for rewritten in (torch.fx.symbolic_trace(model), torch.jit.script(model)):
+        assert error(rewritten(input), expected) < 1e-5
