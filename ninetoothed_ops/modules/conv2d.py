@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from ..ops.conv2d import conv2d, operator
 from .eligibility import unsuitable
@@ -9,7 +10,7 @@ from .overrides import are_overridden
 
 
 class NTConv2d(nn.Conv2d):
-    """A `torch.nn.Conv2d` on `ninetoothed.conv2d`, whatever its stride, dilation and groups; zeros are what it pads with.
+    """A `torch.nn.Conv2d` that pads with zeros, on `ninetoothed.conv2d`.
 
     `forward(input)`: `(N, in_channels, H, W)`, or without N -> `(N, out_channels, P, Q)`, with channels last where they
     are in the input or the weight. The weight is repacked for the GPU once, and again when it changes. One that has
@@ -20,7 +21,7 @@ class NTConv2d(nn.Conv2d):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         weight, bias = self.weight, self.bias
         if torch.jit.is_scripting():
-            return self._conv_forward(input, weight, bias)
+            return functional.conv2d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
         if are_overridden(input, weight, bias):
             return nn.Conv2d.forward(self, input)
         # What has its padding by name may pad one side more than the other, which the operator does not.

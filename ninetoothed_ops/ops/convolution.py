@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import torch
 
-from ninetoothed.errors import ArgumentError
-
 from .checks import alike, check_product, of_shapes
 from .layout import empty_in_order, is_channels_last
 
@@ -41,12 +39,12 @@ def check_gradient(name: str, grad, other, input, weight, stride, padding, dilat
     size = size_of(tuple(input), tuple(weight), *options, groups)
     if size is None or tuple(grad.shape) != size:
         gives = "do not fit together" if size is None else f"give {tuple(size)}, and grad is {tuple(grad.shape)}"
-        raise ArgumentError(
+        raise RuntimeError(
             f"ninetoothed::{name}: images {tuple(input)} and filters {tuple(weight)}, with stride {options[0]}, "
             f"padding {options[1]}, dilation {options[2]} and {groups} groups, {gives}; give what conv2d was given"
         )
     if not alike(grad, other):
-        raise ArgumentError(
+        raise RuntimeError(
             f"ninetoothed::{name}: grad is {grad.dtype} on {grad.device}, and the other tensor {other.dtype} on "
             f"{other.device}; give both one floating-point type and one device"
         )

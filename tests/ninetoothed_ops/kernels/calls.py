@@ -9,6 +9,8 @@ from ninetoothed_ops.kernels import (
     bmm,
     column_sums,
     conv2d,
+    conv2d_backward_input,
+    conv2d_backward_weight,
     mm,
     rms_norm,
     rms_norm_backward,
@@ -59,6 +61,8 @@ NAMES += ("add_rms_norm", "swiglu")
 # Kernels of gradients; their outputs are the last tensors.
 GRADIENTS = (
     "column_sums",
+    "conv2d_backward_input",
+    "conv2d_backward_weight",
     "rms_norm_backward",
     "rms_norm_weight_backward",
     "rope_backward",
@@ -109,6 +113,14 @@ def _call(name, make, sizes):
         case "bmm":
             b, m, n, k = sizes["bmm"]
             return bmm.make(), (make(b, m, k), make(b, k, n), make(b, m, n))
+        case "conv2d_backward_input" | "conv2d_backward_weight":
+            batch, channels, height, width, filters = sizes["conv2d"]
+            tensors = make(batch, filters, height - 2, width - 2), make(filters, channels, 3, 3)
+            tensors = (*tensors, make(batch, channels, height, width))
+            grad, weight, image = (each.to(memory_format=torch.channels_last) for each in tensors)
+            if name == "conv2d_backward_input":
+                return conv2d_backward_input.make(((2, 2), (2, 2))), (grad, weight, image)
+            return conv2d_backward_weight.make(), (grad, image, weight)
         case "conv2d":
             batch, channels, height, width, filters = sizes["conv2d"]
             image = make(batch, channels, height, width)

@@ -12,6 +12,8 @@ REFERENCES = {
     "add": lambda x, y, alpha: x + alpha * y,
     "addmm": lambda input, x, y, beta, alpha: beta * input + alpha * (x @ y),
     "bmm": torch.matmul,
+    "conv2d_backward_input": F.conv_transpose2d,
+    "conv2d_backward_weight": lambda grad, image: torch.nn.grad.conv2d_weight(image, (7, 5, 3, 3), grad),
     "conv2d": lambda input, weight, bias, _: F.conv2d(input, weight, bias),
     "mm": torch.matmul,
     "rms_norm": lambda x, weight, eps, _: F.rms_norm(x, weight.shape, weight, eps),

@@ -1,14 +1,12 @@
-"""Gradients of conv2d: against float64, of strides, paddings, dilations, groups and layouts."""
+"""Gradients of conv2d: of strides, paddings, dilations, groups and layouts, and phase by phase."""
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.autograd import gradcheck, gradgradcheck
 
 import ninetoothed_ops
-from ninetoothed.errors import ArgumentError
 from ninetoothed_ops.ops.phases import phases
-from tests.ninetoothed_ops.samples import check_gradients, operator, random, samples
+from tests.ninetoothed_ops.samples import random
 
 OPTIONS = {
     "stride 2": ((2, 4, 9, 8), (6, 4, 3, 3), 2, 1),
@@ -27,13 +25,6 @@ def gradients(convolve, input, weight, bias, options, grad=None):
     return torch.autograd.grad(output, tensors, torch.ones_like(output) if grad is None else grad)
 
 
-@pytest.mark.parametrize("label", samples("conv2d"))
-def test_every_sample(label):
-    sample = samples("conv2d")[label]
-    indices = [index for index, value in enumerate(sample.args) if isinstance(value, torch.Tensor)]
-    check_gradients(sample, indices, operator("conv2d"))
-
-
 @pytest.mark.parametrize("memory_format", (torch.contiguous_format, torch.channels_last))
 @pytest.mark.parametrize("label", OPTIONS)
 def test_options(label, memory_format):
@@ -48,30 +39,11 @@ def test_options(label, memory_format):
     assert found[1].is_contiguous(memory_format=memory_format)
 
 
-@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
-def test_halves(dtype):
-    sample = samples("conv2d", dtype)["everything"]
-    check_gradients(sample, range(3), operator("conv2d"), tolerance=torch.finfo(dtype).eps / 2)
-
-
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
 def test_padding_by_name():
     args = random(2, 3, 6, 5), random(4, 3, 2, 3), random(4), (1, "same")
     found, expected = (gradients(convolve, *args) for convolve in (ninetoothed_ops.conv2d, F.conv2d))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("options", ((), (2, 1, 1, 2)))
-def test_numerical_derivatives(options):
-    groups = 2 if options else 1
-    shapes = ((1, 2, 4, 3), (2, 2 // groups, 3, 2), (2,))
-    tensors = [random(*shape, dtype=torch.float64).requires_grad_() for shape in shapes]
-
-    def convolve(*tensors):
-        return ninetoothed_ops.conv2d(*tensors, *options)
-
-    assert gradcheck(convolve, tensors, fast_mode=True)
-    assert gradgradcheck(convolve, tensors, fast_mode=True)
 
 
 def test_the_gradients_are_the_fields():
@@ -83,20 +55,15 @@ def test_the_gradients_are_the_fields():
 
     torch.testing.assert_close(of_input, torch.nn.grad.conv2d_input(input.shape, weight, grad, *options))
     torch.testing.assert_close(of_weight, torch.nn.grad.conv2d_weight(input, weight.shape, grad, *options))
-    for name, args in (("input", (grad, weight, input.shape)), ("weight", (grad, input, weight.shape))):
-        args = [each.requires_grad_() if isinstance(each, torch.Tensor) else list(each) for each in args]
-        torch.library.opcheck(
-            getattr(operators, f"conv2d_backward_{name}").default, (*args, *map(list, options[:3]), 2)
-        )
 
 
 def test_sizes_that_do_not_fit():
     grad, input, weight = random(2, 6, 4, 4), random(2, 4, 8, 7), random(6, 4, 3, 3)
-    with pytest.raises(ArgumentError, match=r"conv2d_backward_input: .* give \(2, 6, 6, 5\), and grad is"):
+    with pytest.raises(RuntimeError, match=r"conv2d_backward_input: .* give \(2, 6, 6, 5\), and grad is"):
         torch.ops.ninetoothed.conv2d_backward_input(grad, weight, input.shape)
-    with pytest.raises(ArgumentError, match="conv2d_backward_weight: .* do not fit together"):
+    with pytest.raises(RuntimeError, match="conv2d_backward_weight: .* do not fit together"):
         torch.ops.ninetoothed.conv2d_backward_weight(grad, input, (6, 3, 3, 3))
-    with pytest.raises(ArgumentError, match="give both one floating-point type"):
+    with pytest.raises(RuntimeError, match="give both one floating-point type"):
         torch.ops.ninetoothed.conv2d_backward_weight(random(2, 6, 6, 5), input.double(), weight.shape)
 
 

@@ -7,7 +7,16 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 from ninetoothed.errors import UnsupportedError
-from tests.ninetoothed_ops.samples import FORWARD_ONLY, LABELS, OPERATORS, check_gradient, operator, random, samples
+from tests.ninetoothed_ops.samples import (
+    FORWARD_ONLY,
+    LABELS,
+    OPERATORS,
+    check_gradient,
+    check_gradients,
+    operator,
+    random,
+    samples,
+)
 
 ops = torch.ops.ninetoothed
 DIFFERENTIABLE = tuple(name for name in OPERATORS if name not in FORWARD_ONLY)
@@ -22,24 +31,35 @@ def tensors(sample):
 @pytest.mark.parametrize("name, label", [each for each in LABELS if each[0] in DIFFERENTIABLE])
 def test_each_input(name, label):
     sample = samples(name)[label]
-    for index in tensors(sample):
-        check_gradient(sample, index, operator(name))
+    check_gradients(sample, tensors(sample), operator(name))
 
 
 @pytest.mark.parametrize("dtype, tolerance", ((torch.float16, 2e-3), (torch.bfloat16, 1.6e-2)))
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_halves(name, dtype, tolerance):
     for sample in list(samples(name, dtype).values())[:4]:
-        for index in tensors(sample):
-            check_gradient(sample, index, operator(name), tolerance)
+        check_gradients(sample, tensors(sample), operator(name), tolerance)
 
 
 def double(*shape):
     return random(*shape, dtype=torch.float64).requires_grad_()
 
 
+PAIRS = [2, 2], [1, 1], [1, 1]
 CASES = {
     "add": (lambda a, b: ops.add(a, b, alpha=2.5), double(3, 1), double(1, 4)),
+    "mm": (ops.mm, double(3, 4), double(2, 4).t()),
+    "addmm": (lambda *args: ops.addmm(*args, beta=0.5, alpha=-2.0), double(3, 1), double(3, 4), double(4, 2)),
+    "addmm, a number": (lambda *args: ops.addmm(*args, beta=3), double(), double(3, 4), double(4, 2)),
+    "bmm": (ops.bmm, double(2, 3, 2), double(2, 2, 3)),
+    "linear": (ops.linear, double(2, 3, 4), double(2, 4), double(2)),
+    "conv2d": (ops.conv2d, double(1, 2, 4, 3), double(2, 2, 3, 2), double(2)),
+    "conv2d, options": (
+        lambda *a: ops.conv2d(*a, [2, 2], [1, 1], [1, 1], 2),
+        double(1, 2, 4, 3),
+        double(2, 1, 3, 2),
+        double(2),
+    ),
     "add number": (ops.add, double(), double(2, 3)),
     "silu": (ops.silu, double(3, 4)),
     "softmax": (lambda a: ops.softmax(a, 1), double(2, 3, 2)),
@@ -149,6 +169,8 @@ BACKWARDS = {
     "softmax_backward": (f(3, 4), f(3, 4), 1, torch.float16),
     "rope_backward": (f(2, 3, 1, 4), f(3, 2), f(3, 2)),
     "rms_norm_backward": (f(3, 4), f(3, 4), [4], f(4), None, [True, True], f(3, 4)),
+    "conv2d_backward_input": (f(2, 6, 4, 4), f(6, 2, 3, 3), [2, 4, 8, 7], [2, 2], [1, 1], [1, 1], 2),
+    "conv2d_backward_weight": (f(2, 6, 4, 4), f(2, 4, 8, 7), [6, 2, 3, 3], [2, 2], [1, 1], [1, 1], 2),
 }
 
 

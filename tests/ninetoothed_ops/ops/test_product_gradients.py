@@ -1,42 +1,11 @@
-"""Gradients of mm, addmm, bmm and linear: against float64, in PyTorch's layouts, and only those that are needed."""
+"""Gradients of mm, addmm, bmm and linear: in PyTorch's layouts, of any factors, and only those that are needed."""
 
 import pytest
 import torch
-from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ninetoothed_ops
-from tests.ninetoothed_ops.samples import NAMESAKES, check_gradients, operator, random, samples
-
-CASES = [(name, label) for name in ("mm", "addmm", "bmm") for label in samples(name)]
-HALVES = (torch.float16, torch.bfloat16)
-
-
-@pytest.mark.parametrize("name, label", CASES)
-def test_every_sample(name, label):
-    sample = samples(name)[label]
-    check_gradients(sample, range(len(sample.args)), operator(name))
-
-
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("name", ("mm", "addmm", "bmm"))
-def test_halves(name, dtype):
-    sample = next(iter(samples(name, dtype).values()))
-    check_gradients(sample, range(len(sample.args)), operator(name), tolerance=torch.finfo(dtype).eps / 2)
-
-
-def wide(*shape):
-    return random(*shape, dtype=torch.float64).requires_grad_()
-
-
-@pytest.mark.parametrize("check", (gradcheck, gradgradcheck))
-def test_numerical_derivatives(check):
-    assert check(operator("mm"), (wide(3, 4), wide(2, 4).t()), fast_mode=True)
-    assert check(operator("linear"), (wide(2, 3, 4), wide(2, 4), wide(2)), fast_mode=True)
-    assert check(operator("bmm"), (wide(2, 3, 2), wide(2, 2, 3)), fast_mode=True)
-    for shape in ((3, 2), (2,), (3, 1), ()):
-        args = random(*shape, dtype=torch.float64).requires_grad_(), wide(3, 4), wide(4, 2)
-        assert check(lambda *args: ninetoothed_ops.addmm(*args, beta=0.5, alpha=-2.0), args, fast_mode=True)
+from tests.ninetoothed_ops.samples import NAMESAKES, operator, random, samples
 
 
 @pytest.mark.parametrize("layouts", (("contiguous", "transposed"), ("transposed", "contiguous"), ("sliced", "sliced")))
