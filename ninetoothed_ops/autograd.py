@@ -18,12 +18,14 @@ from ninetoothed.runtime.private import FunctionSchema, OpOverload
 class Gradient:
     """The gradient of an operator: `backward` and `setup_context` are those of `torch.library.register_autograd`.
 
-    `is_missing` tells that `backward` only raises.
+    `recorded` computes the same by operators that have gradients, in the place of both. `is_missing` tells that
+    `backward` only raises.
     """
 
     backward: Callable
     setup_context: Callable | None
     is_missing: bool = False
+    recorded: Callable | None = None
 
 
 def in_reverse(
@@ -38,7 +40,10 @@ def in_reverse(
     has_transforms, is_enabled = private.has_transforms, torch.is_grad_enabled
     any_requires_grad, may_have_tangents = private.any_requires_grad, private.may_have_tangents
     below, read_keys = private.below_autograd(), private.read_keys
-    record = _by_pytorch(operator, gradient) if below is None else _recorder(operator, schema, gradient, *below)
+    if gradient.recorded is not None:
+        record = _composed(gradient.recorded)
+    else:
+        record = _by_pytorch(operator, gradient) if below is None else _recorder(operator, schema, gradient, *below)
     below_autograd, keys_below = below or (None, None)
     kernel_of = {private.plain_keys(device): kernel for device, kernel in kernels.items()}.get
 
@@ -63,6 +68,11 @@ def in_reverse(
             return redispatch(keyset & keys_below, *args, **kwargs)
 
     return autograd
+
+
+def _composed(recorded: Callable) -> Callable:
+    """Make the function that computes an operator by others, each of which records its own call."""
+    return lambda keyset, args, kwargs: recorded(*args, **kwargs)
 
 
 @dataclass(frozen=True)

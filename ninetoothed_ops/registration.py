@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
@@ -33,6 +34,8 @@ def register(
     kept: Callable | None = None,
     flatten: Callable | None = None,
     autocast: Callable[[str], torch.dtype | None] | None = None,
+    recorded: Callable | None = None,
+    tags: tuple[torch.Tag, ...] = (),
 ) -> OpOverload:
     """Register an operator that allocates its output and launches kernels on it, and return it.
 
@@ -62,6 +65,9 @@ def register(
     operator's name in `backward()`. With and without it, the operator itself does so for tensors with tangents (those
     of `torch.func.jvp`, `jacfwd` and `torch.autograd.forward_ad`): no derivative is ever lost in silence.
 
+    `recorded(*args, **kwargs)`, in the place of `backward`, computes the same by operators that have gradients, and is
+    called where one will be needed. Of these, one may return more, for its backward to use. `tags` are PyTorch's.
+
     Raises `ArgumentError` for a schema that PyTorch cannot read, or that has no namespace, no tensor among its
     arguments, a mutated or aliased one, one by keyword alone, or a list of optional tensors, and for functions whose
     parameters do not fit the schema.
@@ -90,7 +96,7 @@ def register(
         _check_parameters(parsed, ("flatten", flatten))
 
     name = f"{namespace}::{signature.partition('(')[0]}"
-    operator = _define(name, signature)
+    operator = _define(name, signature, tags)
 
     def forward(*args, **kwargs):
         output = allocate(*args, **kwargs)
@@ -113,6 +119,8 @@ def register(
             library.impl(operator, kernel, f"Autocast{device_type.upper()}")
     torch.library.register_fake(operator, fake, lib=library)
     gradient = _missing_backward(name) if backward is None else Gradient(backward, setup_context)
+    if recorded is not None:
+        gradient = replace(gradient, recorded=recorded, is_missing=False)
     library.impl(operator, in_reverse(operator, parsed, gradient, kernels), "Autograd", with_keyset=True)
 
     return operator
@@ -122,14 +130,14 @@ def _of_flattened(flatten: Callable, function: Callable) -> Callable:
     return lambda *args, **kwargs: function(*flatten(*args, **kwargs))
 
 
-def _define(name: str, signature: str) -> OpOverload:
+def _define(name: str, signature: str, tags: tuple[torch.Tag, ...]) -> OpOverload:
     """Define the operator of this name anew: compiled code knows by the object that it was registered again."""
     namespace = name.partition("::")[0]
     if name in _DEFINITIONS and _DEFINITIONS[name][0] != signature:
         private.destroy(_DEFINITIONS.pop(name)[1])
     if name not in _DEFINITIONS:
         library = torch.library.Library(namespace, "FRAGMENT")
-        library.define(signature, tags=(torch.Tag.pt2_compliant_tag,))
+        library.define(signature, tags=(torch.Tag.pt2_compliant_tag, *tags))
         _DEFINITIONS[name] = signature, library
 
     private.forget_operator(namespace, name.partition("::")[2].partition(".")[0])

@@ -8,13 +8,12 @@ keys each batch entry has, as in a cache that is larger than what it holds; the 
 import torch
 from torch.nn import functional
 
-from ninetoothed.errors import ArgumentError, UnsupportedError
+from ninetoothed.errors import ArgumentError
 
 from ..kernels import sdpa as kernels
 from ..registration import register
-from . import readers
+from . import readers, sdpa_with_lse
 from .checks import alike, check_product, of_shapes, refuse
-from .layout import empty_in_order, is_contiguous
 
 
 def allocate(
@@ -30,22 +29,23 @@ def allocate(
     enable_gqa=False,
     safe=True,
 ):
+    batch = _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, scale, enable_gqa)
+    return sdpa_with_lse.empty_output(query, (*batch, query.shape[-2], value.shape[-1]))
+
+
+def _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, scale, enable_gqa) -> tuple[int, ...]:
+    """Return the dimensions before the last two, broadcast; raise for arguments that do not fit together."""
     batch = _batch(query.shape, key.shape, value.shape, enable_gqa) if alike(query, key, value) else None
-    if batch is None or attn_mask is not None and not _masks(attn_mask, query, key, batch):
-        options = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    fits = attn_mask is None or batch is not None and _masks(attn_mask, query, key, batch)
+    if batch is None or not fits or not 0.0 <= dropout_p <= 1.0:
+        options = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal}
+        options |= {"scale": scale, "enable_gqa": enable_gqa}
         refuse("sdpa", functional.scaled_dot_product_attention, query, key, value, **options)
-    if dropout_p != 0.0:
-        raise UnsupportedError(f"ninetoothed::sdpa has no dropout yet, but got dropout_p={dropout_p}; pass 0.0")
     check_product("sdpa", query)
     if lengths is not None:
         _check_lengths(lengths, query, batch[:-1])
 
-    shape = (*batch, query.shape[-2], value.shape[-1])
-    if is_contiguous(query) or query.ndim != len(shape) or len(shape) > 4 or 0 in query.stride():
-        return query.new_empty(shape)
-    # As PyTorch: attention over a transposed view of (batch, length, heads, D) is one too.
-    leading = sorted(range(len(shape) - 1), key=query.stride, reverse=True)
-    return empty_in_order(shape, (*leading, len(shape) - 1), query.dtype, query.device)
+    return batch
 
 
 @of_shapes
@@ -104,7 +104,14 @@ def launch(
 ):
     if output.numel() == 0:
         return
-    scale = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
+    scale = _scale(query, scale)
+    if dropout_p > 0:
+        tensors = _in_four_dimensions(output.shape[:-2], query, key, value, attn_mask, lengths)
+        arguments = (*tensors, _seed(query), dropout_p, is_causal, scale, safe)
+        dropped = sdpa_with_lse.allocate(*arguments)
+        sdpa_with_lse.launch(dropped, *arguments)
+        output.copy_(dropped[0].view(output.shape))
+        return
     if scale <= 0:
         # The kernel takes the largest score before it scales. A product by 0 keeps NaN, as PyTorch's does.
         query, scale = (query.neg(), -scale) if scale < 0 else (query.mul(0), 1.0)
@@ -153,14 +160,61 @@ def _four_dimensions(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.flatten(0, -4) if tensor.ndim > 4 else tensor[(None,) * (4 - tensor.ndim)]
 
 
+def _scale(query, scale) -> float:
+    return max(query.shape[-1], 1) ** -0.5 if scale is None else scale
+
+
+def _seed(query) -> torch.Tensor:
+    """Draw a number for dropout from the generator of the device, without waiting for the device."""
+    return torch.randint(2**63 - 1, (), device=query.device)
+
+
+def recorded(
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    lengths=None,
+    *,
+    scale=None,
+    enable_gqa=False,
+    safe=True,
+):
+    """Compute the same by operators that have gradients."""
+    batch = _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, scale, enable_gqa)
+    arguments = _in_four_dimensions(batch, query, key, value, attn_mask, lengths)
+    seed = _seed(query) if dropout_p > 0 else None
+    output, _ = sdpa_with_lse.operator(*arguments, seed, dropout_p, is_causal, _scale(query, scale), safe)
+
+    return output if len(batch) == 2 else output.view(*batch, *output.shape[-2:])
+
+
+def _in_four_dimensions(batch, query, key, value, mask, lengths) -> tuple:
+    """Expand and view what attention takes as `sdpa_with_lse` takes it, so that gradients are summed where needed."""
+    scores = query.shape[-2], key.shape[-2]
+    query, key, value = query.expand(*batch, -1, -1), _expanded(key, batch), _expanded(value, batch)
+    if len(batch) > 0 and key.shape[-3] != value.shape[-3]:
+        key, value = (each.repeat_interleave(batch[-1] // each.shape[-3], -3) for each in (key, value))
+    if mask is not None:
+        mask = mask.expand(*(mask.shape[:-2] if len(batch) <= 2 else batch), *scores)
+        mask = _four_dimensions(mask)
+    lengths = None if lengths is None else _of_entries(lengths, batch[:-1])
+
+    return *map(_four_dimensions, (query, key, value)), mask, lengths
+
+
 operator = register(
     "ninetoothed::sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
     "bool is_causal=False, Tensor? lengths=None, *, float? scale=None, bool enable_gqa=False, "
     "bool safe=True) -> Tensor",
     allocate,
     launch,
+    recorded=recorded,
     replay=True,
     autocast=torch.get_autocast_dtype,
+    tags=(torch.Tag.nondeterministic_seeded,),
 )
 
 _READERS = {
@@ -188,7 +242,8 @@ def sdpa(
     """`softmax(query @ key^T * scale + mask) @ value`, for (..., heads, length, D) and any number of dimensions before.
 
     A row whose scores are all -inf, masked or overflown, gives zeros. What a boolean mask hides has no part in the
-    result, NaN neither. `dropout_p` other than 0 raises `UnsupportedError`.
+    result, NaN neither. `dropout_p` is the part of the weights that is set to 0, drawn anew in each call from the
+    device's default generator, which `torch.manual_seed` sets.
 
     `lengths`, on the device, of torch.int32 or torch.int64 and of the shape (), (1,) or that of the dimensions before
     the heads, says how many keys and values each batch entry has. Those from there on have no part, and whole blocks of

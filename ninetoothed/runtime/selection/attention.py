@@ -33,6 +33,9 @@ def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
     if problem.is_exact(problem.bits(pattern.query)):
         yield from _exact_attentions(problem, pattern, machine, width)
         return
+    if pattern.is_gradient:
+        yield from _gradients(problem, pattern, machine, width)
+        return
     yield from _few_rows(problem, pattern, machine, width)
     most, rows = machine.generation.attention_registers, min(128, power_above(problem.extent(pattern.rows)))
     while rows > 64 and problem.programs({pattern.rows: problem.block(pattern.rows, rows)}) < machine.multiprocessors:
@@ -79,7 +82,8 @@ def _shared_memory(
     problem: TuningProblem, pattern: AttentionPattern, rows: int, keys: int, width: int, stages: int
 ) -> int:
     """Return the bytes for the queries, and for the keys and values of all stages."""
-    return problem.bits(pattern.query) // 8 * width * (rows + 2 * problem.stages(stages) * keys) + RESERVED
+    kept = pattern.row_tiles - pattern.accumulators
+    return problem.bits(pattern.query) // 8 * width * (kept * rows + 2 * problem.stages(stages) * keys) + RESERVED
 
 
 def _fine_shapes(
@@ -92,7 +96,7 @@ def _fine_shapes(
     """
     if not machine.generation.has_wgmma or problem.bits(pattern.query) > 16 or width > 128:
         return
-    is_flagged = any(argument.value is True for argument in problem.specialisation.arguments)
+    is_flagged = _is_flagged(problem)
     if width > 64:
         are_many = problem.programs({pattern.rows: 128}) >= 2 * machine.multiprocessors
         if rows == 128 and are_many and not is_flagged:
@@ -100,6 +104,27 @@ def _fine_shapes(
         yield _Shape(min(rows, 64), 64, 3)
     else:
         yield _Shape(min(rows, 64), 64, 3) if is_flagged else _Shape(min(rows, 64), 128, 2)
+
+
+def _is_flagged(problem: TuningProblem) -> bool:
+    """Tell whether a flag is set: a mask, a diagonal."""
+    return any(argument.value is True for argument in problem.specialisation.arguments)
+
+
+def _gradients(problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int) -> Iterator[Schedule]:
+    """Yield blocks for gradients: a warp for 16 rows, or eight where those lack the registers."""
+    most = machine.generation.gradient_registers[_is_flagged(problem)]
+    extent = power_above(problem.extent(pattern.rows))
+    for rows, keys in ((128, 64), (128, 32), (64, 64), (64, 32), (32, 32), (16, 16)):
+        m, n = _blocks(problem, pattern, _Shape(min(rows, max(extent, 16)), keys, 2))
+        held, warp = m * (2 * n + pattern.accumulators * width), machine.generation.warp_size
+        fitting = (warps for warps in (max(m // 16, 4), 8) if held // (warp * problem.warps(warps)) <= most)
+        warps = next(fitting, None)
+        for stages in (3, 2, 1):
+            needed = _shared_memory(problem, pattern, m, n, width, stages)
+            if warps and needed <= machine.shared_memory:
+                yield problem.schedule({pattern.rows: m, pattern.keys: n}, warps, stages)
+                break
 
 
 def _exact_attentions(

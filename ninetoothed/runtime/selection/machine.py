@@ -134,6 +134,7 @@ class Generation:
     most_deep_area: the largest area of a tile whose steps may be 256 bytes deep: of larger ones too much is unrolled.
     crowded_registers: registers of an accumulator's thread where the kernel loads further tiles of the result's shape.
     attention_registers: registers of a thread for scores, weights and accumulator.
+    gradient_registers: the same for the gradients of attention; without flags, and with one (a mask, a diagonal).
     """
 
     name: str
@@ -147,6 +148,7 @@ class Generation:
     most_deep_area: int = 64 * 128
     crowded_registers: int = 128
     attention_registers: int = 130
+    gradient_registers: tuple[int, int] = (195, 195)
     warp_size: int = 32
     threads: int = 2048
     most_warps: int = 32
@@ -156,7 +158,15 @@ class Generation:
 
 GENERATIONS = (
     # Operands pass through registers, and no copy engine fetches them.
-    Generation("Ampere", 0, ProductCosts(rate=1024), has_tma=False, most_deep_area=64 * 32, attention_registers=110),
+    Generation(
+        "Ampere",
+        0,
+        ProductCosts(rate=1024),
+        has_tma=False,
+        most_deep_area=64 * 32,
+        attention_registers=110,
+        gradient_registers=(125, 120),
+    ),
     Generation(
         "Hopper",
         90,
@@ -166,6 +176,7 @@ GENERATIONS = (
         has_wgmma=True,
         without_wgmma="sm89",
         attention_registers=200,
+        gradient_registers=(195, 165),
     ),
     # Accumulators pass from tensor memory through registers, where tiles of an addend leave them little room.
     Generation("Blackwell", 100, ProductCosts(rate=4096), crowded_registers=64),

@@ -61,15 +61,27 @@ class ProductPattern(Pattern):
 
 @dataclass(frozen=True)
 class AttentionPattern(Pattern):
-    """Tiles (rows, width) against a loop over tiles (keys, width): two products a step.
+    """Tiles (rows, width) against a loop over tiles (keys, width): two products a step, or more for gradients.
 
-    rows, keys: names of block sizes. query: the position of the parameter whose rows these are.
+    rows, keys: names of block sizes. query: the position of the parameter whose rows these are. row_tiles: how many
+    tiles have so many rows and a width: a half of them is read, the other accumulated.
     """
 
     rows: str
     keys: str
     width: Expr
     query: int
+    row_tiles: int
+
+    @property
+    def accumulators(self) -> int:
+        """The number of tiles (rows, width) that are accumulated."""
+        return self.row_tiles // 2
+
+    @property
+    def is_gradient(self) -> bool:
+        """Tell whether scores and their gradients are computed, from further tiles of as many rows."""
+        return self.row_tiles > 2
 
 
 @functools.lru_cache(maxsize=8)
@@ -186,5 +198,8 @@ def _attention(pattern: Pattern, matrices: list[_Matrix]) -> AttentionPattern | 
         if rows is None or keys is None or query.columns is not None or key.columns is not None:
             continue
         if keys in pattern.loops and rows not in pattern.loops:
-            return AttentionPattern(*own, rows, keys, query.tile.shape[1], query.tile.parameter)
+            row_tiles = sum(
+                each.rows == rows and each.columns is None and each.tile.shape[1] != const(1) for each in matrices
+            )
+            return AttentionPattern(*own, rows, keys, query.tile.shape[1], query.tile.parameter, row_tiles)
     return None

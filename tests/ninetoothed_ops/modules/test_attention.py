@@ -121,11 +121,18 @@ def test_a_bias_of_positions_is_an_error(attention, inputs):
         attention(**inputs, attention_mask=None, position_bias=bias)
 
 
-def test_dropout_is_an_error_while_there_is_none(attention, inputs):
+@torch.no_grad()
+def test_weights_are_dropped_in_training_alone(attention, inputs):
     swap_modules(attention)
+    expected = attention(**inputs, attention_mask=None)[0]
     attention.train()
-    with pytest.raises(Exception, match="dropout"):
-        attention(**inputs, attention_mask=None)
+    outputs = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        outputs.append(attention(**inputs, attention_mask=None)[0])
+
+    assert torch.equal(outputs[0], outputs[1]) and not torch.equal(outputs[0], outputs[2])
+    assert not torch.equal(outputs[0], expected)
 
 
 def test_copies_are_the_same_class(attention):

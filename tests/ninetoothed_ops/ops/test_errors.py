@@ -117,11 +117,12 @@ def test_complex_is_not_supported(name):
         sample.call(operator(name))
 
 
-def test_dropout_is_not_supported():
+@pytest.mark.parametrize("rate", (-0.1, 1.5))
+def test_dropout_of_less_than_nothing_or_more_than_all(rate):
     query = r(1, 2, 3, 8)
 
-    with pytest.raises(UnsupportedError, match="ninetoothed::sdpa has no dropout"):
-        ninetoothed_ops.sdpa(query, query, query, dropout_p=0.5)
+    with pytest.raises(RuntimeError, match="dropout"):
+        ninetoothed_ops.sdpa(query, query, query, dropout_p=rate)
 
 
 @pytest.mark.parametrize(

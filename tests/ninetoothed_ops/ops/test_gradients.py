@@ -28,7 +28,8 @@ def tensors(sample):
     return [i for i, value in enumerate(sample.args) if isinstance(value, torch.Tensor) and value.is_floating_point()]
 
 
-@pytest.mark.parametrize("name, label", [each for each in LABELS if each[0] in DIFFERENTIABLE])
+# Those of attention are in `test_sdpa_backward`, all inputs at once.
+@pytest.mark.parametrize("name, label", [each for each in LABELS if each[0] in DIFFERENTIABLE and each[0] != "sdpa"])
 def test_each_input(name, label):
     sample = samples(name)[label]
     check_gradients(sample, tensors(sample), operator(name))

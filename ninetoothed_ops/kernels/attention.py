@@ -1,0 +1,190 @@
+"""Attention block by block of keys: arrangements and sums, for the kernels of `sdpa` and of its gradients.
+
+FlashAttention-2 (Dao, 2023): the softmax is summed up relative to the peak of each row so far.
+"""
+
+import ninetoothed.language as ntl
+from ninetoothed import Tensor, block_size
+
+from .numeric import computed
+from .online_softmax import merged
+
+BLOCK_SIZE_M = block_size(lower_bound=16)
+BLOCK_SIZE_N = block_size()
+
+# Programs of so few rows are few, too: their keys are shared out over several.
+FEW_ROWS = 32
+
+NO_MASK, BOOLEAN_MASK, ADDITIVE_MASK = range(3)
+
+
+def matrices(count, **options):
+    """Make tensors (batch, heads, rows, D) whose heads and D are known when compiling."""
+    constant = {"constexpr": True}
+
+    return tuple(Tensor(4, shape_options=(None, constant, None, constant), **options) for _ in range(count))
+
+
+def vectors(count, **options):
+    """Make tensors (batch, heads, rows, 1)."""
+    constant = {"constexpr": True}
+
+    return tuple(
+        Tensor(shape=(None, None, None, 1), shape_options=(None, constant, None, None), **options) for _ in range(count)
+    )
+
+
+def rows(tensor):
+    """Give each program a block of rows: of queries, or of what there is for each of them."""
+    tiled = tensor.tile((1, 1, BLOCK_SIZE_M, -1))
+    tiled.dtype = tiled.dtype.squeeze((0, 1))
+
+    return tiled
+
+
+def repeated(tensor, query):
+    """Repeat heads of keys or values: one for each head of queries."""
+    group = query.shape[1] // tensor.shape[1]
+
+    return tensor.unsqueeze(2).expand((-1, -1, group, -1, -1)).flatten(1, 3)
+
+
+def blocks(tensor, query):
+    """Give each block of queries all blocks of keys or values of the head that serves its own."""
+    tiled = repeated(tensor, query).tile((1, 1, BLOCK_SIZE_N, -1)).tile((1, 1, -1, 1))
+    tiled = tiled.expand((-1, -1, rows(query).shape[2], -1))
+    tiled.dtype = tiled.dtype.squeeze((0, 1, 3))
+    tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
+
+    return tiled
+
+
+def masks(mask):
+    """Give each block of queries its blocks of the mask, one for each block of keys."""
+    tiled = mask.tile((1, 1, BLOCK_SIZE_M, BLOCK_SIZE_N)).tile((1, 1, 1, -1))
+    tiled.dtype = tiled.dtype.squeeze((0, 1, 2))
+    tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
+
+    return tiled
+
+
+def entries(lengths, tiled):
+    """Give each program the length of its batch entry."""
+    return lengths.tile((1,))[:, None, None, None].expand((-1, *tiled.shape[1:]))
+
+
+def held(lengths, key):
+    """The number of keys of a program's batch entry: no more than there are, and not below 0."""
+    return min(ntl.maximum(ntl.cast(lengths[0], ntl.int32), 0), key.source.shape[-2])
+
+
+def row_numbers(query):
+    """The number of each row among those of all heads."""
+    _, heads, rows, _ = query.source.shape
+
+    return (query.offsets(0) * heads + query.offsets(1)) * rows + query.offsets(2)
+
+
+def kept(rows, keys, seed, rate):
+    """Tell which weights dropout keeps: all but the part `rate` of them, the same whatever the blocks."""
+    counters = ntl.cast(rows, ntl.int64) * 2**32 + keys
+
+    return ntl.rand(seed, counters, n_rounds=7) >= rate
+
+
+def shown(j, value, length):
+    """Read block j of the values, with zeros beyond the last one: NaN would be NaN with a weight of 0, too."""
+    if length is None:
+        return value[j]
+
+    return ntl.where(value[j].offsets(-2)[:, None] < length, value[j], 0.0)
+
+
+def bounds(query, key, length, is_causal):
+    """The number of blocks of keys of which a block of queries sees all, and where the last key is that it sees.
+
+    length: how many keys there are, where some of its own may be none.
+    """
+    stop = key.source.shape[-2] if length is None else length
+    whole = stop // key.dtype.shape[0]
+
+    if is_causal:
+        first = ntl.min(query.offsets(-2))
+        whole = min((first + 1) // key.dtype.shape[0], whole)
+        stop = min(first + query.shape[0], stop)
+
+    return whole, stop
+
+
+def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, edge, drop=None):
+    """Take in block j; only at an `edge` may some of its keys lie beyond the last one or the diagonal.
+
+    length: how many keys there are, where some of its own may be none. drop: what `kept` needs to drop weights.
+    """
+    scores = ntl.dot(query, ntl.trans(key[j]))
+
+    if masking == BOOLEAN_MASK:
+        scores = ntl.where(mask[j], scores, float("-inf"))
+
+    if masking == ADDITIVE_MASK:
+        scores = scores * scale + mask[j]
+
+    if edge and is_causal:
+        visible = key[j].offsets(-2)[None, :] <= query.offsets(-2)[:, None]
+        scores = ntl.where(visible, scores, float("-inf"))
+
+    if length is not None:
+        scores = ntl.where(key[j].offsets(-2)[None, :] < length, scores, float("-inf"))
+
+    new_peak = ntl.maximum(peak, ntl.max(scores, axis=1))
+    shift = new_peak if masking == NO_MASK else ntl.where(new_peak == float("-inf"), 0.0, new_peak)
+
+    if masking == ADDITIVE_MASK:  # Those scores are scaled.
+        decay = ntl.exp(peak - shift)
+        weights = ntl.exp(scores - shift[:, None])
+    else:
+        decay = ntl.exp((peak - shift) * scale)
+        weights = ntl.exp(scores * scale - (shift * scale)[:, None])
+
+    total = total * decay + ntl.sum(weights, axis=1)
+
+    if drop is not None:
+        weights = ntl.where(kept(row_numbers(query)[:, None], key[j].offsets(-2)[None, :], *drop), weights, 0.0)
+
+    accumulator = accumulator * decay[:, None] + ntl.dot(ntl.cast(weights, value.dtype.dtype), shown(j, value, length))
+    peak = new_peak
+
+
+def attention(query, key, value, mask, scale, output, masking, is_causal, lengths, drop=None):
+    """For each row its peak, the sum of its weights relative to that, and the sum of the values with these weights.
+
+    The peak is of scores that are not scaled, unless a mask was added to them.
+    """
+    dtype = computed(query.dtype)
+    # Scores that overflow to -inf have weights of 0 beside a finite peak, whose multiples are finite, too.
+    start = -1e38 / max(scale, 1.0) if masking == NO_MASK else float("-inf")
+    peak = ntl.full(query.shape[:1], start, dtype=dtype)
+    total = ntl.zeros(query.shape[:1], dtype=dtype)
+    accumulator = ntl.zeros(output.shape, dtype=dtype)
+
+    length = None if lengths is None else held(lengths, key)
+    whole, stop = bounds(query, key, length, is_causal)
+    blocks_seen = ntl.cdiv(stop, key.dtype.shape[0])
+    factor = None if masking == ADDITIVE_MASK else scale
+
+    def merge(peak, total, accumulator, other_peak, other_total, other_accumulator):
+        part, other = (peak, total, accumulator), (other_peak, other_total, other_accumulator)
+
+        return merged(part, other, factor, masking != NO_MASK)
+
+    if query.shape[0] <= FEW_ROWS:
+        for j in ntl.range(blocks_seen, merge=merge):
+            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, True, drop)
+    else:
+        for j in range(whole):
+            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, None, False, drop)
+
+        for j in range(whole, blocks_seen):
+            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, True, drop)
+
+    return peak, total, accumulator

@@ -1,0 +1,147 @@
+"""key_grad = d_scores^T @ query * scale and value_grad = (weights * kept / (1 - rate))^T @ grad, for a block of keys.
+
+Block by block of the queries of all heads that these keys serve (see `attention_backward`); no two programs add to the
+same gradient. Tiles are transposed, (keys, queries), so that weights are left operands as they are.
+"""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+from .attention import (
+    ADDITIVE_MASK,
+    BLOCK_SIZE_M,
+    BLOCK_SIZE_N,
+    NO_MASK,
+    entries,
+    held,
+    kept,
+    matrices,
+    row_numbers,
+    vectors,
+)
+from .attention_backward import dropped, weights_of
+from .numeric import computed
+
+
+def columns_of(tensor):
+    """Give each program a block of keys or values, or of what there is for each of them."""
+    tiled = tensor.tile((1, 1, BLOCK_SIZE_N, -1))
+    tiled.dtype = tiled.dtype.squeeze((0, 1))
+
+    return tiled
+
+
+def blocks_of_rows(tensor, key):
+    """Give each block of keys all blocks of queries of the heads that it serves: (heads, blocks)."""
+    tiled = tensor.tile((1, 1, BLOCK_SIZE_M, -1)).tile((1, tensor.shape[1] // key.shape[1], -1, 1))
+    tiled = tiled.expand((-1, -1, columns_of(key).shape[2], -1))
+    tiled.dtype = tiled.dtype.squeeze((0, 3))
+    tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
+
+    return tiled
+
+
+def columns_of_masks(mask, key):
+    tiled = mask.tile((1, 1, BLOCK_SIZE_M, BLOCK_SIZE_N)).tile((1, mask.shape[1] // key.shape[1], -1, 1))
+    tiled = tiled.permute((0, 1, 3, 2))
+    tiled.dtype = tiled.dtype.squeeze((0, 3))
+    tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
+
+    return tiled
+
+
+def arrangement(
+    query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, key_grad, value_grad, *flags
+):
+    query, grad, lse, peak, delta = (blocks_of_rows(tensor, key) for tensor in (query, grad, lse, peak, delta))
+    lengths, mask = entries(lengths, columns_of(key)), columns_of_masks(mask, key)
+    key, value, key_grad, value_grad = map(columns_of, (key, value, key_grad, value_grad))
+
+    return query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, key_grad, value_grad, *flags
+
+
+def application(
+    query,
+    key,
+    value,
+    mask,
+    lengths,
+    seed,
+    scale,
+    rate,
+    grad,
+    lse,
+    peak,
+    delta,
+    key_grad,
+    value_grad,
+    masking,
+    is_causal,
+    ragged,
+    drops,
+):
+    length = held(lengths, key) if ragged else None
+    columns = key.offsets(-2)[:, None]
+    key_total = ntl.zeros(key.shape, dtype=computed(key.dtype))
+    value_total = ntl.zeros(value.shape, dtype=computed(value.dtype))
+    size, stop = query.dtype.shape[0], query.shape[1]
+    first, whole = 0, 0
+
+    if is_causal:
+        start = ntl.min(key.offsets(-2))
+        first, whole = start // size, min(ntl.cdiv(start + key.shape[0] - 1, size), stop)
+
+    def take_in(i, key_total, value_total, edge):
+        """Take in a block of queries; only at an `edge` may the diagonal pass through it."""
+        highest = ntl.trans(peak[i]) if masking == ADDITIVE_MASK else None
+        masked = ntl.trans(mask[i]) if masking != NO_MASK else None
+        scores = ntl.dot(key, ntl.trans(query[i]))
+        weights = weights_of(scores, scale, ntl.trans(lse[i]), highest, masked, masking)
+
+        if edge:
+            weights = ntl.where(columns <= query[i].offsets(-2)[None, :], weights, 0.0)
+
+        if ragged:
+            weights = ntl.where(columns < length, weights, 0.0)
+
+        left, slopes = weights, ntl.dot(value, ntl.trans(grad[i]))
+
+        if drops:
+            is_kept = kept(row_numbers(query[i])[None, :], columns, seed, rate)
+            left, slopes = dropped(left, is_kept, rate), dropped(slopes, is_kept, rate)
+
+        value_total += ntl.dot(ntl.cast(left, grad.dtype.dtype), grad[i])
+        slopes = weights * (slopes - ntl.trans(delta[i]))
+
+        if ragged:
+            slopes = ntl.where(columns < length, slopes, 0.0)
+
+        key_total += ntl.dot(ntl.cast(slopes, query.dtype.dtype), query[i])
+
+    for head in range(query.shape[0]):
+        if is_causal:
+            for i in range(first, whole):
+                take_in((head, i), key_total, value_total, True)
+
+        for i in range(whole, stop):
+            take_in((head, i), key_total, value_total, False)
+
+    key_grad = key_total * scale
+    value_grad = value_total
+
+
+@functools.cache
+def make():
+    """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`; `delta` is like `lse`."""
+    key, value, *grads = matrices(4)
+    # Beyond the last query all is 0, and adds nothing.
+    query, grad = matrices(2, other=0.0)
+    mask = Tensor(4, other=0.0, shape_options=(None, {"constexpr": True}, None, None))
+    inputs = query, key, value, mask, Tensor(1), *(Tensor(0) for _ in range(3))
+    flags = (Tensor(0, constexpr=True) for _ in range(4))
+    tensors = *inputs, grad, *vectors(3, other=0.0), *grads, *flags
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_key_value")

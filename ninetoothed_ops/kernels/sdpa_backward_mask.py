@@ -1,0 +1,88 @@
+"""mask_grad = d_scores, for a tile of a mask that was added, summed over the batch entries and heads that share it.
+
+See `attention_backward`. Nothing is kept of the other scores.
+"""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+from .attention import ADDITIVE_MASK, kept, matrices, repeated, row_numbers, vectors
+from .attention_backward import dropped, weights_of
+from .numeric import computed
+
+BLOCK_SIZE = 64
+
+
+def shared(tensor, mask, dim):
+    """Give each tile of the mask the blocks of the rows, or of the columns, of all that share it: (entries, heads)."""
+    group = tensor.shape[0] // mask.shape[0], tensor.shape[1] // mask.shape[1]
+    tiled = tensor.tile((1, 1, BLOCK_SIZE, -1)).tile((*group, 1, 1))
+    tiled = tiled.expand((-1, -1, -1, mask.tile((1, 1, BLOCK_SIZE, BLOCK_SIZE)).shape[5 - dim]))
+    tiled = tiled if dim == 2 else tiled.permute((0, 1, 3, 2))
+    tiled.dtype = tiled.dtype.squeeze((2, 3))
+    tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
+
+    return tiled
+
+
+def tiles(mask):
+    tiled = mask.tile((1, 1, BLOCK_SIZE, BLOCK_SIZE))
+    tiled.dtype = tiled.dtype.squeeze((0, 1))
+
+    return tiled
+
+
+def arrangement(query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, mask_grad, *flags):
+    lengths = lengths.tile((query.shape[0] // mask.shape[0],))[:, None, None, None]
+    lengths = lengths.expand((-1, *tiles(mask).shape[1:]))
+    key, value = (shared(repeated(tensor, query), mask, 3) for tensor in (key, value))
+    query, grad, lse, peak, delta = (shared(tensor, mask, 2) for tensor in (query, grad, lse, peak, delta))
+
+    return query, key, value, tiles(mask), lengths, seed, scale, rate, grad, lse, peak, delta, tiles(mask_grad), *flags
+
+
+def application(
+    query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, mask_grad, is_causal, ragged, drops
+):
+    total = ntl.zeros(mask_grad.shape, dtype=computed(query.dtype.dtype))
+
+    for entry in range(query.shape[0]):
+        for head in range(query.shape[1]):
+            place = entry, head
+            columns = key[place].offsets(-2)[None, :]
+            scores = ntl.dot(query[place], ntl.trans(key[place]))
+            weights = weights_of(scores, scale, lse[place], peak[place], mask, ADDITIVE_MASK)
+            slopes = ntl.dot(grad[place], ntl.trans(value[place]))
+
+            if drops:
+                slopes = dropped(slopes, kept(row_numbers(query[place])[:, None], columns, seed, rate), rate)
+
+            slopes = weights * (slopes - delta[place])
+
+            if is_causal:
+                slopes = ntl.where(columns <= query[place].offsets(-2)[:, None], slopes, 0.0)
+
+            if ragged:
+                slopes = ntl.where(columns < lengths[entry], slopes, 0.0)
+
+            total += slopes
+
+    mask_grad = total
+
+
+@functools.cache
+def make():
+    """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`. `mask_grad` is like `mask`.
+
+    Both have the batch entries and heads of the scores, or one for all of them.
+    """
+    query, key, value, grad = matrices(4)
+    mask, mask_grad = (Tensor(4, shape_options=(None, {"constexpr": True}, None, None)) for _ in range(2))
+    inputs = query, key, value, mask, Tensor(1), *(Tensor(0) for _ in range(3))
+    flags = (Tensor(0, constexpr=True) for _ in range(3))
+    tensors = *inputs, grad, *vectors(3), mask_grad, *flags
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_mask")

@@ -1,0 +1,59 @@
+"""sdpa with dropout, and the logarithm of the sum of exp(score) of each row, from which gradients have its weights.
+
+    weights = softmax(query @ key^T * scale + mask);  output = (weights * kept / (1 - rate)) @ value
+    lse = log(sum over keys of exp(query @ key^T * scale + mask))
+
+Where a mask is added, lse is in two parts: the peak of the row, and the rest, which would be lost beside a peak of
+-1e38, such as the lowest number in a mask makes.
+"""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+from .attention import ADDITIVE_MASK, attention, blocks, entries, masks, matrices, rows, vectors
+
+
+def arrangement(query, key, value, mask, lengths, seed, scale, rate, output, lse, peak, *flags):
+    tiled = rows(query), blocks(key, query), blocks(value, query), masks(mask), entries(lengths, rows(query))
+
+    return *tiled, seed, scale, rate, rows(output), rows(lse), rows(peak), *flags
+
+
+def application(
+    query, key, value, mask, lengths, seed, scale, rate, output, lse, peak, masking, is_causal, is_eager, ragged, drops
+):
+    held, drop = lengths if ragged else None, (seed, rate) if drops else None
+    highest, total, accumulator = attention(query, key, value, mask, scale, output, masking, is_causal, held, drop)
+    divisor = total if is_eager else ntl.where(total == 0.0, 1.0, total)
+
+    # A rate of 1 keeps nothing, which may be divided by any number.
+    output = accumulator / (divisor * max(1.0 - rate, 1e-30) if drops else divisor)[:, None]
+
+    # Of a row that sees nothing, each weight is 0; NaN where that is asked for.
+    rest = ntl.log(total) if is_eager else ntl.where(total == 0.0, float("inf"), ntl.log(total))
+
+    if masking == ADDITIVE_MASK:
+        peak = ntl.where(highest == float("-inf"), 0.0, highest)[:, None]
+        lse = rest[:, None]
+    else:
+        lse = (ntl.where(total == 0.0, 0.0, highest * scale) + rest)[:, None]
+
+
+@functools.cache
+def make():
+    """The kernel, of the parameters of `application`; those of its gradients have the first of them, too.
+
+    (batch, heads, length, D); the heads of key and value are equal in number to the query's, or divide it. `mask`:
+    (batch, heads, queries, keys), of any strides. `lengths`: (batch,), the number of keys of each batch entry, read
+    where `ragged`. `seed`: an integer; `rate`: the part of the weights that is dropped, where it `drops` any. `lse` and
+    `peak`, which is written where a mask is added: (batch, heads, queries, 1).
+    """
+    query, key, value, output = matrices(4)
+    inputs = query, key, value, Tensor(4), Tensor(1), *(Tensor(0) for _ in range(3))
+    flags = (Tensor(0, constexpr=True) for _ in range(5))
+    tensors = *inputs, output, *vectors(2), *flags
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_with_lse")

@@ -1,0 +1,67 @@
+"""`sdpa_with_lse`: the sdpa that has gradients and dropout, and returns what its backward needs beside the output.
+
+`torch.ops.ninetoothed.sdpa` calls it, on tensors of four dimensions, where a gradient will be needed or weights are
+dropped: (batch, heads, length, D), keys and values of as many heads, which may be fewer than the queries' and divide
+them. `mask`: (batch or 1, heads or 1, queries, keys); `lengths`: (batch,); `seed`: an integer of no dimensions, None
+where nothing is dropped.
+"""
+
+import torch
+
+from ninetoothed.errors import ArgumentError
+
+from ..kernels import sdpa_with_lse as kernels
+from ..kernels.attention import ADDITIVE_MASK
+from ..registration import register
+from .layout import empty_in_order, is_contiguous
+from .sdpa_backward import gradients, inputs, masking_of
+
+
+def empty_output(query, shape) -> torch.Tensor:
+    """An empty result of attention, laid out as the queries are: (batch, length, heads, D), transposed, is common."""
+    if is_contiguous(query) or query.ndim != len(shape) or len(shape) > 4 or 0 in query.stride():
+        return query.new_empty(shape)
+    leading = sorted(range(len(shape) - 1), key=query.stride, reverse=True)
+    return empty_in_order(shape, (*leading, len(shape) - 1), query.dtype, query.device)
+
+
+def allocate(query, key, value, mask, lengths, seed, dropout_p, is_causal, scale, safe):
+    if not query.ndim == key.ndim == value.ndim == 4 or key.shape[1] != value.shape[1]:
+        raise ArgumentError("ninetoothed::sdpa_with_lse takes four dimensions; call ninetoothed::sdpa, which takes any")
+    dtype = torch.float64 if query.dtype is torch.float64 else torch.float32
+    parts = 2 if masking_of(mask) == ADDITIVE_MASK else 1
+    output = empty_output(query, (*query.shape[:-1], value.shape[-1]))
+
+    return output, query.new_empty((parts, *query.shape[:-1], 1), dtype=dtype)
+
+
+def launch(outputs, query, key, value, mask, lengths, seed, dropout_p, is_causal, scale, safe):
+    output, lse = outputs
+    flags = masking_of(mask), is_causal, not safe, lengths is not None, seed is not None
+    if scale <= 0:
+        # The kernel takes the largest score before it scales. A product by 0 keeps NaN, as PyTorch's does.
+        query, scale = (query.neg(), -scale) if scale < 0 else (query.mul(0), 1.0)
+    given = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
+    kernels.make()(*given, output, lse[0], lse[-1], *flags)
+
+
+def setup_context(ctx, inputs, output):
+    *tensors, dropout_p, is_causal, scale, _ = inputs
+    ctx.options = dropout_p, is_causal, scale
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(*tensors, *output)
+
+
+def backward(ctx, grad, _):
+    return *gradients(ctx.needs_input_grad[:4], grad, *ctx.saved_tensors, *ctx.options), *(None,) * 6
+
+
+operator = register(
+    "ninetoothed::sdpa_with_lse(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? seed, "
+    "float dropout_p, bool is_causal, float scale, bool safe) -> (Tensor, Tensor)",
+    allocate,
+    launch,
+    backward=backward,
+    setup_context=setup_context,
+    replay=True,
+)
