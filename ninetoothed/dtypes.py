@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DType:
-    """An element type. `kind` is one of "bool", "int", "uint", "float"; `bits` is the width of one element.
+    """An element type. `category` is one of "bool", "int", "uint", "float"; `bits` is the width of one element.
 
     >>> float16.bits, float16.is_floating, float16
     (16, True, float16)
     """
 
     name: str
-    kind: str
+    category: str
     bits: int
 
     @property
     def is_floating(self) -> bool:
-        return self.kind == "float"
+        return self.category == "float"
 
     @property
     def is_integer(self) -> bool:
-        return self.kind in ("int", "uint")
+        return self.category in ("int", "uint")
 
     @property
     def is_half(self) -> bool:
@@ -33,7 +33,7 @@ class DType:
     @property
     def range(self) -> tuple[int, int]:
         """The least and the greatest number of a type of integers or bools."""
-        if self.kind == "int":
+        if self.category == "int":
             return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
         return 0, 2**self.bits - 1
 
@@ -65,7 +65,7 @@ class PointerType:
     element: DType
     parameter: str
 
-    kind = "pointer"
+    category = "pointer"
     bits = 64
     is_floating = False
     is_integer = False
@@ -142,23 +142,23 @@ def to_torch_name(dtype: DType) -> str:
 
 
 # Where two meet, the higher wins.
-KIND_ORDER = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+CATEGORY_ORDER = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
 def promote(lhs: DType, rhs: DType) -> DType:
-    """Find the type in which two tiles meet: the higher kind wins, then the wider; float16 with bfloat16 is float32.
+    """Find the type in which two tiles meet: the higher category, then the wider; float16 with bfloat16 is float32.
 
     >>> promote(float16, int64), promote(float16, bfloat16), promote(int8, uint8)
     (float16, float32, int16)
     """
     if lhs == rhs:
         return lhs
-    if KIND_ORDER[lhs.kind] != KIND_ORDER[rhs.kind]:
-        return max(lhs, rhs, key=lambda dtype: KIND_ORDER[dtype.kind])
-    if lhs.kind == "float":
+    if CATEGORY_ORDER[lhs.category] != CATEGORY_ORDER[rhs.category]:
+        return max(lhs, rhs, key=lambda dtype: CATEGORY_ORDER[dtype.category])
+    if lhs.category == "float":
         return max(lhs, rhs, key=lambda dtype: dtype.bits) if lhs.bits != rhs.bits else float32
-    if lhs.kind == rhs.kind:
+    if lhs.category == rhs.category:
         return max(lhs, rhs, key=lambda dtype: dtype.bits)
-    signed, unsigned = (lhs, rhs) if lhs.kind == "int" else (rhs, lhs)
+    signed, unsigned = (lhs, rhs) if lhs.category == "int" else (rhs, lhs)
     bits = signed.bits if signed.bits > unsigned.bits else min(2 * unsigned.bits, 64)
     return BY_NAME[f"int{bits}"]

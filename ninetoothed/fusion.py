@@ -16,15 +16,14 @@ from ninetoothed import language
 from ninetoothed.arrangement import Arrangement, Size
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentTypeError, FusionError, shortens_tracebacks
-from ninetoothed.expr import as_expr, var
 from ninetoothed.frontend import preview
 from ninetoothed.frontend.parse import assigned_names, parse_application
 from ninetoothed.integrate import KernelOptions, integrate
 from ninetoothed.make import Kernel
-from ninetoothed.metaops import pull_back
 from ninetoothed.operands import shape_text
-from ninetoothed.symbol import Symbol, leaves_of
+from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
+from ninetoothed.unification import Difference, substituted, unify
 from ninetoothed.wording import in_users_names, near
 
 # What comes before the names of tensors while two kernels become one, so that those of one are not those of the other.
@@ -136,11 +135,11 @@ class _Fusion:
         """Make block sizes equal where that makes the two arrangements of a link so; raise where none does."""
         output, input = self.first.parameters[link.output], self.second.parameters[link.input]
         blocks = frozenset({*self.first.meta_symbols, *self.second.meta_symbols})
-        values = _equal(output.arrangement, input.arrangement, blocks, self.values)
-        if isinstance(values, _Difference):
+        values = unify(output.arrangement, input.arrangement, blocks, self.values)
+        if isinstance(values, Difference):
             what = values.told(repr(output.name), repr(input.name))
             raise _error(self.first, self.second, what, "arrange both alike, with blocks of `block_size()`")
-        _check_edges(self.first, self.second, _substituted(output.arrangement, values), input)
+        _check_edges(self.first, self.second, substituted(output.arrangement, values), input)
         return replace(self, values=values)
 
     def _modelled(self, link: _Link) -> _Fusion:
@@ -151,8 +150,8 @@ class _Fusion:
         for names, position, parameter in self._staying():
             if parameter.source.ndim != output.source.ndim or parameter.source.jagged_dim is not None:
                 continue
-            values = _equal(parameter.arrangement, output.arrangement, frozenset(), self.values)
-            if not isinstance(values, _Difference):
+            values = unify(parameter.arrangement, output.arrangement, frozenset(), self.values)
+            if not isinstance(values, Difference):
                 return replace(self, models={**self.models, link.output: names[position]}, values=values)
         raise _error(
             self.first,
@@ -177,7 +176,7 @@ class _Fusion:
         first, second = self.first, self.second
         name = f"{first.name}_{second.name}" if name is None else name
         arranged = tuple(
-            Tensor.of(_substituted(definition.parameters[i].arrangement, self.values))
+            Tensor.of(substituted(definition.parameters[i].arrangement, self.values))
             for names, definition in zip(self.names, (first, second), strict=True)
             for i in names
         )
@@ -283,96 +282,10 @@ def _apart(definition: KernelDefinition, prefix: str) -> KernelDefinition:
                     values.setdefault(own, size.renamed(f"{prefix}_{parameter.name}{end}"))
     parameters = []
     for parameter in definition.parameters:
-        arrangement = _substituted(parameter.arrangement, values)
+        arrangement = substituted(parameter.arrangement, values)
         source = replace(arrangement.source, name=f"{prefix}_{parameter.name}")
         parameters.append(replace(parameter, arrangement=replace(arrangement, source=source)))
     return replace(definition, parameters=tuple(parameters))
-
-
-# -- whether two arrangements cut a tensor alike ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Difference:
-    """A difference of two arrangements: its place, and what either has there."""
-
-    place: str
-    left: Any
-    right: Any
-
-    def told(self, left: str, right: str) -> str:
-        return f"{self.place} differs: {self.left} of {left}, {self.right} of {right}"
-
-
-def _equal(
-    left: Arrangement, right: Arrangement, blocks: frozenset[str], values: Mapping[str, Size]
-) -> dict[str, Size] | _Difference:
-    """Find values of sizes and of `blocks` under which two arrangements cut alike, beside those known; or a difference.
-
-    Sizes are compared first, then tiles, then programs: block sizes stand alone in the shapes of tiles.
-    """
-    found = dict(values)
-    if len(left.levels) != len(right.levels):
-        return _Difference("the number of levels", len(left.levels), len(right.levels))
-    sizes = frozenset(str(size) for size in (*left.source.sizes, *right.source.sizes) if isinstance(size, Symbol))
-    places = ["the tensor", *["the tiles"] * (len(left.levels) - 1), "the outermost level"]
-    left_shapes, right_shapes = ((each.source.sizes, *reversed(each.levels)) for each in (left, right))
-    for place, mine, theirs in zip(places, left_shapes, right_shapes, strict=True):
-        if len(mine) != len(theirs):
-            return _Difference(f"the shape of {place}", shape_text(mine), shape_text(theirs))
-        for dim, pair in enumerate(zip(mine, theirs, strict=True)):
-            a, b = (_value(size, found) for size in pair)
-            if as_expr(a) != as_expr(b) and not _bind(a, b, sizes if place == places[0] else blocks, found):
-                return _Difference(f"dimension {dim} of {place}", _shown(a), _shown(b))
-    if _index_map(_substituted(left, found)) != _index_map(_substituted(right, found)):
-        return _Difference("the order of elements", "that", "that")
-    return found
-
-
-def _bind(a: Size, b: Size, free: frozenset[str], values: dict[str, Size]) -> bool:
-    """Let a free symbol be another size, of two free ones the second the first; False where they cannot be equal."""
-    for kept, symbol in ((a, b), (b, a)):
-        if not (isinstance(symbol, Symbol) and symbol.name in free):
-            continue
-        if symbol.meta and not all(leaf.meta or leaf.constexpr for leaf in leaves_of(kept).values()):
-            continue  # a block is no size of a tensor
-        known: dict[str, Size] = {}
-        if isinstance(kept, Symbol) and kept.name in free:
-            narrowed = kept.narrowed(symbol)
-            if narrowed is None:
-                return False
-            known[str(kept)] = kept = narrowed
-        known[str(symbol)] = kept
-        values.update({name: _value(value, known) for name, value in values.items()} | known)
-        return True
-    return False
-
-
-def _shown(size: Size) -> str:
-    if isinstance(size, Symbol) and size.meta:
-        return f"{size} (from {size.lower_bound} to {size.upper_bound})"
-    return str(as_expr(size))
-
-
-def _index_map(arrangement: Arrangement) -> tuple[Any, frozenset[Any]]:
-    """Return the place in the source of the element at symbolic indices, and the conditions for it to be there."""
-    indices = tuple(
-        tuple(var(f"index_{level}_{dim}") for dim in range(len(shape)))
-        for level, shape in enumerate(arrangement.levels)
-    )
-    found: list[Any] = []
-    for step in reversed(arrangement.steps):
-        indices, guards = pull_back(step, indices)
-        found += guards
-    return indices, frozenset(found)
-
-
-def _value(size: Size, values: Mapping[str, Size]) -> Size:
-    return size.subs(values) if isinstance(size, Symbol) else size
-
-
-def _substituted(arrangement: Arrangement, values: Mapping[str, Size]) -> Arrangement:
-    return arrangement.map_sizes(lambda size: _value(size, values))
 
 
 # -- what the applications do with the tensor between them ------------------------------------------------------------

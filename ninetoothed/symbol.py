@@ -5,24 +5,15 @@ from __future__ import annotations
 import ast
 import itertools
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from ninetoothed import expr as algebra
+from ninetoothed import expr as algebra, symbol_syntax
 from ninetoothed.errors import arrangement_error as _error
-from ninetoothed.expr import Expr, const, maximum, minimum, var
+from ninetoothed.expr import Expr, maximum, minimum
 
 _fresh = itertools.count()
 _BLOCK = "ninetoothed_block_size_"
-
-_OPERATIONS: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b,
-}
-_FUNCTIONS: dict[str, Callable[..., Expr]] = {"min": minimum, "max": maximum, "cdiv": algebra.cdiv}
 
 
 class Symbol:
@@ -78,7 +69,7 @@ class Symbol:
         """The canonical form, in which equal expressions are equal."""
         cached = self.__dict__.get("_expr")
         if cached is None:
-            cached = self.__dict__["_expr"] = _canonical(self._node)
+            cached = self.__dict__["_expr"] = symbol_syntax.canonical(self._node)
         return cached
 
     @property
@@ -87,7 +78,7 @@ class Symbol:
         if self.name is not None:
             return {self.name: self}
         if self._leaves is None:
-            names = (node.id for node in _names(self._node))
+            names = (node.id for node in symbol_syntax.names(self._node))
             self._leaves = {name: Symbol(name) for name in names}
         return self._leaves
 
@@ -333,50 +324,15 @@ def _is(value: object, number: int) -> bool:
 def _node_of(value: Any) -> ast.expr | None:
     if isinstance(value, Symbol):
         return value._node
-    if isinstance(value, numbers.Integral):
-        value = int(value)
-        return ast.Constant(value) if value >= 0 else ast.UnaryOp(ast.USub(), ast.Constant(-value))
-    return None
+    return symbol_syntax.number(int(value)) if isinstance(value, numbers.Integral) else None
 
 
 def _parse(source: Any) -> ast.expr:
     if isinstance(source, ast.expr):
         return source
-    if isinstance(source, Symbol):
-        return source._node
     node = _node_of(source)
     if node is not None:
         return node
     if not isinstance(source, str):
         raise _error(f"a symbol is a name or an expression, not {source!r}", 'write for example Symbol("BLOCK_SIZE")')
-    try:
-        node = ast.parse(source.strip(), mode="eval").body
-        _canonical(node)
-    except SyntaxError:
-        remedy = 'write for example Symbol("BLOCK_SIZE") or Symbol("cdiv(n, 2)")'
-        raise _error(f"`{source}` is no expression over names and integers", remedy) from None
-    except TypeError as error:
-        raise _error(f"`{source}` is no expression over names and integers", str(error)) from None
-    return node
-
-
-def _names(node: ast.AST) -> Iterator[ast.Name]:
-    if isinstance(node, ast.Name):
-        yield node
-    for child in (*getattr(node, "args", ()), *(getattr(node, a, None) for a in ("left", "right", "operand"))):
-        if child is not None:
-            yield from _names(child)
-
-
-def _canonical(node: ast.AST) -> Expr:
-    if isinstance(node, ast.Name):
-        return var(node.id)
-    if isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):
-        return const(node.value)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_canonical(node.operand)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        return _OPERATIONS[type(node.op)](_canonical(node.left), _canonical(node.right))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and node.args:
-        return _FUNCTIONS[node.func.id](*map(_canonical, node.args))
-    raise TypeError(f"`{ast.unparse(node)}` is not one of + - * // % min max cdiv")
+    return symbol_syntax.parse(source)

@@ -19,6 +19,7 @@ ROOMS = tuple(
     ninetoothed.wording
     ninetoothed.dtypes
     ninetoothed.expr
+    ninetoothed.symbol_syntax
     ninetoothed.symbol
     ninetoothed.arrangement
     ninetoothed.operands
@@ -27,6 +28,7 @@ ROOMS = tuple(
     ninetoothed.metaops
     ninetoothed.lowering
     ninetoothed.tiling
+    ninetoothed.unification
     ninetoothed.tensor ninetoothed.evaluate
     ninetoothed.gradient
     ninetoothed.language

@@ -8,26 +8,13 @@ from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
-from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, is_nonnegative, simplify, var
+from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, simplify, var
 from ninetoothed.frontend import shapes
-from ninetoothed.frontend.dataflow import settle
-from ninetoothed.frontend.numbers import holds, number_type, numeric, reaches, wrapped
+from ninetoothed.frontend.numbers import holds, number_type, numeric, wrapped
+from ninetoothed.frontend.signs import Signs
 from ninetoothed.frontend.values import origin
 from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
-from ninetoothed.language.primitive import Sign
 from ninetoothed.language.primitives import PRIMITIVES
-
-
-def _keeps_sign(operation: Apply) -> bool:
-    """Tell whether a result is not negative where no operand is."""
-    match operation.primitive.sign:
-        case Sign.CONVERTED:
-            return reaches(numeric(operation.result.type.dtype), numeric(operation.operands[0].type.dtype))
-        case Sign.GROWING:  # types of indices are taken not to overflow; smaller ones wrap
-            return operation.result.type.dtype.bits >= 32
-        case sign:
-            return sign is Sign.KEPT
-
 
 # What operations are built from: computed values, sizes, and Python numbers.
 Operand = Value | Expr | float
@@ -54,7 +41,7 @@ class Builder:
         self._blocks: list[list[ir.Operation]] = [[]]
         self._producers: dict[Value, ir.Operation] = {}
         self._names: dict[str, Value] = {}
-        self._nonnegative: dict[Value, bool] = {}
+        self._signs = Signs(self._producers)
         self._count = 0
 
     # -- blocks ------------------------------------------------------------------------------------
@@ -268,7 +255,7 @@ class Builder:
         for dtype in typed[1:]:
             result = dtypes.promote(result, dtype)
         for number in numbers:
-            if dtypes.KIND_ORDER[number_type(number).kind] > dtypes.KIND_ORDER[result.kind]:
+            if dtypes.CATEGORY_ORDER[number_type(number).category] > dtypes.CATEGORY_ORDER[result.category]:
                 result = number_type(number)
         return result
 
@@ -327,30 +314,9 @@ class Builder:
             raise shapes.Mismatch("integers are divided by zero")
         if common.is_half:
             return self.cast(self.elementwise(function, lhs, rhs, dtype=dtypes.float32), common)
-        nonnegative = common.kind == "uint" or (self.is_nonnegative(lhs) and self.is_nonnegative(rhs))
+        nonnegative = common.category == "uint" or (self.is_nonnegative(lhs) and self.is_nonnegative(rhs))
         return self.elementwise(function, lhs, rhs, dtype=common, nonnegative=nonnegative or None)
 
     def is_nonnegative(self, operand: Operand) -> bool:
         """Tell whether an integer is known not to be negative (so that truncating and flooring division agree)."""
-        if isinstance(operand, Value):
-            return settle(operand, self._nonnegative, self._bounding, self._settle_sign)
-        if isinstance(operand, Expr):
-            lower, _ = bounds(operand, self.facts)
-            return lower is not None and lower >= 0
-        return operand >= 0
-
-    def _bounding(self, value: Value) -> tuple[Value, ...]:
-        """Return the values that, where none is negative, keep this one from being so."""
-        producer = self.producer(value)
-        if isinstance(producer, Apply) and _keeps_sign(producer) and value.type.dtype.kind != "uint":
-            return producer.operands
-        return ()
-
-    def _settle_sign(self, value: Value) -> bool:
-        operands = self._bounding(value)
-        if operands or value.type.dtype.kind == "uint":
-            return all(self._nonnegative[operand] for operand in operands)
-        producer = self.producer(value)
-        if isinstance(producer, Constant):
-            return producer.value >= 0
-        return isinstance(producer, Index) and self.is_nonnegative(producer.expr)
+        return self._signs.is_nonnegative(operand, self.facts)

@@ -32,7 +32,7 @@ def absolute(context: TraceContext, x: Any) -> Any:
     if not is_dynamic(x):
         return abs(x)
     x = context.builder.value(x)
-    return x if x.type.dtype.kind in ("uint", "bool") else context.builder.apply("abs", (x,), x.type)
+    return x if x.type.dtype.category in ("uint", "bool") else context.builder.apply("abs", (x,), x.type)
 
 
 def pairwise(context: TraceContext, x: Any, y: Any, propagate_nan: Any = None, *, name: str) -> Any:

@@ -80,7 +80,7 @@ def place(context: TraceContext, index: Value) -> Value:
     known = mask(context, lane_bounds(context, index))
     if known is None:
         return index
-    if index.type.dtype.kind != "int":
+    if index.type.dtype.category != "int":
         index = context.builder.cast(index, dtypes.int64)
     return context.builder.apply("where", (known, index, context.builder.constant(-1, index.type.dtype)), index.type)
 

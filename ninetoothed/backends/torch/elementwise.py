@@ -54,7 +54,7 @@ def _arithmetic(function: Callable) -> Function:
     def apply(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
         dtype = operation.results[0].type.dtype
         held = operands(programs, operation)
-        if dtype.kind == "pointer":
+        if dtype.category == "pointer":
             return function(*(x.to(torch.int64) if isinstance(x, torch.Tensor) else x for x in held))
         result = function(*held)
         if dtype.is_integer:
@@ -72,7 +72,7 @@ def _by_sign(signed: Callable, unsigned: Callable, wide: Callable) -> Function:
         held = operands(programs, operation)
         if dtype == dtypes.uint64:
             return wide(*(programs.make_tensor(x, v.type) for x, v in zip(held, operation.operands)))
-        return (unsigned if dtype.kind == "uint" else signed)(*held)
+        return (unsigned if dtype.category == "uint" else signed)(*held)
 
     return apply
 
@@ -167,7 +167,7 @@ def _bitcast(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 def _abs(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     (x,) = operands(programs, operation)
-    return x if operation.result.type.dtype.kind == "uint" else x.abs().to(held_dtype(operation.result.type.dtype))
+    return x if operation.result.type.dtype.category == "uint" else x.abs().to(held_dtype(operation.result.type.dtype))
 
 
 def _umulhi(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:

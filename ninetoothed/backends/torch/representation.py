@@ -66,7 +66,7 @@ def number(value: Number, dtype: ElementType) -> Number:
     """Round or wrap a Python number as `dtype` holds it."""
     if isinstance(dtype, PointerType):
         return int(value)
-    if dtype.kind == "bool":
+    if dtype.category == "bool":
         return bool(value)
     if dtype.is_floating:
         if dtype.bits == 64:
@@ -74,7 +74,7 @@ def number(value: Number, dtype: ElementType) -> Number:
         if dtype.bits == 32:
             return ctypes.c_float(value).value
         return torch.tensor(float(value), dtype=_MEMORY[dtype], device="cpu").item()
-    signed = dtype.kind == "int" or dtype == dtypes.uint64
+    signed = dtype.category == "int" or dtype == dtypes.uint64
     if value != value or value in (math.inf, -math.inf):
         value = _nearest_integer(value, dtype)
     wrapped = int(value) & (2**dtype.bits - 1)
@@ -85,7 +85,7 @@ def _nearest_integer(value: float, dtype: DType) -> int:
     """Choose the integer for an infinity or NaN, as a value out of bounds may be."""
     if value != value:
         return 0
-    low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1)) if dtype.kind == "int" else (0, 2**dtype.bits)
+    low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1)) if dtype.category == "int" else (0, 2**dtype.bits)
     return high - 1 if value > 0 else low
 
 

@@ -35,13 +35,13 @@ def locate(context: EmitContext, remainder: Remainder, pid: ast.expr, tiles: ast
     count = define("tiles", tiles, 0, None)
     spare = define("spare", count % remainder.tiles_per_wave, 0, remainder.tiles_per_wave - 1)
     is_cut = define("is_cut", remainder.is_cut(spare), 0, 1) if remainder.subtiles > 1 else const(1)
-    shares = define("shares", remainder.ctas_per_tile(spare, is_cut), 1, remainder.subtiles * remainder.most_parts)
+    most = remainder.subtiles * remainder.most_parts
+    ctas_per_tile = define("ctas_per_tile", remainder.ctas_per_tile(spare, is_cut), 1, most)
     whole = define("whole", count - spare, 0, None)
     beyond = define("beyond", maximum(var("pid") - whole, 0), 0, None)
     is_whole = syntax.binary("<", pid, context.variable("whole"))
-    most = remainder.subtiles * remainder.most_parts
-    define(PARTS, syntax.call("tl.where", is_whole, 1, context.variable("shares")), 1, most)
-    define(PART, beyond % shares, 0, most - 1)
-    slot = define(SLOT, beyond // shares, 0, remainder.tiles_per_wave - 1)
+    define(PARTS, syntax.call("tl.where", is_whole, 1, context.variable("ctas_per_tile")), 1, most)
+    define(PART, beyond % ctas_per_tile, 0, most - 1)
+    slot = define(SLOT, beyond // ctas_per_tile, 0, remainder.tiles_per_wave - 1)
     define("tile", minimum(var("pid"), whole) + slot, 0, None)
     return context.variable("tile")

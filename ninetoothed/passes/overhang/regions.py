@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -193,13 +194,21 @@ def _whole_mask(rewriter: OverhangRewriter, tile: TrackedTile) -> Value:
     return rewriter.builder.number(True, type) if mask is None else rewriter.builder.stretched(mask, type)
 
 
-def branch(rewriter: OverhangRewriter, operation: ir.If) -> None:
-    """Rewrite an `if`: a result whose edges depend on the side taken gets a mask beside it."""
-    entered = dict(rewriter.tiles)
-    condition = rewriter.value(operation.condition)
-    sides = []
-    for body, yields in ((operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields)):
-        rewriter.tiles = dict(entered)
+@dataclass
+class _Side:
+    """A branch of an `if`, rewritten: its operations, and its results as it yields them and as later uses see them.
+
+    masks: those of the results. inner: the values that the branch defines.
+    """
+
+    operations: list[ir.Operation]
+    yields: list[TrackedTile]
+    seen: list[TrackedTile]
+    masks: list[Value]
+    inner: set[Value]
+
+    @classmethod
+    def of(cls, rewriter: OverhangRewriter, body: ir.Block, yields: tuple[Value, ...], operation: ir.If) -> _Side:
         with rewriter.builder.block() as operations:
             rewriter.block(body)
             tiles = [rewriter.tile(raw) for raw in yields]
@@ -208,28 +217,47 @@ def branch(rewriter: OverhangRewriter, operation: ir.If) -> None:
             seen = [rewriter.tile(result) for result in operation.results]
             masks = [_whole_mask(rewriter, tile) for tile in seen]
         inner = {result for o in ir.walk(tuple(operations)) for result in ir.results(o)}
-        sides.append((operations, tiles, seen, masks, inner))
+        return cls(operations, tiles, seen, masks, inner)
+
+    def is_inner(self, position: int) -> bool:
+        """Tell whether a result has an edge that means something inside the branch alone."""
+        return any(_is_inner(edge, frozenset(), self.inner) for edge in self.seen[position].edges)
+
+    def all_yields(self, masked: Iterable[int]) -> tuple[Value, ...]:
+        """Return what the branch yields: its results, and the masks of some of them."""
+        return (*(tile.value for tile in self.yields), *(self.masks[position] for position in masked))
+
+
+def branch(rewriter: OverhangRewriter, operation: ir.If) -> None:
+    """Rewrite an `if`: a result whose edges depend on the side taken gets a mask beside it."""
+    entered = dict(rewriter.tiles)
+    condition = rewriter.value(operation.condition)
+    sides = []
+    for body, yields in ((operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields)):
+        rewriter.tiles = dict(entered)
+        sides.append(_Side.of(rewriter, body, yields, operation))
     rewriter.tiles = entered
     then, otherwise = sides
+    pairs = list(zip(operation.results, then.seen, otherwise.seen, strict=True))
     masked: dict[int, Value] = {}
-    for position, result in enumerate(operation.results):
-        a, b = then[2][position], otherwise[2][position]
+    for position, (result, a, b) in enumerate(pairs):
         is_same = {e for e in a.edges if e.fails} == {e for e in b.edges if e.fails}
-        if not is_same or any(_is_inner(e, frozenset(), side[4]) for side in sides for e in side[2][position].edges):
+        if not is_same or any(
+            _is_inner(e, frozenset(), side.inner) for side in sides for e in side.seen[position].edges
+        ):
             masked[position] = Value(TileType(int1, result.type.shape, result.type.lanes))
     rewriter.builder.emit(
         replace(
             operation,
             condition=condition,
-            then_body=tuple(then[0]),
-            else_body=tuple(otherwise[0]),
-            then_yields=(*(tile.value for tile in then[1]), *(then[3][p] for p in masked)),
-            else_yields=(*(tile.value for tile in otherwise[1]), *(otherwise[3][p] for p in masked)),
+            then_body=tuple(then.operations),
+            else_body=tuple(otherwise.operations),
+            then_yields=then.all_yields(masked),
+            else_yields=otherwise.all_yields(masked),
             results=(*operation.results, *masked.values()),
         )
     )
-    for position, result in enumerate(operation.results):
-        a, b = then[2][position], otherwise[2][position]
+    for position, (result, a, b) in enumerate(pairs):
         if position in masked:
             rewriter.set(result, TrackedTile(result, (MaskEdge(masked[position]),)))
         else:

@@ -47,12 +47,12 @@ class GoldenTest(expecttest.TestCase):
             """\
     spare = tiles % 132
     is_cut = tl.minimum(66 // tl.maximum(spare, 1), 1)
-    shares = is_cut * tl.maximum(tl.minimum(33 // tl.maximum(spare, 1), 1), 1) * 4 + 1 - is_cut
+    ctas_per_tile = is_cut * tl.maximum(tl.minimum(33 // tl.maximum(spare, 1), 1), 1) * 4 + 1 - is_cut
     whole = tiles - spare
     beyond = tl.maximum(pid - whole, 0)
-    parts = tl.where(pid < whole, 1, shares)
-    part = beyond % shares
-    slot = beyond // shares
+    parts = tl.where(pid < whole, 1, ctas_per_tile)
+    part = beyond % ctas_per_tile
+    slot = beyond // ctas_per_tile
     tile = tl.minimum(pid, whole) + slot
     group_size = 8 * columns
     first_row = tile // group_size * 8
@@ -88,12 +88,12 @@ class GoldenTest(expecttest.TestCase):
             """\
     spare = tiles % 132
     is_cut = tl.minimum(66 // tl.maximum(spare, 1), 1)
-    shares = is_cut * tl.maximum(tl.minimum(33 // tl.maximum(spare, 1), 8), 1) * 4 + 1 - is_cut
+    ctas_per_tile = is_cut * tl.maximum(tl.minimum(33 // tl.maximum(spare, 1), 8), 1) * 4 + 1 - is_cut
     whole = tiles - spare
     beyond = tl.maximum(pid - whole, 0)
-    parts = tl.where(pid < whole, 1, shares)
-    part = beyond % shares
-    slot = beyond // shares
+    parts = tl.where(pid < whole, 1, ctas_per_tile)
+    part = beyond % ctas_per_tile
+    slot = beyond // ctas_per_tile
     tile = tl.minimum(pid, whole) + slot
     group_size = 8 * columns
     first_row = tile // group_size * 8

@@ -40,12 +40,12 @@ def mm(input_desc, other_desc, output_desc, workspace_ptr, semaphores_ptr, input
     columns = tl.cdiv(other_size_1, 256)
     tiles = rows * columns
     spare = tiles % 132
-    shares = tl.minimum(132 // tl.maximum(spare, 1), 4)
+    ctas_per_tile = tl.minimum(132 // tl.maximum(spare, 1), 4)
     whole = tiles - spare
     beyond = tl.maximum(pid - whole, 0)
-    parts = tl.where(pid < whole, 1, shares)
-    part = beyond % shares
-    slot = beyond // shares
+    parts = tl.where(pid < whole, 1, ctas_per_tile)
+    part = beyond % ctas_per_tile
+    slot = beyond // ctas_per_tile
     tile = tl.minimum(pid, whole) + slot
     group_size = 8 * columns
     first_row = tile // group_size * 8

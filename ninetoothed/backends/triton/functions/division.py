@@ -14,7 +14,7 @@ def _floordiv(context: EmitContext, operation: ir.Apply, operands: list[ValueTex
     """Triton's `//` truncates integers; where the remainder's sign is not the divisor's, the floor is one below."""
     shape, dtype = meet(operands), operation.result.type.dtype
     lhs, rhs = weakly(operation, operands)
-    if not dtype.is_floating and (operation.attribute("nonnegative") or dtype.kind == "uint"):
+    if not dtype.is_floating and (operation.attribute("nonnegative") or dtype.category == "uint"):
         return ValueText(syntax.binary("//", lhs, rhs), shape)
     divisor = operands[1].constant
     if not dtype.is_floating and isinstance(divisor, int) and _is_power_of_two(operands[1]):
@@ -43,7 +43,7 @@ def _mod(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -
     """Take the remainder with the sign of the divisor, as Python does; Triton's has that of the dividend."""
     shape, dtype = meet(operands), operation.result.type.dtype
     lhs, rhs = weakly(operation, operands)
-    if operation.attribute("nonnegative") or dtype.kind == "uint":
+    if operation.attribute("nonnegative") or dtype.category == "uint":
         return ValueText(syntax.binary("%", lhs, rhs), shape)
     divisor = operands[1].constant
     if not dtype.is_floating and isinstance(divisor, int) and _is_power_of_two(operands[1]):

@@ -50,7 +50,7 @@ def summed(dtype: DType | PointerType) -> DType | PointerType:
     """The type of Triton's sum of a type."""
     if dtype.bits >= 32 or dtype.is_floating:
         return dtypes.float32 if dtype == dtypes.bfloat16 else dtype
-    return dtypes.uint32 if dtype.kind == "uint" else dtypes.int32
+    return dtypes.uint32 if dtype.category == "uint" else dtypes.int32
 
 
 def _scan(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:

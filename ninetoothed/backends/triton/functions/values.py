@@ -30,7 +30,7 @@ def held(number: int | float | bool, dtype: DType | PointerType) -> int | float 
     if dtype == dtypes.int1:
         return bool(number)
     if not dtype.is_floating:
-        lowest = 0 if dtype.kind == "uint" else -(1 << (dtype.bits - 1))
+        lowest = 0 if dtype.category == "uint" else -(1 << (dtype.bits - 1))
         if not math.isfinite(number) or (isinstance(number, float) and not 0 <= int(number) - lowest < 1 << dtype.bits):
             return None
         return (int(number) - lowest) % (1 << dtype.bits) + lowest
