@@ -130,7 +130,6 @@ class SizeCondition:
     def problem(self, values: Mapping[str, int]) -> tuple[str, str] | None:
         """Say what is wrong in a call, and the remedy; None where nothing is."""
         number, wanted = evaluate(as_expr(self.size), values), evaluate(as_expr(self.wanted), values)
-        size, target = _told(self.size, number), _told(self.wanted, wanted)
         if self.rule == "fit" and number != wanted:
             return (
                 f"has size {number} ({self.size}) along a dimension that is cut into tiles of {self.wanted}, which"
@@ -139,18 +138,18 @@ class SizeCondition:
             )
         if self.rule == "squeeze" and number > 1:
             return (
-                f"is squeezed along a dimension of size {size}",
+                f"is squeezed along a dimension of size {_told(self.size, number)}",
                 "a dimension that is squeezed has one element",
             )
         if self.rule == "expand" and (number not in (0, 1, wanted) or wanted < 0):
             return (
-                f"is expanded to {target}, along a dimension of size {size}",
+                f"is expanded to {_told(self.wanted, wanted)}, along a dimension of size {_told(self.size, number)}",
                 f"only a dimension of size 1 can be expanded{f', or one that has {wanted}' if wanted > 1 else ''}",
             )
         if self.rule == "pad" and number < 0:
-            return f"is padded by {size}", "an amount of padding is 0 or more"
+            return f"is padded by {_told(self.size, number)}", "an amount of padding is 0 or more"
         if self.rule in ("stride", "dilation") and number < 1:
-            return f"is cut into tiles with a {self.rule} of {size}", "give 1 or more"
+            return f"is cut into tiles with a {self.rule} of {_told(self.size, number)}", "give 1 or more"
         return None
 
 

@@ -159,8 +159,13 @@ class Launcher:
     @hidden_from_dynamo
     def __call__(self, args: tuple, kwargs: dict[str, Any]) -> None:
         constants: tuple = ()
+        call: BoundCall | None = None
         if kwargs or len(args) != self._count:
-            args, constants = self._bind(args, kwargs)
+            if len(args) == self._count and self._are_plain(kwargs):
+                constants = tuple(kwargs.items())
+            else:
+                call = arguments.bind(self.definition, args, kwargs)
+                args, constants = call.arguments, call.constants
         recorder = RECORDER.get()
         if recorder is None:
             for fast_path in self._calls.recent:
@@ -172,7 +177,8 @@ class Launcher:
         given = args
         if not isinstance(known, Entry):
             try:
-                args, known = self._prepare(BoundCall(args, constants))
+                call = call or arguments.bind(self.definition, args, dict(constants))
+                args, known = self._prepare(call, constants)
             except ArgumentError as error:
                 if self._is_partial or _was_found_by_tracing(error):
                     raise
@@ -187,12 +193,9 @@ class Launcher:
         else:
             known.run(args)
 
-    def _bind(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, tuple]:
-        """Match a call's arguments with the parameters: by `arguments.bind`, unless they stand as they should."""
-        if len(args) == self._count and kwargs.keys() == self._names and all(type(v) is int for v in kwargs.values()):
-            return args, tuple(kwargs.items())
-        call = arguments.bind(self.definition, args, kwargs)
-        return call.arguments, call.constants
+    def _are_plain(self, kwargs: dict[str, Any]) -> bool:
+        """Tell whether keywords are constexpr symbols and integers, which need no binding to be looked up."""
+        return kwargs.keys() == self._names and all(type(value) is int for value in kwargs.values())
 
     def _checked(self, args: tuple, kwargs: dict[str, Any]) -> tuple[BoundCall, torch.device]:
         return arguments.check(self.definition, arguments.bind(self.definition, args, kwargs))
@@ -222,16 +225,16 @@ class Launcher:
                     self._variants.learn(selection, error)
                     selection = self._variants.select(call, place, gpu)
 
-    def _prepare(self, given: BoundCall) -> tuple[tuple, Entry]:
-        """Check the arguments, and find or make what the call leads to."""
-        call, place = self._checked(given.arguments, dict(given.constants))
+    def _prepare(self, given: BoundCall, constants: tuple) -> tuple[tuple, Entry]:
+        """Check the arguments, and find or make what the call leads to; constants: by which it is looked up."""
+        call, place = arguments.check(self.definition, given)
         with self._lock:
-            known = self._calls.find(call.arguments, given.constants)
+            known = self._calls.find(call.arguments, constants)
             if not isinstance(known, Entry):
                 found = self._select(call, place)
                 if self._variants.shrink():
                     self._forget()
-                known = self._calls.keep(call.arguments, given.constants, found)
+                known = self._calls.keep(call.arguments, constants, found)
             return call.arguments, known
 
     def tune(self, args: tuple, kwargs: dict[str, Any]) -> Schedule:

@@ -1,7 +1,9 @@
+import collections
 import contextlib
 import copy
 import dataclasses
 import enum
+import functools
 import re
 import threading
 
@@ -13,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, explain, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
-from ninetoothed.runtime import call_cache, dispatch, executable, private, variants
+from ninetoothed.runtime import arguments, call_cache, dispatch, executable, private, variants
 from ninetoothed.runtime.selection.machine import A100, B200, H100, H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
@@ -310,6 +312,19 @@ class TestCaches:
             add(x, y, z, BLOCK=4)
             assert torch.equal(z, x + y)
         assert len(selected) == 3 and len(traces) == 1
+
+    def test_a_miss_binds_once_and_selects_once(self, monkeypatch):
+        add, counts = make_add(), collections.Counter()
+        add(*torch.zeros(3, 100), BLOCK=16)
+        for owner, name in ((arguments, "bind"), (variants.VariantCache, "select")):
+            whole = getattr(owner, name)
+            count = functools.partial(lambda name, *args: counts.update([name]), name)
+            monkeypatch.setattr(owner, name, lambda *args, whole=whole, count=count: count(args) or whole(*args))
+        for size in (101, 102):
+            x, y, z = torch.randn(3, size)
+            add(x, y, z, BLOCK=16) if size % 2 else add(x, z=z, y=y, BLOCK=16)
+            assert torch.equal(z, x + y) and counts == {"bind": 1, "select": 1}
+            counts.clear()
 
     def test_types_devices_and_strides_tell_calls_apart(self):
         add = make_add()

@@ -1,0 +1,221 @@
+"""Host time of launches, without a GPU: calls on CPU tensors, as for an H200 on which launching a kernel does nothing.
+
+    python -m benchmarks.host [--rounds N]
+
+Of a call like earlier ones: the fast path as it is, which is source text compiled for the call, and closures that do
+the same. Of a call that differs: a kernel's call whose size is new, in a class of calls that is not. What is compared
+takes turns; the shortest of the rounds counts, in microseconds of this thread, so that other work disturbs little.
+"""
+
+import argparse
+import contextlib
+import functools
+import importlib
+import sys
+import time
+import types
+from unittest import mock
+
+import torch
+
+from benchmarks import tasks
+from benchmarks.cpu import positive
+from benchmarks.report import table
+from ninetoothed.runtime import arguments, call_cache, executable, private
+from ninetoothed.runtime.build.compile import LoadedKernel
+from ninetoothed.runtime.dispatch import Launcher
+from ninetoothed.runtime.launch_plan import ReplayedFunction
+from ninetoothed.runtime.selection import machine
+from ninetoothed_ops import kernels
+
+NAMES = ("silu", "conv2d")
+DEVICE = torch.device("cuda", 0)
+# Sizes of one class of calls: multiples of 16 that round up to the same.
+SIZES = range(4112, 5120, 16)
+BURST = 300
+
+
+def launch(*_):
+    """Launch nothing."""
+
+
+class Unlaunched:
+    """Stand for Triton's launcher, and launch nothing."""
+
+    global_scratch_size = profile_scratch_size = 0
+    launch = staticmethod(launch)
+
+    def __call__(self, x, y, z, stream, function, metadata, launch_metadata, enter, leave, *given):
+        self.launch(x, y, z, stream, function, metadata, launch_metadata, enter, leave, "signature", given)
+
+
+class Uncompiled:
+    """Stand for a compiled kernel of which only the text was emitted."""
+
+    spills = 0
+
+    def __init__(self, emitted):
+        self.emitted = emitted
+
+    def on(self, device):
+        kernel = types.SimpleNamespace(run=Unlaunched(), function=0, packed_metadata=(4, 1, 0))
+        hooks = types.SimpleNamespace(launch_enter_hook=None, launch_exit_hook=None)
+        loaded = LoadedKernel(kernel, hooks, False)
+        loaded.ready = lambda position, described: (described.base,)
+        return loaded
+
+
+@contextlib.contextmanager
+def without_a_gpu():
+    """Let calls on CPU tensors be those on a GPU."""
+    check = arguments.check
+    stand_ins = (
+        (machine, "current", lambda device=None: machine.H200),
+        (arguments, "check", lambda definition, call: (check(definition, call)[0], DEVICE)),
+        (executable.GpuExecutable, "compile", lambda definition, variant: Uncompiled(executable.emitted_for(variant))),
+        (torch.cuda, "device", contextlib.nullcontext),
+        (private, "current_device", lambda: DEVICE.index),
+        (private, "current_stream", lambda device: 0),
+    )
+    with contextlib.ExitStack() as stack:
+        for owner, name, stand_in in stand_ins:
+            stack.enter_context(mock.patch.object(owner, name, stand_in))
+        yield
+
+
+def closure_of_launch(step):
+    """Do by a closure what `LaunchStep.write` and `GpuExecutable.write` write: launch a kernel on these addresses."""
+    found, kernel, places = step.executable, step.executable.kernel, {place[0]: place[1:] for place in step.places}
+    given = (*step.args, *found.integers)
+    # All that the kernel is passed, but for addresses; and where these go.
+    passed = tuple(None if position in places else given[position] for position in found.order)
+    gaps = tuple((i, *places[position]) for i, position in enumerate(found.order) if position in places)
+    hooks, launch, fixed, described, programs = (
+        kernel._runtime,
+        kernel._launch,
+        kernel._fixed,
+        found.table,
+        found.programs,
+    )
+    device, current_stream = found.device, private.current_stream
+
+    def launch_on(addresses):
+        values = list(passed)
+        for i, number, offset in gaps:
+            values[i] = addresses[number] + offset
+        if described is not None:
+            count = len(described.shapes)
+            key = tuple(values[:count])
+            values[:count] = described.known.get(key) or described.make(key)
+        enter, leave = hooks.launch_enter_hook, hooks.launch_exit_hook
+        if getattr(enter, "calls", enter) or getattr(leave, "calls", leave):
+            kernel._watched(programs, values, current_stream(device))
+        else:
+            launch(*programs, current_stream(device), *fixed, tuple(values))
+
+    return launch_on
+
+
+def closure_of(args, names, plan):
+    """Do by a closure what the fast path of a launch plan of one output does."""
+    count, constants, device, precision = len(args), names, plan.device, plan.precision
+    tensors = [i for i, value in enumerate(args) if isinstance(value, torch.Tensor)]
+    others = [(i, type(value), value) for i, value in enumerate(args) if i not in tensors]
+    is_like = private.tensor_guard([args[i] for i in tensors])
+    used = {number for step in plan.steps for at, number, _ in step.places if at in step.executable.order}
+    allocations = [
+        (number, functools.partial(torch.empty_strided, each.size, each.stride, dtype=each.dtype, device=each.device))
+        for number, each in enumerate(plan.allocations, count)
+        if number == count or number in used
+    ]
+    places = count + len(plan.allocations)
+    steps = [closure_of_launch(step) for step in plan.steps]
+    current_device, current_precision = private.current_device, private.matmul_precision
+
+    def fast_path(args, names):
+        if len(args) != count or names != constants or not is_like(*[args[i] for i in tensors]):
+            return None
+        for i, kind, value in others:
+            if type(args[i]) is not kind or args[i] != value:
+                return None
+        if precision is not None and current_precision() != precision:
+            return None
+        addresses = [0] * places
+        for i in tensors:
+            address = addresses[i] = args[i].data_ptr()
+            if address % call_cache.ALIGNMENT:
+                return None
+        if current_device() != device:
+            with torch.cuda.device(device):
+                return fast_path(args, names)
+        made = []
+        for number, allocate in allocations:
+            tensor = allocate()
+            made.append(tensor)
+            addresses[number] = tensor.data_ptr()
+        for launch_on in steps:
+            launch_on(addresses)
+        return made[0]
+
+    return fast_path
+
+
+def hits(name):
+    """`{form: function}` of the forms in which a call of an operator is repeated, and of the call itself."""
+    op = importlib.import_module(f"ninetoothed_ops.ops.{name}")
+    args, _ = tasks.arguments(tasks.load(name), "quick", torch.float16, "cpu")
+    replayed = ReplayedFunction(op.allocate, op.launch)
+    for _ in range(4):
+        replayed(*args)
+    plan = replayed._calls.find(args, ()).found
+    text, closure = call_cache.guarded(args, (), None, plan), closure_of(args, (), plan)
+    assert text(args, ()).shape == closure(args, ()).shape
+    return {"text": lambda: text(args, ()), "closures": lambda: closure(args, ()), "call": lambda: replayed(*args)}
+
+
+def misses():
+    """A function that calls a kernel with sizes that are new, and the number of these calls."""
+    launcher = Launcher(kernels.silu.make().definition)
+    calls = [(torch.empty(size, dtype=torch.float16), torch.empty(size, dtype=torch.float16)) for size in SIZES]
+
+    def run():
+        launcher._forget()
+        for args in calls:
+            launcher(args, {})
+
+    run()
+    assert len(launcher.variants) == 1
+    return run, len(calls)
+
+
+def microseconds(call, repetitions):
+    start = time.thread_time()
+    for _ in range(repetitions):
+        call()
+    return 1e6 * (time.thread_time() - start) / repetitions
+
+
+def shortest(calls, rounds, repetitions=BURST):
+    """`{name: microseconds}` of each call, the shortest of the rounds in which they take turns."""
+    samples = [{name: microseconds(call, repetitions) for name, call in calls.items()} for _ in range(rounds)]
+    return {name: min(sample[name] for sample in samples) for name in calls}
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.host", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=positive, default=100, help="how often each takes its turn")
+    rounds = parser.parse_args(arguments).rounds
+
+    with torch.inference_mode(), without_a_gpu():
+        times = {name: shortest(hits(name), rounds) for name in NAMES}
+        run, count = misses()
+        miss = shortest({"miss": run}, rounds, 1)["miss"] / count
+    rows = [(name, *(f"{each[form]:.2f}" for form in ("text", "closures", "call"))) for name, each in times.items()]
+    print(f"PyTorch {torch.__version__}, Python {sys.version.split()[0]}, shortest of {rounds} rounds, microseconds\n")
+    print(table(("operator", "fast path, text", "fast path, closures", "whole call"), rows))
+    print(f"\na new size in a known class of calls, silu: {miss:.0f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
