@@ -339,6 +339,4 @@ _CALLS: dict[str, Callable[..., Iterator]] = {
 }
 
 OPERATORS = tuple(_CALLS)
-# Those that have no backward yet: `backward()` raises by name.
-FORWARD_ONLY: frozenset[str] = frozenset()
 LABELS = tuple((operator, label) for operator in OPERATORS for label in samples(operator))

@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 import ninetoothed_ops
 from ninetoothed.errors import UnsupportedError
 from ninetoothed_ops.modules import swap_modules
-from tests.ninetoothed_ops.samples import FORWARD_ONLY, OPERATORS, Sample, check_gradient, operator, random, samples
+from tests.ninetoothed_ops.samples import OPERATORS, Sample, check_gradient, operator, random, samples
 
 # Calls with every tensor that an operator takes.
 LABELS = {"conv2d": "bias", "linear": "bias", "rms_norm": "weight", "sdpa": "additive mask"}
@@ -54,15 +54,7 @@ def unpacked(function, x):
 
 @pytest.mark.parametrize("name, index", INPUTS)
 def test_backward_to_each_input_alone(name, index):
-    if name not in FORWARD_ONLY:
-        check_gradient(full(name), index, operator(name))
-        return
-    sample = with_input(full(name), index, torch.Tensor.requires_grad_)
-    output = sample.call(operator(name))
-
-    assert output.requires_grad
-    with pytest.raises(UnsupportedError, match=f"ninetoothed::{name} has no backward"):
-        output.sum().backward()
+    check_gradient(full(name), index, operator(name))
 
 
 @pytest.mark.parametrize("no_grad", (False, True))
@@ -88,9 +80,6 @@ def test_calls_that_were_seen_before(name):
     assert with_input(sample, index, torch.Tensor.requires_grad_).call(operator(name)).requires_grad
     with forward_ad.dual_level(), pytest.raises(UnsupportedError, match=f"ninetoothed::{name} has no forward-mode"):
         with_input(sample, index, lambda x: forward_ad.make_dual(x, x)).call(operator(name))
-    if name in FORWARD_ONLY:
-        with pytest.raises(UnsupportedError, match=f"ninetoothed::{name} has no backward"):
-            torch.func.vjp(lambda x: with_input(sample, index, lambda _: x).call(operator(name)), sample.args[index])
     assert Subclass.seen_by(lambda convert: with_input(sample, index, convert).call(operator(name))) == {name}
     with Watched() as watched:
         sample.call(operator(name))
