@@ -121,6 +121,19 @@ class SpecialisationPlan:
         return frozenset(names) & self.sizes
 
     @cached_property
+    def counted(self) -> frozenset[str]:
+        """Sizes that count the rows of a kernel of rows, of which each program has a whole one.
+
+        It is not told apart whether there is one row: each is then computed by the same code, whatever the others are,
+        and its sums are in the same order.
+        """
+        is_of_rows = all(len(each.arrangement.levels) == 2 for each in self.tensors) and self.tiled
+        if self.definition.meta_symbols or not is_of_rows:
+            return frozenset()
+        names = (name for each in self.tensors for size in each.outermost for name in leaves_of(size))
+        return frozenset(names) & self.sizes - self.tiled
+
+    @cached_property
     def dimensions(self) -> tuple[tuple[SourceDimension, ...], ...]:
         """The dimensions of each tensor's source."""
         return tuple(source_dimensions(parameter.arrangement) for parameter in self.tensors)
@@ -216,13 +229,18 @@ def _bound(size: int) -> int:
 
 
 def _strides(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:
-    """Give each stride of a tensor its number; 0 along a dimension of one element, where it may be anything."""
+    """Give each stride of a tensor its number; 0 along a dimension of one element, where it may be anything.
+
+    A dimension that counts rows is as with several of them.
+    """
     strides: dict[str, int] = {}
     for parameter, role, tensor in zip(plan.definition.parameters, plan.roles, call.arguments, strict=True):
         if role == "tensor":
-            for size, stride, number in zip(tensor.shape, parameter.source.strides, tensor.stride(), strict=True):
+            source = parameter.source
+            rows = zip(tensor.shape, tensor.stride(), source.sizes, source.strides, strict=True)
+            for count, number, size, stride in rows:
                 # The only index along such a dimension is 0.
-                strides[plain_name(stride)] = number if size != 1 else 0
+                strides[plain_name(stride)] = 0 if count == 1 and str(size) not in plan.counted else number
     return strides
 
 
@@ -232,7 +250,7 @@ def _known(
     """Give symbols that need not be passed what they are: a number, another symbol, or a product of some."""
     exact = plan.exact | dict(call.constants).keys()
     known: dict[str, int | Expr] = {name: number for name, number in numbers.items() if name in exact}
-    known |= {name: 1 for name in plan.sizes & numbers.keys() if numbers[name] == 1}
+    known |= {name: 1 for name in (plan.sizes & numbers.keys()) - plan.counted if numbers[name] == 1}
     known |= {name: number for name, number in strides.items() if number in (0, 1)}
     dense = list(_dense(plan, numbers, known))
     for name, other in plan.twins:

@@ -89,7 +89,6 @@ def test_batch_sizes_and_lengths_of_one_class_share_a_variant():
 @pytest.mark.parametrize(
     "rows, columns, reason",
     (
-        (1, 200, "one row"),
         (32, 200, "rows divisible by 16"),
         (3, 208, "columns divisible by 16"),
         (3, 201, "columns not divisible by 8"),
@@ -104,6 +103,13 @@ def test_another_class_has_a_variant_of_its_own_once(rows, columns, reason):
         call_softmax(kernel, rows, columns)
         call_softmax(kernel, 3, 200)
         assert variants(kernel) == 2, reason
+
+
+def test_one_row_is_computed_as_several():
+    kernel = make_softmax()
+    for rows in (1, 3, 1):
+        call_softmax(kernel, rows, 200)
+    assert variants(kernel) == 1
 
 
 def test_lengths_that_grow_one_by_one():

@@ -45,13 +45,18 @@ def _row_warps(lanes: int, machine: Machine) -> int:
 def _coarsening(problem: TuningProblem, lanes: int, machine: Machine) -> int:
     """Choose how many programs are done side by side: as many as fit, or are along the last axis; else one.
 
-    Rows of other lengths then get the same number, so that there are few variants.
+    Rows of other lengths then get the same number, so that there are few variants. Of whole rows along one axis, it is
+    no matter how many there are: each is then summed in the same order in every batch.
     """
-    extents = [evaluate(extent, problem.values) for extent in problem.pattern.grid]
-    last = next((extent for extent in reversed(extents) if extent > 1), 1)
-    count = min(power_below(max(COARSENED_LANES // lanes, 1)), power_above(last))
-    is_free = not problem.definition.num_warps and not problem.pattern.loops
-    return count if is_free and problem.programs({}) >= 2 * machine.multiprocessors * count else 1
+    if problem.definition.num_warps or problem.pattern.loops:
+        return 1
+    count = power_below(max(COARSENED_LANES // lanes, 1))
+    extents = [evaluate(extent, problem.values) for extent in problem.pattern.grid if extent != 1]
+    in_tiles = {name for tile in problem.pattern.tiles for size in tile.shape for name in size.variables}
+    if len(extents) == 1 and in_tiles & problem.sizes.keys():
+        return count
+    count = min(count, power_above(next((extent for extent in reversed(extents) if extent > 1), 1)))
+    return count if problem.programs({}) >= 2 * machine.multiprocessors * count else 1
 
 
 def _distributed(problem: TuningProblem, wanted: int) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """Short rows side by side in one program: how that reads, when it is done, and that it is right."""
 
 import importlib.util
+import re
 
 import expecttest
 import pytest
@@ -67,9 +68,13 @@ class TestWhenRowsArePacked:
             == 4
         )
 
-    def test_long_or_few(self):
+    def test_long(self):
         assert chosen(softmax.make(2), *matrices(100_000, 4096)).sharing.coarsening == 1
-        assert chosen(softmax.make(2), *matrices(1000, 128)).sharing.coarsening == 1
+
+    def test_by_their_length_alone(self):
+        """Else the sums of a row would be in another order where there are fewer rows."""
+        for rows in (1, 2, 1000):
+            assert chosen(softmax.make(2), *matrices(rows, 128)).sharing.coarsening == 16
 
     def test_the_users_own_warps(self):
         kernel = ninetoothed.make(softmax.arrangement, softmax.application, (Tensor(2), Tensor(2)), num_warps=2)
@@ -93,6 +98,21 @@ def test_compiled(tmp_path, monkeypatch):
     compiled = executable.GpuExecutable.compile(kernel.definition, variant)
     assert compiled.emitted.coarsening > 1 and compiled.kernel.metadata.num_warps == 4 and not compiled.spills
     assert "LDG.E.128" in compiled.sass() and "STG.E.128" in compiled.sass()
+
+
+@pytest.mark.parametrize("columns", (33, 128, 1000, 4097))
+def test_sums_of_a_row_are_in_one_order_in_every_batch(columns, tmp_path, monkeypatch):
+    """Elements are summed by thread, then by warp: the order is the layout of what `tt.reduce` takes."""
+    pytest.importorskip("triton")
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    kernel, layouts = softmax.make(2), set()
+    for rows in (1, 3, 100_000):
+        variant = dispatch.Launcher(kernel.definition).trace(matrices(rows, columns), {}, machine.H200)
+        compiled = executable.GpuExecutable.compile(kernel.definition, variant).asm["ttgir"]
+        named = dict(re.findall(r"(#blocked\d*) = (#ttg.blocked<.*>)", compiled))
+        operands = re.findall(r"tt.reduce.*?\}\) : \(tensor<(\w+), (#blocked\d*)>", compiled, re.DOTALL)
+        layouts.add((tuple((shape, named[layout]) for shape, layout in operands), compiled.count('tt.reduce"')))
+    assert len(layouts) == 1 and layouts.pop()[0]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")

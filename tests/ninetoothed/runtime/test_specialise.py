@@ -106,10 +106,16 @@ class TestClasses:
 
     def test_one_is_exact_and_hides_the_stride(self):
         strange = torch.zeros(100).as_strided((1, 7), (13, 1))
+        blocks = define(Tensor(2, name="a").tile((1, BLOCK)))
         for tensor in (torch.zeros(1, 7), strange, torch.zeros(1, 1).expand(1, 7)[:, :7]):
-            constants = classify(rows(1), tensor).numbers
+            constants = classify(blocks, tensor, BLOCK=4).numbers
             assert (constants["a_size_0"], constants["a_stride_0"]) == (1, 0)
-        assert classify(rows(1), torch.zeros(1, 7)) == classify(rows(1), strange)
+        assert classify(blocks, torch.zeros(1, 7), BLOCK=4) == classify(blocks, strange, BLOCK=4)
+
+    def test_one_row_is_as_several(self):
+        """Each is then computed by the same code, and has the same bits."""
+        assert classify(rows(1), torch.zeros(1, 7)) == classify(rows(1), torch.zeros(3, 7))
+        assert classify(rows(1), torch.zeros(1, 48)) == classify(rows(1), torch.zeros(3, 48))
 
     def test_a_stride_of_0_is_exact(self):
         assert classify(rows(1), torch.zeros(1, 7).expand(5, 7)).numbers["a_stride_0"] == 0
