@@ -1,0 +1,148 @@
+"""The operators of the numerics card: PyTorch's function for each, the inputs, and what is differentiated."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+import ninetoothed_ops
+from benchmarks import tasks
+
+
+@dataclass(frozen=True)
+class Card:
+    """One operator.
+
+    ours, peer: the operator, and PyTorch's function. call: calls either with the inputs, and with options. inputs: a
+    function of `r`, which makes random numbers of a shape, and of the length of sums. differentiable: the names of the
+    inputs whose gradients are compared; all unless given. rows: as `inputs`, a number of rows and their length, where
+    each row is to have the same bits whatever the others are.
+    """
+
+    name: str
+    ours: Callable
+    peer: Callable
+    inputs: Callable[..., dict[str, torch.Tensor]]
+    call: Callable = lambda function, *inputs: function(*inputs)
+    outputs: tuple[str, ...] = ("result",)
+    differentiable: tuple[str, ...] = ()
+    rows: Callable[..., dict[str, torch.Tensor]] | None = None
+
+    def gradients(self, inputs):
+        """The names of the gradients, as the card has them."""
+        return [f"gradient of {name}" for name in self.differentiable or inputs]
+
+
+def _normalized(function, input, weight):
+    return function(input, weight.shape, weight, 1e-6)
+
+
+def _summed_and_normalized(input, residual, weight, eps):
+    total = input + residual
+    return F.rms_norm(total, weight.shape, weight, eps), total
+
+
+def _vectors(r, n):
+    return {"input": r(64, n + 1), "other": r(n + 1)}
+
+
+def _rows(*names):
+    """Rows of odd length for each name, one row for `weight`."""
+    return lambda r, n: {name: r(*(() if name == "weight" else (24,)), n + 1) for name in names}
+
+
+def _heads(r, n):
+    return {name: r(2, 4, 64, 64) for name in ("query", "key", "value")}
+
+
+def _tokens(r, n):
+    return {"input": r(2, 64, 4, 64), "sin": r(64, 32), "cos": r(64, 32)}
+
+
+CARDS = {
+    card.name: card
+    for card in (
+        Card(
+            "add",
+            ninetoothed_ops.add,
+            torch.add,
+            _vectors,
+            rows=lambda r, count, n: {"input": r(count, n), "other": r(n)},
+        ),
+        Card(
+            "addmm",
+            ninetoothed_ops.addmm,
+            torch.addmm,
+            lambda r, n: {"input": r(40), "mat1": r(48, n), "mat2": r(n, 40)},
+            lambda function, *inputs: function(*inputs, beta=0.7, alpha=1.3),
+        ),
+        Card("bmm", ninetoothed_ops.bmm, torch.bmm, lambda r, n: {"input": r(3, 32, n), "mat2": r(3, n, 40)}),
+        Card(
+            "conv2d",
+            ninetoothed_ops.conv2d,
+            F.conv2d,
+            lambda r, n: {"input": r(2, n // 8, 13, 12), "weight": r(24, n // 8, 3, 3), "bias": r(24)},
+            lambda function, *inputs: function(*inputs, stride=2, padding=1),
+        ),
+        Card(
+            "linear",
+            ninetoothed_ops.linear,
+            F.linear,
+            lambda r, n: {"input": r(3, 16, n), "weight": r(40, n), "bias": r(40)},
+        ),
+        Card("mm", ninetoothed_ops.mm, torch.mm, lambda r, n: {"input": r(48, n), "mat2": r(n, 40)}),
+        Card(
+            "rms_norm",
+            ninetoothed_ops.rms_norm,
+            F.rms_norm,
+            _rows("input", "weight"),
+            _normalized,
+            rows=lambda r, count, n: {"input": r(count, n), "weight": r(n)},
+        ),
+        Card(
+            "rope",
+            ninetoothed_ops.rope,
+            tasks.load("rope").eager,
+            _tokens,
+            differentiable=("input",),
+            rows=lambda r, count, n: {
+                "input": r(count // 16, 5, 3, n // 2 * 2),
+                "sin": r(5, n // 2),
+                "cos": r(5, n // 2),
+            },
+        ),
+        Card("sdpa", ninetoothed_ops.sdpa, F.scaled_dot_product_attention, _heads),
+        Card(
+            "sdpa, causal",
+            ninetoothed_ops.sdpa,
+            F.scaled_dot_product_attention,
+            _heads,
+            lambda function, *inputs: function(*inputs, is_causal=True),
+        ),
+        Card(
+            "silu",
+            ninetoothed_ops.silu,
+            F.silu,
+            _rows("input"),
+            rows=lambda r, count, n: {"input": r(count, n)},
+        ),
+        Card(
+            "softmax",
+            ninetoothed_ops.softmax,
+            torch.softmax,
+            _rows("input"),
+            lambda function, input: function(input, -1),
+            rows=lambda r, count, n: {"input": r(count, n)},
+        ),
+        Card(
+            "add_rms_norm",
+            ninetoothed_ops.add_rms_norm,
+            _summed_and_normalized,
+            _rows("input", "residual", "weight"),
+            lambda function, *inputs: function(*inputs, 1e-6),
+            outputs=("result", "sum"),
+        ),
+        Card("swiglu", ninetoothed_ops.swiglu, lambda gate, up: F.silu(gate) * up, _rows("gate", "up")),
+    )
+}
