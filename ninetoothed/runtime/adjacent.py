@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import torch
 
 from ninetoothed.runtime import private
+from ninetoothed.runtime.launch_plan import RECORDER
 
-_PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+
+def are_adjacent(tensors: Sequence[torch.Tensor]) -> bool:
+    """Tell whether the memory of each tensor begins where that of the one before it ends, if it is contiguous."""
+    end = None
+    for tensor in tensors:
+        address = tensor.data_ptr()
+        if end not in (None, address):
+            return False
+        end = address + tensor.nbytes
+    return True
 
 
 def concatenated(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
-    """View contiguous tensors of one width that lie one behind another in memory as `torch.cat(tensors)`, else None.
+    """View plain tensors that lie one behind another as `torch.cat(tensors)`, and None where no view is that.
 
-    Their addresses tell it, in each call, so that tensors that have moved since are seen. What is returned keeps the
-    memory that it views.
+    The view keeps nothing: it is for a launch, while something holds the tensors. A launch plan finds it by the address
+    of the first; whether the others follow is to be among the arguments of what is replayed.
     """
-    if not tensors or any(type(tensor) not in _PLAIN_TENSORS or not tensor.ndim for tensor in tensors):
+    first = tensors[0]
+    is_alike = all(
+        each.is_contiguous()
+        and (each.dtype, each.device, each.shape[1:]) == (first.dtype, first.device, first.shape[1:])
+        for each in tensors
+    )
+    if not (first.ndim and is_alike and first.data_ptr() and are_adjacent(tensors)):
         return None
-    first, rows, start, end = tensors[0], 0, 0, 0
-    # Another thread may give a tensor other memory meanwhile: what is looked at is held first.
-    storages = [tensor.untyped_storage() for tensor in tensors]
-    for tensor, storage in zip(tensors, storages):
-        address = storage.data_ptr() + int(tensor.storage_offset()) * tensor.itemsize
-        if not end:
-            start = end = address
-        is_alike = tensor.dtype is first.dtype and tensor.device == first.device and tensor.shape[1:] == first.shape[1:]
-        if not address or address != end or not (is_alike and tensor.is_contiguous()):
-            return None
-        rows, end = rows + tensor.shape[0], end + tensor.nbytes
-    whole = private.tensor_at(start, (rows, *first.shape[1:]), first)
-    if whole is not None:
-        whole.keeps = storages  # type: ignore[attr-defined]  # of this tensor's own
+    recorder = RECORDER.get()
+    with contextlib.nullcontext() if recorder is None else recorder.paused():
+        rows = sum(each.shape[0] for each in tensors)
+        whole = private.tensor_at(first.data_ptr(), (rows, *first.shape[1:]), first)
+    if recorder is not None and whole is not None:
+        recorder.placed(whole, first)
     return whole

@@ -178,6 +178,11 @@ class LaunchRecorder(TorchDispatchMode):
             self.fits = False
         self._places.setdefault(id(view), (view, number, offset + _start(view) - _start(base)))
 
+    def placed(self, tensor: torch.Tensor, base: torch.Tensor) -> None:
+        """Note that a tensor begins where another does, and may be larger."""
+        _, number, offset = self._places[id(base)]
+        self._places[id(tensor)] = tensor, number, offset
+
     def _copied(self, source: torch.Tensor, target: torch.Tensor) -> None:
         """Note a copy."""
         views = self._view(source), self._view(target)

@@ -66,6 +66,7 @@ def tensor_guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
     return check if works else None
 
 
+# What is read as a tensor by its address belongs to others.
 _storage_at: Callable[..., Any] | None = getattr(torch._C, "_construct_storage_from_data_pointer", None)
 
 

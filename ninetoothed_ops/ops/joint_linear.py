@@ -12,37 +12,46 @@ from collections.abc import Iterator
 import torch
 
 from ninetoothed.errors import ArgumentError
-from ninetoothed.runtime.adjacent import concatenated
+from ninetoothed.runtime.adjacent import are_adjacent, concatenated
 
 from ..registration import register
 from .linear import check, launch as compute, operator as linear, rows_of
 from .mm import operator as mm
 
+# Fakes have none.
+_WITH_MEMORY = frozenset({torch.Tensor, torch.nn.Parameter})
+
 
 def flatten(input, weights, biases):
-    """Give the weights, one where they are one in memory, then the biases."""
+    """Give how many weights there are, whether they and the biases lie one behind another, and each of them."""
     if not weights or len(biases) not in (0, len(weights)):
         raise ArgumentError(
             "ninetoothed::joint_linear takes one weight or more, and a bias for each of them or for none, but got "
             f"{len(weights)} weights and {len(biases)} biases"
         )
-    weight, bias = concatenated(weights), None
-    if biases and all(bias.shape == weight.shape[:1] for weight, bias in zip(weights, biases)):
-        bias = concatenated(biases)
-    if weight is None or (biases and bias is None):
-        return input, len(weights), *weights, *biases
+    count, held = len(weights), []
+    for tensor in (*weights, *biases):
+        if type(tensor) not in _WITH_MEMORY:
+            return input, count, False, *weights, *biases
+        # Another thread may give a parameter other memory meanwhile, and let go of what is found here.
+        held.append(tensor.detach())
 
-    return (input, 1, weight) if bias is None else (input, 1, weight, bias)
+    return input, count, are_adjacent(held[:count]) and are_adjacent(held[count:]), *held
 
 
-def allocate(input, count, *tensors):
+def allocate(input, count, are_joint, *tensors):
     for layer in _layers(count, tensors):
         check(input, *layer)
 
     return input.new_empty((*input.shape[:-1], sum(weight.shape[0] for weight in tensors[:count])))
 
 
-def launch(output, input, count, *tensors):
+def launch(output, input, count, are_joint, *tensors):
+    wholes = [concatenated(each) for each in (tensors[:count], tensors[count:]) if each] if are_joint else [None]
+    # Biases that repeat themselves are fewer than the weights' rows.
+    if all(whole is not None and whole.shape[0] == output.shape[-1] for whole in wholes):
+        compute(output, input, *wholes)
+        return
     start = 0
     for weight, *bias in _layers(count, tensors):
         compute(output.narrow(-1, start, weight.shape[0]), input, weight, *bias)

@@ -32,15 +32,7 @@ def test_one_behind_another(dtype):
 def test_elsewhere_or_not_alike():
     a, b, c = parts()
     apart = ([b, a], [a, c], [a, a], [a, b.clone()], [a, b.view(torch.int32)], [a, b.flatten()], [a[:, :2], b[:, :2]])
-    for tensors in (*apart, [], [a.to("meta"), b.to("meta")], [a[::2], c]):
+    for tensors in (*apart, [a.to("meta"), b.to("meta")], [a[::2], c]):
         assert concatenated(tensors) is None
     b.data = b.clone()
     assert concatenated([a, b, c]) is None
-
-
-def test_the_memory_lives_as_long_as_the_view():
-    tensors = parts()
-    whole, expected = concatenated(tensors), torch.cat(tensors)
-    del tensors
-    others = [torch.randn(10, 3, device=DEVICE) for _ in range(20)]  # Would get its memory.
-    assert torch.equal(whole, expected) and all(other.data_ptr() != whole.data_ptr() for other in others)
