@@ -1,8 +1,9 @@
-"""The cost model of products: the clock cycles that a plan keeps the busiest multiprocessor.
+"""The cost model of products: how long a plan keeps the busiest multiprocessor.
 
 Programs come in waves. Those that are resident together multiply in turn and hide each other's waits; a pipeline hides
-as much of the latency of its loads as it has steps in flight; and what is left over after whole waves costs. All
-numbers are the machine's: `machine.ProductCosts`.
+as much of the latency of its loads as it has steps in flight; what programs load together is bounded by what a
+multiprocessor takes in and by the bandwidth of memory; and what is left over after whole waves costs. All numbers are
+the machine's: `machine.ProductCosts`.
 """
 
 from __future__ import annotations
@@ -19,24 +20,26 @@ _BEST_AREA, _BEST_EXACT_AREA = 128 * 256, 64 * 64
 
 @dataclass(frozen=True)
 class Wave:
-    """`count` waves of programs of a plan, so many together on a multiprocessor, each of so many steps."""
+    """`count` waves of so many programs of a plan, so many together on a multiprocessor, each of so many steps."""
 
     count: float
     plan: Plan
+    programs: int
     together: int
     steps: float
 
 
-def cycles(plan: Plan) -> float:
-    """Estimate the clock cycles from the launch of a plan to its end."""
+def duration(plan: Plan) -> float:
+    """Estimate the time from the launch of a plan to its end, in the unit of its costs."""
     costs, waves = plan.product.costs, waves_of(plan)
-    total = costs.launch + sum(wave.count * wave.steps * _step(wave.plan, wave.together) for wave in waves)
+    total = costs.launch + sum(wave.count * wave.steps * _step(wave) for wave in waves)
     stored = plan.product.per_multiprocessor(plan.tiles) * plan.area
     if isinstance(plan.sharing, Persistent):
         return total + stored * costs.store_behind
     number = sum(math.ceil(wave.count) for wave in waves)
     total += sum(math.ceil(wave.count) * (costs.wave + wave.plan.area * costs.wave_store) for wave in waves)
     total += stored * costs.store + (number - 1) * costs.lone_wave * (plan.resident == 1)
+    total += (number - 1) * costs.refill * plan.loaded_bytes if costs.refill else 0
     return total + _fix_up(plan, waves[-1].plan.area)
 
 
@@ -46,27 +49,43 @@ def waves_of(plan: Plan) -> list[Wave]:
         case StreamK(tiles_per_wave):
             whole, spare = divmod(plan.tiles, tiles_per_wave)
             rest = _waves(plan.subtile, spare * plan.ctas_per_tile, plan.resident, plan.steps / plan.parts)
-            return [Wave(whole, plan, plan.resident, plan.steps), *rest]
+            return [Wave(whole, plan, tiles_per_wave, plan.resident, plan.steps), *rest]
         case Persistent(programs):
             return _waves(plan, plan.tiles, plan.product.per_multiprocessor(programs), plan.steps)
     return _waves(plan, plan.tiles * plan.parts, plan.resident, plan.steps / plan.parts)
 
 
 def _waves(plan: Plan, programs: int, together: int, steps: float) -> list[Wave]:
-    each = plan.product.per_multiprocessor(programs)
-    if not plan.product.costs.is_fitted:  # The last wave takes as long as it is full.
+    product = plan.product
+    if not product.costs.is_fitted:  # The last wave takes as long as it is full.
+        each = product.per_multiprocessor(programs)
         together = min(together, each)
-        return [Wave(each / together, plan, together, steps)]
-    whole, rest = divmod(each, together)
-    return [Wave(whole, plan, together, steps), Wave(int(rest > 0), plan, rest, steps)]
+        return [Wave(each / together, plan, programs, together, steps)]
+    at_once = product.machine.multiprocessors * together
+    whole, rest = divmod(programs, at_once)
+    last = Wave(int(rest > 0), plan, rest, product.per_multiprocessor(rest), steps)
+    return [Wave(whole, plan, at_once, together, steps), last]
 
 
-def _step(plan: Plan, together: int) -> float:
+def _step(wave: Wave) -> float:
     """Estimate a step of programs that are resident together: they multiply in turn, and wait at the same time."""
-    costs = plan.product.costs
+    plan, together, costs = wave.plan, wave.together, wave.plan.product.costs
     hidden = max(plan.stages - costs.stages_in_use, costs.least_hidden)
     latency = costs.latency / hidden + costs.round_trip
-    return max(together * _multiply(plan), together * _copy(plan), latency) + together * costs.issue
+    loads = _load(plan, wave.programs, together)
+    return max(together * _multiply(plan), together * _copy(plan), loads, latency) + together * costs.issue
+
+
+def _load(plan: Plan, programs: int, together: int) -> float:
+    """Estimate how long memory takes for the loads of a step, 0 if it is not counted; the small operand is cached."""
+    product, costs = plan.product, plan.product.costs
+    if not costs.reached:
+        return 0
+    problem, pattern = product.problem, product.pattern
+    small = plan.blocks[min((pattern.rows, pattern.columns), key=problem.extent)]
+    streamed = plan.loaded_bytes - small * plan.depth * problem.bits(pattern.lhs) // 8
+    bandwidth = product.machine.bandwidth * costs.unit * costs.reached
+    return max(together * plan.loaded_bytes / costs.intake, programs * streamed / bandwidth)
 
 
 def _multiply(plan: Plan) -> float:
@@ -96,4 +115,4 @@ def _fix_up(plan: Plan, area: int) -> float:
             met = plan.parts
         case _:
             return 0
-    return costs.fix_up + met * area * costs.part
+    return costs.fix_up + plan.parts * costs.whole_part + met * area * costs.part

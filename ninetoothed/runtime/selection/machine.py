@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,9 @@ from ninetoothed.errors import ArgumentError
 
 @dataclass(frozen=True)
 class ProductCosts:
-    """Numbers of which the cost model of products is made: clock cycles of one multiprocessor, and what it holds.
+    """Numbers of which the cost model of products is made: the time of one multiprocessor, and what it holds.
+
+    Times are clock cycles; a row may have another unit, of `unit` seconds.
 
     Multiplying: `rate` is the multiplications and additions a cycle of 16-bit operands, `exact_rate` of float32 without
     tensor cores. A tile of fewer rows than `least_rows` takes the time of so many. Small tiles feed the tensor cores
@@ -25,18 +28,23 @@ class ProductCosts:
     Copying, in bytes a cycle: `copy` of whole rows, `odd_copy` where rows start at odd multiples of 16 bytes, `gather`
     where threads gather the elements.
 
+    Loading, where memory is counted: at most `intake` bytes a cycle by a multiprocessor, and by all together the part
+    `reached` of the bandwidth. Where `reached` is 0, memory is not counted.
+
     Waiting: `latency` from a load to its use, which the steps in flight hide (all stages but `stages_in_use`, and at
     least `least_hidden`), `round_trip` of a step, which nothing hides, and `issue` of a step of each program.
 
     Starting and ending: `launch`, `wave` of programs, `lone_wave` of one more where a program has a multiprocessor to
-    itself; for an element stored: `wave_store` in each wave, `store` by each program, `store_behind` by each program
-    that loads its next tile meanwhile. `fix_up` for the parts of a sum to meet, and `part` for an element of each.
+    itself, `refill` of one more for each byte of a step; for an element stored: `wave_store` in each wave, `store` by
+    each program, `store_behind` by each program that loads its next tile meanwhile. `fix_up` for the parts of a sum to
+    meet, `whole_part` for each, and `part` for an element of each.
 
     Holding: at most `most_resident` programs, each with `other_registers` a thread beside its accumulator (None where
     registers are not counted); a multiprocessor has `own_shared_memory` bytes more than one program may take.
 
     is_fitted: whether the numbers were fitted to timed launches, so that pipelines and ways of sharing are compared by
         them, too, and the last wave counts by what is in it. Otherwise tiles alone are compared.
+    precision: estimates whose quotient differs from 1 by less are equal.
     """
 
     rate: float
@@ -44,9 +52,12 @@ class ProductCosts:
     least_rows: int = 1
     small_tile_efficiency: float = 0.35
     wide: float = 1
-    copy: int = 64
-    odd_copy: int = 64
-    gather: int = 64
+    copy: float = 64
+    odd_copy: float = 64
+    gather: float = 64
+    intake: float = math.inf
+    reached: float = 0
+    unit: float = 0
     latency: float = 800
     stages_in_use: int = 1
     least_hidden: float = 1
@@ -55,15 +66,18 @@ class ProductCosts:
     launch: float = 0
     wave: float = 1500
     lone_wave: float = 0
+    refill: float = 0
     wave_store: float = 0
     store: float = 1 / 64
     store_behind: float = 0
     fix_up: float = 0
+    whole_part: float = 0
     part: float = 0
     most_resident: int = 4
     other_registers: int | None = None
     own_shared_memory: int = 0
     is_fitted: bool = False
+    precision: float = 0
 
 
 # Fitted to some 2600 timed launches of 115 products on an H200, of which the pick is on average within 2 % of the
@@ -95,27 +109,28 @@ _HOPPER_HALVES = ProductCosts(
 )
 
 
-@dataclass(frozen=True)
-class StreamCosts:
-    """Numbers of which the cost model of products with few rows is made, in microseconds: see `streaming`.
-
-    reached: the part of the bandwidth that is reached. latency: from a load to its use. intake: the bytes a microsecond
-    that a multiprocessor takes in. launch: of all programs. wave: of one more, for each byte of a step. fix_up: for the
-    parts of sums to meet, and `part` for each of them.
-    """
-
-    reached: float
-    latency: float
-    intake: float
-    launch: float
-    wave: float
-    fix_up: float
-    part: float
-
-
-# Fitted to some 1500 timed products of 2 to 64 rows by the weights of Llama models on an H200, of which the pick is on
-# average within 3 % of the fastest.
-_HOPPER_STREAMS = StreamCosts(0.852, 1.21, 125e3, 3.3, 4.5e-5, 2.7, 0.19)
+# Of few rows, in microseconds: a large operand streams past a small one, and memory alone is waited for. Fitted to some
+# 1500 timed products of 2 to 64 rows by the weights of Llama models on an H200, of which the pick is on average within
+# 3 % of the fastest.
+_HOPPER_STREAMS = ProductCosts(
+    unit=1e-6,
+    rate=math.inf,
+    copy=math.inf,
+    odd_copy=math.inf,
+    gather=math.inf,
+    intake=125e3,
+    reached=0.852,
+    latency=1.21,
+    issue=0,
+    launch=3.3,
+    wave=0,
+    refill=4.5e-5,
+    store=0,
+    fix_up=2.7,
+    whole_part=0.19,
+    is_fitted=True,
+    precision=0.02,
+)
 
 
 @dataclass(frozen=True)
@@ -129,7 +144,7 @@ class Generation:
         operands from shared memory.
     without_wgmma: the architecture to compile for where no wgmma may be used, as Triton calls it.
     products: the costs of products.
-    streams: those of products of few rows, where they were fitted.
+    streams: those of products of few rows, where these have their own.
     aligned_halves: those of products of 16-bit operands whose rows are aligned, where these have their own.
     most_deep_area: the largest area of a tile whose steps may be 256 bytes deep: of larger ones too much is unrolled.
     crowded_registers: registers of an accumulator's thread where the kernel loads further tiles of the result's shape.
@@ -141,7 +156,7 @@ class Generation:
     since: int
     products: ProductCosts
     aligned_halves: ProductCosts | None = None
-    streams: StreamCosts | None = None
+    streams: ProductCosts | None = None
     has_tma: bool = True
     has_wgmma: bool = False
     without_wgmma: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ninetoothed.expr import const
+from ninetoothed.expr import const, var
 from ninetoothed.expr.sizes import power_above
 from ninetoothed.passes.remainder import Remainder
 from ninetoothed.passes.remainder_subtile import FEWEST_LANES, QUARTERS
@@ -52,12 +52,12 @@ class ProductProblem:
         return self.machine.generation.crowded_registers if shapes.count(frozenset(sides)) > 1 else 128
 
     @cached_property
-    def copy_rates(self) -> tuple[int, int]:
+    def copy_rates(self) -> tuple[float, float]:
         """Bytes a cycle at which tiles of the operands are copied."""
         lhs, rhs = map(self._copy_rate, self.pattern.operands)
         return lhs, rhs
 
-    def _copy_rate(self, operand: int) -> int:
+    def _copy_rate(self, operand: int) -> float:
         if self.problem.has_odd_rows(operand):
             return self.costs.odd_copy
         steps = self.problem.definition.parameters[operand].arrangement.steps
@@ -80,6 +80,8 @@ class Plan:
     warps: int
     stages: int = 2
     sharing: Sharing = DataParallel()
+    # The number of programs that a multiprocessor is to run at once; None for as many as it can.
+    together: int | None = None
 
     @classmethod
     def of(cls, product: ProductProblem, rows: int, columns: int, depth: int, warps: int) -> Plan | None:
@@ -130,6 +132,13 @@ class Plan:
         """Bytes of the operands of a step."""
         return (self.rows + self.columns) * self.depth * self.product.bits // 8
 
+    @cached_property
+    def loaded_bytes(self) -> int:
+        """Bytes of all tiles that are loaded in a step: products that share an operand have more than two."""
+        problem, depth = self.product.problem, var(self.product.pattern.depth)
+        tiles = (tile for tile in problem.pattern.tiles if depth in tile.shape)
+        return sum(problem.lanes(tile, self.blocks) * problem.bits(tile.parameter) // 8 for tile in tiles)
+
     @property
     def shared(self) -> int:
         """Bytes of shared memory; a persistent program stores half a tile beside the stages of the next."""
@@ -144,6 +153,8 @@ class Plan:
     @cached_property
     def resident(self) -> int:
         """The number of programs that a multiprocessor runs at once."""
+        if self.together is not None:
+            return self.together
         machine, costs = self.product.machine, self.product.costs
         by_shared_memory = (machine.shared_memory + costs.own_shared_memory) // self.shared
         by_threads = machine.generation.threads // self._threads

@@ -20,7 +20,7 @@ COARSENED_WARPS = 4
 MOST_LANES = 2**20
 # Bytes of shared memory that Triton needs besides the stages of a loop.
 RESERVED = 2048
-# Sides of tiles for which the cost model of products holds; `streaming` has shorter ones.
+# Sides of tiles for which the cost model of products holds, but for operands that stream past shorter ones.
 SHORTEST = 32
 
 

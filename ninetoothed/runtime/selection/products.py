@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from ninetoothed.expr.sizes import power_above
-from ninetoothed.runtime.selection.cost_model import cycles
+from ninetoothed.runtime.selection.cost_model import duration
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import ProductPattern
 from ninetoothed.runtime.selection.plan import Plan, ProductProblem
 from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem
 from ninetoothed.runtime.selection.rows import lanewise
-from ninetoothed.runtime.selection.streaming import streamed
-from ninetoothed.schedule import Schedule, SplitK, StreamK
+from ninetoothed.schedule import Schedule, SplitK, StreamK, in_parts
 
 # Tiles, (rows, columns, warps). These take at most 64 registers of a thread for their accumulators.
 _SMALL_TILES = (
@@ -55,6 +55,10 @@ _WARP_GROUP_TILES = (
 # Parts of all sums; and the most parts of sums of tiles left over, and of their subtiles.
 _PARTS, _MOST_PARTS, _MOST_SUBTILE_PARTS = (2, 3, 4, 6, 8), (4, 8), 8
 _MOST_STAGES = 8
+# The most rows (or columns) that are few, and the least of the others and of the sums, where a large operand streams
+# past a small one; its sides and parts, and how many programs a multiprocessor runs at once.
+_FEW, _MANY, _DEEP = 64, 1024, 1024
+_STREAMED_SIDES, _STREAMED_PARTS, _TOGETHER = (64, 128), (1, 2, 3, 4, 6, 8), (1, 2, 3, 4)
 # From so many steps on pipelines are deep and steps short.
 _MANY_STEPS = 16
 
@@ -65,7 +69,9 @@ def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) 
     are_halves = all(problem.bits(operand) == 16 and problem.is_aligned(operand) for operand in pattern.operands)
     is_empty = 0 in problem.sizes.values()
     if own is not None and are_halves and not is_empty:
-        yield from streamed(problem, pattern, machine)
+        if machine.generation.streams is not None:
+            streams = _ranked(_streams(ProductProblem(problem, pattern, machine, machine.generation.streams)))
+            yield from (plan.schedule() for plan in streams)
         ranked = _ranked(_all_plans(ProductProblem(problem, pattern, machine, own)))
         yield from (plan.schedule() for plan in ranked)
         if ranked:
@@ -82,7 +88,8 @@ def _ranked(plans: Iterator[Plan]) -> list[Plan]:
     estimated: dict[Plan, float] = {}
     for plan in plans:
         if plan not in estimated:
-            estimated[plan] = cycles(plan)
+            time, precision = duration(plan), plan.product.costs.precision
+            estimated[plan] = round(math.log(time) / precision) if precision else time
     return sorted(estimated, key=lambda plan: estimated[plan])
 
 
@@ -123,6 +130,32 @@ def _may_be_persistent(plan: Plan) -> bool:
     if product.bits > 16 or any(map(product.problem.has_odd_rows, product.pattern.operands)):
         return False
     return plan.tiles > plan.persistent_programs
+
+
+# -- few rows, or few columns: a large operand streams past a small one --
+
+
+def _streams(product: ProductProblem) -> Iterator[Plan]:
+    """Yield tiles that hold a whole side of the product; none where no operand streams past another."""
+    problem, pattern = product.problem, product.pattern
+    few, many = sorted((pattern.rows, pattern.columns), key=problem.extent)
+    if problem.extent(few) > _FEW or problem.extent(many) < _MANY or product.depth < _DEEP:
+        return
+    short = problem.block(few, max(power_above(problem.extent(few)), 16))
+    # Of equals long steps come first, and few programs together: each waits the fewest times.
+    depths, fewest = ((256, 128), 3) if short < 64 else ((128,), 2)
+    seen: set[Plan] = set()
+    for depth, side, together in itertools.product(depths, _STREAMED_SIDES, _TOGETHER):
+        blocks = {few: short, many: problem.block(many, side), pattern.depth: problem.block(pattern.depth, depth)}
+        rows, columns = blocks[pattern.rows], blocks[pattern.columns]
+        plan = Plan(product, rows, columns, blocks[pattern.depth], problem.warps(4))
+        fitting = (product.machine.shared_memory // together - RESERVED) // plan.loaded_bytes
+        plan = replace(plan, stages=problem.stages(max(min(fitting, _MOST_STAGES), 1)))
+        for sharing in map(in_parts, _STREAMED_PARTS):
+            each = replace(plan, sharing=sharing)
+            if plan.stages >= fewest and plan.steps >= 4 * each.parts and each not in seen:
+                seen.add(each)
+                yield replace(each, together=together)
 
 
 # -- where costs were fitted: every tile, depth, pipeline and way to distribute tiles --
