@@ -101,8 +101,9 @@ class WindowedLayer:
 class WindowedCache:
     """The cache of a model while it decodes: written at `slot`, and read up to `window`.
 
-    It has the method of transformers' caches that attention modules call for a token. Slot and count are tensors of
-    one element, which the loop counts once a step, and not each layer.
+    It has the method of transformers' caches that attention modules call for a token, and that by which NTAttention
+    learns where to write by itself. Slot and count are tensors of one element, which the loop counts once a step, and
+    not each layer.
     """
 
     def __init__(self, layers: list[WindowedLayer], slot: torch.Tensor) -> None:
@@ -114,10 +115,16 @@ class WindowedCache:
         self, key: torch.Tensor, value: torch.Tensor, layer: int, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write the key and the value of one token, and give those of the window."""
+        keys, values, slot = self.writable(layer, 1)
+        keys.index_copy_(2, slot, key)
+        values.index_copy_(2, slot, value)
+        return keys, values
+
+    def writable(self, layer: int, tokens: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Give the keys and values of the window, and the slot of the token; the loop gives one at a time."""
+        assert tokens == 1
         keys, values = self.layers[layer].keys, self.layers[layer].values
-        keys.index_copy_(2, self.slot, key)
-        values.index_copy_(2, self.slot, value)
-        return keys[:, :, : self.window], values[:, :, : self.window]
+        return keys[:, :, : self.window], values[:, :, : self.window], self.slot
 
 
 class Decoder:

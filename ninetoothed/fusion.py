@@ -44,14 +44,16 @@ def fuse(
     first, second: kernels of `make` or `jit`.
     through: which parameters of `second` are which outputs of `first`, `{"input": "output"}`; by default the first
         parameter of `second` is the last one of `first`.
-    keep: the outputs among these that are stored, too. The others are no parameters of the fused kernel: their tiles
-        stay in registers, and are not rounded to a type of memory. `first` sees them as of the type of the parameter
-        that is arranged like them.
+    keep: the outputs among these that are stored, too: last, so that what `second` reads need not wait for it, where
+        `first` assigns them before all else and both use no more of them than the tile. The others are no parameters of
+        the fused kernel: their tiles stay in registers, and are not rounded to a type of memory. `first` sees them as
+        of the type of the parameter that is arranged like them.
     kernel_name: by default both names, joined by an underscore.
 
     The parameters of the result are those of `first`, then those of `second`, without what goes `through` and is not
-    kept. A name that both have gets the name of `second` before it: `add_other`. Parameters that `second` stores must
-    not share memory with others, unless each program reads of them just the tile that it writes.
+    kept. A name that both have gets the name of `second` before it: `add_other`. Parameters that are kept, or that
+    `second` stores, must not share memory with others, unless each program reads of them just the tile that it writes;
+    that is read before it is written.
 
     The pair is decided from the arrangements alone: both must cut the tensor between them into the same tiles, for the
     same programs. Block sizes that the compiler chooses (`block_size()`) become equal where that makes them fit, within
@@ -100,7 +102,8 @@ class _Link:
 class _Fusion:
     """Two kernels whose sources have names apart, what links them, and the symbols that became others.
 
-    models: for each output that is not kept the fused kernel's parameter that is arranged like it.
+    models: for each output whose tile stays in registers the fused kernel's parameter that is arranged like it.
+    late: the outputs that are kept, and stored only when `second` is done, so that what it reads need not wait.
     """
 
     first: KernelDefinition
@@ -110,6 +113,7 @@ class _Fusion:
     names: tuple[dict[int, str], dict[int, str]]
     models: dict[int, str]
     values: dict[str, Size]
+    late: frozenset[int]
 
     @classmethod
     def of(
@@ -123,8 +127,9 @@ class _Fusion:
         for link in links:
             _check_uses(first, second, link, link.output in kept)
         names = _names(first, second, links, kept)
+        late = frozenset(link.output for link in links if link.output in kept and _is_a_tile(first, second, link))
         first, second = _apart(first, _FIRST), _apart(second, _SECOND)
-        fusion = cls(first, second, links, kept, names, {}, {})
+        fusion = cls(first, second, links, kept, names, {i: names[0][i] for i in late}, {}, late)
         for link in links:
             fusion = fusion._unified(link)
         for link in links:
@@ -196,13 +201,14 @@ class _Fusion:
         called = {key: _free_name(key, parameters) for key in inner}
         tiles = {output: _free_name(f"tile_{output}", parameters) for output in self.models}
         linked = {link.input: link.output for link in self.links}
-        before = [self.names[0].get(i) or tiles[i] for i in range(len(self.first.parameters))]
+        before = [tiles.get(i) or self.names[0][i] for i in range(len(self.first.parameters))]
         after = [self.names[1].get(i) or before[linked[i]] for i in range(len(self.second.parameters))]
         lines = [f"def fused({', '.join(parameters)}):"]
         for output, model in self.models.items():
             zeros = f"{called['language']}.zeros({model}.shape, dtype={model}.dtype)"
             lines.append(f"    {tiles[output]} = {zeros}")
         lines += [f"    {called['first']}({', '.join(before)})", f"    {called['second']}({', '.join(after)})"]
+        lines += [f"    {self.names[0][i]} = {tiles[i]}" for i in sorted(self.late)]
         file = _kept_text(name, "".join(f"{line}\n" for line in lines))
         scope = {"__name__": "fused", **{called[key]: value for key, value in inner.items()}}
         exec(compile("\n".join(lines), file, "exec"), scope)
@@ -309,6 +315,13 @@ def _check_uses(first: KernelDefinition, second: KernelDefinition, link: _Link, 
         if used:
             what = f"kernel {definition.name!r} uses `{used}`, and {parameter.name!r} is in registers alone"
             raise _error(first, second, what, f"use another parameter's, or keep it: `keep=({output.name!r},)`")
+
+
+def _is_a_tile(first: KernelDefinition, second: KernelDefinition, link: _Link) -> bool:
+    """Tell whether an output is no more to both applications than a tile, which the first assigns in every call."""
+    output, input = first.parameters[link.output].name, second.parameters[link.input].name
+    uses = preview.uses_of_memory(first.application, output) or preview.uses_of_memory(second.application, input)
+    return not uses and preview.assigns_first(first.application, output)
 
 
 def _check_edges(first: KernelDefinition, second: KernelDefinition, tile: Arrangement, input: KernelParameter) -> None:

@@ -50,7 +50,7 @@ ROOMS = tuple(
     ninetoothed.fusion
     ninetoothed
     ninetoothed_ops.autocast ninetoothed_ops.autograd
-    ninetoothed_ops.registration
+    ninetoothed_ops.registration ninetoothed_ops.mutation
     ninetoothed_ops.kernels
     ninetoothed_ops.ops
     ninetoothed_ops.modules

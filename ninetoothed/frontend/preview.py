@@ -87,6 +87,17 @@ def warn_that_nothing_is_stored(name: str, application: Callable[..., Any], para
     warnings.warn_explicit(str(error), EmptyKernelWarning, error.filename or "", error.lineno or 0, registry=registry)
 
 
+def assigns_first(application: Callable[..., Any], name: str) -> bool:
+    """Tell whether an application assigns a parameter in every call, and before it does anything else with it."""
+    tree = parse_application(application).tree
+    for statement in tree.body if isinstance(tree.body, list) else ():
+        found = [node for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id == name]
+        if found:
+            is_stored = all(isinstance(node.ctx, ast.Store) for node in found)
+            return isinstance(statement, ast.Assign) and is_stored and found[0] in statement.targets
+    return False
+
+
 def uses_of_memory(application: Callable[..., Any], parameter: str) -> str | None:
     """Return the first use, such as `x.source`, that a tile has only where it is in memory; of its own text alone."""
     for node in ast.walk(parse_application(application).tree):

@@ -10,7 +10,7 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
 
 from torch import nn
@@ -19,6 +19,7 @@ from transformers.integrations import sdpa_attention
 from transformers.utils import deprecation
 
 from ..modules.attention import CALLED, IMPLEMENTATIONS, REGISTRY, projects, replacing
+from ..modules.decoder_layer import replacing as replacing_layer
 from ..modules.eligibility import unsuitable, unsupported
 from ..modules.gated_mlp import replacing as replacing_mlp
 from ..modules.rms_norm import NTRMSNorm
@@ -29,6 +30,7 @@ LLAMA = "llama.modeling_llama"
 # Attention whose forward calls q_norm and k_norm on each head, and attention that has none.
 PLAIN = (f"{LLAMA}.LlamaAttention", "mistral.modeling_mistral.MistralAttention", "qwen2.modeling_qwen2.Qwen2Attention")
 NORMED = ("qwen3.modeling_qwen3.Qwen3Attention",)
+LAYER = f"{LLAMA}.LlamaDecoderLayer"
 SUBCLASS = "a subclass of something, which may compute something else"
 PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_key_values")
 
@@ -68,6 +70,54 @@ def gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
     if not _same(vars(type(module)).get("forward"), f"{LLAMA}.LlamaMLP"):
         return "its forward is not that of LlamaMLP"
     return unsuitable(module) or replacing_mlp(type(module))  # type: ignore[arg-type]
+
+
+def decoder_layer(module: nn.Module) -> type[nn.Module] | str | None:
+    """Choose NTDecoderLayer for the decoder layer of Llama and its copies, if its norms are or become NTRMSNorms."""
+    parts = ("input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
+    if not all(isinstance(getattr(module, name, None), nn.Module) for name in parts):
+        return None
+    if not (_same(vars(type(module)).get("forward"), LAYER) and _adds_what_its_parts_give()):
+        return "its forward is not that of LlamaDecoderLayer"
+    norm: nn.Module = module.post_attention_layernorm  # type: ignore[assignment]
+    if not isinstance(norm, NTRMSNorm) and rms_norm(norm) is not NTRMSNorm:
+        return "its norms stay their own"
+    return unsuitable(module) or replacing_layer(type(module))  # type: ignore[arg-type]
+
+
+JOINED = (gated_mlp, decoder_layer)
+
+
+class _Term(tuple):
+    """The name of an operation and its operands, by which a layer's forward shows what it computes."""
+
+    def __new__(cls, *parts: Any) -> "_Term":
+        return super().__new__(cls, parts)
+
+    def __add__(self, other: Any) -> "_Term":
+        return _Term("add", self, other)
+
+
+@functools.cache
+def _adds_what_its_parts_give() -> bool:
+    """Run the forward of LlamaDecoderLayer on terms: versions of transformers differ in what it passes and returns."""
+    cls = getattr(importlib.import_module(f"{MODELS}.{LLAMA}"), "LlamaDecoderLayer", None)
+    if cls is None:
+        return False
+    given = {name: _Term(name) for name in (*replacing_layer(cls).passed, "another")}
+
+    def attend(**kwargs: Any) -> tuple[_Term, _Term]:
+        assert kwargs.keys() == {"hidden_states", *given} and all(kwargs[name] is given[name] for name in given)
+        return _Term("self_attn", kwargs["hidden_states"]), _Term("weights")
+
+    parts = {name: functools.partial(_Term, name) for name in ("input_layernorm", "post_attention_layernorm", "mlp")}
+    input = _Term("hidden_states")
+    try:
+        found = _undecorated(cls.forward)(SimpleNamespace(**parts, self_attn=attend), input, **given)
+    except Exception:  # whatever it asks for that these terms have not
+        return False
+    total = _Term("add", input, _Term("self_attn", _Term("input_layernorm", input)))
+    return type(found) is _Term and found == _Term("add", total, _Term("mlp", _Term("post_attention_layernorm", total)))
 
 
 def _unlike(module: nn.Module) -> str | None:

@@ -2,6 +2,7 @@
 
 from .attention import NTAttention
 from .conv2d import NTConv2d
+from .decoder_layer import NTDecoderLayer
 from .gated_mlp import NTGatedMLP
 from .linear import NTLinear
 from .rms_norm import NTRMSNorm
@@ -11,6 +12,7 @@ from .swap import SwapError, SwapReport, swap_modules
 __all__ = [
     "NTAttention",
     "NTConv2d",
+    "NTDecoderLayer",
     "NTGatedMLP",
     "NTLinear",
     "NTRMSNorm",

@@ -12,6 +12,7 @@ from torch import nn
 from ninetoothed.errors import ArgumentTypeError, UnsupportedError
 
 from ..autocast import autocast, without_autocast
+from .caches import rotated_into
 from .joint import JointModule, project
 from .overrides import are_overridden
 
@@ -49,7 +50,8 @@ class NTAttention(JointModule):
     -inf is NaN, where to "sdpa" it is 0.
 
     A step of one token over a static cache that counts for itself, as those of transformers 5 do, reads the keys that
-    the cache holds and none of the rest, which the model's mask hides.
+    the cache holds and none of the rest, which the model's mask hides; and it rotates query and key and writes to the
+    cache in one launch, as over any cache that tells where to write (caches.py).
     """
 
     siblings = ("q_proj", "k_proj", "v_proj")
@@ -97,18 +99,21 @@ class NTAttention(JointModule):
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
         projected = project(self, hidden_states, NTAttention.siblings)
         query, key, value = (states.view(shape) for states in projected)
-        value = value.transpose(1, 2)
         if hasattr(self, "q_norm"):
             query, key = self.q_norm(query), self.k_norm(key)
 
         # The default is the original's; models pass tables.
         tables = [table.expand(*hidden_states.shape[:-1], -1) for table in position_embeddings]  # type: ignore[union-attr]
-        query = _rotate(query, *tables).transpose(1, 2)
-        key = _rotate(key, *tables).transpose(1, 2)
-        if past_key_values is not None:
-            # Only early versions of transformers give a position: their static caches do not count for themselves.
-            position = ({"cache_position": kwargs["cache_position"]},) if "cache_position" in kwargs else ()
-            key, value = past_key_values.update(key, value, self.layer_idx, *position)
+        written = rotated_into(past_key_values, self.layer_idx, query, key, value, *tables)
+        if written is not None:
+            query, key, value = written
+        else:
+            query, key = (_rotate(states, *tables).transpose(1, 2) for states in (query, key))
+            value = value.transpose(1, 2)
+            if past_key_values is not None:
+                # Only early versions of transformers give a position: their static caches do not count for themselves.
+                position = ({"cache_position": kwargs["cache_position"]},) if "cache_position" in kwargs else ()
+                key, value = past_key_values.update(key, value, self.layer_idx, *position)
 
         is_causal = _is_causal(self, query.shape[2], attention_mask, kwargs.get("is_causal"))
         lengths = _held(past_key_values, self.layer_idx) if query.shape[2] == 1 and attention_mask is not None else None

@@ -5,6 +5,7 @@ from torch import nn
 
 from .eligibility import unsuitable
 from .overrides import are_overridden
+from .residual import AHEAD
 
 
 class NTRMSNorm(nn.RMSNorm):
@@ -14,13 +15,17 @@ class NTRMSNorm(nn.RMSNorm):
     mean over `normalized_shape` in float32.
 
     An instance may also hold what transformers' `LlamaRMSNorm` holds: a `weight` of one dimension and
-    `variance_epsilon`.
+    `variance_epsilon`. Where the input is a sum that was added for this norm, its norm is there already (residual.py).
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         eps = getattr(self, "variance_epsilon", None)
         if are_overridden(input, self.weight):
             return nn.RMSNorm.forward(self, input) if eps is None else _written_out(input, self.weight, eps)
+        if not torch.compiler.is_compiling() and AHEAD in self.__dict__:
+            output = self.__dict__[AHEAD].take(input)
+            if output is not None:
+                return output
         if eps is None:
             return torch.ops.ninetoothed.rms_norm(input, self.normalized_shape, self.weight, self.eps)
         if self.weight.dtype == input.dtype:

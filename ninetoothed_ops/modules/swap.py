@@ -17,8 +17,9 @@ from torch.torch_version import TorchVersion
 
 from ninetoothed.errors import ArgumentTypeError, NineToothedError
 
-from . import attention, conv2d, gated_mlp, linear, rms_norm, silu
+from . import attention, conv2d, decoder_layer, gated_mlp, linear, rms_norm, silu
 from .joint import JointProjection, join_all, separate
+from .residual import unlink
 
 Rule = Callable[[nn.Module], type[nn.Module] | str | None]
 Filter = Callable[[nn.Module, str], bool]
@@ -30,6 +31,7 @@ REPLACEMENTS = (
     silu.NTSiLU,
     attention.NTAttention,
     gated_mlp.NTGatedMLP,
+    decoder_layer.NTDecoderLayer,
 )
 RULES: tuple[Rule, ...] = tuple(each.replacement for each in (linear, conv2d, rms_norm, silu, attention))
 
@@ -55,6 +57,7 @@ class Row(NamedTuple):
 MAKERS: dict[type[nn.Module], Callable] = {
     attention.NTAttention: attention.replacing,
     gated_mlp.NTGatedMLP: gated_mlp.replacing,
+    decoder_layer.NTDecoderLayer: decoder_layer.replacing,
 }
 
 
@@ -112,6 +115,7 @@ class SwapReport:
             module.__class__ = row.old
         for module in (*self.modules, *(each.module for each in self.joint)):
             separate(module)
+            unlink(module)
         _forget_compiled_code()
 
     def __repr__(self) -> str:
@@ -162,6 +166,7 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     report says what was joined and what was not. It is one product in compiled code and where gradients are recorded,
     too. A layer computes its own, as without joining, with hooks or adapters on it, under autocast, under transforms of
     `torch.func`, and wherever its weights were moved or replaced since, as in copies of a model.
+    Decoder layers become NTDecoderLayers, in which a residual sum and the norm behind it are one launch.
 
         report = swap_modules(model)
         print(report)
@@ -179,6 +184,7 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
             module.__class__ = row.new
     if join:
         report = replace(report, joint=join_all(model))
+        decoder_layer.link_all(model)
     _forget_compiled_code()
     return report
 
@@ -227,7 +233,7 @@ def _rules(model: nn.Module, join: bool) -> tuple[Rule, ...]:
     if "transformers" in sys.modules and any(map(_from_transformers, model.modules())):
         from ..integrations import transformers
 
-        return (*transformers.RULES, *((transformers.gated_mlp,) if join else ()), *RULES)
+        return (*transformers.RULES, *(transformers.JOINED if join else ()), *RULES)
     return RULES
 
 

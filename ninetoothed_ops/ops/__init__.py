@@ -9,6 +9,7 @@ from .linear import linear
 from .mm import mm
 from .rms_norm import rms_norm
 from .rope import rope
+from .rope_into_cache import rope_into_cache
 from .sdpa import sdpa
 from .silu import silu
 from .softmax import softmax
@@ -24,6 +25,7 @@ __all__ = [
     "mm",
     "rms_norm",
     "rope",
+    "rope_into_cache",
     "sdpa",
     "silu",
     "softmax",

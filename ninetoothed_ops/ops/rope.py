@@ -18,25 +18,31 @@ def allocate(input, sin, cos, interleaved=True):
         raise RuntimeError(
             f"ninetoothed::rope expects an input of (batch, sequence, heads, D), D even, but got {list(input.shape)}"
         )
+    check_tables("rope", input, sin, cos)
+
+    return empty_elementwise((input,), input.shape, input.dtype, input.device)
+
+
+def check_tables(operator: str, input: torch.Tensor, sin: torch.Tensor, cos: torch.Tensor) -> None:
+    """Check that tables are of (sequence, D / 2 or D) for an input of (batch, sequence, heads, D), one or one each."""
     tables = [(input.shape[1], width) for width in (input.shape[3] // 2, input.shape[3])]
     for name, tensor in (("sin", sin), ("cos", cos)):
         if not any(tensor.shape in (table, (1, *table), (input.shape[0], *table)) for table in tables):
             raise RuntimeError(
-                f"ninetoothed::rope expects {name} of (sequence, D / 2 or D) = {list(tables[0])} or {list(tables[1])}, "
-                f"or that for each batch entry, but got {list(tensor.shape)} with an input of {list(input.shape)}"
+                f"ninetoothed::{operator} expects {name} of (sequence, D / 2 or D) = {list(tables[0])} or "
+                f"{list(tables[1])}, or that for each batch entry, but got {list(tensor.shape)} with an input of "
+                f"{list(input.shape)}"
             )
         if tensor.device != input.device:
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{input.device} and {tensor.device} ({name} of ninetoothed::rope)"
+                f"{input.device} and {tensor.device} ({name} of ninetoothed::{operator})"
             )
     if sin.shape[-1] != cos.shape[-1]:
         raise RuntimeError(
-            "ninetoothed::rope expects sin and cos to have as many columns, "
+            f"ninetoothed::{operator} expects sin and cos to have as many columns, "
             f"but got {list(sin.shape)} and {list(cos.shape)}"
         )
-
-    return empty_elementwise((input,), input.shape, input.dtype, input.device)
 
 
 def launch(output, input, sin, cos, interleaved=True):
@@ -51,12 +57,12 @@ def _launch(kernel, output, input, sin, cos, interleaved):
     if output.numel() == 0:
         return
     batch, half = input.shape[0], input.shape[3] // 2
-    sin, cos = (_by_pairs(table.expand(batch, -1, -1), half, interleaved) for table in (sin, cos))
+    sin, cos = (by_pairs(table.expand(batch, -1, -1), half, interleaved) for table in (sin, cos))
 
     kernel(input, sin, cos, output)
 
 
-def _by_pairs(table: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor:
+def by_pairs(table: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor:
     """(..., D / 2 or D) as (..., 1 or 2, D / 2): a row for both of each pair, or one for each."""
     if table.shape[-1] == half:
         return table.unsqueeze(-2)

@@ -17,6 +17,7 @@ from ninetoothed_ops.kernels import (
     rms_norm_weight_backward,
     rope,
     rope_backward,
+    rope_into_cache,
     sdpa,
     silu,
     silu_backward,
@@ -45,6 +46,7 @@ LARGE = {
     "bmm": (4, 2048, 2048, 2048),
     "conv2d": (4, 512, 14, 14, 512),
     "rope": (4, 1024, 48, 64),
+    "rope_into_cache": (2, 1, 8, 4, 128, 1024),
     "sdpa": (4, 48, 1024, 64),
 }
 SMALL = {
@@ -54,10 +56,11 @@ SMALL = {
     "bmm": (3, 70, 90, 50),
     "conv2d": (2, 5, 9, 11, 7),
     "rope": (2, 3, 5, 12),
+    "rope_into_cache": (2, 3, 2, 3, 12, 9),
     "sdpa": (1, 4, 70, 24),
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
-NAMES += ("add_rms_norm", "swiglu")
+NAMES += ("add_rms_norm", "rope_into_cache", "swiglu")
 # Kernels of gradients; their outputs are the last tensors.
 GRADIENTS = (
     "column_sums",
@@ -131,6 +134,14 @@ def _call(name, make, sizes):
             tables = (make(batch, length, 1, width // 2), make(batch, length, 1, width // 2))
             kernel = rope if name == "rope" else rope_backward
             return kernel.make(), (make(batch, length, heads, width), *tables, make(batch, length, heads, width))
+        case "rope_into_cache":
+            batch, tokens, heads, group, width, length = sizes["rope_into_cache"]
+            query, output = (make(batch, tokens, heads, group, width) for _ in range(2))
+            key, value = (make(batch, tokens, heads, width) for _ in range(2))
+            tables = (make(batch, tokens, 1, width // 2), make(batch, tokens, 1, width // 2))
+            slots = torch.arange(tokens).expand(batch, -1)
+            cache = (make(batch, heads, length, width), make(batch, heads, length, width))
+            return rope_into_cache.make(), (query, key, value, *tables, slots, *cache, output)
         case "sdpa":
             batch, heads, length, width = sizes["sdpa"]
             q, k, v, output = (make(batch, heads, length, width) for _ in range(4))

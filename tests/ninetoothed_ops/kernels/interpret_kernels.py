@@ -8,6 +8,11 @@ from tests.ninetoothed.backends.interpreted import interpret
 from tests.ninetoothed_ops import samples
 from tests.ninetoothed_ops.kernels import calls
 
+
+def turned(query, sin, cos):
+    return samples.rope(query.flatten(2, 3), sin[:, :, 0], cos[:, :, 0], False).view(query.shape)
+
+
 REFERENCES = {
     "add": lambda x, y, alpha: x + alpha * y,
     "addmm": lambda input, x, y, beta, alpha: beta * input + alpha * (x @ y),
@@ -18,6 +23,7 @@ REFERENCES = {
     "mm": torch.matmul,
     "rms_norm": lambda x, weight, eps, _: F.rms_norm(x, weight.shape, weight, eps),
     "rope": lambda x, sin, cos: samples.rope(x, sin[:, :, 0], cos[:, :, 0]),
+    "rope_into_cache": lambda q, k, v, sin, cos, *_: turned(q, sin, cos),
     "sdpa": lambda q, k, v, mask, scale, *_: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale),
     "silu": F.silu,
     "softmax": lambda x: x.softmax(-1),

@@ -176,9 +176,10 @@ def rms_norm(input_ptr, weight_ptr, eps, output_ptr, input_size_1):
     mask = tl.arange(0, 4096) < input_size_1
     input = tl.load(input_ptr + pid * input_size_1 + tl.arange(0, 4096), mask=mask, other=0.0)
     wide = input.to(tl.float32)
-    normalized = wide * tl.rsqrt(tl.sum(wide * wide) / tl.cast(input_size_1, tl.float32) + eps)
     weight = tl.load(weight_ptr + tl.arange(0, 4096), mask=mask)
-    output = normalized * weight.to(tl.float32)
+    factor = weight.to(tl.float32)
+    normalized = wide * tl.rsqrt(tl.sum(wide * wide) / tl.cast(input_size_1, tl.float32) + eps)
+    output = normalized * factor
     tl.store(output_ptr + pid * input_size_1 + tl.arange(0, 4096), output.to(tl.float16), mask=mask)
 """,
         )

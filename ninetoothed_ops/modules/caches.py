@@ -1,0 +1,99 @@
+"""Caches into which attention writes the keys and values of a token itself, in the launch that rotates them.
+
+A cache offers that by a method `writable(layer, tokens)`: it gives the keys and values of a layer, (batch, heads,
+length, D), and the slots of so many next tokens in them, (tokens,), on the device; or None for a call of `update`
+instead. Of transformers' caches the static one is known here. All others are written by their own `update`.
+"""
+
+import sys
+from typing import Any, NamedTuple
+
+import torch
+
+MODULE = "transformers.cache_utils"
+
+
+class Slots(NamedTuple):
+    """The places of the next tokens, as `writable` tells them, and the tensor, if any, that counts those of a layer."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    slots: torch.Tensor
+    counter: torch.Tensor | None = None
+
+
+def rotated_into(
+    cache: Any,
+    layer: int,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
+    """Rotate a query and write a rotated key and a value, all `(B, S, heads, D)`, to a cache, in one launch.
+
+    Gives the rotated query and all that attention reads of the cache, `(B, heads, length, D)` each; None, and nothing
+    is done, where only `update` knows where to write, or would refuse the key, or where a gradient is recorded.
+    """
+    if cache is None or not _are_plain(query, key, value, cos, sin):
+        return None
+    found = _slots_of(cache, layer, query.shape[1])
+    if found is None or not _fit(key, found):
+        return None
+    operator = torch.ops.ninetoothed.rope_into_cache
+    rotated = operator(query, key, value, sin, cos, found.slots, found.keys, found.values)
+    if found.counter is not None:
+        found.counter.add_(query.shape[1])
+    return rotated.transpose(1, 2), found.keys, found.values
+
+
+def _are_plain(first: torch.Tensor, *others: torch.Tensor) -> bool:
+    """Tell whether tensors are plain ones of one type, and neither compiled nor recorded for a gradient."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    records = torch.is_grad_enabled()
+    return all(
+        type(each) is torch.Tensor and each.dtype == first.dtype and not (records and each.requires_grad)
+        for each in (first, *others)
+    )
+
+
+def _fit(key: torch.Tensor, found: Slots) -> bool:
+    """Tell whether keys like this one, `(B, S, heads, D)`, may be written to a cache."""
+    batch, _, heads, width = key.shape
+    return found.slots.device == key.device and all(
+        type(each) is torch.Tensor
+        and (each.shape[:2], each.shape[3:]) == ((batch, heads), (width,))
+        and (each.dtype, each.device) == (key.dtype, key.device)
+        for each in (found.keys, found.values)
+    )
+
+
+def _slots_of(cache: Any, layer: int, tokens: int) -> Slots | None:
+    writable = getattr(cache, "writable", None)
+    if writable is None:
+        return _of_static_layer(cache, layer, tokens)
+    found = writable(layer, tokens)
+    return None if found is None else Slots(*found)
+
+
+def _of_static_layer(cache: Any, layer: int, tokens: int) -> Slots | None:
+    """Find the slot of one token in a static layer of transformers 5, which counts on the device what it holds."""
+    layers = getattr(cache, "layers", ())
+    found = layers[layer] if layer < len(layers) else None
+    module = sys.modules.get(MODULE)
+    if tokens != 1 or module is None or type(found) is not getattr(module, "StaticLayer", None):
+        return None
+    counter = getattr(found, "cumulative_length", None)
+    is_known = _updates_itself(cache, module.Cache) and _updates_itself(found, module.StaticLayer)
+    if not is_known or cache.offloading or not found.is_initialized or not isinstance(counter, torch.Tensor):
+        return None
+    return Slots(found.keys, found.values, counter.view(1), counter)
+
+
+def _updates_itself(instance: Any, base: type) -> bool:
+    """Tell whether an instance is updated by the method that transformers' file gives to a class, unpatched."""
+    function = getattr(type(instance), "update", None)
+    is_own = function is base.update and function.__globals__ is vars(sys.modules[MODULE])
+    return is_own and "update" not in vars(instance)

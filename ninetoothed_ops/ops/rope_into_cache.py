@@ -1,0 +1,99 @@
+"""`rope_into_cache`: rotary position embedding of queries and keys, and the keys and values of a cache written.
+
+As `rope(query)`, `keys.index_copy_(2, slots, rope(key))` and `values.index_copy_(2, slots, value)`, in one launch.
+"""
+
+import torch
+
+from ..kernels import rope_into_cache as kernels
+from ..mutation import register_mutating
+from . import readers
+from .checks import alike, check_supported
+from .rope import by_pairs, check_tables
+
+NAME = "rope_into_cache"
+
+
+def allocate(query, key, value, sin, cos, slots, keys, values):
+    check_supported(NAME, (query, key, value, sin, cos, keys, values))
+    if not (alike(query, key, value, keys, values) and _fit(query, key, value, keys, values)):
+        raise RuntimeError(
+            f"ninetoothed::{NAME} expects a query, a key and a value of (batch, tokens, heads, D), D even, and keys "
+            "and values of (batch, heads, length, D), with as many heads as the key, which divide the query's, all of "
+            f"one type on one device, but got {', '.join(map(_described, (query, key, value, keys, values)))}"
+        )
+    check_tables(NAME, query, sin, cos)
+    wanted = query.shape[:2]
+    fits = slots.dtype in (torch.int32, torch.int64) and slots.device == query.device
+    if not fits or slots.shape not in (wanted, (1, *wanted[1:]), wanted[1:]):
+        raise RuntimeError(
+            f"ninetoothed::{NAME} expects slots of (tokens,) or (batch, tokens), of torch.int32 or torch.int64 on "
+            f"{query.device}, but got {_described(slots)} with a query of {list(query.shape)}"
+        )
+
+    return query.new_empty(query.shape)
+
+
+def _fit(query, key, value, keys, values) -> bool:
+    if not query.ndim == key.ndim == keys.ndim == 4:
+        return False
+    (batch, _, heads, width), length = key.shape, keys.shape[2]
+    are_whole = heads > 0 and query.shape[2] % heads == 0 and width % 2 == 0
+    is_placed = keys.shape == values.shape == (batch, heads, length, width)
+
+    return are_whole and is_placed and key.shape == value.shape == (*query.shape[:2], heads, query.shape[3])
+
+
+def _described(tensor: torch.Tensor) -> str:
+    return f"{list(tensor.shape)} of {tensor.dtype} on {tensor.device}"
+
+
+def launch(output, query, key, value, sin, cos, slots, keys, values):
+    if output.numel() == 0:
+        return
+    batch, tokens, heads, width = key.shape
+    slots = slots.expand(batch, tokens)
+    _check_slots(slots, keys.shape[2])
+    sin, cos = (by_pairs(table.expand(batch, -1, -1), width // 2, False) for table in (sin, cos))
+    query, output = (tensor.unflatten(2, (heads, -1)) for tensor in (query, output))
+
+    kernels.make()(query, key, value, sin, cos, slots, keys, values, output)
+
+
+def _check_slots(slots: torch.Tensor, length: int) -> None:
+    if slots.device.type == "cpu" and not ((slots >= 0) & (slots < length)).all():
+        raise IndexError(f"ninetoothed::{NAME}: slots are {slots.tolist()}, and the cache has {length} of them")
+
+
+operator = register_mutating(
+    f"ninetoothed::{NAME}(Tensor query, Tensor key, Tensor value, Tensor sin, Tensor cos, Tensor slots, "
+    "Tensor(a!) keys, Tensor(b!) values) -> Tensor",
+    allocate,
+    launch,
+)
+
+_READERS = dict.fromkeys(("query", "key", "value", "sin", "cos", "slots", "keys", "values"), readers.tensor)
+
+
+def rope_into_cache(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sin: torch.Tensor,
+    cos: torch.Tensor,
+    slots: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+) -> torch.Tensor:
+    """Rotate `query` and `key` as `rope(..., interleaved=False)` does, and write into a cache; give the rotated query.
+
+    `query` is (batch, tokens, heads, D), and so are `key` and `value`, with as many heads or a divisor. The rotated key
+    of a token and its value go to `keys` and `values`, (batch, heads, length, D), at the place that `slots` tells,
+    (tokens,) or (batch, tokens), on the device. A slot beyond the length raises IndexError on a CPU; on a GPU, which
+    cannot stop, that token's query becomes NaN and nothing is written. No derivative is recorded.
+    """
+    tensors = query, key, value, sin, cos, slots, keys, values
+    if not all(isinstance(each, torch.Tensor) for each in tensors):
+        tensors = readers.read(NAME, None, _READERS, *tensors)
+
+    return operator(*tensors)

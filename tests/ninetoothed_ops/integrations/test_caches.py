@@ -1,0 +1,192 @@
+"""One token over a cache that tells where to write: rotation and write in one launch, bit for bit as apart."""
+
+import copy
+from collections import Counter
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ninetoothed_ops.modules import attention, swap_modules
+from tests.ninetoothed_ops.integrations.calls import DEVICE, NAMES, error, generate
+
+transformers = pytest.importorskip("transformers")
+
+FUSED = "ninetoothed::rope_into_cache"
+
+
+class Operators(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.counts = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.counts[func.name().partition(".")[0]] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def stepped(model, tokens, mask, cache, split=7):
+    """The logits of each token after the prompt, one at a time, and how often each operator ran in these steps."""
+    with torch.no_grad():
+        model(input_ids=tokens[:, :split], attention_mask=mask[:, :split], past_key_values=cache)
+        steps = []
+        with Operators() as operators:
+            for index in range(split, tokens.shape[1]):
+                part = {"input_ids": tokens[:, index : index + 1], "attention_mask": mask[:, : index + 1]}
+                steps.append(model(**part, past_key_values=cache).logits)
+    return torch.cat(steps, 1), operators.counts
+
+
+def static(model, length=32):
+    return transformers.StaticCache(config=model.config, max_cache_len=length)
+
+
+@pytest.mark.parametrize("join", (False, True))
+@pytest.mark.parametrize("name", NAMES)
+def test_bit_for_bit(make, batch, monkeypatch, name, join):
+    model, inputs = make(name), batch(3, 11)
+    swap_modules(model, join=join)
+    caches = static(model), static(model)
+    found, counts = stepped(model, *inputs, caches[0])
+    # Mistral's cache is one of a sliding window, which its own `update` writes.
+    assert counts[FUSED] == (0 if name == "Mistral" else 4 * 2)
+    assert not counts["aten::index_copy_"]
+    monkeypatch.setattr(attention, "rotated_into", lambda *args: None)
+    expected, counts = stepped(model, *inputs, caches[1])
+    assert not counts[FUSED] and torch.equal(found, expected)
+    for layer, other in zip(*(cache.layers for cache in caches)):
+        assert torch.equal(layer.keys, other.keys) and torch.equal(layer.values, other.values)
+        assert torch.equal(layer.cumulative_length, other.cumulative_length)
+
+
+@pytest.mark.parametrize("rows", (1, 2, 8))
+@pytest.mark.parametrize("name", ("Llama", "Qwen3", "Mistral"))
+def test_tokens_of_every_cache(make, batch, name, rows):
+    """Eight tokens each, past the window of a sliding cache, with padding at the left."""
+    model, inputs = make(name), batch(rows, 7)
+    expected = [generate(model, *inputs, **options) for options in ({}, {"cache_implementation": "static"})]
+    report = swap_modules(model, join=True)
+    for options, tokens in zip(({}, {"cache_implementation": "static"}), expected):
+        assert torch.equal(generate(model, *inputs, **options), tokens)
+    report.undo()
+    assert torch.equal(generate(model, *inputs), expected[0])
+
+
+def other_update(cache):
+    cache.update = cache.update
+
+
+def other_layer_update(cache):
+    layer = cache.layers[0]
+    layer.update = layer.update
+
+
+class Subclass(transformers.StaticCache):
+    def update(self, *args, **kwargs):
+        return super().update(*args, **kwargs)
+
+
+def subclass(cache):
+    cache.__class__ = Subclass
+
+
+def patched(cache):
+    cache.layers[0].__class__ = type("StaticLayer", (type(cache.layers[0]),), {})
+
+
+@pytest.mark.parametrize("change", (other_update, other_layer_update, subclass, patched))
+def test_a_cache_that_may_do_more_is_asked(make, batch, change):
+    model, inputs = make("Llama"), batch(2, 9)
+    swap_modules(model)
+    expected, before = stepped(model, *inputs, static(model))
+    cache = static(model)
+    change(cache)
+    found, counts = stepped(model, *inputs, cache)
+    assert counts[FUSED] < before[FUSED] == 4 and torch.equal(found, expected)
+
+
+class Told:
+    """A cache of one's own, which tells where to write; each batch entry at another place."""
+
+    def __init__(self, cache, slots):
+        self.cache, self.slots, self.asked = cache, slots, []
+
+    def update(self, key, value, layer, *args):
+        return self.cache.update(key, value, layer, *args)
+
+    def get_seq_length(self, *args):
+        return 7
+
+    def writable(self, layer, tokens):
+        self.asked.append((layer, tokens))
+        return self.cache.layers[layer].keys, self.cache.layers[layer].values, self.slots
+
+    def get_mask_sizes(self, *args):
+        return 32, 0
+
+
+def test_a_cache_of_ones_own(make, batch):
+    model, (tokens, mask) = make("Llama"), batch(2, 9)
+    swap_modules(model)
+    cache = static(model)
+    with torch.no_grad():
+        model(input_ids=tokens[:, :7], past_key_values=cache)
+        visible = torch.arange(32, device=DEVICE)[None, None, None] < 9
+        part = {"input_ids": tokens[:, 7:], "attention_mask": visible.expand(2, 1, 2, -1).clone()}
+        part["attention_mask"][:, :, 0, 8] = False
+        part["position_ids"] = torch.arange(7, 9, device=DEVICE)[None].expand(2, -1)
+        other = copy.deepcopy(cache)
+        told = Told(cache, torch.arange(7, 9, device=DEVICE))
+        found = model(**part, past_key_values=told).logits
+        expected = model(**part, past_key_values=other).logits
+    assert told.asked == [(0, 2), (1, 2)] and torch.equal(found, expected)
+
+
+def test_a_full_cache_and_another_batch_are_errors(make, batch):
+    model, (tokens, mask) = make("Llama"), batch(3, 9)
+    swap_modules(model)
+    with torch.no_grad():
+        cache = static(model, 7)
+        model(input_ids=tokens[:, :7], past_key_values=cache)
+        if DEVICE == "cpu":  # A GPU's token becomes NaN.
+            with pytest.raises(IndexError):
+                model(input_ids=tokens[:, 7:8], past_key_values=cache)
+        cache = static(model)
+        model(input_ids=tokens[:, :7], past_key_values=cache)
+        with pytest.raises((RuntimeError, IndexError)):
+            model(input_ids=tokens[:2, 7:8], past_key_values=cache)
+
+
+def test_gradients_take_the_way_apart(make, batch):
+    model, inputs = make("Llama"), batch(2, 9)
+    swap_modules(model)
+    expected, _ = stepped(model, *inputs, static(model))
+    tokens, mask = inputs
+
+    def step(context):
+        cache = static(model)
+        with torch.no_grad():
+            model(input_ids=tokens[:, :7], attention_mask=mask[:, :7], past_key_values=cache)
+        with context, Operators() as operators:
+            part = {"input_ids": tokens[:, 7:8], "attention_mask": mask[:, :8]}
+            return model(**part, past_key_values=cache).logits, operators.counts[FUSED]
+
+    found, count = step(torch.enable_grad())
+    assert not count and found.requires_grad and torch.equal(found, expected[:, :1])
+    found, count = step(torch.inference_mode())
+    assert count == 2 and torch.equal(found, expected[:, :1])
+
+
+def test_compiled(make, batch, monkeypatch):
+    model, inputs = make("Llama"), batch(2, 9)
+    swap_modules(model)
+    monkeypatch.setattr(torch.ops.ninetoothed, "rope_into_cache", None)  # it would be called, and fail
+    torch._dynamo.reset()
+    part = {"input_ids": inputs[0][:, 7:8], "position_ids": torch.full((2, 1), 7, device=DEVICE)}
+    cache, other = static(model), static(make("Llama"))
+    for each, held in ((model, cache), (make("Llama"), other)):
+        with torch.no_grad():
+            each(input_ids=inputs[0][:, :7], past_key_values=held)
+    with torch.no_grad():
+        found = torch.compile(model, backend="eager")(**part, past_key_values=cache).logits
+        assert error(found, make("Llama")(**part, past_key_values=other).logits) < 1e-5

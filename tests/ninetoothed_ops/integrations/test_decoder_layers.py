@@ -1,0 +1,278 @@
+"""Residual sums with the norm behind them: fewer launches, and whatever happens between the two is seen."""
+
+import copy
+import pickle
+from collections import Counter
+
+import pytest
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ninetoothed_ops.modules import NTDecoderLayer, swap_modules
+from ninetoothed_ops.modules.residual import AHEAD, NEXT
+from tests.ninetoothed_ops.integrations.calls import DEVICE, NAMES, TOLERANCE, error, generate, logits, reasons
+
+
+class Operators(TorchDispatchMode):
+    """Count NineToothed's operators, and additions."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.counts[func.name().partition(".")[0].removeprefix("ninetoothed::")] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def counted(call):
+    with Operators() as operators:
+        found = call()
+    return found, operators.counts
+
+
+def joined(make, batch, name="Llama", **options):
+    model, inputs = make(name, **options), batch(2, 7)
+    expected = logits(model, *inputs)
+    return model, inputs, expected, swap_modules(model, join=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_sum_is_normed_where_it_is_added(make, batch, name):
+    model, (tokens, mask), expected, report = joined(make, batch, name)
+    found, counts = counted(lambda: logits(model, tokens, mask))
+    assert error(found, expected) < TOLERANCE[torch.float32]
+    # Four sums of two layers. The first norm has none before it; those of Qwen3's heads are norms of their own.
+    assert counts["add_rms_norm"] == 4 and counts["rms_norm"] == 1 + 4 * (name == "Qwen3")
+    rows = [row for row in report if row.new is not None and issubclass(row.new, NTDecoderLayer)]
+    assert [row.name for row in rows] == ["model.layers.0", "model.layers.1"]
+    report.undo()
+    assert not any(AHEAD in vars(module) or NEXT in vars(module) for module in model.modules())
+    assert torch.equal(logits(model, tokens, mask), expected)
+
+
+def test_hidden_states(make, batch):
+    model, inputs, _, _ = joined(make, batch)
+    states = [
+        each(*inputs, output_hidden_states=True).hidden_states for each in (model.requires_grad_(False), make("Llama"))
+    ]
+    assert len(states[0]) == 3
+    for found, expected in zip(*states):
+        assert error(found[inputs[1].bool()], expected[inputs[1].bool()]) < 1e-5
+
+
+def test_other_layers_are_left_alone_and_told(make, batch):
+    model, (tokens, mask) = make("Gemma"), batch(2, 7)
+    report = swap_modules(model, join=True)
+    assert reasons(report)["model.layers.0"] == "its norms stay their own"
+    granite = make("Granite", residual_multiplier=0.5)
+    assert "not that of LlamaDecoderLayer" in reasons(swap_modules(granite, join=True))["model.layers.1"]
+    llama = make("Llama")
+    llama.model.layers[0].forward = llama.model.layers[0].forward
+    assert "patched" in reasons(swap_modules(llama, join=True))["model.layers.0"]
+    assert isinstance(llama.model.layers[1], NTDecoderLayer)
+
+
+def shift(module, args, output=None):
+    """A hook before a module or behind it, which changes a tensor in its place."""
+    (args[0] if output is None else output).add_(1)
+
+
+def shift_unseen(module, args, output=None):
+    """One that changes it past its version."""
+    shift(module, [arg.data for arg in args], None if output is None else output.data)
+
+
+def before(hook):
+    return lambda module: module.register_forward_pre_hook(hook)
+
+
+def behind(hook):
+    return lambda module: module.register_forward_hook(hook)
+
+
+HOOKS = {
+    "a layer's output, in its place": ("layers.0", behind(shift)),
+    "a layer's output, unseen": ("layers.0", behind(shift_unseen)),
+    "a layer's output": ("layers.0", behind(lambda module, args, output: output + 1)),
+    "a layer's input": ("layers.1", before(lambda module, args: (args[0] * 2,))),
+    "a layer's input, unseen": ("layers.1", before(shift_unseen)),
+    "a norm's input, in its place": ("layers.0.post_attention_layernorm", before(shift)),
+    "a norm's input, unseen": ("layers.0.post_attention_layernorm", before(shift_unseen)),
+    "a norm's output": ("layers.1.input_layernorm", behind(shift)),
+    "the last norm's input, unseen": ("norm", before(shift_unseen)),
+    "what an MLP gives": ("layers.0.mlp", behind(shift)),
+    "every module": ("", lambda module: nn.modules.module.register_module_forward_hook(shift_layers)),
+}
+
+
+def shift_layers(module, args, output):
+    if "DecoderLayer" in type(module).__name__:
+        output.data.add_(1)
+
+
+@pytest.mark.parametrize("label", HOOKS)
+@pytest.mark.parametrize("context", (torch.no_grad, torch.inference_mode))
+def test_hooks_have_their_say(make, batch, label, context):
+    model, inputs, before, _ = joined(make, batch)
+    plain = make("Llama")
+    found, expected = [], []
+    for each, results in ((model, found), (plain, expected)):
+        name, register = HOOKS[label]
+        handle = register(each.model.get_submodule(name))
+        with context():
+            results.append(each(*inputs).logits[inputs[1].bool()].clone())
+        handle.remove()
+        results.append(logits(each, *inputs))
+    assert error(found[0], expected[0]) < 1e-4 < 1e-2 < error(found[0], before)
+    assert error(found[1], before) < 1e-4
+
+
+def skip(model):
+    del model.model.layers[0]
+
+
+def swap_two(model):
+    first, second = model.model.layers
+    model.model.layers[0], model.model.layers[1] = second, first
+
+
+def other_norm(model):
+    model.model.layers[1].input_layernorm = nn.Identity()
+
+
+def other_weight(model):
+    with torch.no_grad():
+        model.model.layers[1].input_layernorm.weight.mul_(2)
+        model.model.norm.weight = nn.Parameter(model.model.norm.weight * 2)
+
+
+def other_eps(model):
+    model.model.layers[1].input_layernorm.variance_epsilon = 10.0
+
+
+def patched_norm(model):
+    norm = model.model.norm
+    norm.forward = lambda input: input * norm.weight
+
+
+@pytest.mark.parametrize("change", (skip, swap_two, other_norm, other_weight, other_eps, patched_norm))
+def test_changes_of_the_model_are_seen(make, batch, change):
+    model, inputs, before, _ = joined(make, batch)
+    plain = make("Llama")
+    for each in (model, plain):
+        for index, layer in enumerate(each.model.layers):
+            layer.self_attn.layer_idx = index
+        change(each)
+        each.config.num_hidden_layers = len(each.model.layers)
+    found, expected = (logits(each, *inputs, use_cache=False) for each in (model, plain))
+    assert error(found, expected) < 1e-4 and error(found, before) > 1e-2
+
+
+def test_what_a_norm_gives_depends_on_its_weight_as_it_is_then(make, batch):
+    model, inputs, _, _ = joined(make, batch)
+    norm, states = model.model.norm, torch.randn(2, 3, 64, device=DEVICE)
+    ahead = vars(norm)[AHEAD]
+    with torch.no_grad():
+        total = ahead.add(states, states)
+        waiting = ahead.normed.output
+        assert norm(total) is waiting and ahead.normed is None
+        for change in (
+            lambda _: norm.weight.mul_(2),
+            lambda total: total.add_(1),
+            lambda _: setattr(norm, "weight", nn.Parameter(norm.weight * 2)),
+            lambda _: setattr(norm, "variance_epsilon", 3.0),
+        ):
+            total = ahead.add(states, states)
+            assert ahead.normed is not None
+            change(total)
+            output = norm(total)
+            assert error(output, nn.functional.rms_norm(total, (64,), norm.weight, norm.variance_epsilon)) < 1e-5
+
+
+def test_a_gradient_is_recorded_where_it_begins_behind_the_sum(make, batch):
+    """The sum is computed without gradients, its norm with them: the norm must be computed then."""
+    model, inputs, _, _ = joined(make, batch)
+    norm = model.model.norm
+    with torch.no_grad():
+        model.model.norm = nn.Identity()
+        kept = model.model(*inputs).last_hidden_state
+    assert vars(norm)[AHEAD].normed is not None
+    assert norm(kept).requires_grad
+    # What waits for a sum that is gone is gone with it.
+    with torch.no_grad():
+        model(*inputs)
+    assert vars(norm)[AHEAD].normed is None and kept is not None
+
+
+def test_training_autocast_and_modes_compute_apart(make, batch):
+    model, inputs, expected, _ = joined(make, batch)
+    plain = make("Llama")
+    _, counts = counted(lambda: model(*inputs))  # weights require gradients
+    assert not counts["add_rms_norm"]
+    with torch.no_grad():
+        _, counts = counted(lambda: model.train()(*inputs))
+    assert not counts["add_rms_norm"]
+    model.eval()
+
+    class Additions(TorchFunctionMode):
+        count = 0
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.count += func is torch.Tensor.add
+            return func(*args, **(kwargs or {}))
+
+    with Additions() as additions:
+        assert error(logits(model, *inputs), expected) < 1e-4
+    assert additions.count >= 4
+    with torch.no_grad(), torch.autocast(DEVICE, dtype=torch.bfloat16):
+        found, wanted = (each(*inputs).logits[inputs[1].bool()] for each in (model, plain))
+    assert error(found, wanted) < TOLERANCE[torch.bfloat16]
+
+
+def test_frozen_weights_need_no_context(make, batch):
+    model, inputs, expected, _ = joined(make, batch)
+    model.requires_grad_(False)
+    found, counts = counted(lambda: model(*inputs).logits[inputs[1].bool()])
+    assert counts["add_rms_norm"] == 4 and error(found, expected) < 1e-4
+
+
+def test_compiled(make, batch):
+    model, inputs, expected, _ = joined(make, batch)
+    logits(model, *inputs)
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    assert error(logits(compiled, *inputs), expected) < 1e-4
+
+
+@pytest.mark.parametrize("duplicate", (copy.deepcopy, lambda both: pickle.loads(pickle.dumps(both))))
+def test_copies_add_apart_until_they_are_joined(make, batch, duplicate):
+    model, inputs, expected, report = joined(make, batch)
+    twin, twins = duplicate((model, report))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    found, counts = counted(lambda: logits(twin, *inputs))
+    assert not counts["add_rms_norm"] and error(found, expected) < 1e-4
+    again = swap_modules(twin, join=True)
+    found, counts = counted(lambda: logits(twin, *inputs))
+    assert counts["add_rms_norm"] == 4 and error(found, expected) < 1e-4
+    again.undo()
+    twins.undo()
+    assert torch.equal(logits(twin, *inputs), expected)
+
+
+def test_halves_give_the_tokens_that_they_gave(make, batch):
+    """In bfloat16 each token that is chosen is among the best, up to rounding."""
+    model, (tokens, mask) = make("Llama", dtype=torch.bfloat16), batch(2, 7)
+    swap_modules(model, join=True)
+    made, counts = counted(lambda: generate(model, tokens, mask, cache_implementation="static"))
+    assert counts["add_rms_norm"] == 4 * 8
+    whole, kept = torch.cat((tokens, made), 1), torch.cat((mask, torch.ones_like(made)), 1)
+    reference = make("Llama")
+    with torch.no_grad():
+        scores = reference(input_ids=whole, attention_mask=kept).logits[:, tokens.shape[1] - 1 : -1].double()
+    chosen = scores.gather(-1, made[..., None])[..., 0]
+    assert (scores.amax(-1) - chosen).max() < TOLERANCE[torch.bfloat16] * scores.abs().max()
