@@ -58,10 +58,8 @@ class SourceDimension:
 
 def source_dimensions(arrangement: Arrangement) -> tuple[SourceDimension, ...]:
     """List the dimensions of the source."""
-    indices = tuple(
-        tuple(var(f"index {level} {dim}") for dim in range(len(shape)))
-        for level, shape in enumerate(arrangement.levels)
-    )
+    levels = enumerate(arrangement.levels)
+    indices = tuple(tuple(var(f"index {level} {dim}") for dim in range(len(shape))) for level, shape in levels)
     for step in reversed(arrangement.steps):
         indices, _ = pull_back(step, indices)
     source = arrangement.source
@@ -219,13 +217,9 @@ def specialise(
         arguments=_arguments(plan, call, device),
         known=tuple(sorted(known.items(), key=lambda item: item[0])),
         divisors=tuple(sorted(_divisors(plan, known, unknown).items())),
-        bounds=tuple(sorted((name, _bound(unknown[name])) for name in plan.tiled & unknown.keys())),
+        # The power of two that stands for sizes up to it; 0 for 0.
+        bounds=tuple(sorted((name, n and power_above(n)) for name, n in unknown.items() if name in plan.tiled)),
     )
-
-
-def _bound(size: int) -> int:
-    """Return the power of two that stands for sizes up to it; 0 for 0."""
-    return power_above(size) if size else 0
 
 
 def _strides(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:

@@ -39,6 +39,7 @@ OTHERS = (
     "torch._C._get_float32_matmul_precision",
     "torch._C._dynamo.guards._empty_strided_cuda",
     "torch._C._dynamo.guards.TensorGuards",
+    "torch._C._construct_storage_from_data_pointer",
     "torch._C.DisableTorchFunctionSubclass",
     "torch._C._disabled_torch_function_impl",
     "torch._C._len_torch_function_stack",
@@ -217,8 +218,9 @@ def test_pytorch_is_asked_publicly_for_its_precision_and_memory():
     with missing("torch._C._get_float32_matmul_precision torch._C._dynamo.guards._empty_strided_cuda") as stand_in:
         assert stand_in.empty_strided_cuda is None
     assert stand_in.matmul_precision() == private.matmul_precision()
-    with missing("torch._C._dynamo.guards.TensorGuards") as stand_in:
-        assert stand_in.tensor_guard((X,)) is None
+    with missing("torch._C._dynamo.guards.TensorGuards torch._C._construct_storage_from_data_pointer") as stand_in:
+        assert stand_in.tensor_guard((X,)) is None and stand_in.tensor_at(X.data_ptr(), (4, 6), X) is None
+    assert torch.equal(private.tensor_at(X.data_ptr(), (4, 6), X), X)
 
 
 def test_pytorch_has_guards_that_tell_tensors_apart():
@@ -301,3 +303,5 @@ def test_triton_tells_what_a_compilation_depends_on(tmp_path, monkeypatch):
     with knobs.compilation.scope():
         knobs.compilation.always_compile = True
         assert private.compilation_key(source, target, {}) is None
+    monkeypatch.delattr("triton.compiler.compiler.get_cache_invalidating_env_vars")
+    assert private.compilation_key(source, target, {}) is None
