@@ -262,7 +262,10 @@ def build(terms: dict[Monomial, int]) -> Expr:
 
 
 def _rejoin(terms: dict[Monomial, int]) -> Expr | None:
-    """Rewrite `q * (x // q) + x % q` as `x`, with any common factor; None where there is no such pair."""
+    """Rewrite `q * (x // q) + x % q` as `x`, and `q * (x // q % n) + x % q` as `x % (q * n)`, with any common factor.
+
+    None where there is no such pair.
+    """
     for monomial, coefficient in terms.items():
         for i, atom in enumerate(monomial):
             if not isinstance(atom, Mod) or len(atom.denominator.terms) != 1:
@@ -277,6 +280,14 @@ def _rejoin(terms: dict[Monomial, int]) -> Expr | None:
             if terms.get(partner) == wanted and partner != monomial:
                 remaining = {m: c for m, c in terms.items() if m not in (monomial, partner)}
                 return build(remaining) + Expr(((rest, coefficient),)) * atom.numerator
+            for other in terms:
+                outer = next((each for each in other if isinstance(each, Mod) and each.numerator == quotient), None)
+                if outer is None or other == monomial or terms[other] != coefficient * scale:
+                    continue
+                if other == product(product(rest, divisor), (outer,)):
+                    remaining = {m: c for m, c in terms.items() if m not in (monomial, other)}
+                    whole = atom.numerator % (atom.denominator * outer.denominator)
+                    return build(remaining) + Expr(((rest, coefficient),)) * whole
     return None
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.expr import Expr, FloorDiv, Mod
+from ninetoothed.expr import Expr, Facts, FloorDiv, Mod, simplify
 
 
 def collapse(program: ir.Program) -> ir.Program | None:
@@ -26,7 +26,7 @@ def collapse(program: ir.Program) -> ir.Program | None:
     collapses: dict[str, tuple[_Collapse, ...]] = {}
     parameters = []
     for parameter in program.parameters:
-        found = tuple(_collapses(parameter, accesses.get(parameter.name, ())))
+        found = tuple(_collapses(parameter, accesses.get(parameter.name, ()), program.facts))
         for each in found:
             parameter = each.parameter(parameter)
         collapses[parameter.name] = found
@@ -43,6 +43,7 @@ class _Collapse:
     outer: int
     inner: int
     size: Expr
+    facts: Facts
 
     def parameter(self, parameter: ir.Parameter) -> ir.Parameter:
         sizes, strides = list(parameter.sizes), list(parameter.strides)
@@ -52,26 +53,26 @@ class _Collapse:
 
     def access(self, access: ir.Access) -> ir.Access:
         indices = list(access.indices)
-        indices[self.inner] = indices[self.outer] * self.size + indices[self.inner]
+        indices[self.inner] = simplify(indices[self.outer] * self.size + indices[self.inner], self.facts)
         del indices[self.outer]
         return replace(access, indices=tuple(indices))
 
 
-def _collapses(parameter: ir.Parameter, accesses: Iterable[ir.Access]) -> Iterator[_Collapse]:
+def _collapses(parameter: ir.Parameter, accesses: Iterable[ir.Access], facts: Facts) -> Iterator[_Collapse]:
     """Collapse two dimensions after another, as long as each leaves fewer quotients, and none of an access more."""
     accesses = list(accesses)
-    found = _next(parameter, accesses)
+    found = _next(parameter, accesses, facts)
     while found is not None:
         yield found
         parameter, accesses = found.parameter(parameter), [found.access(access) for access in accesses]
-        found = _next(parameter, accesses)
+        found = _next(parameter, accesses, facts)
 
 
-def _next(parameter: ir.Parameter, accesses: list[ir.Access]) -> _Collapse | None:
+def _next(parameter: ir.Parameter, accesses: list[ir.Access], facts: Facts) -> _Collapse | None:
     for outer, inner in itertools.permutations(range(len(parameter.strides)), 2):
         size, stride = parameter.sizes[inner], parameter.strides[inner]
         if stride != 0 and parameter.strides[outer] == size * stride:
-            found = _Collapse(outer, inner, size)
+            found = _Collapse(outer, inner, size, facts)
             before, after = map(_quotients, accesses), map(_quotients, map(found.access, accesses))
             spared = [b - a for b, a in zip(before, after, strict=True)]
             if spared and min(spared) >= 0 and max(spared) > 0:

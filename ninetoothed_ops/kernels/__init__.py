@@ -24,6 +24,7 @@ from . import (
     silu_backward,
     softmax,
     softmax_backward,
+    sum_of_parts,
     swiglu,
     swiglu_backward,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "silu_backward",
     "softmax",
     "softmax_backward",
+    "sum_of_parts",
     "swiglu",
     "swiglu_backward",
 ]

@@ -23,6 +23,7 @@ from ninetoothed_ops.kernels import (
     silu_backward,
     softmax,
     softmax_backward,
+    sum_of_parts,
     swiglu,
     swiglu_backward,
 )
@@ -71,6 +72,7 @@ GRADIENTS = (
     "rope_backward",
     "silu_backward",
     "softmax_backward",
+    "sum_of_parts",
     "swiglu_backward",
 )
 
@@ -80,8 +82,10 @@ def _call(name, make, sizes):
         case "silu_backward" | "swiglu_backward":
             kernel, count = (silu_backward, 3) if name == "silu_backward" else (swiglu_backward, 5)
             return kernel.make(1), tuple(make(sizes["vector"]) for _ in range(count))
-        case "softmax_backward" | "column_sums":
+        case "softmax_backward" | "column_sums" | "sum_of_parts":
             rows, columns = sizes["rows"]
+            if name == "sum_of_parts":
+                return sum_of_parts.make(), (make(rows, columns).float(), make(columns))
             if name == "softmax_backward":
                 return softmax_backward.make(2), tuple(make(rows, columns) for _ in range(3))
             return column_sums.make(), (make(rows, columns).float(), make(-(-rows // column_sums.ROWS), columns))
@@ -123,7 +127,7 @@ def _call(name, make, sizes):
             grad, weight, image = (each.to(memory_format=torch.channels_last) for each in tensors)
             if name == "conv2d_backward_input":
                 return conv2d_backward_input.make(((2, 2), (2, 2))), (grad, weight, image)
-            return conv2d_backward_weight.make(), (grad, image, weight)
+            return conv2d_backward_weight.make(), (grad, image, weight[None])
         case "conv2d":
             batch, channels, height, width, filters = sizes["conv2d"]
             image = make(batch, channels, height, width)

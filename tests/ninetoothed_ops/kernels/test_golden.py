@@ -129,10 +129,9 @@ def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_siz
     mask = input_index[:, None] < output_size_0 * 144
     bias = tl.load(tl.broadcast_to(bias_ptr + weight_index_0[None, :], (64, 64)), mask=mask)
     output = (1.0 * bias).to(tl.float32) + 1.0 * tl.where(input_index[:, None] < input_size_0 * 144, accumulator, 0.0)
+    output_index_2 = input_index % 144
     tl.store(
-        output_ptr
-        + (input_index_0 * 73728 + input_index_2 * 12 + input_index_3)[:, None]
-        + weight_index_0[None, :] * 144,
+        output_ptr + (input_index_0 * 73728 + output_index_2)[:, None] + weight_index_0[None, :] * 144,
         output.to(tl.float16),
         mask=mask,
     )

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import ninetoothed_ops
+from ninetoothed_ops.ops import conv2d_backward_weight
 from ninetoothed_ops.ops.phases import phases
 from tests.ninetoothed_ops.samples import random
 
@@ -55,6 +56,18 @@ def test_the_gradients_are_the_fields():
 
     torch.testing.assert_close(of_input, torch.nn.grad.conv2d_input(input.shape, weight, grad, *options))
     torch.testing.assert_close(of_weight, torch.nn.grad.conv2d_weight(input, weight.shape, grad, *options))
+
+
+@pytest.mark.parametrize("memory_format", (torch.contiguous_format, torch.channels_last))
+@pytest.mark.parametrize("images", (1, 2, 3))
+def test_sums_of_some_images_apart(images, memory_format, monkeypatch):
+    monkeypatch.setattr(conv2d_backward_weight, "images_of_a_part", lambda *_: images)
+    grad, input = (random(5, *size).to(memory_format=memory_format) for size in ((6, 4, 4), (4, 8, 7)))
+    options = (2, 2), (1, 1), (1, 1), 2
+    found = torch.ops.ninetoothed.conv2d_backward_weight(grad, input, (6, 2, 3, 3), *options)
+
+    torch.testing.assert_close(found, torch.nn.grad.conv2d_weight(input, (6, 2, 3, 3), grad, *options))
+    assert found.is_contiguous(memory_format=memory_format)
 
 
 def test_sizes_that_do_not_fit():
