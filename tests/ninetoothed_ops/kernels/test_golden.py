@@ -138,6 +138,86 @@ def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_siz
 """,
         )
 
+    def test_conv2d_backward_input(self):
+        self.assertExpectedInline(
+            emitted("conv2d_backward_input"),
+            """\
+# num_warps=4, num_stages=8
+@triton.jit
+def conv2d_backward_input(other_desc, output_desc, input_ptr, input_size_0):
+    pid = tl.program_id(0)
+    rows = tl.cdiv(input_size_0 * 49, 16)
+    group_size = 64
+    first_row = pid // group_size * 8
+    group_rows = tl.minimum(rows - first_row, 8)
+    pid_1 = first_row + pid % group_size % group_rows
+    pid_2 = pid % group_size // group_rows
+    accumulator = tl.zeros((64, 64), tl.float32)
+    input_index = pid_1 * 64 + tl.arange(0, 64)
+    input_index_0 = input_index // 196
+    input_index_1_1 = input_index % 14 * 512
+    input_index_2_1 = input_index // 14 % 14 - 2
+    input_offsets = (
+        -1024
+        + (input_index_0 * 73728 + input_index_1_1 + input_index_2_1 * 6144)[:, None]
+        + tl.arange(0, 64)[None, :]
+    )
+    for k in range(72):
+        input_index_2 = k // 24 + input_index // 14 % 14 - 2
+        input_index_1 = k // 8 % 3 + input_index % 14 - 2
+        input = tl.load(
+            input_ptr + k % 24 * 64 + k // 24 * 6144 + input_offsets,
+            mask=(
+                (input_index[:, None] < input_size_0 * 196)
+                & (input_index_2[:, None] >= 0)
+                & (input_index_2[:, None] < 12)
+                & (input_index_1[:, None] >= 0)
+                & (input_index_1[:, None] < 12)
+            ),
+            other=0.0,
+        )
+        other = tl.reshape(other_desc.load([k % 8 * 64, 8 - k // 8, pid_2 * 64]), (64, 64))
+        accumulator = tl.dot(input, other, accumulator)
+    output_desc.store(
+        [pid_1 * 64, pid_2 * 64],
+        tl.where(input_index[:, None] < input_size_0 * 196, accumulator, 0.0).to(tl.float16),
+    )
+""",
+        )
+
+    def test_conv2d_backward_weight(self):
+        self.assertExpectedInline(
+            emitted("conv2d_backward_weight"),
+            """\
+# num_warps=8, num_stages=3
+@triton.jit
+def conv2d_backward_weight(input_desc, output_desc, other_ptr, input_size_0):
+    pid = tl.program_id(0)
+    group_size = 144
+    first_row = pid // group_size * 8
+    group_rows = tl.minimum(4 - first_row, 8)
+    pid_1 = first_row + pid % group_size % group_rows
+    pid_2 = pid % group_size // group_rows
+    accumulator = tl.zeros((128, 256), tl.float32)
+    for k in range(tl.cdiv(input_size_0 * 9, 4)):
+        input = tl.trans(input_desc.load([k * 64, pid_1 * 128]))
+        other_index_0 = k * 64 + tl.arange(0, 64)
+        other_index_0_1 = other_index_0 // 144
+        other_index_1 = other_index_0 % 12 * 512
+        other_index_2 = pid_2 // 6 + other_index_0 // 12 % 12
+        other = tl.load(
+            other_ptr
+            + pid_2 % 6 * 256
+            + (other_index_0_1 * 100352 + other_index_1 + other_index_2 * 7168)[:, None]
+            + tl.arange(0, 256)[None, :],
+            mask=tl.arange(0, 64)[:, None] < input_size_0 * 144 - k * 64,
+            other=0.0,
+        )
+        accumulator = tl.dot(input, other, accumulator)
+    output_desc.store([pid_1 * 128, pid_2 * 256], accumulator.to(tl.float16))
+""",
+        )
+
     def test_mm(self):
         self.assertExpectedInline(
             emitted("mm"),
