@@ -1,6 +1,7 @@
 """Arrangements of gradients, derived: they are those that one would write, their kernels right, and what has none."""
 
 import doctest
+import random
 import re
 import sys
 
@@ -117,6 +118,53 @@ def test_it_is_the_one_written_by_hand(forward, of, by_hand, shapes):
         drop = [tuple(size for size in shape if size != 1) for shape in (levels[0], wanted[0])]
         assert drop[0] == drop[1] and levels[1:] == wanted[1:]
         assert numpy.array_equal(indices.reshape(expected.shape), expected)
+
+
+SIZES, TILES = {"m": 5, "n": 7, "k": 6}, {"m": 2, "n": 3, "k": 4}
+
+
+def cut(name, axes, kept):
+    """A tensor cut along `axes` in their order and one more, arranged for a grid (m, n) and, if cut along k, a loop."""
+    sizes = [SIZES[axis] for axis in axes] + [kept]
+    tiled = Tensor(shape=sizes, name=name).tile([TILES[axis] for axis in axes] + [-1]).squeeze(len(axes))
+    if "k" in axes:
+        tiled = tiled.tile([-1 if axis == "k" else 1 for axis in axes])
+        tiled.dtype = tiled.dtype.squeeze(tuple(d for d, axis in enumerate(axes) if axis != "k"))
+        tiled = tiled.squeeze(axes.index("k"))
+    grid = [axis for axis in axes if axis != "k"]
+    tiled = tiled.permute(sorted(range(len(grid)), key=grid.__getitem__))
+    for d, axis in enumerate("mn"):
+        tiled = tiled if axis in grid else tiled.unsqueeze(d)
+    return tiled.expand([-(-SIZES[axis] // TILES[axis]) for axis in "mn"])
+
+
+def regrouped(tensor, axes, owned):
+    """The index map by hand: axes (m, n, k, ...) to those that are owned, those that are summed, and the others."""
+    places = tensor.eval()
+    places = places if "k" in axes else numpy.expand_dims(places, 2)
+    summed = [axis for axis in "mn" if axis not in owned]
+    if not set(summed) & set(axes):
+        places = places[tuple(slice(0, 1) if axis in summed else slice(None) for axis in "mn")]
+    if "k" in owned:
+        places = numpy.broadcast_to(places, (*places.shape[:2], -(-SIZES["k"] // TILES["k"]), *places.shape[3:]))
+    order = ["mnk".index(axis) for axis in (*owned, *summed, *("k" if "k" not in owned else ""))]
+    return places.transpose(*order, *range(3, places.ndim))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_arrangement_is_regrouped_as_by_hand(seed):
+    rng = random.Random(seed)
+    axes = [rng.sample("mnk", rng.randint(1, 3)) for _ in range(3)]
+    axes = [each if set(each) != {"k"} else ["m", "k"] for each in axes]
+    tensors = tuple(cut(f"t{i}", each, kept) for i, (each, kept) in enumerate(zip(axes, (2, 3, 4), strict=True)))
+    of = rng.randrange(3)
+    # Where nothing is summed and nothing looped over, the forward's arrangement is returned as it is.
+    owned = "mn" if set(axes[of]) == {"m", "n"} else axes[of]
+    derived = gradient_arrangement(lambda: tensors, of)()
+    for each, tensor, names in zip(derived, tensors, axes, strict=True):
+        expected = regrouped(tensor, names, owned)
+        found = each.eval()
+        assert found.size == expected.size and numpy.array_equal(found.ravel(), expected.ravel()), (axes, of, each)
 
 
 # -- kernels: each parameter stands for its gradient where it is the one that is computed, and the output always --
