@@ -11,7 +11,6 @@ from benchmarks import cards, numerics
 from benchmarks.report import RESULTS
 from ninetoothed import UnsupportedError
 
-
 # Of operators that are quick to trace, a half too.
 HALVES = ("add", "mm", "rms_norm", "rope", "softmax", "add_rms_norm", "swiglu")
 
