@@ -12,7 +12,8 @@ from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
 from .autocast import cast_first
-from .autograd import Gradient, in_reverse, no_backward, tensors_among
+from .autograd import in_reverse, no_backward, tensors_among
+from .recording import Gradient
 
 # PyTorch forgets what a Library holds when that is collected: here definitions, with the signatures that they give, and
 # kernels. Kernels stay until the operator is registered again, a definition until that happens with another signature:

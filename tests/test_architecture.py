@@ -49,7 +49,8 @@ ROOMS = tuple(
     ninetoothed.make
     ninetoothed.fusion
     ninetoothed
-    ninetoothed_ops.autocast ninetoothed_ops.autograd
+    ninetoothed_ops.autocast ninetoothed_ops.recording
+    ninetoothed_ops.autograd
     ninetoothed_ops.registration ninetoothed_ops.mutation
     ninetoothed_ops.kernels
     ninetoothed_ops.ops

@@ -46,6 +46,30 @@ def test_a_recording_gives_what_the_operator_gives(name, monkeypatch):
     assert sum(is_recorded for is_recorded, _ in found) >= len(found) // 2, found
 
 
+BACKWARDS = {
+    "silu_backward": lambda r: (r(5, 7), r(5, 7)),
+    "swiglu_backward": lambda r: (r(5, 7), r(5, 7), r(5, 7)),
+    "softmax_backward": lambda r: (r(5, 7), r(5, 7), 0, torch.float32),
+    "rms_norm_backward": lambda r: (r(5, 7), r(5, 7), [7], r(7), 1e-6, [True, True], r(5, 7)),
+}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the addresses are those of the CPU")
+@pytest.mark.usefixtures("new_kernels")
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_gradients_are_recorded(name, monkeypatch):
+    addresses.use(monkeypatch)
+    module = importlib.import_module(f"ninetoothed_ops.ops.{name}")
+    function = ReplayedFunction(module.allocate, module.launch)
+    with torch.inference_mode():
+        for _ in range(4):
+            args = BACKWARDS[name](torch.randn)
+            found, expected = function(*args), operator(name)(*args)
+            torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    known = function._calls.find(args, ())
+    assert isinstance(known, Entry) and isinstance(known.found, LaunchPlan)
+
+
 def _anew(tensor):
     """Other numbers in a memory of its own, with the same layout."""
     if tensor.numel() == 0 or not tensor.is_floating_point():

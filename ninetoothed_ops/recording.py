@@ -1,0 +1,252 @@
+"""Recording: an operator's call in the graph of autograd, with the gradient that it was registered with."""
+
+import itertools
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ninetoothed.errors import ArgumentError, UnsupportedError
+from ninetoothed.runtime import private
+from ninetoothed.runtime.private import FunctionSchema, OpOverload
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient of an operator: `backward` and `setup_context` are those of `torch.library.register_autograd`.
+
+    `recorded` computes the same by operators that have gradients, in the place of both. `is_missing` tells that
+    `backward` only raises.
+    """
+
+    backward: Callable
+    setup_context: Callable | None
+    is_missing: bool = False
+    recorded: Callable | None = None
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """An operator with its gradient, and what its schema says: asked for in each call, that takes microseconds.
+
+    defaults: of the positional arguments, None for those without; the dispatcher leaves out what equals them.
+    by_keyword: the defaults of the others. has_lists: whether there are lists of tensors. is_one: whether it gives one.
+    """
+
+    operator: OpOverload
+    gradient: Gradient
+    defaults: tuple
+    by_keyword: dict[str, Any]
+    has_lists: bool
+    is_one: bool
+
+    @classmethod
+    def of(cls, operator: OpOverload, schema: FunctionSchema, gradient: Gradient) -> "_Recorded":
+        """Read a schema."""
+        return cls(
+            operator,
+            gradient,
+            tuple(each.default_value for each in schema.arguments if not each.kwarg_only),
+            {each.name: each.default_value for each in schema.arguments if each.kwarg_only},
+            any("List[Tensor]" in str(each.type) for each in (*schema.arguments, *schema.returns)),
+            len(schema.returns) == 1,
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of its Function, which PyTorch shows where it shows a graph."""
+        return str(self.operator).partition(".")[2].replace(".", "_")
+
+    def set_up(self, ctx: Any, inputs: tuple, kwargs: dict[str, Any], output: Any) -> None:
+        """Let the gradient keep what it needs of a call."""
+        setup_context = self.gradient.setup_context
+        if setup_context is None:
+            return
+        if self.by_keyword:
+            named = {**self.by_keyword, **kwargs}
+            setup_context(ctx=ctx, inputs=inputs, keyword_only_inputs=named, output=output)
+        else:
+            setup_context(ctx=ctx, inputs=inputs, output=output)
+
+    def backward(self, ctx: Any, grads: Iterable) -> tuple:
+        """Compute the gradients of the positional arguments."""
+        found = self.gradient.backward(ctx, *grads)
+        found = found if isinstance(found, tuple) else (found,)
+        if len(found) != len(self.defaults):
+            raise ArgumentError(
+                f"backward of {self.operator.name()} gave {len(found)} gradients; return a tuple of "
+                f"{len(self.defaults)}, one for each argument that is not keyword-only, None where there is none"
+            )
+        return found
+
+
+def recorder(
+    operator: OpOverload,
+    schema: FunctionSchema,
+    gradient: Gradient,
+    below: tuple[Callable[[], AbstractContextManager], Any] | None,
+) -> Callable:
+    """Make the function `(keyset, args, kwargs)` that calls an operator and records the call, whatever its arguments.
+
+    below: how the dispatcher is told to go on below autograd; None where only PyTorch can tell it.
+    """
+    recorded = gradient.recorded
+    if recorded is not None:
+        return lambda keyset, args, kwargs: recorded(*args, **kwargs)
+    if below is None:
+        return _by_pytorch(operator, gradient)
+
+    return _recorder(_Recorded.of(operator, schema, gradient), *below)
+
+
+def recorder_of_plain_calls(operator: OpOverload, schema: FunctionSchema, gradient: Gradient) -> Callable | None:
+    """Make the function `(kernel, args, kwargs)` that runs a kernel on plain tensors and records the call.
+
+    It does as `_CallInGraph` does, in a fraction of the time: nothing has to be taken apart, nor handed on. None for an
+    operator with lists of tensors, or one that others compute where it is recorded.
+    """
+    recorded = _Recorded.of(operator, schema, gradient)
+    defaults, set_up, backward = recorded.defaults, recorded.set_up, recorded.backward
+    if recorded.has_lists or gradient.recorded is not None:
+        return None
+
+    class PlainCall(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, call, *args):
+            kernel, kwargs = call
+            output = kernel(*args, **kwargs)
+            ctx.needs_input_grad = ctx.needs_input_grad[1:]
+            set_up(ctx, args, kwargs, output)
+            return output
+
+        @staticmethod
+        def backward(ctx, *grads):
+            return None, *backward(ctx, grads)
+
+    # Without what PyTorch does for `torch.func` before.
+    apply = super(torch.autograd.Function, type(recorded.name, (PlainCall,), {})).apply  # type: ignore[misc]
+
+    def record(kernel, args, kwargs):
+        return apply((kernel, kwargs), *args, *defaults[len(args) :])
+
+    return record
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call to be recorded, its arguments of type Tensor[] taken apart: PyTorch sees no tensors in lists."""
+
+    recorded: _Recorded
+    # A context and keys of the dispatcher, by which it goes below autograd.
+    below_autograd: Callable[[], AbstractContextManager]
+    keyset: Any
+    kwargs: dict[str, Any]
+    # For each positional argument, and for each output once `forward` has run: the length of a list of tensors.
+    lengths: tuple[int | None, ...]
+    output_lengths: list[int | None] = field(default_factory=list)
+
+
+class _CallInGraph(torch.autograd.Function):
+    """A call of an operator in the graph of autograd: `apply(call, *flat)`, `flat` the positional arguments."""
+
+    @classmethod
+    def apply(cls, call: _Call, *flat: Any) -> Any:
+        if not private.has_transforms():
+            return super().apply(call, *flat)
+        if private.at_one_level is None:
+            raise _no_transforms(call.recorded.operator)
+        # The kernel for autograd is called at each level of `torch.func`, and records for that one alone.
+        with private.at_one_level():
+            return super(torch.autograd.Function, cls).apply(call, *flat)  # type: ignore[misc]
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, *flat: Any) -> Any:
+        args = _nested(flat, call.lengths)
+        # PyTorch turns gradients off here; levels of `torch.func` further out have yet to record the call.
+        with call.below_autograd(), torch.enable_grad():
+            output = call.recorded.operator.redispatch(call.keyset, *args, **call.kwargs)
+        # The call itself is the first argument.
+        ctx.call, ctx.needs_input_grad = call, tuple(_nested(ctx.needs_input_grad[1:], call.lengths))
+        call.recorded.set_up(ctx, tuple(args), call.kwargs, output)
+        if isinstance(output, torch.Tensor):
+            return output
+        outputs = [output] if call.recorded.is_one else output
+        call.output_lengths.extend(_lengths(outputs))
+        return tuple(_flat(outputs, call.output_lengths))
+
+    @staticmethod
+    def backward(ctx: Any, *flat: Any) -> Any:
+        call = ctx.call
+        grads = call.recorded.backward(ctx, _nested(flat, call.output_lengths or [None]))
+        return None, *_flat(grads, call.lengths)
+
+
+class _MadeByPyTorch(torch.library.Library):
+    """Keep the kernel that PyTorch makes for autograd, and register nothing."""
+
+    def impl(self, op_name: Any, fn: Callable, *_: Any, **__: Any) -> None:
+        self.kernel = fn
+
+
+def _by_pytorch(operator: OpOverload, gradient: Gradient) -> Callable:
+    """Make the function that `_recorder` makes by PyTorch's public means, which `torch.func` cannot transform."""
+    kept = _MadeByPyTorch(operator.namespace, "FRAGMENT")
+    torch.library.register_autograd(operator, gradient.backward, setup_context=gradient.setup_context, lib=kept)
+
+    def record(keyset, args, kwargs):
+        is_recorded = torch.is_grad_enabled() and private.any_requires_grad(*args, **kwargs)
+        if is_recorded and private.has_transforms():
+            raise _no_transforms(operator)
+        return kept.kernel(keyset, *args, **kwargs)
+
+    return record
+
+
+def _recorder(recorded: _Recorded, below_autograd: Callable[[], AbstractContextManager], keys_below: Any) -> Callable:
+    """Make the function that calls an operator and records the call."""
+    function = type(recorded.name, (_CallInGraph,), {})
+
+    def record(keyset, args, kwargs):
+        args = (*args, *recorded.defaults[len(args) :])
+        lengths = _lengths(args)
+        call = _Call(recorded, below_autograd, keyset & keys_below, kwargs, lengths)
+        output = function.apply(call, *_flat(args, lengths))  # type: ignore[attr-defined]
+        if isinstance(output, torch.Tensor):
+            return output
+        outputs = _nested(output, call.output_lengths)
+        return outputs[0] if recorded.is_one else tuple(outputs)
+
+    return record
+
+
+def _lengths(values: Iterable) -> tuple[int | None, ...]:
+    """The length of each value that is a list of tensors, None for any other value."""
+    return tuple(len(value) if _is_list_of_tensors(value) else None for value in values)
+
+
+def _is_list_of_tensors(value: Any) -> bool:
+    return isinstance(value, list | tuple) and any(isinstance(item, torch.Tensor) for item in value)
+
+
+def _flat(values: Iterable, lengths: Iterable[int | None]) -> list:
+    """Take lists of these lengths apart; None stands for a list of None."""
+    flat: list = []
+    for value, length in zip(values, lengths):
+        flat.extend([value] if length is None else [None] * length if value is None else value)
+    return flat
+
+
+def _nested(flat: Iterable, lengths: Iterable[int | None]) -> list:
+    """Put lists of these lengths together again."""
+    items = iter(flat)
+
+    return [next(items) if length is None else list(itertools.islice(items, length)) for length in lengths]
+
+
+def _no_transforms(operator: OpOverload) -> UnsupportedError:
+    return UnsupportedError(
+        f"the backward of {operator.name()} cannot be transformed by torch.func.grad, vjp or jacrev with this version "
+        "of PyTorch; call backward() or torch.autograd.grad"
+    )
