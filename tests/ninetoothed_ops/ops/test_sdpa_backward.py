@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import ninetoothed_ops
+from ninetoothed.errors import UnsupportedError
 from tests.conftest import DEVICE
 from tests.ninetoothed_ops.samples import random, samples
 
@@ -54,9 +55,8 @@ def qkv(queries=33, keys=40, heads=4, kv_heads=2, depth=16, value_depth=24, dtyp
 
 
 LABELS = (
-    *("plain", "one query", "one key", "causal", "causal, fewer keys", "padding mask", "negative scale", "no scale"),
-    *("groups, causal", "one batch of keys", "keys of two dimensions", "lengths first", "sliced", "expanded"),
-    *("two dimensions", "five dimensions", "no batch", "no queries"),
+    *("one query", "one key", "causal, fewer keys", "negative scale", "no scale", "one batch of keys", "no batch"),
+    *("keys of two dimensions", "sliced", "expanded", "five dimensions", "no queries"),
 )
 
 
@@ -64,3 +64,239 @@ LABELS = (
 def test_samples(label):
     sample = samples("sdpa")[label]
     check(sample.args, sample.kwargs, 5e-6, torch.nn.functional.scaled_dot_product_attention, **sample.kwargs)
+
+
+def boolean(*shape):
+    """A mask of which one row hides everything."""
+    mask = torch.rand(shape, device=DEVICE) > 0.4
+    mask[..., 5 % shape[-2], :] = False
+    return mask
+
+
+MASKS = {
+    "none": lambda: None,
+    "boolean": lambda: boolean(2, 1, 33, 40),
+    "hidden by infinities": lambda: torch.zeros(33, 40, device=DEVICE).masked_fill(~boolean(33, 40), -math.inf),
+    "of each head": lambda: random(4, 33, 40),
+    "of each entry": lambda: random(2, 1, 33, 40),
+    "of each key": lambda: random(2, 1, 1, 40),
+    "of each query": lambda: random(1, 4, 33, 1),
+    "one number": lambda: random(1, 1),
+}
+
+
+@pytest.mark.parametrize(
+    "mask, is_causal", (*((mask, False) for mask in MASKS), ("none", True), ("boolean", True), ("of each head", True))
+)
+def test_masks(mask, is_causal):
+    tensors = qkv()
+    if MASKS[mask]() is not None:
+        tensors.append(MASKS[mask]())
+    check(tensors, {"is_causal": is_causal, "enable_gqa": True, "scale": 0.2}, is_causal=is_causal, scale=0.2)
+
+
+@pytest.mark.parametrize("dtype, tolerance", ((torch.float16, 1e-3), (torch.bfloat16, 8e-3), (torch.float64, 1e-14)))
+def test_types(dtype, tolerance):
+    tensors = *qkv(70, 65, dtype=dtype), random(1, 1, 70, 65, dtype=dtype)
+    check(tensors, {"enable_gqa": True}, tolerance)
+
+
+def test_a_mask_that_is_wider_than_the_queries():
+    query, key, value = qkv(dtype=torch.float16)
+    mask = random(33, 40).requires_grad_()
+    ninetoothed_ops.sdpa(query, key, value, mask, enable_gqa=True).sum().backward()
+
+    wide = mask.detach().double().requires_grad_()
+    attention(query.double(), key.double(), value.double(), wide).sum().backward()
+    assert mask.grad.dtype is torch.float32 and (mask.grad - wide.grad).norm() <= 4e-3 * wide.grad.norm()
+
+
+def test_the_lowest_number_hides_nothing_where_there_is_no_other():
+    """Beside it the logarithm of a sum is nothing, and each of 40 weights would be 1."""
+    mask = torch.zeros(33, 40, device=DEVICE)
+    mask[4], mask[7, 10:] = torch.finfo().min, torch.finfo().min
+    query, key, value = qkv()
+    check((query, key, value), {"attn_mask": mask, "enable_gqa": True}, reference=lambda *qkv: attention(*qkv, mask))
+
+
+@pytest.mark.parametrize("mask, is_causal", ((None, True), ("boolean", False), ("of each entry", False)))
+def test_lengths(mask, is_causal):
+    """Keys that an entry does not have are NaN, and have gradients of 0."""
+    query, key, value = (random(4, heads, length, 16) for heads, length in ((4, 70), (2, 101), (2, 101)))
+    mask = {None: None, "boolean": boolean(4, 1, 70, 101), "of each entry": random(4, 1, 70, 101)}[mask]
+    lengths = torch.tensor(LENGTHS, device=DEVICE)
+    missing = (torch.arange(101, device=DEVICE) >= lengths[:, None])[:, None, :, None]
+    tensors = [query, *(each.masked_fill(missing, math.nan) for each in (key, value))]
+
+    def reference(query, key, value, *mask):
+        key, value = (each.masked_fill(missing, 0.0) for each in (key, value))
+        return attention(query, key, value, *(mask or (None,)), lengths, is_causal)
+
+    options = {"lengths": lengths, "is_causal": is_causal, "enable_gqa": True}
+    check([*tensors, *([] if mask is None else [mask])], options, reference=reference)
+
+
+def test_heads_of_keys_and_of_values_may_differ():
+    query, key, value = random(2, 6, 9, 16), random(2, 3, 11, 16), random(2, 2, 11, 8)
+
+    def reference(query, key, value):
+        return attention(query, key.repeat_interleave(2, 1), value.repeat_interleave(3, 1))
+
+    check((query, key, value), {"enable_gqa": True}, reference=reference)
+
+
+def test_rows_that_see_nothing_are_nan_where_that_is_asked_for():
+    query, key, value = (each.requires_grad_() for each in qkv(9, 10, 2, 2))
+    mask = boolean(9, 10)
+    output = torch.ops.ninetoothed.sdpa(query, key, value, mask, safe=False)
+    output[:, :, torch.arange(9, device=DEVICE) != 5].sum().backward(retain_graph=True)
+    assert output[:, :, 5].isnan().all() and query.grad[:, :, 5].isnan().all()
+    assert query.grad.isnan().sum() == query.grad[:, :, 5].numel()
+
+
+def test_gradients_of_any_strides():
+    tensors = [each.requires_grad_() for each in qkv()]
+    output = ninetoothed_ops.sdpa(*tensors, enable_gqa=True)
+    for grad in (random(1, 1, 1, 1).expand_as(output), random(2, 33, 4, 24).transpose(1, 2), random(4, 24, 2, 33).mT):
+        grad = grad if grad.shape == output.shape else grad.transpose(0, 1).reshape(output.shape).mT.contiguous().mT
+        found, expected = (torch.autograd.grad(output, tensors, each, True) for each in (grad, grad.contiguous()))
+        for pair in zip(found, expected):
+            torch.testing.assert_close(*pair, rtol=1e-5, atol=1e-5)
+
+
+def kept_weights(seed, rate, shape):
+    """Tell which weights a seed keeps: those of equal scores, shown by values that are one-hot."""
+    torch.manual_seed(seed)
+    query, value = torch.zeros(*shape[:-1], 16, device=DEVICE), torch.eye(shape[-1], device=DEVICE)
+    weights = ninetoothed_ops.sdpa(query, query.new_zeros(shape[-1], 16), value, dropout_p=rate)
+    kept = weights > 0
+    torch.testing.assert_close(weights[kept], torch.full_like(weights[kept], 1 / shape[-1] / (1 - rate)))
+    return kept
+
+
+@pytest.mark.parametrize("options", ({"is_causal": True}, {"mask": "of each entry"}))
+def test_dropout(options):
+    """Forward and backward drop the same weights, whatever their blocks."""
+    shape, rate = (2, 4, 70, 101), 0.3
+    kept = kept_weights(3, rate, shape)
+    mask = random(2, 1, 70, 101) if "mask" in options else None
+    tensors = [*qkv(70, 101), *([] if mask is None else [mask])]
+    is_causal = options.get("is_causal", False)
+    torch.manual_seed(3)
+    check(
+        tensors,
+        {"dropout_p": rate, "enable_gqa": True, "is_causal": is_causal},
+        is_causal=is_causal,
+        weights=kept.double() / (1 - rate),
+    )
+
+
+def test_what_dropout_keeps():
+    shape, rate = (2, 4, 70, 101), 0.3
+    kept = kept_weights(3, rate, shape).double()
+
+    # Within five standard deviations: of all, of each row, and of neighbours.
+    assert abs(kept.mean() - 0.7) <= 5 * math.sqrt(0.21 / kept.numel())
+    assert (kept.mean(-1) - 0.7).abs().max() <= 5 * math.sqrt(0.21 / 101)
+    centred = kept - 0.7
+    for shifted in (centred.roll(1, dim) for dim in range(4)):
+        assert abs((centred * shifted).mean()) <= 5 * 0.21 / math.sqrt(kept.numel())
+
+
+def test_dropout_is_drawn_anew_unless_it_is_seeded():
+    query, key, value = qkv()
+    outputs = []
+    for seed, needs_grad in ((0, False), (0, True), (1, True), (None, True)):
+        if seed is not None:
+            torch.manual_seed(seed)
+        query = query.detach().requires_grad_(needs_grad)
+        outputs.append(ninetoothed_ops.sdpa(query, key, value, dropout_p=0.5, enable_gqa=True))
+    assert torch.equal(outputs[0], outputs[1])
+    assert len({each.sum().item() for each in outputs}) == 3
+
+
+def test_dropout_of_everything():
+    tensors = [each.requires_grad_() for each in qkv()]
+    output = ninetoothed_ops.sdpa(*tensors, dropout_p=1.0, enable_gqa=True)
+    assert not output.any() and not any(each.any() for each in torch.autograd.grad(output.sum(), tensors))
+
+
+@pytest.mark.parametrize(
+    "options",
+    (
+        {},
+        {"is_causal": True, "scale": -0.7},
+        {"dropout_p": 0.4},
+        {"attn_mask": "boolean"},
+        {"attn_mask": "additive", "lengths": torch.tensor([3, 7])},
+    ),
+)
+def test_gradcheck(options):
+    mask = {"boolean": boolean(5, 7), "additive": random(1, 1, 5, 7, dtype=torch.float64).requires_grad_()}
+    options = {name: value.to(DEVICE) if name == "lengths" else value for name, value in options.items()}
+    mask = mask.get(options.pop("attn_mask", None))
+    tensors = [each.requires_grad_() for each in qkv(5, 7, depth=4, value_depth=3, dtype=torch.float64)]
+
+    def seeded(*tensors):
+        torch.manual_seed(0)
+        return ninetoothed_ops.sdpa(*tensors, enable_gqa=True, **options)
+
+    assert torch.autograd.gradcheck(seeded, [*tensors, *([] if mask is None else [mask])], fast_mode=True)
+
+
+def test_no_second_derivative():
+    tensors = [each.requires_grad_() for each in qkv()]
+    (grad,) = torch.autograd.grad(ninetoothed_ops.sdpa(*tensors, enable_gqa=True).sum(), tensors[0], create_graph=True)
+    with pytest.raises(UnsupportedError, match="ninetoothed::sdpa_backward_query has no backward"):
+        grad.sum().backward()
+
+
+def test_only_what_is_needed_is_computed():
+    names = []
+
+    class Watched(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            names.append(function.name().removeprefix("ninetoothed::sdpa_backward_"))
+            return function(*args, **(kwargs or {}))
+
+    query, key, value, mask = *qkv(), random(33, 40)
+    for needed, expected in ((0, "query"), (1, "key_value"), (3, "mask")):
+        tensors = [each.detach() for each in (query, key, value, mask)]
+        tensors[needed].requires_grad_()
+        output = ninetoothed_ops.sdpa(*tensors, enable_gqa=True).sum()
+        names.clear()
+        with Watched():
+            output.backward()
+        assert {"query", "key_value", "mask"} & set(names) == {expected}
+
+
+def test_compiled():
+    """In one graph, with a seed that the backward shares; and as fakes say."""
+    tensors = [each.requires_grad_() for each in (*qkv(), random(1, 4, 33, 40))]
+
+    def call(*tensors):
+        return ninetoothed_ops.sdpa(*tensors, enable_gqa=True, dropout_p=0.3)
+
+    torch._dynamo.reset()
+    results = []
+    for function in (call, torch.compile(call, backend="aot_eager", fullgraph=True)):
+        torch.manual_seed(0)
+        output = function(*tensors)
+        results.append([output, *torch.autograd.grad(output.sin().sum(), tensors)])
+    torch._dynamo.reset()
+    for pair in zip(*results):
+        torch.testing.assert_close(*pair)
+
+
+def test_opcheck():
+    query, key, value = (each.requires_grad_() for each in qkv(kv_heads=2))
+    mask, seed = random(1, 4, 33, 40).requires_grad_(), torch.tensor(7, device=DEVICE)
+    arguments = query, key, value, mask, None, seed, 0.3, False, 0.25, True
+    torch.library.opcheck(torch.ops.ninetoothed.sdpa_with_lse.default, arguments)
+    with torch.no_grad():
+        output, lse = torch.ops.ninetoothed.sdpa_with_lse(*arguments)
+        delta = torch.ops.ninetoothed.sdpa_backward_delta(output, output)
+        arguments = *arguments[:6], output, lse, delta, *arguments[6:9]
+        for name in ("query", "key_value", "mask"):
+            operator = getattr(torch.ops.ninetoothed, f"sdpa_backward_{name}").default
+            torch.library.opcheck(operator, arguments, test_utils=("test_schema", "test_faketensor"))
