@@ -1,7 +1,7 @@
-"""sdpa with dropout, and the logarithm of the sum of exp(score) of each row, from which gradients have its weights.
+"""sdpa with dropout, and the log-sum-exp of each row, of base 2, from which gradients have its weights.
 
     weights = softmax(query @ key^T * scale + mask);  output = (weights * kept / (1 - rate)) @ value
-    lse = log(sum over keys of exp(query @ key^T * scale + mask))
+    lse = log2(sum over keys of exp(query @ key^T * scale + mask))
 
 Where a mask is added, lse is in two parts: the peak of the row, and the rest, which would be lost beside a peak of
 -1e38, such as the lowest number in a mask makes.
@@ -14,6 +14,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .attention import ADDITIVE_MASK, attention, blocks, entries, masks, matrices, rows, vectors
+from .attention_backward import LOG2E
 
 
 def arrangement(query, key, value, mask, lengths, seed, scale, rate, output, lse, peak, *flags):
@@ -33,13 +34,13 @@ def application(
     output = accumulator / (divisor * max(1.0 - rate, 1e-30) if drops else divisor)[:, None]
 
     # Of a row that sees nothing, each weight is 0; NaN where that is asked for.
-    rest = ntl.log(total) if is_eager else ntl.where(total == 0.0, float("inf"), ntl.log(total))
+    rest = ntl.log2(total) if is_eager else ntl.where(total == 0.0, float("inf"), ntl.log2(total))
 
     if masking == ADDITIVE_MASK:
         peak = ntl.where(highest == float("-inf"), 0.0, highest)[:, None]
         lse = rest[:, None]
     else:
-        lse = (ntl.where(total == 0.0, 0.0, highest * scale) + rest)[:, None]
+        lse = (ntl.where(total == 0.0, 0.0, highest * (scale * LOG2E)) + rest)[:, None]
 
 
 @functools.cache
