@@ -14,10 +14,12 @@ from benchmarks import tasks
 class Card:
     """One operator.
 
-    ours, peer: the operator, and PyTorch's function. call: calls either with the inputs, and with options. inputs: a
-    function of `r`, which makes random numbers of a shape, and of the length of sums. differentiable: the names of the
-    inputs whose gradients are compared; all unless given. rows: as `inputs`, a number of rows and their length, where
-    each row is to have the same bits whatever the others are.
+    ours, peer: the operator, and PyTorch's function.
+    inputs: a function of `r`, which makes random numbers of a shape, and of the length of sums.
+    call: calls either function with the inputs, and with options.
+    outputs: names of the results.
+    differentiable: names of the inputs whose gradients are compared: all where it is (), none where it is None.
+    rows: as `inputs`, of a number of rows and their length; each row is to have the same bits whatever the others are.
     """
 
     name: str
@@ -26,7 +28,7 @@ class Card:
     inputs: Callable[..., dict[str, torch.Tensor]]
     call: Callable = lambda function, *inputs: function(*inputs)
     outputs: tuple[str, ...] = ("result",)
-    differentiable: tuple[str, ...] = ()
+    differentiable: tuple[str, ...] | None = ()
     rows: Callable[..., dict[str, torch.Tensor]] | None = None
 
     def gradients(self, inputs):
@@ -41,6 +43,24 @@ def _normalized(function, input, weight):
 def _summed_and_normalized(input, residual, weight, eps):
     total = input + residual
     return F.rms_norm(total, weight.shape, weight, eps), total
+
+
+def _joined(input, weights, biases):
+    return torch.cat([F.linear(input, weight) for weight in weights], -1)
+
+
+def _rotated_into_cache(query, key, value, sin, cos, slots, keys, values):
+    rope = tasks.load("rope").eager
+    keys.index_copy_(2, slots, rope(key, sin, cos, False).transpose(1, 2))
+    values.index_copy_(2, slots, value.transpose(1, 2))
+    return rope(query, sin, cos, False)
+
+
+def _with_cache(function, query, key, value, sin, cos):
+    """Call with an empty cache, and give the keys in it, too."""
+    keys, values = (key.new_zeros(2, 4, 96, 64) for _ in range(2))
+    slots = torch.arange(7, 7 + key.shape[1], device=key.device)
+    return function(query, key, value, sin, cos, slots, keys, values), keys
 
 
 def _vectors(r, n):
@@ -142,6 +162,25 @@ CARDS = {
             _rows("input", "residual", "weight"),
             lambda function, *inputs: function(*inputs, 1e-6),
             outputs=("result", "sum"),
+        ),
+        Card(
+            "joint_linear",
+            torch.ops.ninetoothed.joint_linear,
+            _joined,
+            lambda r, n: {"input": r(3, 16, n), "weight": r(40, n), "other weight": r(24, n)},
+            lambda function, input, *weights: function(input, list(weights), []),
+        ),
+        Card(
+            "rope_into_cache",
+            ninetoothed_ops.rope_into_cache,
+            _rotated_into_cache,
+            lambda r, n: {
+                **{"query": r(2, 64, 8, 64), "key": r(2, 64, 4, 64), "value": r(2, 64, 4, 64)},
+                **{"sin": r(64, 32), "cos": r(64, 32)},
+            },
+            _with_cache,
+            outputs=("query", "keys"),
+            differentiable=None,
         ),
         Card("swiglu", ninetoothed_ops.swiglu, lambda gate, up: F.silu(gate) * up, _rows("gate", "up")),
     )
