@@ -166,8 +166,10 @@ class Decoder:
 
         # All that a step reads and writes. `visible` says of each slot of the cache whether it holds a token.
         # In a step, `slot` is the place of its token, and `held` the number of tokens with it.
-        self.tokens, self.positions = zeros(batch), zeros(batch)
-        self.slot, self.held = zeros(1), zeros(1)
+        self.tokens = zeros(batch)
+        # In one tensor, which one launch counts on; its rows begin where vectors can be read.
+        self.counters = zeros(3, -(-batch // 2) * 2)
+        self.positions, self.slot, self.held = self.counters[0, :batch], self.counters[1, :1], self.counters[2, :1]
         self.visible = zeros(batch, self.length, dtype=torch.bool)
         self.ended = zeros(batch, dtype=torch.bool)
         self.ends_there = self.ends.to(self.device)
@@ -270,9 +272,7 @@ class Decoder:
             tokens = torch.where(self.ended, self.pad, tokens)
             self.ended |= torch.isin(tokens, self.ends_there)
         self.tokens.copy_(tokens)
-        self.positions += 1
-        self.slot += 1
-        self.held += 1
+        self.counters += 1
 
     def _advance(self) -> None:
         """Make one more token of every sequence: without a graph at first, then by replaying one."""

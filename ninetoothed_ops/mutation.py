@@ -34,8 +34,8 @@ def register_mutating(schema: str, allocate: Callable, launch: Callable) -> OpOv
         launch(output, *args)
         return output
 
-    kernels = {"CPU": forward, "CUDA": ReplayedFunction(allocate, launch)}
-    kernels = {device: _counting(kernel, written, operator.name()) for device, kernel in kernels.items()}
+    made: dict[str, Callable] = {"CPU": forward, "CUDA": ReplayedFunction(allocate, launch)}
+    kernels = {device: _counting(kernel, written, operator.name()) for device, kernel in made.items()}
     for device, kernel in kernels.items():
         library.impl(name, kernel, device)
     torch.library.register_fake(operator, allocate, lib=library)

@@ -81,7 +81,7 @@ def _slots_of(cache: Any, layer: int, tokens: int) -> Slots | None:
 def _of_static_layer(cache: Any, layer: int, tokens: int) -> Slots | None:
     """Find the slot of one token in a static layer of transformers 5, which counts on the device what it holds."""
     layers = getattr(cache, "layers", ())
-    found = layers[layer] if layer < len(layers) else None
+    found: Any = layers[layer] if layer < len(layers) else None
     module = sys.modules.get(MODULE)
     if tokens != 1 or module is None or type(found) is not getattr(module, "StaticLayer", None):
         return None
@@ -92,7 +92,7 @@ def _of_static_layer(cache: Any, layer: int, tokens: int) -> Slots | None:
     return Slots(found.keys, found.values, counter.view(1), counter)
 
 
-def _updates_itself(instance: Any, base: type) -> bool:
+def _updates_itself(instance: Any, base: Any) -> bool:
     """Tell whether an instance is updated by the method that transformers' file gives to a class, unpatched."""
     function = getattr(type(instance), "update", None)
     is_own = function is base.update and function.__globals__ is vars(sys.modules[MODULE])

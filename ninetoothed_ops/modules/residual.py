@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ninetoothed.runtime.private import has_global_hook, is_transformed, runs_forward_alone, version_of
+from ninetoothed.runtime.private import (
+    any_requires_grad,
+    has_global_hook,
+    has_transforms,
+    runs_forward_alone,
+    version_of,
+)
 
 from .overrides import are_overridden
 
@@ -73,9 +79,9 @@ class NormedAhead:
         normed, self.normed = self.normed, None
         if normed is None or normed.total() is not input or self.norm is None:
             return None
-        weight = self.norm._parameters.get("weight")
-        is_same = weight is normed.weight and normed.eps == eps_of(self.norm)
-        if not is_same or not _are_plain(input, weight):
+        weight = normed.weight
+        is_same = self.norm._parameters.get("weight") is weight and normed.eps == eps_of(self.norm)
+        if not is_same or _is_observed(input, weight):
             return None
         return normed.output if normed.versions == (version_of(input), version_of(weight)) else None
 
@@ -85,21 +91,23 @@ def eps_of(norm: Any) -> float | None:
     return norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
 
 
-def _are_plain(input: torch.Tensor, *others: torch.Tensor) -> bool:
-    """Tell whether tensors are plain ones that fit, count their versions, and are asked for nothing but their values.
-
-    A Parameter among them is a weight of one row.
-    """
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or torch.is_inference_mode_enabled():
+def _are_plain(input: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> bool:
+    """Tell whether tensors are plain ones that fit and count their versions, and only their values are asked for."""
+    if not type(input) is type(residual) is torch.Tensor or type(weight) is not nn.Parameter or weight.is_inference():
         return False
-    records, columns = torch.is_grad_enabled(), input.shape[-1:]
-    for each in (input, *others):
-        if type(each) not in (torch.Tensor, nn.Parameter) or each.is_inference() or (records and each.requires_grad):
-            return False
-        shape = columns if type(each) is nn.Parameter else input.shape
-        if each.shape != shape or each.dtype != input.dtype or each.device != input.device or is_transformed(each):
-            return False
-    return not are_overridden(input)
+    if not input.dtype is residual.dtype is weight.dtype or not input.device == residual.device == weight.device:
+        return False
+    if input.shape != residual.shape or input.shape[-1:] != weight.shape:
+        return False
+    # Inference mode counts no versions, and transforms wrap tensors.
+    return not (torch.is_inference_mode_enabled() or has_transforms() or _is_observed(input, residual, weight))
+
+
+def _is_observed(*tensors: torch.Tensor) -> bool:
+    """Tell whether calls are traced, given to something else, or recorded for a gradient."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or are_overridden(tensors[0]):
+        return True
+    return torch.is_grad_enabled() and any_requires_grad(*tensors)
 
 
 def _are_bare(modules: Iterable[nn.Module | None]) -> bool:

@@ -3,6 +3,8 @@
 As `rope(query)`, `keys.index_copy_(2, slots, rope(key))` and `values.index_copy_(2, slots, value)`, in one launch.
 """
 
+from collections.abc import Sequence
+
 import torch
 
 from ..kernels import rope_into_cache as kernels
@@ -92,7 +94,7 @@ def rope_into_cache(
     (tokens,) or (batch, tokens), on the device. A slot beyond the length raises IndexError on a CPU; on a GPU, which
     cannot stop, that token's query becomes NaN and nothing is written. No derivative is recorded.
     """
-    tensors = query, key, value, sin, cos, slots, keys, values
+    tensors: Sequence[torch.Tensor] = query, key, value, sin, cos, slots, keys, values
     if not all(isinstance(each, torch.Tensor) for each in tensors):
         tensors = readers.read(NAME, None, _READERS, *tensors)
 

@@ -104,6 +104,31 @@ def test_the_tile_between_is_not_rounded():
     assert torch.equal(output.float(), torch.ones(4, 4))
 
 
+def accumulate(input, other, output):
+    output = output + input + other
+
+
+def add_some(input, other, output):
+    if ntl.program_id(0) < 2:
+        output = input + other
+
+
+@pytest.mark.parametrize("application, is_late", ((add, True), (accumulate, False), (add_some, False)))
+def test_what_is_kept_is_stored_last_where_nothing_else_is_done_with_it(application, is_late):
+    """So no load of the second waits for that store; what reads it before, or may leave it, does as it did."""
+    fused = fuse(rows(application, 3), rows(add, 3), {"input": "output"}, keep=("output",), kernel_name="thrice")
+    x, y, z = (torch.randn(5, 8) for _ in range(3))
+    kept, output = torch.ones(5, 8), torch.full((5, 8), float("nan"))
+    expected = x + y + 1 if application is accumulate else (x + y).clone()
+    if application is add_some:
+        expected[2:] = 1
+    fused(x, y, kept, z, output)
+    torch.testing.assert_close(kept, expected)
+    torch.testing.assert_close(output, expected + z)
+    text = fused.source(x, y, kept, z, output, gpu="h200").text
+    assert (text.index("tl.store(output_ptr") > text.rindex("tl.load(")) == is_late
+
+
 def test_a_prologue_of_rows_that_is_stored_too():
     fused = fuse(rows(add, 3), rows(subtract_mean), keep=("output",), kernel_name="centred_sum")
     assert repr(fused) == "<kernel centred_sum(input, other, output, subtract_mean_output)>"
