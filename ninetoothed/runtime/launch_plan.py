@@ -7,7 +7,7 @@ memory and launches the same kernels on it. Checks and views of the arguments be
     output = allocate(x, dim)                                      Allocation((4, 8), (8, 1), float32, cuda:0)
     kernel(x.movedim(dim, -1), output.movedim(dim, -1))     ->     LaunchStep(found, (x + 0 bytes, output + 0 bytes))
 
-Copies from tensor to tensor are repeated, too. A plan is made only of a call of which this is all: one that
+Copies from tensor to tensor and zeros are repeated, too. A plan is made only of a call of which this is all: one that
 computes in PyTorch, reads a value or launches a kernel on memory from elsewhere runs as it is each time.
 """
 
@@ -34,6 +34,7 @@ _EMPTY = frozenset(
     {f"aten::{name}" for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")}
 )
 _COPIES = frozenset({"aten::clone", "aten::_to_copy"})
+_ZEROS = frozenset({"aten::zeros", "aten::zeros_like", "aten::new_zeros"})
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
 
 
@@ -89,8 +90,18 @@ class CopyStep:
 
 
 @dataclass(frozen=True)
+class ZeroStep:
+    """Elements that a call sets to 0."""
+
+    target: View
+
+    def write(self, source: FunctionBody) -> None:
+        source.add(f"{self.target.write(source)}.zero_()")
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
-    """The steps of a call: allocate tensors, launch kernels, copy between tensors.
+    """The steps of a call: allocate tensors, launch kernels, copy between tensors, set some to 0.
 
     Numbers of allocations follow those of the arguments. The first `outputs` are returned as a tuple; where that is
     None, the first is returned. count: how many arguments there are. device: the GPU of what is launched.
@@ -98,7 +109,7 @@ class LaunchPlan:
 
     count: int
     allocations: tuple[Allocation, ...]
-    steps: tuple[LaunchStep | CopyStep, ...]
+    steps: tuple[LaunchStep | CopyStep | ZeroStep, ...]
     outputs: int | None
     precision: str | None
     device: int | None
@@ -134,7 +145,7 @@ class LaunchRecorder(TorchDispatchMode):
         self._whole = dict(tensors)
         self._next = first
         self.allocations: list[Allocation] = []
-        self.steps: list[LaunchStep | CopyStep] = []
+        self.steps: list[LaunchStep | CopyStep | ZeroStep] = []
         self.launchers: list[Any] = []
         self.precision: str | None = None
         self.devices: set[int] = set()
@@ -151,6 +162,11 @@ class LaunchRecorder(TorchDispatchMode):
             name = function.name().partition(".")[0]
             if name in _EMPTY:
                 self._allocated(result)
+            elif name in _ZEROS:
+                self._allocated(result)
+                self._zeroed(result)
+            elif name == "aten::zero_":
+                self._zeroed(args[0])
             elif name in _COPIES:
                 self._allocated(result)
                 self._copied(args[0], result)
@@ -190,6 +206,14 @@ class LaunchRecorder(TorchDispatchMode):
             self.fits = False
         else:
             self.steps.append(CopyStep(views[0], views[1]))
+
+    def _zeroed(self, tensor: torch.Tensor) -> None:
+        """Note that a tensor is set to 0."""
+        target = self._view(tensor)
+        if target is None:
+            self.fits = False
+        else:
+            self.steps.append(ZeroStep(target))
 
     def _view(self, tensor: Any) -> View | None:
         """Tell of which tensor this is a view; None where that is not known, or the types differ."""

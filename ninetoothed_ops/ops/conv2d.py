@@ -13,7 +13,7 @@ from ..registration import register
 from . import conv2d_backward_input, conv2d_backward_weight, readers
 from .checks import alike, check_product, refuse
 from .convolution import empty, pair, size_of
-from .layout import is_channels_last
+from .layout import is_contiguous
 from .packing import packed, pays
 
 
@@ -52,7 +52,8 @@ def setup_context(ctx, inputs, output):
     needs_input, needs_weight = ctx.needs_input_grad[:2]
     ctx.save_for_backward(input if needs_weight else None, weight if needs_input else None)
     ctx.sizes = input.shape, weight.shape
-    ctx.memory_format = torch.channels_last if is_channels_last(output) else torch.contiguous_format
+    is_last = is_contiguous(output, torch.channels_last) and not is_contiguous(output)
+    ctx.memory_format = torch.channels_last if is_last else torch.contiguous_format
 
 
 def backward(ctx, grad):

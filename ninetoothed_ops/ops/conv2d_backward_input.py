@@ -30,22 +30,28 @@ def launch(output, grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(
     if output.ndim == 3:
         output, grad = output.unsqueeze(0), grad.unsqueeze(0)
     weight = weight if kept is None else kept
-    if pays(weight):
+    target, stride = output, pair(stride)
+    if pays(weight, stride):
         grad, weight = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (grad, weight))
+        if max(stride) > 1 and not output.is_contiguous(memory_format=torch.channels_last):
+            # A phase writes pixels that are a stride apart: of whole lines of memory only where channels come last.
+            target = torch.empty_like(output, memory_format=torch.channels_last)
     per_group = (-1, -1) if groups == 1 else (weight.shape[0] // groups, weight.shape[1])
-    options = zip(output.shape[2:], grad.shape[2:], weight.shape[2:], pair(stride), pair(padding), pair(dilation))
+    options = zip(output.shape[2:], grad.shape[2:], weight.shape[2:], stride, pair(padding), pair(dilation))
     every = list(itertools.product(*(tuple(phases(*each)) for each in options)))
 
     if any(rows.is_empty or columns.is_empty for rows, columns in every):
-        output.zero_()
+        target.zero_()
     for rows, columns in every:
         if not (rows.is_empty or columns.is_empty):
             kernel = kernels.make((rows.padding, columns.padding), (rows.dilation, columns.dilation), *per_group)
             kernel(
                 grad[:, :, rows.grads, columns.grads],
                 weight[:, :, rows.weights, columns.weights],
-                output[:, :, rows.pixels, columns.pixels],
+                target[:, :, rows.pixels, columns.pixels],
             )
+    if target is not output:
+        output.copy_(target)
 
 
 def setup_context(ctx, inputs, output):

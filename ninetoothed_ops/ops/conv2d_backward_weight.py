@@ -26,7 +26,7 @@ def launch(output, grad, input, size, stride=(1, 1), padding=(0, 0), dilation=(1
     if input.ndim == 3:
         grad, input = grad.unsqueeze(0), input.unsqueeze(0)
     target = output
-    if pays(output):
+    if pays(output, pair(stride)):
         grad, input = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (grad, input))
         if not output.is_contiguous(memory_format=torch.channels_last):
             target = torch.empty_like(output, memory_format=torch.channels_last)

@@ -2,6 +2,7 @@
 
 import functools
 import weakref
+from collections.abc import Sequence
 
 import torch
 
@@ -18,10 +19,13 @@ FEWEST_CHANNELS = 16
 _PACKED: dict[tuple[int, int], tuple[weakref.ref, int, int, torch.Tensor]] = {}
 
 
-def pays(weight: torch.Tensor) -> bool:
-    """Tell whether images and filters are read faster with their channels last; one pixel is a matrix already."""
-    is_wide = weight.ndim == 4 and weight.shape[1] >= FEWEST_CHANNELS and weight.shape[2] * weight.shape[3] > 1
-    return is_wide and weight.is_cuda
+def pays(weight: torch.Tensor, stride: Sequence[int] = (1, 1)) -> bool:
+    """Tell whether images and filters are read faster with their channels last.
+
+    One pixel is a matrix already, unless a stride leaves out what lies between.
+    """
+    is_wide = weight.ndim == 4 and weight.shape[1] >= FEWEST_CHANNELS and weight.is_cuda
+    return is_wide and (weight.shape[2] * weight.shape[3] > 1 or max(stride) > 1)
 
 
 def packed(weight: torch.Tensor) -> torch.Tensor:

@@ -123,8 +123,8 @@ def test_tensors_in_one_memory_stand_for_tensors_anywhere():
         lambda add, z, x: add(x.view(torch.int32).clone().view(torch.float32), x, 1.0, z),
         lambda add, z, x: add(x.double() * 2, x, 1.0, z),
         lambda add, z, x: add(x, x, x[0].item(), z),
-        lambda add, z, x: add(x, torch.zeros(8), 1.0, z),
         lambda add, z, x: (add(x, x, 1.0, z), z.mul_(2)),
+        lambda add, z, x: (add(x, x, 1.0, z), z.view(torch.int32)[::2].zero_()),
         lambda add, z, x: add(x, KEPT, 1.0, z),
         lambda add, z, x: z.copy_(KEPT),
         lambda add, z, x: add(x, torch.arange(8), 1.0, z),
@@ -156,10 +156,12 @@ KEPT = torch.randn(8)
         lambda add, z, x: add(x.view(2, 4).t().contiguous().view(8), x[2:4].expand(4, 2).reshape(8), 1.0, z),
         lambda add, z, x: (z.copy_(x), add(z, x, 2.0, z), add(z.half(), z.clone(), 1.0, z)),
         lambda add, z, x: add(_padded(x), x, 1.0, z),
+        lambda add, z, x: add(x, torch.zeros(8), 1.0, z),
+        lambda add, z, x: (add(x, x.new_zeros(1).expand(8), 1.0, z), z[1::2].zero_()),
     ),
 )
 @pytest.mark.parametrize("mode", (torch.inference_mode, torch.no_grad))
-def test_copies_are_part_of_a_recording(launch, mode):
+def test_copies_and_zeros_are_part_of_a_recording(launch, mode):
     add = make_add()
     function = ReplayedFunction(like, lambda z, x: launch(add, z, x))
     with mode():

@@ -5,8 +5,10 @@ import torch
 import torch.nn.functional as F
 
 import ninetoothed_ops
-from ninetoothed_ops.ops import conv2d_backward_weight
+from ninetoothed.runtime.launch_plan import LaunchPlan, ReplayedFunction
+from ninetoothed_ops.ops import conv2d_backward_input, conv2d_backward_weight
 from ninetoothed_ops.ops.phases import phases
+from tests.ninetoothed.runtime import addresses
 from tests.ninetoothed_ops.samples import random
 
 OPTIONS = {
@@ -68,6 +70,24 @@ def test_sums_of_some_images_apart(images, memory_format, monkeypatch):
 
     torch.testing.assert_close(found, torch.nn.grad.conv2d_weight(input, (6, 2, 3, 3), grad, *options))
     assert found.is_contiguous(memory_format=memory_format)
+
+
+@pytest.mark.parametrize("kernel", (1, 3))
+def test_recordings(kernel, monkeypatch):
+    """Calls are recorded with all that they copy and set to 0, here as on a GPU, where channels come last."""
+    addresses.use(monkeypatch)
+    options = (2, 2), (kernel // 2, kernel // 2), (1, 1), 1
+    for module, name in ((conv2d_backward_input, "input"), (conv2d_backward_weight, "weight")):
+        monkeypatch.setattr(module, "pays", lambda weight, stride=(1, 1): max(stride) > 1 or weight.shape[2] > 1)
+        function = ReplayedFunction(module.allocate, module.launch)
+        for _ in range(4):
+            grad, input, weight = random(2, 6, 4, 4), random(2, 4, 8, 7), random(6, 4, kernel, kernel)
+            other, size = (weight, input.shape) if name == "input" else (input, weight.shape)
+            with torch.no_grad():
+                found = function(grad, other, list(size), *options)
+            expected = gradients(F.conv2d, input, weight, random(6), options, grad)[name == "weight"]
+            torch.testing.assert_close(found, expected)
+        assert [type(entry.found) for entry in function._calls._known.values()] == [LaunchPlan], name
 
 
 def test_sizes_that_do_not_fit():
