@@ -43,11 +43,11 @@ def rms_norm_application(grad, input, weight, eps, addend, input_grad, weighted,
 
     columns = input.source.shape[-1]
     scale = ntl.rsqrt(squares / columns + eps)
-    mean = products * scale / columns
+    factor = scale * scale * (products / columns)
 
     for i in range(input.shape[0]):
         slope = widen(grad[i]) * widen(weight[i]) if weighted else widen(grad[i])
-        result = scale * (slope - widen(input[i]) * scale * mean)
+        result = scale * (slope - widen(input[i]) * factor)
         input_grad[i] = result + widen(addend[i]) if added else result
 
 

@@ -1,6 +1,7 @@
-"""input_grad[i] = scale * (slope[i] - n[i] * (mean of slope[j] * n[j] over j)) + addend[i], for each row.
+"""input_grad[i] = scale * (slope[i] - input[i] * scale^2 * mean) + addend[i], for each row.
 
-Here scale = 1 / sqrt(mean of input[j]^2 over j + eps), n[i] = input[i] * scale and slope[i] = grad[i] * weight[i].
+Here scale = 1 / sqrt(mean of input[j]^2 over j + eps), slope[i] = grad[i] * weight[i], and mean is that of slope[j] *
+input[j] over j.
 """
 
 import functools
@@ -20,25 +21,23 @@ def arrangement(grad, input, weight, eps, addend, input_grad, weighted, added):
     return grad_arranged, rows(input), weight_arranged, eps, rows(addend), rows(input_grad), weighted, added
 
 
-def normalize(input, eps):
-    """Normalise one row, and give its scale too."""
-    wide = widen(input)
-    scale = ntl.rsqrt(ntl.sum(wide * wide) / input.shape[0] + eps)
-
-    return wide * scale, scale
+def scale_of(row, eps):
+    return ntl.rsqrt(ntl.sum(row * row) / row.shape[0] + eps)
 
 
-def through_norm(slope, normalized, scale):
-    """Take the gradient of a normalised row to the row."""
-    return scale * (slope - normalized * (ntl.sum(slope * normalized) / slope.shape[0]))
+def through_norm(slope, row, scale):
+    """Take the gradient of a row times its scale to the row."""
+    return scale * (slope - row * (scale * scale * (ntl.sum(slope * row) / row.shape[0])))
 
 
 def application(grad, input, weight, eps, addend, input_grad, weighted, added):
-    normalized, scale = normalize(input, eps)
+    # All is loaded before the first sum, for which threads wait.
     slope = widen(grad) * widen(weight) if weighted else widen(grad)
-    result = through_norm(slope, normalized, scale)
+    rest = widen(addend) if added else 0.0
+    row = widen(input)
+    result = through_norm(slope, row, scale_of(row, eps))
 
-    input_grad = result + widen(addend) if added else result
+    input_grad = result + rest if added else result
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""`rms_norm_backward`, and for each group of rows: partial_grad[i] = sum of grad[row, i] * n[row, i] over its rows.
+"""`rms_norm_backward`, and partial_grad[i] = sum of grad[row, i] * input[row, i] * scale[row] over each group of rows.
 
 The sum of the groups is the gradient of the weight: `column_sums`. Both add in one order: no result depends on chance.
 """
@@ -10,7 +10,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
-from .rms_norm_backward import normalize, through_norm
+from .rms_norm_backward import scale_of, through_norm
 from .rowwise import rows
 
 
@@ -34,12 +34,15 @@ def application(grad, input, weight, eps, addend, input_grad, partial_grad, need
     total, factor = ntl.zeros(partial_grad.shape, dtype=partial_grad.dtype), widen(weight)
 
     for i in range(input.shape[0]):
-        normalized, scale = normalize(input[i], eps)
-        wide = widen(grad[i])
-        total += wide * normalized
+        # All is loaded before the first sum, for which threads wait.
+        slope = widen(grad[i])
+        rest = widen(addend[i]) if needed and added else 0.0
+        row = widen(input[i])
+        scale = scale_of(row, eps)
+        total += slope * (row * scale)
         if needed:
-            result = through_norm(wide * factor, normalized, scale)
-            input_grad[i] = result + widen(addend[i]) if added else result
+            result = through_norm(slope * factor, row, scale)
+            input_grad[i] = result + rest if added else result
 
     partial_grad = total
 
