@@ -24,7 +24,8 @@ def launch(output, self, mat2):
 
 
 def setup_context(ctx, inputs, output):
-    save_operands(ctx, *inputs, position=0)
+    self, mat2 = inputs
+    save_operands(ctx, self, mat2, position=0)
 
 
 def backward(ctx, grad):
