@@ -12,6 +12,8 @@ from torch import nn
 from ninetoothed.errors import ArgumentTypeError, UnsupportedError
 
 from ..autocast import autocast, without_autocast
+from ..ops.rope import operator as rope
+from ..ops.sdpa import operator as sdpa
 from .caches import rotated_into
 from .joint import JointModule, project
 from .overrides import are_overridden
@@ -91,19 +93,21 @@ class NTAttention(JointModule):
     ) -> tuple[torch.Tensor, None]:
         # Asked for once: another thread may take the swap back meanwhile, and `self` lose the methods of this class.
         cls = type(self)
-        if not issubclass(cls, NTAttention) or are_overridden(hidden_states) or _is_patched(cls, self.config):
+        # A config looks each attribute up by functions in Python.
+        implementation = self.config._attn_implementation
+        if not issubclass(cls, NTAttention) or are_overridden(hidden_states) or _is_patched(cls, implementation):
             original = getattr(cls, "replaced", cls)
             arguments = hidden_states, position_embeddings, attention_mask, past_key_values
             return original.forward(self, *arguments, **kwargs)
-        _check(self, kwargs)
+        _check(self, implementation, kwargs)
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
         projected = project(self, hidden_states, NTAttention.siblings)
         query, key, value = (states.view(shape) for states in projected)
-        if hasattr(self, "q_norm"):
+        if "q_norm" in self._modules:
             query, key = self.q_norm(query), self.k_norm(key)
 
         # The default is the original's; models pass tables.
-        tables = [table.expand(*hidden_states.shape[:-1], -1) for table in position_embeddings]  # type: ignore[union-attr]
+        tables: Any = position_embeddings
         written = rotated_into(past_key_values, self.layer_idx, query, key, value, *tables)
         if written is not None:
             query, key, value = written
@@ -115,9 +119,10 @@ class NTAttention(JointModule):
                 position = ({"cache_position": kwargs["cache_position"]},) if "cache_position" in kwargs else ()
                 key, value = past_key_values.update(key, value, self.layer_idx, *position)
 
-        is_causal = _is_causal(self, query.shape[2], attention_mask, kwargs.get("is_causal"))
+        is_eager = implementation == "eager"
+        is_causal = not is_eager and _is_causal(self, query.shape[2], attention_mask, kwargs.get("is_causal"))
         lengths = _held(past_key_values, self.layer_idx) if query.shape[2] == 1 and attention_mask is not None else None
-        output = _attend(self, query, key, value, attention_mask, is_causal, lengths)
+        output = _attend(self, query, key, value, attention_mask, is_causal, lengths, is_eager)
         return self.o_proj(output.transpose(1, 2).reshape(*hidden_states.shape[:-1], -1)), None
 
 
@@ -136,9 +141,9 @@ def replacing(cls: type[nn.Module]) -> type[NTAttention]:
     return type("NTAttention", (NTAttention, cls), {"__module__": __name__, **attributes})
 
 
-def _is_patched(cls: type[NTAttention], config: Any) -> bool:
+def _is_patched(cls: type[NTAttention], implementation: str) -> bool:
     """Tell whether another library has replaced functions that the original's forward calls."""
-    names, implementation = cls.written.__globals__, config._attn_implementation
+    names = cls.written.__globals__
     for name, function in cls.called:
         if names.get(name) is not function:
             return True
@@ -157,7 +162,7 @@ def _is_causal(module: Any, length: int, mask: torch.Tensor | None, asked: bool 
     To "sdpa" it does, except for a single token, which sees all that is in the cache. "eager" makes a mask for
     that; its lack means that every token sees every other.
     """
-    if mask is not None or module.config._attn_implementation == "eager" or length == 1:
+    if mask is not None or length == 1:
         return False
     return bool(getattr(module, "is_causal", True) if asked is None else asked)
 
@@ -180,27 +185,27 @@ def _attend(
     mask: torch.Tensor | None,
     is_causal: bool,
     lengths: torch.Tensor | None,
+    is_eager: bool,
 ) -> torch.Tensor:
     """Compute softmax(query key^T * scaling + mask) value, all `(B, heads, length, D)`, of `lengths` keys."""
     if is_causal:
         # There are more keys than queries here only in a static cache before its first use: the rest is unwritten.
         key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
     dropout = module.attention_dropout if module.training else 0.0
-    options: dict[str, Any] = {"scale": module.scaling, "enable_gqa": module.num_key_value_groups > 1}
-    if module.config._attn_implementation == "eager":
-        options["safe"] = False
-    attend = functools.partial(torch.ops.ninetoothed.sdpa, **options)
-    if mask is None or module.config._attn_implementation == "sdpa":
-        return attend(query, key, value, mask, dropout, is_causal, lengths)
+    options = {"scale": module.scaling, "enable_gqa": module.num_key_value_groups > 1}
+    if not is_eager:
+        return sdpa(query, key, value, mask, dropout, is_causal, lengths, **options)
+    options["safe"] = False
+    if mask is None:
+        return sdpa(query, key, value, mask, dropout, is_causal, lengths, **options)
     # Only PyTorch's attention has its mask cast: in a half, what hides a key would be infinite.
     query, key, value = autocast(query, key, value)
     with without_autocast(query.device.type):
-        return attend(query, key, value, _addend(mask, query.dtype), dropout, is_causal, lengths)
+        return sdpa(query, key, value, _addend(mask, query.dtype), dropout, is_causal, lengths, **options)
 
 
-def _check(module: Any, kwargs: dict[str, Any]) -> None:
+def _check(module: Any, implementation: str, kwargs: dict[str, Any]) -> None:
     """Raise UnsupportedError for what the model may have been set to since the swap."""
-    implementation = module.config._attn_implementation
     if implementation not in IMPLEMENTATIONS:
         raise UnsupportedError(
             f"NTAttention (layer {module.layer_idx}): it reads the masks of the attention implementations "
@@ -212,8 +217,9 @@ def _check(module: Any, kwargs: dict[str, Any]) -> None:
             f"NTAttention (layer {module.layer_idx}): it adds no position_bias to its scores. Leave that out, or "
             "take the swap back with report.undo()."
         )
-    weights = kwargs.get("output_attentions", getattr(module.config, "output_attentions", False))
-    if weights and implementation == "eager":
+    if implementation != "eager":
+        return
+    if kwargs.get("output_attentions", getattr(module.config, "output_attentions", False)):
         raise UnsupportedError(
             f"NTAttention (layer {module.layer_idx}): output_attentions=True asks for attention weights, which it "
             "never holds. Leave that out, or take the swap back with report.undo() and keep the model's attention: "
@@ -222,13 +228,13 @@ def _check(module: Any, kwargs: dict[str, Any]) -> None:
 
 
 def _rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Embed positions by rotation in `(B, S, heads, D)` by tables `(B, S, D)`."""
+    """Embed positions by rotation in `(B, S, heads, D)` by tables `(1 or B, S, D)`."""
     if states.dtype != cos.dtype or states.dtype != sin.dtype:
         # float32 tables make a half's rotation float32, as PyTorch's promotion does; the types differ only under
         # autocast.
         dtype = torch.promote_types(states.dtype, cos.dtype)
         states, cos, sin = states.to(dtype), cos.to(dtype), sin.to(dtype)
-    return torch.ops.ninetoothed.rope(states, sin, cos, False)
+    return rope(states, sin, cos, False)
 
 
 def _addend(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -8,6 +8,7 @@ so, and multiplies by each apart where some were moved, replaced or converted si
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -22,8 +23,21 @@ from .overrides import are_overridden
 
 # To what multiple of bytes weights are aligned where kernels read them fastest.
 ALIGNMENT = 16
-# The attribute by which a module is known to be joined: (address, bytes) of each memory that was made for it.
+# The attribute by which a module is known to be joined, a `JointMemory`.
 JOINT = "_joint_memory"
+
+
+@dataclass(frozen=True)
+class JointMemory:
+    """Each memory that was made for the weights of a module: (address, bytes). It keeps none of them."""
+
+    places: tuple[tuple[int, int], ...] = ()
+
+    def holds(self, parameter: torch.Tensor) -> bool:
+        """Tell whether a parameter lies in one of them."""
+        return type(parameter) is nn.Parameter and any(
+            0 <= parameter.data_ptr() - start < size for start, size in self.places
+        )
 
 
 class JointProjection(NamedTuple):
@@ -39,6 +53,7 @@ class JointModule(nn.Module):
     """A module whose forward calls the layers that `siblings` names on one tensor, through `project`."""
 
     siblings: ClassVar[tuple[str, ...]]
+    _joint_memory: JointMemory | None = None
 
     def _apply(self, fn: Callable, recurse: bool = True) -> Any:
         """Join anew what PyTorch moves or converts one weight at a time (`to`, `half`, `cuda`)."""
@@ -54,7 +69,7 @@ def project(module: JointModule, input: torch.Tensor, siblings: Sequence[str]) -
     Where the module is joined, the results are parts of one product: strided views of `(..., N1 + N2 + ...)`.
     """
     layers = [_layer(module, name) for name in siblings]
-    if JOINT in module.__dict__ and _are_plain(layers) and not (has_global_hook() or has_transforms()):
+    if getattr(module, JOINT, None) is not None and _are_plain(layers) and not (has_global_hook() or has_transforms()):
         weights, biases = ([layer._parameters[name] for layer in layers] for name in ("weight", "bias"))
         biases = [] if biases[0] is None else biases
         if not are_overridden(input, *weights, *biases):
@@ -117,9 +132,9 @@ def join(module: JointModule, users: Counter[int] | None = None) -> str:
         return f"their weights could not be copied: {str(error).partition(chr(10))[0]}"
     for whole, group in zip(wholes, moved):
         _move_into(whole, group)
-    parameters = [parameter for group in groups for parameter in group]
-    memory = (*vars(module).get(JOINT, ()), *((whole.data_ptr(), whole.nbytes) for whole in wholes))
-    setattr(module, JOINT, tuple(each for each in memory if any(_lies_in(each, part) for part in parameters)))
+    before = vars(module).get(JOINT, JointMemory())
+    still = before.places if any(before.holds(parameter) for group in groups for parameter in group) else ()
+    setattr(module, JOINT, JointMemory((*still, *((whole.data_ptr(), whole.nbytes) for whole in wholes))))
     return ""
 
 
@@ -133,16 +148,11 @@ def _move_into(whole: torch.Tensor, parts: Sequence[nn.Parameter]) -> None:
         start = end
 
 
-def _lies_in(memory: tuple[int, int], parameter: torch.Tensor) -> bool:
-    start, size = memory
-    return type(parameter) is nn.Parameter and 0 <= parameter.data_ptr() - start < size
-
-
 def separate(module: nn.Module) -> None:
     """Give joined weights a memory of their own each, wherever in the module they are by now."""
-    memory = vars(module).pop(JOINT, ())
-    for parameter in module.parameters() if memory else ():
-        if any(_lies_in(each, parameter) for each in memory):
+    memory = vars(module).pop(JOINT, JointMemory())
+    for parameter in module.parameters():
+        if memory.holds(parameter):
             parameter.data = parameter.data.clone()
 
 

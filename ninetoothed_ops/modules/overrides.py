@@ -9,7 +9,7 @@ import torch
 
 from ninetoothed.runtime import private
 
-_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, type(None)})
 
 
 def are_overridden(*tensors: torch.Tensor | None) -> bool:

@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from ..ops.rms_norm import operator as rms_norm
 from .eligibility import unsuitable
 from .overrides import are_overridden
 from .residual import AHEAD
@@ -19,19 +20,20 @@ class NTRMSNorm(nn.RMSNorm):
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        eps = getattr(self, "variance_epsilon", None)
-        if are_overridden(input, self.weight):
-            return nn.RMSNorm.forward(self, input) if eps is None else _written_out(input, self.weight, eps)
+        # A module looks parameters, and what it has not, up by a function in Python.
+        eps, weight = self.__dict__.get("variance_epsilon"), self.weight
+        if are_overridden(input, weight):
+            return nn.RMSNorm.forward(self, input) if eps is None else _written_out(input, weight, eps)
         if not torch.compiler.is_compiling() and AHEAD in self.__dict__:
             output = self.__dict__[AHEAD].take(input)
             if output is not None:
                 return output
         if eps is None:
-            return torch.ops.ninetoothed.rms_norm(input, self.normalized_shape, self.weight, self.eps)
-        if self.weight.dtype == input.dtype:
-            return torch.ops.ninetoothed.rms_norm(input, self.weight.shape, self.weight, eps)
+            return rms_norm(input, self.normalized_shape, weight, self.eps)
+        if weight.dtype == input.dtype:
+            return rms_norm(input, weight.shape, weight, eps)
         # Llama's norm leaves types that differ to PyTorch's promotion: float32 weights make a half's output float32.
-        return self.weight * torch.ops.ninetoothed.rms_norm(input, self.weight.shape, None, eps)
+        return weight * rms_norm(input, weight.shape, None, eps)
 
     def extra_repr(self) -> str:
         eps = getattr(self, "variance_epsilon", None)

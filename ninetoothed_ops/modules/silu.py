@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..ops.silu import in_place
+from ..ops.silu import in_place, operator as silu
 from .eligibility import unsuitable
 from .overrides import are_overridden
 
@@ -13,10 +13,12 @@ class NTSiLU(nn.SiLU):
     """A `torch.nn.SiLU` on `ninetoothed.silu`: `forward(input)` is `input * sigmoid(input)`, of any shape."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        # Activations of other libraries that are put on this class have no such option, and what a module has not it
+        # looks up by a function in Python.
+        inplace = self.__dict__.get("inplace", False)
         if are_overridden(input):
-            return functional.silu(input, getattr(self, "inplace", False))
-        # Activations of other libraries that are put on this class have no such option.
-        return in_place(input) if getattr(self, "inplace", False) else torch.ops.ninetoothed.silu(input)
+            return functional.silu(input, inplace)
+        return in_place(input) if inplace else silu(input)
 
     def extra_repr(self) -> str:
         return "inplace=True" if getattr(self, "inplace", False) else ""

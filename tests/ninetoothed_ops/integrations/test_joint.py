@@ -340,6 +340,19 @@ def test_compiled_code_sees_where_weights_lie(make, batch, monkeypatch):
     assert products() == 0
 
 
+@torch.no_grad()
+def test_compiled_code_sees_a_patch(make, batch):
+    model, plain = joined(make, batch)[0].model.layers[0].mlp, make("Qwen2").model.layers[0].mlp
+    torch._dynamo.reset()
+    compiled, states = torch.compile(model, backend="eager", fullgraph=True), torch.randn(2, 5, 64, device=DEVICE)
+    for name in ("gate_proj", "act_fn"):
+        torch.testing.assert_close(compiled(states), plain(states), rtol=1e-4, atol=1e-4)
+        for each in (model, plain):
+            layer = getattr(each, name)
+            layer.forward = lambda input, layer=layer: 2 * type(layer).forward(layer, input)
+        torch.testing.assert_close(compiled(states), plain(states), rtol=1e-4, atol=1e-4)
+
+
 def test_gate_and_up_are_multiplied_in_one_launch_unless_their_activation_is_more(make, batch):
     model, inputs, expected, _ = joined(make, batch)
     with Products() as noted:
