@@ -89,9 +89,19 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(items):
+    """Mark what is quick, and let what is slow begin first: no worker waits for another's last long test."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     for item in items:
         if is_quick(item.path) and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.quick)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let a parallel worker that has done its tests take over some of another's."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
 
 
 @pytest.fixture

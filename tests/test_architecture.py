@@ -1,6 +1,7 @@
 """The rooms of the project: imports go one way, and Triton stays in one of them."""
 
 import ast
+import functools
 import pathlib
 import re
 import subprocess
@@ -77,9 +78,14 @@ def modules():
 MODULES = modules()
 
 
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_text())
+
+
 def imports(name, path):
     """The names of what a module imports, wherever in it, as (name, line, whether inside a function)."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     inside = {
         id(node)
         for function in ast.walk(tree)
@@ -98,6 +104,7 @@ def imports(name, path):
                 yield inner if inner in MODULES else source, node.lineno, id(node) in inside
 
 
+@functools.cache
 def room(name):
     """The place in ROOMS of a module."""
     places = {each: place for place, names in enumerate(ROOMS) for each in names}
@@ -107,36 +114,42 @@ def room(name):
     return places[chosen]
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name not in FACADES])
-def test_imports_go_one_way(name):
-    here = room(name)
-    for imported, line, _ in imports(name, MODULES[name]):
-        if imported in MODULES:
-            assert room(imported) <= here, f"{MODULES[name]}:{line}: {name} may not import {imported}"
+def all_imports():
+    """(module, imported, place, whether inside a function) of every import of both packages."""
+    for name, path in MODULES.items():
+        for imported, line, inside in imports(name, path):
+            yield name, imported, f"{path}:{line}", inside
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("ninetoothed.backends.")])
-def test_backends_know_nothing_of_each_other(name):
-    own = ".".join(name.split(".")[:3])
-    for imported, line, _ in imports(name, MODULES[name]):
-        stranger = imported.startswith("ninetoothed.backends.") and not imported.startswith(own)
-        assert not stranger, f"{MODULES[name]}:{line} imports {imported}"
+def test_every_module_has_a_room():
+    for name in MODULES:
+        assert name in FACADES or room(name) >= 0
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_triton_is_imported_by_functions_of_the_runtime_alone(name):
-    for imported, line, inside in imports(name, MODULES[name]):
+def test_imports_go_one_way():
+    for name, imported, place, _ in all_imports():
+        if imported in MODULES and name not in FACADES:
+            assert room(imported) <= room(name), f"{place}: {name} may not import {imported}"
+
+
+def test_backends_know_nothing_of_each_other():
+    for name, imported, place, _ in all_imports():
+        if name.startswith("ninetoothed.backends.") and imported.startswith("ninetoothed.backends."):
+            assert imported.startswith(".".join(name.split(".")[:3])), f"{place} imports {imported}"
+
+
+def test_triton_is_imported_by_functions_of_the_runtime_alone():
+    for name, imported, place, inside in all_imports():
         if imported.partition(".")[0] == "triton":
-            assert name.startswith("ninetoothed.runtime.") and inside, f"{MODULES[name]}:{line} imports {imported}"
+            assert name.startswith("ninetoothed.runtime.") and inside, f"{place} imports {imported}"
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("ninetoothed.")])
-def test_devices_are_known_to_the_runtime_alone(name):
-    if name.startswith("ninetoothed.runtime"):
-        return
-    tree = ast.parse(MODULES[name].read_text())
-    uses = [node.lineno for node in ast.walk(tree) if ast.unparse(node) == "torch.cuda"]
-    assert not uses, f"{MODULES[name]}:{uses} uses torch.cuda"
+def test_devices_are_known_to_the_runtime_alone():
+    for name, path in MODULES.items():
+        if name.startswith("ninetoothed.") and not name.startswith("ninetoothed.runtime"):
+            attributes = (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute))
+            uses = [each.lineno for each in attributes if each.attr == "cuda" and ast.unparse(each) == "torch.cuda"]
+            assert not uses, f"{path}:{uses} uses torch.cuda"
 
 
 # Of Python, of transformers, and of every subclass of `nn.Module`: private by their spelling.
@@ -173,7 +186,7 @@ def names_given(tree):
 
 
 def test_private_names_of_pytorch_and_triton_stand_in_one_file():
-    trees = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+    trees = {name: tree_of(path) for name, path in MODULES.items()}
     del trees["ninetoothed.runtime.private"]
     own = {each for tree in trees.values() for each in names_given(tree)} | SPELT_PRIVATE
     own |= {part for name in MODULES for part in name.split(".")}
@@ -201,8 +214,7 @@ def test_importing_needs_no_triton_at_all():
 
 def definitions(path):
     """(name, line, the first word of the docstring) of a module and of all classes and functions in it."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
             name, line = getattr(node, "name", "the module"), getattr(node, "lineno", 1)
             yield name, line, ast.get_docstring(node).split(maxsplit=1)[0].strip(",:")
@@ -211,17 +223,17 @@ def definitions(path):
 RIDDLES = {"As", "From", "How", "Into", "Of", "That", "Those", "What", "Whatever", "Where", "Whether", "Which"}
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_docstrings_begin_with_a_verb_or_with_the_thing_itself(name):
-    riddles = [(who, line, word) for who, line, word in definitions(MODULES[name]) if word in RIDDLES]
-    assert riddles == [], f"{MODULES[name]}: say what it does: `Tell whether`, `Return`, `The`"
+def test_docstrings_begin_with_a_verb_or_with_the_thing_itself():
+    for path in MODULES.values():
+        riddles = [(who, line, word) for who, line, word in definitions(path) if word in RIDDLES]
+        assert riddles == [], f"{path}: say what it does: `Tell whether`, `Return`, `The`"
 
 
 def test_one_class_a_name():
     """The stub of `ninetoothed.language` declares classes of the modules once more, and no others of theirs."""
     places = {}
     for name, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(f"{name}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}

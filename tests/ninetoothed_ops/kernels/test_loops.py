@@ -13,9 +13,12 @@ pytest.importorskip("triton")
 from tests.ninetoothed_ops.kernels import twins
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory):
+    """What several tests look at is compiled once."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
+        yield
 
 
 def halves(*shape):

@@ -70,15 +70,16 @@ def test_convolutions(padding, stride, dilation, is_last):
         arguments = [half(n, c, size, size), half(k, c, kernel, kernel), half(k), half(n, k, out, out)]
         if is_last:
             arguments = [x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x for x in arguments]
-        for biased in (False, True):
-            made = conv2d.make((stride, stride), (padding, padding), (dilation, dilation))
+        made = conv2d.make((stride, stride), (padding, padding), (dilation, dilation))
+        for biased in (False, True) if size == 17 else (True,):
             check(text(made, *arguments, biased))
 
 
 def test_products_and_attention():
     for m, n, k in itertools.product((16, 100, 2048), repeat=3):
         check(text(mm.make(), half(m, k), half(k, n), half(m, n)))
-        check(text(bmm.make(), half(3, m, k), half(3, k, n), half(3, m, n)))
+        if len({m, n, k}) == 3:
+            check(text(bmm.make(), half(3, m, k), half(3, k, n), half(3, m, n)))
     for length, depth, is_causal in itertools.product((100, 1024), (24, 64, 128), (False, True)):
         q, mask = half(2, 4, length, depth), half(1).expand(2, 4, length, length)
         for masking in (sdpa.NO_MASK, sdpa.ADDITIVE_MASK):
