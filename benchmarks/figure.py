@@ -1,10 +1,8 @@
 """Figure 6 of the paper as a picture: bars for each operation, relative to the hand-written Triton kernel."""
 
-BASELINE = "triton"
 
-
-def draw(results, path, title):
-    """Plot the speed of each peer over the twin's for every result of `benchmarks.kernels`; returns the path."""
+def draw(results, path, title, baseline="triton"):
+    """Plot the speed of each peer over the baseline's for every result of `benchmarks.kernels`; returns the path."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -12,7 +10,7 @@ def draw(results, path, title):
 
     from benchmarks.peers import NAMES
 
-    results = [result for result in results if BASELINE in result["milliseconds"]]
+    results = [result for result in results if baseline in result["milliseconds"]]
     measured = [result["milliseconds"] for result in results]
     names = [name for name in NAMES if any(name in times for times in measured)]
     width = 0.8 / max(1, len(names))
@@ -21,14 +19,14 @@ def draw(results, path, title):
         shown = [(place, times) for place, times in enumerate(measured) if name in times]
         bars = axes.bar(
             [place + (index - (len(names) - 1) / 2) * width for place, _ in shown],
-            [times[BASELINE] / times[name] for _, times in shown],
+            [times[baseline] / times[name] for _, times in shown],
             width,
             label=name,
         )
         axes.bar_label(bars, [f"{times[name]:.3g}" for _, times in shown], fontsize=6, rotation=90, padding=2)
     axes.axhline(1.0, color="black", linewidth=0.6)
     axes.set_xticks(range(len(results)), [label(result) for result in results], rotation=30, ha="right")
-    axes.set_ylabel(f"speed relative to {BASELINE} (labels: ms)")
+    axes.set_ylabel(f"speed relative to {baseline} (labels: ms)")
     axes.margins(y=0.15)
     axes.set_title(title)
     axes.legend(ncols=len(names) or 1, fontsize=8)

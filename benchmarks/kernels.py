@@ -1,11 +1,13 @@
 """Figure 6 of the paper and more: the ten operations on a GPU, ours beside everything else that can do them.
 
-    python -m benchmarks.kernels [--op OP ...] [--case CASE] [--dtype TYPE] [--quick] [--cold] [--output STEM]
+    python -m benchmarks.kernels [--op OP ...] [--case CASE] [--dtype TYPE] [--backward] [--quick] [--cold]
+                                 [--output STEM]
 
 Each operation is first compared with float64, then timed: the device's time (the median of short bursts for which the
 peers take turns, each after a rest: see benchmarks/measure.py), the host's time for one call of a small case, what ours
 achieves, and the fraction of the roofline that this is: the floor set by the fewest bytes and operations, over our
 time, with ceilings measured in the same run.
+`--backward` times forward with backward, of the peers that have gradients (benchmarks/gradients.py).
 `--cold` adds the time of the first call with empty and with warm caches, `--upstream PYTHON` upstream's operators, run
 by another environment's interpreter (see benchmarks/upstream.py). STEM.json and STEM.png are written. The exit status
 is 1 where an operator of ours fails or is wrong.
@@ -14,23 +16,25 @@ is 1 where an operator of ours fails or is wrong.
 import argparse
 import pathlib
 import sys
+from types import SimpleNamespace
 
 import torch
 from tqdm import tqdm
 
-from benchmarks import cold, measure, peers, tasks
+from benchmarks import cold, gradients, measure, peers, tasks
 from benchmarks.figure import draw
 from benchmarks.report import RESULTS, save, slug, table
 from benchmarks.upstream import measured
 
 OURS = "ninetoothed"
 QUICKLY = {"rounds": 1}
+# What is timed: outputs, or `gradients`.
+OUTPUTS = SimpleNamespace(calls=peers.calls, reference=tasks.reference, work=tasks.work)
 TOLERANCES = {torch.float32: 2e-3, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 
 
-def check(task, calls, args, kwargs):
+def check(calls, expected):
     """`{peer: relative error against float64}`; one that fails leaves `calls`, and its message is its error."""
-    expected = tasks.reference(task, args, kwargs)
     errors = {}
     for peer in tuple(calls):
         try:
@@ -41,18 +45,19 @@ def check(task, calls, args, kwargs):
     return errors
 
 
-def compare(name, case, dtype, ceilings, quick, upstream=None):
+def compare(name, case, dtype, ceilings, quick, upstream=None, backward=False):
     """One operation, one case: a plain dictionary of what was measured."""
+    of = gradients if backward else OUTPUTS
     task = tasks.load(name)
     # Made outside of inference mode, as the parameters of a model are: filters are then repacked once.
     args, kwargs = tasks.arguments(task, case, dtype, "cuda")
     small_args, small_kwargs = tasks.arguments(task, "quick", dtype, "cuda")
-    with torch.inference_mode():
-        calls = peers.calls(task, args, kwargs)
-        errors = check(task, calls, args, kwargs)
+    with torch.inference_mode(not backward):
+        calls = of.calls(task, args, kwargs)
+        errors = check(calls, of.reference(task, args, kwargs))
         times = measure.device_times(calls, **(QUICKLY if quick else {}))
-        work = tasks.work(task, args, kwargs, task.eager(*args, **kwargs))
-        small = peers.calls(task, small_args, small_kwargs)
+        work = of.work(task, args, kwargs, task.eager(*args, **kwargs))
+        small = of.calls(task, small_args, small_kwargs)
         host = measure.host_times({peer: warmed(small[peer]) for peer in calls if peer in small})
     if upstream:
         milliseconds, errors["upstream"] = measured(upstream, name, case, str(dtype).removeprefix("torch."))
@@ -137,10 +142,13 @@ def parse(arguments):
     parser.add_argument("--op", action="append", choices=tasks.NAMES, help="only this operation (may be repeated)")
     parser.add_argument("--case", default="paper", help="a case of benchmarks/tasks/OP.py, or 'all'")
     parser.add_argument("--dtype", default="float16", choices=("float16", "bfloat16", "float32"))
+    parser.add_argument("--backward", action="store_true", help="forward with backward, in place of forward")
     parser.add_argument("--quick", action="store_true", help="small shapes, few repetitions: does it run at all?")
     parser.add_argument("--cold", action="store_true", help="time first calls too (tuned twins take minutes)")
     parser.add_argument("--upstream", metavar="PYTHON", help="an interpreter that has upstream's ntops")
-    parser.add_argument("--output", help="stem of the files written; default: benchmarks/results/kernels-GPU-TYPE")
+    parser.add_argument(
+        "--output", help="stem of the files written; default: kernels-GPU-TYPE, or gradients-, in benchmarks/results"
+    )
     return parser.parse_args(arguments)
 
 
@@ -167,7 +175,7 @@ def main(arguments=None):
     dtype = getattr(torch, options.dtype)
     ceilings = measure.ceilings(dtype)
     results = [
-        compare(name, case, dtype, ceilings, options.quick, options.upstream)
+        compare(name, case, dtype, ceilings, options.quick, options.upstream, options.backward)
         for name, case in tqdm(pairs, disable=None, leave=False)
     ]
     print(f"{torch.cuda.get_device_name()}, {options.dtype}, PyTorch {torch.__version__}; ", end="")
@@ -181,8 +189,10 @@ def main(arguments=None):
         record["first calls"] = {peer: cold.first_calls(peer, names, case, options.dtype) for peer in warmers}
         print_first_calls(record["first calls"])
 
-    stem = options.output or str(RESULTS / f"kernels-{slug(torch.cuda.get_device_name())}-{options.dtype}")
-    figure = draw(results, pathlib.Path(f"{stem}.png"), f"{torch.cuda.get_device_name()}, {options.dtype}")
+    kind = "gradients" if options.backward else "kernels"
+    stem = options.output or str(RESULTS / f"{kind}-{slug(torch.cuda.get_device_name())}-{options.dtype}")
+    title = f"{torch.cuda.get_device_name()}, {options.dtype}" + (", with backward" if options.backward else "")
+    figure = draw(results, pathlib.Path(f"{stem}.png"), title, "eager" if options.backward else "triton")
     print(f"\nwritten to {save(f'{stem}.json', record)} and {figure}")
     broken = defects(results, dtype)
     if broken:

@@ -53,6 +53,14 @@ def test_table_json_and_picture(pretend, tmp_path, capsys):
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_gradients(pretend, tmp_path, capsys):
+    stem = tmp_path / "run"
+    assert kernels.main(["--quick", "--dtype", "float32", "--backward", "--op", "mm", "--output", str(stem)]) == 0
+    (found,) = json.loads((tmp_path / "run.json").read_text())["results"]["kernels"]
+    assert found["milliseconds"] == {"ninetoothed": 11.0, "eager": 5.0} and 0 < found["errors"]["ninetoothed"] < 1e-5
+    assert found["operations"] % 3 == 0 and found["bytes"] > 0
+
+
 @pytest.mark.parametrize("defect", (lambda a, b: a - b, lambda a, b: a.new_full(a.shape, float("nan")), lambda a: a))
 def test_a_defect_of_ours_is_shown_and_told(defect, pretend, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(

@@ -386,3 +386,61 @@ def softmax(input_ptr, output_ptr, input_size_1):
     tl.store(output_ptr + pid * input_size_1 + tl.arange(0, 4096), output.to(tl.float16), mask=mask)
 """,
         )
+
+    def test_softmax_backward(self):
+        self.assertExpectedInline(
+            emitted("softmax_backward"),
+            """\
+# num_warps=8, num_stages=3
+@triton.jit
+def softmax_backward(grad_ptr, output_ptr, input_grad_ptr, grad_size_1):
+    pid = tl.program_id(0)
+    mask = tl.arange(0, 4096) < grad_size_1
+    grad = tl.load(grad_ptr + pid * grad_size_1 + tl.arange(0, 4096), mask=mask, other=0.0)
+    output = tl.load(output_ptr + pid * grad_size_1 + tl.arange(0, 4096), mask=mask, other=0.0)
+    weighted = grad.to(tl.float32) * output.to(tl.float32)
+    input_grad = weighted - output.to(tl.float32) * tl.sum(weighted)
+    tl.store(input_grad_ptr + pid * grad_size_1 + tl.arange(0, 4096), input_grad.to(tl.float16), mask=mask)
+""",
+        )
+
+    def test_rms_norm_weight_backward(self):
+        self.assertExpectedInline(
+            emitted("rms_norm_weight_backward"),
+            """\
+# num_warps=8, num_stages=3
+@triton.jit
+def rms_norm_weight_backward(
+    grad_ptr,
+    input_ptr,
+    weight_ptr,
+    eps,
+    input_grad_ptr,
+    partial_grad_ptr,
+    grad_size_1,
+    partial_grad_size_0,
+):
+    pid = tl.program_id(0)
+    mask = tl.arange(0, 4096) < grad_size_1
+    weight = tl.load(weight_ptr + tl.arange(0, 4096), mask=mask, other=0.0)
+    factor = weight.to(tl.float32)
+    total = tl.zeros((4096,), tl.float32)
+    grad_offsets = pid * 4 * grad_size_1 + tl.arange(0, 4096)
+    for i in range(4):
+        tl.debug_barrier()
+        grad = tl.load(grad_ptr + i * grad_size_1 + grad_offsets, mask=mask, other=0.0)
+        slope = grad.to(tl.float32)
+        input = tl.load(input_ptr + i * grad_size_1 + grad_offsets, mask=mask, other=0.0)
+        row = input.to(tl.float32)
+        scale = tl.rsqrt(tl.sum(row * row) / tl.cast(grad_size_1, tl.float32) + eps)
+        total = total + slope * (row * scale)
+        mul = slope * factor
+        result = scale * (mul - row * (scale * scale * (tl.sum(mul * row) / tl.cast(grad_size_1, tl.float32))))
+        tl.store(input_grad_ptr + i * grad_size_1 + grad_offsets, result.to(tl.float16), mask=mask)
+    tl.store(
+        partial_grad_ptr + pid * grad_size_1 + tl.arange(0, 4096),
+        total,
+        mask=(pid < partial_grad_size_0) & (tl.arange(0, 4096) < grad_size_1),
+    )
+""",
+        )
