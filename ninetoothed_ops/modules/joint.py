@@ -78,7 +78,10 @@ def project(module: JointModule, input: torch.Tensor, siblings: Sequence[str]) -
 
 
 def _parts(whole: torch.Tensor, sizes: Sequence[int]) -> tuple[torch.Tensor, ...]:
-    """Split the last dimension; unlike those of `torch.split`, the parts may be written in place."""
+    """Split the last dimension, such that the parts may be written in place."""
+    if not torch.is_grad_enabled():
+        return tuple(whole.split_with_sizes(sizes, -1))
+    # Of parts that one function gives, PyTorch records no change in place.
     parts, start = [], 0
     for size in sizes:
         parts.append(whole.narrow(-1, start, size))

@@ -366,6 +366,20 @@ def test_gate_and_up_are_multiplied_in_one_launch_unless_their_activation_is_mor
     assert error(logits(model, *inputs), logits(plain, *inputs)) < 1e-4
 
 
+def test_an_activation_in_place_is_trained(make, batch):
+    model, plain = (make("Qwen2").model.layers[0].mlp.train() for _ in range(2))
+    states = torch.randn(2, 5, 64, device=DEVICE)
+    for each in (model, plain):
+        each.act_fn = nn.ReLU(inplace=each is model)
+    swap_modules(nn.ModuleList([model]), join=True)
+    for each in (model, plain):
+        each(states).square().sum().backward()
+    for parameter, expected in zip(model.parameters(), plain.parameters()):
+        torch.testing.assert_close(parameter.grad, expected.grad, rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        torch.testing.assert_close(model(states), plain(states), rtol=1e-4, atol=1e-4)
+
+
 def test_nothing_is_joined_unless_asked_for(make, batch):
     model, inputs = make("Llama"), batch(2, 7)
     pointers = [parameter.data_ptr() for parameter in model.parameters()]
