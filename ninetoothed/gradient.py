@@ -95,6 +95,10 @@ def _position(arrangement: ArrangementFunction, of: str | int, tensors: tuple, o
     return found[0]
 
 
+def _same(a: Size | Expr, b: Size | Expr) -> bool:
+    return bool(as_expr(a) == as_expr(b))
+
+
 @dataclass(frozen=True)
 class _Dimension:
     """A dimension of a level: its size in the forward, and whether all its places have the same tile, by `expand`.
@@ -115,12 +119,11 @@ class _Dimension:
         return _same(self.size, 1)
 
     def resized(self, size: Size) -> _Dimension:
-        return replace(self, size=size, is_repeated=self.is_repeated and as_expr(size) != 1)
+        return replace(self, size=size, is_repeated=self.is_repeated and not _same(size, 1))
 
 
 _Dimensions = tuple[_Dimension, ...]
-# A dimension over which work is shared, by programs or a loop: its level, and its number among those of that level that
-# have not size 1. Of all tensors, the same places belong together.
+# A dimension that programs or a loop share: its level, and its number among those of that level that have not size 1.
 _Place = tuple[int, int]
 
 
@@ -183,12 +186,11 @@ class _Operand:
         here = self.levels[step.level]
         if _is_merged(step, here):
             return replace(self, levels=())
-        end = None if step.operation == "ravel" else step.level + 1
+        end = len(self.levels) if step.operation == "ravel" else step.level + 1
         new = _moved(step, self.levels[step.level : end])
-        levels = (*self.levels[: step.level], *new, *(self.levels[end:] if end else ()))
+        levels = (*self.levels[: step.level], *new, *self.levels[end:])
         shapes = tuple(tuple(dimension.own for dimension in level) for level in new)
-        own = tuple(dimension.own for dimension in here)
-        arguments = step.arguments
+        own, arguments = tuple(dimension.own for dimension in here), step.arguments
         if step.operation == "tile":
             arguments = tuple(
                 tuple(1 if dimension.is_repeated else value for dimension, value in zip(here, values, strict=True))
@@ -198,8 +200,8 @@ class _Operand:
             arguments = (tuple(d for d in arguments[0] if not new[0][d].is_repeated), shapes[0])
             if not arguments[0]:
                 return replace(self, levels=levels)
-        count = len(self.levels) - step.level if step.operation == "ravel" else 1
-        arrangement = self.arrangement.then(Step(step.operation, step.level, own, arguments), *shapes, replaced=count)
+        own_step = Step(step.operation, step.level, own, arguments)
+        arrangement = self.arrangement.then(own_step, *shapes, replaced=end - step.level)
         return replace(self, arrangement=arrangement, levels=levels)
 
 
@@ -246,16 +248,12 @@ def _is_merged(step: Step, here: _Dimensions) -> bool:
 
 def _changed(step: Step) -> list[int]:
     """Return the dimensions of which `pad` or `index` makes others."""
-    (after,) = step.after
+    after = step.after[0]
     if step.operation == "pad":
-        return [d for d, size in enumerate(step.shape) if as_expr(size) != as_expr(after[d])]
+        return [d for d, size in enumerate(step.shape) if not _same(size, after[d])]
     _, strides, kept = step.arguments
     whole = {d for d, size in zip(kept, after, strict=True) if strides[d] == 1 and _same(size, step.shape[d])}
-    return [d for d, size in enumerate(step.shape) if d not in whole and as_expr(size) != 1]
-
-
-def _same(a: Size | Expr, b: Size | Expr) -> bool:
-    return bool(as_expr(a) == as_expr(b))
+    return [d for d, size in enumerate(step.shape) if d not in whole and not _same(size, 1)]
 
 
 def _problem(step: Step, here: _Dimensions) -> tuple[str, str] | None:
