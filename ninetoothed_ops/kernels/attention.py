@@ -10,7 +10,7 @@ from .numeric import computed
 from .online_softmax import merged
 
 BLOCK_SIZE_M = block_size(lower_bound=16)
-BLOCK_SIZE_N = block_size()
+BLOCK_SIZE_N = block_size(lower_bound=16)
 
 # Programs of so few rows are few, too: their keys are shared out over several.
 FEW_ROWS = 32

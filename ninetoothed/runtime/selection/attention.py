@@ -130,7 +130,16 @@ def _gradients(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
 def _exact_attentions(
     problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int
 ) -> Iterator[Schedule]:
-    """Yield blocks for float32 without tensor cores: small, with many warps, as threads hold both operands, too."""
+    """Yield blocks for float32 without tensor cores: small, with many warps, as threads hold both operands, too.
+
+    Gradients hold those of twice as many products: their loops take short steps.
+    """
+    if pattern.is_gradient:
+        for rows, warps in ((64, 8), (32, 8), (16, 4)):
+            m, n = _blocks(problem, pattern, _Shape(rows, 16, 0))
+            if _shared_memory(problem, pattern, m, n, width, 2) <= machine.shared_memory:
+                yield problem.schedule({pattern.rows: m, pattern.keys: n}, warps, 2)
+        return
     shapes = ((64, 32, 8),) if width <= 64 else ((32, 64, 8),) if width <= 128 else ()
     for rows, keys, warps in (*shapes, (32, 32, 16), (32, 32, 8), (16, 16, 4)):
         m, n = _blocks(problem, pattern, _Shape(rows, keys, 0))
