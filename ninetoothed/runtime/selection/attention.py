@@ -99,7 +99,7 @@ def _fine_shapes(
     is_flagged = _is_flagged(problem)
     if width > 64:
         are_many = problem.programs({pattern.rows: 128}) >= 2 * machine.multiprocessors
-        if rows == 128 and are_many and not is_flagged:
+        if rows == 128 and are_many and not is_flagged and not pattern.row_vectors:
             yield _Shape(rows, 64, 2, 4)
         yield _Shape(min(rows, 64), 64, 3)
     else:

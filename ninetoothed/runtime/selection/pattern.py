@@ -64,7 +64,8 @@ class AttentionPattern(Pattern):
     """Tiles (rows, width) against a loop over tiles (keys, width): two products a step, or more for gradients.
 
     rows, keys: names of block sizes. query: the position of the parameter whose rows these are. row_tiles: how many
-    tiles have so many rows and a width: a half of them is read, the other accumulated.
+    tiles have so many rows and a width: a half of them is read, the other accumulated. row_vectors: how many have a
+    number for each row.
     """
 
     rows: str
@@ -72,6 +73,7 @@ class AttentionPattern(Pattern):
     width: Expr
     query: int
     row_tiles: int
+    row_vectors: int
 
     @property
     def accumulators(self) -> int:
@@ -201,5 +203,6 @@ def _attention(pattern: Pattern, matrices: list[_Matrix]) -> AttentionPattern | 
             row_tiles = sum(
                 each.rows == rows and each.columns is None and each.tile.shape[1] != const(1) for each in matrices
             )
-            return AttentionPattern(*own, rows, keys, query.tile.shape[1], query.tile.parameter, row_tiles)
+            row_vectors = sum(each.rows == rows and each.tile.shape[1] == const(1) for each in matrices)
+            return AttentionPattern(*own, rows, keys, query.tile.shape[1], query.tile.parameter, row_tiles, row_vectors)
     return None
