@@ -1,0 +1,107 @@
+"""transformers' `attn_implementation="ninetoothed"`: the attention of every family that asks for it by name.
+
+transformers looks an attention function up by its name, and what makes the masks for it by the same name; with no mask
+function there would be no masks, and no causality. Both are registered here, when asked for and not before:
+
+    register_attention()
+    model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="ninetoothed")
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AttentionInterface
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
+
+from ninetoothed.errors import UnsupportedError
+
+NAME = "ninetoothed"
+# Arguments of some families that change what attention computes, and that `attend` has no answer to.
+REFUSED = {
+    "softcap": "soft caps of the scores",
+    "s_aux": "attention sinks",
+    "indices": "sparse attention by the indices of keys",
+    "block_indices": "sparse attention by the indices of blocks of keys",
+    "head_mask": "masks of heads",
+}
+
+
+def register_attention() -> None:
+    """Register `attn_implementation="ninetoothed"` with transformers, for all models of this process.
+
+    Nothing changes for a model of another implementation. Masks are made as for "sdpa": boolean, and none where plain
+    causality is meant. Models that exist are set by `model.set_attn_implementation("ninetoothed")`.
+    """
+    AttentionInterface.register(NAME, attend)
+    AttentionMaskInterface.register(NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+
+
+def attend(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: torch.Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """Compute softmax(query key^T * scaling + mask + position_bias) value, as transformers' function for "sdpa" does.
+
+    query: (batch, heads, length, D), and as many heads of keys and values or fewer, which divide them. The result is
+    (batch, length, heads, D), and None for the attention weights.
+    """
+    _check(module, kwargs)
+    length = query.shape[2]
+    asked = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    # A single token sees all that is in the cache. No mask means causality to all others, if it means anything.
+    is_causal = length > 1 and attention_mask is None and bool(asked)
+    if is_causal and key.shape[2] > length:
+        # In a static cache before its first use: the rest is unwritten.
+        key, value = key[:, :, :length], value[:, :, :length]
+    if attention_mask is not None and attention_mask.shape[-1] > key.shape[2]:
+        attention_mask = attention_mask[..., : key.shape[2]]  # Early versions of transformers have it longer.
+    if position_bias is not None:
+        bias = position_bias[..., : key.shape[2]]
+        attention_mask, is_causal = _biased(bias, attention_mask, is_causal, query, key), False
+
+    output = torch.ops.ninetoothed.sdpa(
+        query,
+        key,
+        value,
+        attention_mask,
+        dropout,
+        is_causal,
+        scale=scaling,
+        enable_gqa=getattr(module, "num_key_value_groups", 1) > 1,
+    )
+    return output.transpose(1, 2).contiguous(), None
+
+
+def _biased(
+    bias: torch.Tensor, mask: torch.Tensor | None, is_causal: bool, query: torch.Tensor, key: torch.Tensor
+) -> torch.Tensor:
+    """Add what hides keys to a bias of the scores, as the lowest number there is."""
+    if is_causal:
+        mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
+    if mask is None:
+        return bias
+    return torch.where(mask, bias, torch.finfo(bias.dtype).min) if mask.dtype is torch.bool else bias + mask
+
+
+def _check(module: nn.Module, kwargs: dict[str, Any]) -> None:
+    """Raise UnsupportedError for what would change the result, or what there is none of."""
+    refused = next((name for name in REFUSED if kwargs.get(name) is not None), None)
+    if refused:
+        raise UnsupportedError(
+            f'attn_implementation="{NAME}": {type(module).__name__} passes {refused}, and {REFUSED[refused]} are not '
+            "computed. Set the model's own attention back with model.set_attn_implementation('eager')."
+        )
+    if kwargs.get("output_attentions"):
+        raise UnsupportedError(
+            f'attn_implementation="{NAME}": output_attentions=True asks {type(module).__name__} for attention weights, '
+            "which are never held. Leave that out, or call model.set_attn_implementation('eager') first."
+        )

@@ -1,0 +1,185 @@
+"""Families of transformers compute the same with attn_implementation="ninetoothed" as with PyTorch's attention."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ninetoothed.errors import UnsupportedError
+from ninetoothed_ops.modules import swap_modules
+from tests.ninetoothed_ops.integrations.calls import DEVICE, TOLERANCE, error, generate, logits
+from tests.ninetoothed_ops.integrations.conftest import SIZES
+
+transformers = pytest.importorskip("transformers")
+attention_interface = pytest.importorskip("ninetoothed_ops.integrations.attention_interface")
+attention_interface.register_attention()
+
+# Norms before and after, of one plus a weight; joint projections; rotation of pairs and of parts; parallel blocks;
+# layers without rope; sliding windows, of fewer than the tests' tokens.
+WINDOW = {"sliding_window": 5}
+DECODERS = {
+    "gemma": {},
+    "gemma3_text": {**WINDOW, "layer_types": ["sliding_attention", "full_attention"], "query_pre_attn_scalar": 7},
+    "phi3": WINDOW,
+    "glm": {},
+    "cohere2": {**WINDOW, "layer_types": ["sliding_attention", "full_attention"]},
+    "stablelm": {},
+    "gpt_neox": {},
+    "gpt2": {},
+}
+SMALL = {"num_channels": 3, "image_size": 8, "patch_size": 4}
+SPEECH = {"num_mel_bins": 8, "d_model": 64, "max_source_positions": 6, "encoder_layers": 1, "decoder_layers": 1}
+# The class of the model, options of its config, and what it is called with.
+OTHERS = {
+    "bert": ("BertModel", {}, lambda tokens: {"input_ids": tokens, "attention_mask": (tokens > 9).long()}),
+    "vit": ("ViTModel", SMALL, lambda tokens: {"pixel_values": values(2, 3, 8, 8)}),
+    "whisper": (
+        "WhisperModel",
+        SPEECH,
+        lambda tokens: {"input_features": values(2, 8, 12), "decoder_input_ids": tokens},
+    ),
+}
+
+
+def values(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
+
+
+class Recorder(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.name().partition(".")[0])
+        return func(*args, **(kwargs or {}))
+
+
+def filled(model):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.3 if parameter.ndim > 1 else 0.05)
+    return model.eval().to(DEVICE)
+
+
+def decoder(family, implementation="sdpa", **options):
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(
+        family, **{**SIZES, "tie_word_embeddings": False, **DECODERS.get(family, {}), **options}
+    )
+    return filled(transformers.AutoModelForCausalLM.from_config(config, attn_implementation=implementation))
+
+
+def attention_operators(call):
+    """Count the calls of our attention and of PyTorch's."""
+    with torch.no_grad(), Recorder() as recorder:
+        call()
+    ours = sum(name.startswith("ninetoothed::sdpa") for name in recorder.names)
+    return ours, sum("scaled_dot_product" in name or name == "aten::_softmax" for name in recorder.names)
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_same_logits_tokens_and_gradients(batch, family):
+    model, (tokens, mask) = decoder(family), batch(3, 11)
+    calls = (
+        lambda: logits(model, tokens),
+        lambda: logits(model, tokens, mask),
+        lambda: generate(model, tokens, mask, count=3),
+        lambda: gradients(model, tokens),
+    )
+    expected = [call() for call in calls]
+    model.set_attn_implementation("ninetoothed")
+    for call, wanted in zip(calls, expected):
+        if wanted.is_floating_point():
+            assert error(call(), wanted) < TOLERANCE[torch.float32]
+        else:
+            assert torch.equal(call(), wanted)
+    assert attention_operators(lambda: logits(model, tokens)) == (model.config.num_hidden_layers, 0)
+
+
+def gradients(model, tokens):
+    """Take a training step's gradients, of all parameters in one row."""
+    model.zero_grad()
+    model(input_ids=tokens, labels=tokens).loss.backward()
+    return torch.cat([each.grad.flatten() for each in model.parameters() if each.grad is not None])
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_same_states_of_encoders(batch, family):
+    name, options, call = OTHERS[family]
+    heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "decoder_start_token_id": 1}
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(family, **{**SIZES, **heads, **options})
+    model, inputs = filled(getattr(transformers, name)._from_config(config)), call(batch(2, 7)[0])
+    with torch.no_grad():
+        expected = model(**inputs).last_hidden_state
+        model.set_attn_implementation("ninetoothed")
+        assert error(model(**inputs).last_hidden_state, expected) < TOLERANCE[torch.float32]
+    ours, theirs = attention_operators(lambda: model(**inputs))
+    assert ours >= 2 and theirs == 0
+
+
+def test_biases_of_positions(batch):
+    """T5 adds one to the scores, which is a mask that has a gradient."""
+    torch.manual_seed(0)
+    config = transformers.T5Config(vocab_size=97, d_model=64, d_kv=16, d_ff=96, num_layers=1, num_heads=4)
+    config.decoder_start_token_id = 0
+    model, (tokens, mask) = filled(transformers.T5ForConditionalGeneration(config)), batch(2, 7)
+    found = []
+    for implementation in ("eager", "ninetoothed"):
+        model.set_attn_implementation(implementation)
+        model.zero_grad()
+        output = model(input_ids=tokens, attention_mask=mask, labels=tokens)
+        output.loss.backward()
+        grad = model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.grad
+        found.append((output.logits.detach(), grad.clone()))
+    assert all(error(ours, wanted) < TOLERANCE[torch.float32] for wanted, ours in zip(*found))
+
+
+@pytest.mark.parametrize("options", ({"num_beams": 3}, {"cache_implementation": "static"}))
+def test_ways_to_generate(batch, options):
+    model, (tokens, mask) = decoder("gemma3_text"), batch(3, 11)
+    expected = generate(model, tokens, mask, count=4, **options)
+    model.set_attn_implementation("ninetoothed")
+    assert torch.equal(generate(model, tokens, mask, count=4, **options), expected)
+
+
+def test_a_model_that_is_saved_loads_with_either(batch, tmp_path):
+    model, (tokens, _) = decoder("glm", "ninetoothed"), batch(2, 7)
+    expected = logits(model, tokens)
+    model.save_pretrained(tmp_path)
+    for implementation in ("ninetoothed", "sdpa"):
+        loaded = type(model).from_pretrained(tmp_path, attn_implementation=implementation).to(DEVICE)
+        assert loaded.config._attn_implementation == implementation
+        assert error(logits(loaded, tokens), expected) < TOLERANCE[torch.float32]
+
+
+def test_dropout_is_that_of_the_seed(batch):
+    model, (tokens, _) = decoder("gpt_neox", "ninetoothed", attention_dropout=0.5), batch(2, 7)
+    assert torch.equal(logits(model, tokens), logits(model, tokens))
+    model.train()
+    drawn = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        drawn.append(logits(model, tokens))
+    assert torch.equal(drawn[0], drawn[1]) and error(drawn[2], drawn[0]) > 1e-2
+
+
+def test_other_modules_are_swapped_beside_it(batch):
+    model, (tokens, mask) = decoder("phi3"), batch(3, 11)
+    expected = logits(model, tokens, mask)
+    model.set_attn_implementation("ninetoothed")
+    swap_modules(model)
+    assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
+
+
+@pytest.mark.parametrize(("family", "argument"), (("gemma2", "softcap"), ("gpt_oss", "s_aux")))
+def test_what_is_not_computed_is_an_error(batch, family, argument):
+    model = decoder(family, "ninetoothed", num_hidden_layers=1)
+    with pytest.raises(UnsupportedError, match=rf"passes {argument}, and .*set_attn_implementation\('eager'\)"):
+        logits(model, batch(2, 7)[0])
+
+
+def test_weights_that_are_asked_for_are_an_error(batch):
+    model, (tokens, _) = decoder("glm", "ninetoothed"), batch(2, 7)
+    with pytest.raises(UnsupportedError, match=r"output_attentions=True asks .*set_attn_implementation\('eager'\)"):
+        logits(model, tokens, output_attentions=True)
