@@ -19,6 +19,9 @@ from ninetoothed_ops.kernels import (
     rope_backward,
     rope_into_cache,
     sdpa,
+    sdpa_backward_delta,
+    sdpa_backward_key_value,
+    sdpa_backward_query,
     silu,
     silu_backward,
     softmax,
@@ -70,6 +73,9 @@ GRADIENTS = (
     "rms_norm_backward",
     "rms_norm_weight_backward",
     "rope_backward",
+    "sdpa_backward_delta",
+    "sdpa_backward_key_value",
+    "sdpa_backward_query",
     "silu_backward",
     "softmax_backward",
     "sum_of_parts",
@@ -151,4 +157,15 @@ def _call(name, make, sizes):
             q, k, v, output = (make(batch, heads, length, width) for _ in range(4))
             mask = make(1).expand(batch, heads, length, length)
             return sdpa.make(), (q, k, v, mask, width**-0.5, output, NO_MASK, True)
+        case "sdpa_backward_delta" | "sdpa_backward_key_value" | "sdpa_backward_query":
+            batch, heads, length, width = sizes["sdpa"]
+            grad, output, q, k, v, q_grad, k_grad, v_grad = (make(batch, heads, length, width) for _ in range(8))
+            lse, delta = (make(batch, heads, length, 1).float() for _ in range(2))
+            if name == "sdpa_backward_delta":
+                return sdpa_backward_delta.make(), (grad, output, delta)
+            mask, lengths = make(1).expand(batch, heads, length, length), make(batch)
+            given = q, k, v, mask, lengths, 0, width**-0.5, 0.0, grad, lse, lse, delta
+            if name == "sdpa_backward_query":
+                return sdpa_backward_query.make(), (*given, q_grad, NO_MASK, True, False, False)
+            return sdpa_backward_key_value.make(), (*given, k_grad, v_grad, NO_MASK, True, False, False)
     raise AssertionError(name)

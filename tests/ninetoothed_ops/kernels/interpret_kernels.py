@@ -1,5 +1,7 @@
 """Run by `test_interpreter` under TRITON_INTERPRET=1: the kernels, interpreted, against the CPU backend and PyTorch."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -40,10 +42,24 @@ REFERENCES |= {
     "rope_backward": lambda grad, sin, cos: pulled_back(
         lambda x: samples.rope(x, sin[:, :, 0], cos[:, :, 0]), torch.empty_like(grad), grad
     ),
+    "sdpa_backward_delta": lambda grad, output: (grad * output).sum(-1, keepdim=True),
+    "sdpa_backward_key_value": lambda *arguments: weights(*arguments).mT @ arguments[8],
+    "sdpa_backward_query": lambda *arguments: slopes(*arguments) @ arguments[1] * arguments[6],
     "silu_backward": torch.ops.aten.silu_backward,
     "softmax_backward": lambda grad, output: torch.ops.aten._softmax_backward_data(grad, output, 1, torch.float64),
     "swiglu_backward": lambda grad, gate, up, _: grad * F.silu(gate),
 }
+
+
+def weights(query, key, value, mask, lengths, seed, scale, rate, grad, lse, *_):
+    """Weights that need not add up to 1."""
+    return torch.exp2(query @ key.mT * (scale / math.log(2)) - lse).tril()
+
+
+def slopes(*arguments):
+    """The gradients of scores."""
+    value, grad, delta = (arguments[i] for i in (2, 8, 11))
+    return weights(*arguments) * (grad @ value.mT - delta)
 
 
 def rms_norm(weight, eps):

@@ -14,6 +14,7 @@ from tests.ninetoothed_ops.kernels import calls
 pytest.importorskip("triton")
 
 PRODUCTS = ("addmm", "bmm", "conv2d", "conv2d_backward_input", "conv2d_backward_weight", "mm", "sdpa")
+PRODUCTS += ("sdpa_backward_key_value", "sdpa_backward_query")
 
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16), ids=lambda dtype: str(dtype).removeprefix("torch."))
