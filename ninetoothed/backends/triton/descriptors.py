@@ -47,7 +47,14 @@ def _permuted(node: ast.expr, order: tuple[int, ...]) -> ast.expr:
 
 def _offsets(context: EmitContext, access: ir.Access, tile: TmaTile) -> ast.expr:
     printer = TilePrinter.of(context, (), ir.TileType(int32), ()).assuming(access.guards)
-    return ast.List([printer.scalar(offset) for offset in tile.offsets])
+    offsets = [printer.scalar(offset) for offset in tile.offsets]
+    if any(parameter.wide for parameter in context.program.parameters):
+        # Sizes may be of 64 bits then, and so what is computed of them; the copy engine counts in 32.
+        offsets = [
+            node if offset.is_constant else syntax.call("tl.cast", node, syntax.name("tl.int32"))
+            for node, offset in zip(offsets, tile.offsets, strict=True)
+        ]
+    return ast.List(offsets)
 
 
 def _descriptor(context: EmitContext, tile: TmaTile) -> ast.expr:

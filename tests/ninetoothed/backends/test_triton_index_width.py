@@ -11,6 +11,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
+from ninetoothed_ops.kernels import mm
 
 # 2 GB that nobody touches, so that no memory is taken.
 LONG, SHORT = (2**15, 2**16), (2**5, 2**16)
@@ -116,3 +117,15 @@ def test_compiled(tmp_path, monkeypatch):
     computed = re.compile(r"\b(?:setp\.lt|mul\.lo|mad\.lo)\.s64\b")
     short, long = (computed.findall(compiled(*which).asm["ptx"]) for which in (SHORT, LONG))
     assert not short and long
+
+
+def test_a_product_too_long_for_its_descriptors_offsets(tmp_path, monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+    halves = [torch.empty(shape, dtype=torch.float16) for shape in ((2**16, 64), (64, 2**15), (2**16, 2**15))]
+    launcher = dispatch.launcher_of(mm.make())
+    variant = launcher.trace(halves, {}, machine.H200)
+    text = mm.make().source(*halves, gpu=machine.H200).text
+
+    assert "input_desc.load([tl.cast(pid_0 * 128, tl.int32), tl.cast(k * 64, tl.int32)])" in text
+    assert executable.GpuExecutable.compile(launcher.definition, variant).spills == 0
