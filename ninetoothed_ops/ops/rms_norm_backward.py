@@ -1,8 +1,8 @@
 """The gradients of `rms_norm` for its input and its weight.
 
 `rms_norm_backward(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor? weight, float? eps,
-bool[2] output_mask, Tensor? addend=None) -> (Tensor, Tensor)`. What `output_mask` leaves out is of shape (0,); `addend`
-is added to the first.
+bool[2] output_mask, Tensor? addend=None) -> (Tensor, Tensor)`. What `output_mask` leaves out is one element of no
+meaning (calls that give empty tensors are not replayed); `addend` is added to the first.
 """
 
 import torch
@@ -32,7 +32,7 @@ def allocate(grad, input, normalized_shape, weight, eps, output_mask, addend=Non
     like = [input, weight]
 
     return tuple(
-        torch.empty_like(each, memory_format=torch.contiguous_format) if is_needed else input.new_empty(0)
+        torch.empty_like(each, memory_format=torch.contiguous_format) if is_needed else input.new_empty(1)
         for each, is_needed in zip(like, output_mask)
     )
 
