@@ -65,7 +65,7 @@ def largest(rows: torch.Tensor) -> torch.Tensor:
     width = rows.shape[1] // math.gcd(rows.shape[1], 256)
     values, places = rows.unflatten(1, (-1, width)).max(-1)
     part = values.argmax(-1, keepdim=True)
-    return (part * width + places.gather(1, part))[:, 0]
+    return torch.add(places.gather(1, part), part, alpha=width)[:, 0]
 
 
 def likely(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
