@@ -59,8 +59,7 @@ def test_bit_for_bit(make, batch, monkeypatch, name, join):
         assert torch.equal(layer.cumulative_length, other.cumulative_length)
 
 
-@pytest.mark.parametrize("rows", (1, 2, 8))
-@pytest.mark.parametrize("name", ("Llama", "Qwen3", "Mistral"))
+@pytest.mark.parametrize("name, rows", (("Llama", 1), ("Llama", 8), ("Qwen3", 2), ("Mistral", 8)))
 def test_tokens_of_every_cache(make, batch, name, rows):
     """Eight tokens each, past the window of a sliding cache, with padding at the left."""
     model, inputs = make(name), batch(rows, 7)
