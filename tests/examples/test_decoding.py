@@ -156,9 +156,9 @@ def test_attention_is_told_how_many_keys_there_are(swapped, monkeypatch):
 
     told, attend = [], attention._attend
 
-    def observed(*args):
-        told.append(None if args[-1] is None else args[-1].tolist())
-        return attend(*args)
+    def observed(module, query, key, value, mask, is_causal, lengths, *args):
+        told.append(None if lengths is None else lengths.tolist())
+        return attend(module, query, key, value, mask, is_causal, lengths, *args)
 
     monkeypatch.setattr(attention, "_attend", observed)
     Decoder(swapped, 1, 27).generate(prompt(1), 4)
