@@ -113,18 +113,35 @@ def _is_flagged(problem: TuningProblem) -> bool:
 
 def _gradients(problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int) -> Iterator[Schedule]:
     """Yield blocks for gradients: a warp for 16 rows, or eight where those lack the registers."""
-    most = machine.generation.gradient_registers[_is_flagged(problem)]
-    extent = power_above(problem.extent(pattern.rows))
-    for rows, keys in ((128, 64), (128, 32), (64, 64), (64, 32), (32, 32), (16, 16)):
-        m, n = _blocks(problem, pattern, _Shape(min(rows, max(extent, 16)), keys, 2))
+    is_flagged = any(argument.value for argument in problem.specialisation.arguments)
+    most = machine.generation.gradient_registers[is_flagged]
+    extent = max(power_above(problem.extent(pattern.rows)), 16)
+    general = (_Shape(m, n, 3) for m, n in ((128, 64), (128, 32), (64, 64), (64, 32), (32, 32), (16, 16)))
+    for shape in (*_fine_gradients(problem, pattern, machine, width, is_flagged), *general):
+        m, n = _blocks(problem, pattern, shape._replace(rows=min(shape.rows, extent)))
         held, warp = m * (2 * n + pattern.accumulators * width), machine.generation.warp_size
         fitting = (warps for warps in (max(m // 16, 4), 8) if held // (warp * problem.warps(warps)) <= most)
-        warps = next(fitting, None)
-        for stages in (3, 2, 1):
+        warps = shape.warps or next(fitting, None)
+        for stages in range(shape.stages, 0, -1):
             needed = _shared_memory(problem, pattern, m, n, width, stages)
             if warps and needed <= machine.shared_memory:
                 yield problem.schedule({pattern.rows: m, pattern.keys: n}, warps, stages)
                 break
+
+
+def _fine_gradients(
+    problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int, is_flagged: bool
+) -> Iterator[_Shape]:
+    """Yield shapes for wgmma: a warp group each, several of which are resident, as timed on an H200.
+
+    The one accumulator of wide tiles leaves eight warps the registers for twice the rows, unless a flag takes them.
+    """
+    if not machine.generation.has_wgmma or problem.bits(pattern.query) > 16 or width > 128:
+        return
+    if pattern.accumulators > 1:
+        yield _Shape(64, 32 if is_flagged or width > 64 else 64, 3, 4)
+    elif width <= 64 or is_flagged:
+        yield _Shape(64, 64, 2, 4)
 
 
 def _exact_attentions(
