@@ -187,12 +187,13 @@ def total(x_ptr, y_ptr, x_size_0):
 @triton.jit
 def softmax(x_ptr, y_ptr, x_size_1, x_stride_0, y_stride_0):
     pid = tl.program_id(0)
-    mask = tl.arange(0, 1024) < x_size_1
-    x = tl.load(x_ptr + pid * x_stride_0 + tl.arange(0, 1024), mask=mask, other=float("-inf"))
-    shifted = x - tl.max(x)
+    mask = tl.arange(0, 1024)[None, :] < x_size_1
+    x_index_0 = pid * 2 + tl.arange(0, 2)
+    x = tl.load(x_ptr + x_index_0[:, None] * x_stride_0 + tl.arange(0, 1024)[None, :], mask=mask, other=float("-inf"))
+    shifted = x - tl.max(x, axis=1)[:, None]
     shifted_log2e = shifted * 1.4426950408889634
-    y = tl.exp2(shifted_log2e) / tl.sum(tl.exp2(shifted_log2e))
-    tl.store(y_ptr + pid * y_stride_0 + tl.arange(0, 1024), y, mask=mask)
+    y = tl.exp2(shifted_log2e) / tl.sum(tl.exp2(shifted_log2e), axis=1)[:, None]
+    tl.store(y_ptr + x_index_0[:, None] * y_stride_0 + tl.arange(0, 1024)[None, :], y, mask=mask)
 """,
         )
 
