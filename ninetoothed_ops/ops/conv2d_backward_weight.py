@@ -12,6 +12,8 @@ from .packing import pays
 
 # So many times as much is read for the sums of a part as they take themselves.
 LEAST_READ = 8
+# The schedule of a product shares its sum out over some programs by itself.
+FEWEST_PARTS = 6
 
 
 def allocate(grad, input, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
@@ -53,7 +55,7 @@ def images_of_a_part(grad: torch.Tensor, input: torch.Tensor, weight: torch.Tens
     image = sum(tensor[:1].numel() * tensor.itemsize for tensor in (grad, input))
     images = -(-LEAST_READ * 8 * weight.numel() // max(image, 1))
 
-    return images if grad.is_cuda and images < grad.shape[0] else -1
+    return images if grad.is_cuda and images * FEWEST_PARTS <= grad.shape[0] else -1
 
 
 def _empty_parts(weight: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
