@@ -5,6 +5,7 @@ They take what the forward took and kept, the gradient of its output, and `delta
 
 import torch
 
+from ..autograd import no_backward
 from ..kernels import sdpa_backward_delta, sdpa_backward_key_value, sdpa_backward_mask, sdpa_backward_query
 from ..kernels.attention import ADDITIVE_MASK, BOOLEAN_MASK, NO_MASK
 from ..registration import register
@@ -80,20 +81,22 @@ def _launch_mask(mask_grad, query, key, value, mask, lengths, seed, grad, lse, d
     sdpa_backward_mask.make()(query, key, value, mask, *others, grad, lse[0], lse[-1], delta, mask_grad, *flags)
 
 
-def _register(name, result, allocate, launch):
-    arguments = (
-        "Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? seed, Tensor grad, Tensor lse, "
-        "Tensor delta, float dropout_p, bool is_causal, float scale"
-    )
-    return register(f"ninetoothed::sdpa_backward_{name}({arguments}) -> {result}", allocate, launch, replay=True)
+def _register(name, arguments, result, allocate, launch):
+    name = f"ninetoothed::sdpa_backward_{name}"
+
+    def backward(ctx, *grads):
+        # Raised as late as here: `torch.func.grad` records all that a backward calls, for the case of another one.
+        raise no_backward(name)
+
+    return register(f"{name}({arguments}) -> {result}", allocate, launch, backward=backward, replay=True)
 
 
-delta_operator = register(
-    "ninetoothed::sdpa_backward_delta(Tensor grad, Tensor output) -> Tensor",
-    _allocate_delta,
-    _launch_delta,
-    replay=True,
+_ARGUMENTS = (
+    "Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? seed, Tensor grad, Tensor lse, "
+    "Tensor delta, float dropout_p, bool is_causal, float scale"
 )
-query_operator = _register("query", "Tensor", _allocate_query, _launch_query)
-key_value_operator = _register("key_value", "(Tensor, Tensor)", _allocate_key_value, _launch_key_value)
-mask_operator = _register("mask", "Tensor", _allocate_mask, _launch_mask)
+
+delta_operator = _register("delta", "Tensor grad, Tensor output", "Tensor", _allocate_delta, _launch_delta)
+query_operator = _register("query", _ARGUMENTS, "Tensor", _allocate_query, _launch_query)
+key_value_operator = _register("key_value", _ARGUMENTS, "(Tensor, Tensor)", _allocate_key_value, _launch_key_value)
+mask_operator = _register("mask", _ARGUMENTS, "Tensor", _allocate_mask, _launch_mask)

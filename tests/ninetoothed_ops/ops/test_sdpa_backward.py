@@ -251,6 +251,18 @@ def test_no_second_derivative():
         grad.sum().backward()
 
 
+def test_transforms():
+    query, key, value = qkv(dtype=torch.float64)
+
+    def call(query, key, value, function):
+        return function(query, key, value, enable_gqa=True).sin().sum()
+
+    found = torch.func.grad(call, (0, 1, 2))(query, key, value, ninetoothed_ops.sdpa)
+    expected = torch.func.grad(call, (0, 1, 2))(query, key, value, torch.nn.functional.scaled_dot_product_attention)
+    for pair in zip(found, expected):
+        torch.testing.assert_close(*pair)
+
+
 def test_only_what_is_needed_is_computed():
     names = []
 
