@@ -208,3 +208,28 @@ def test_a_plain_call_is_dispatched_once_and_no_other():
         for each in (a, torch._neg_view(a), torch.nn.Parameter(a)):
             assert torch.equal(copied(each), each)
     assert callers == ["autograd", "redispatch", "autograd"]
+
+
+@pytest.mark.parametrize("backend", (None, "aot_eager"))
+def test_computed_by_others_where_it_is_recorded(backend):
+    """One of them may return more than the operator does, for its backward."""
+    both = register(
+        "ninetoothed_test::exp_and_double(Tensor x) -> (Tensor, Tensor)",
+        lambda x: (torch.empty_like(x), torch.empty_like(x)),
+        lambda outputs, x: (outputs[0].copy_(x.exp()), outputs[1].copy_(2 * x.exp())),
+        backward=lambda ctx, grad, _: grad * ctx.saved_tensors[0] / 2,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output[1]),
+    )
+    operator = register(
+        "ninetoothed_test::exp(Tensor x) -> Tensor",
+        lambda x: torch.empty_like(x),
+        lambda output, x: output.copy_(x.exp()),
+        recorded=lambda x: both(x)[0],
+    )
+    function = torch.compile(operator, backend=backend, fullgraph=True) if backend else operator
+    x = torch.randn(3, 4, dtype=torch.float64, device=DEVICE, requires_grad=True)
+    output = function(x)
+
+    torch.testing.assert_close(torch.autograd.grad(output.sum(), x)[0], output)
+    torch.testing.assert_close(grad(lambda x: operator(x).sum())(x.detach()), output)
+    assert torch.equal(function(x.detach()), output)
