@@ -156,8 +156,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
 
     Only instances inside `model` change, and of them only the class. `filter_fn(module, name)` says of each module that
     could be swapped whether it shall be. Modules that look like one of these and cannot be swapped are reported with
-    the reason. A module that two models share is one module, and is swapped in both; one at several names goes by the
-    first.
+    the reason, and so is whatever else has weights of its own, embeddings aside. A module that two models share is one
+    module, and is swapped in both; one at several names goes by the first.
 
     `join=True` also makes one product of the q, k and v projections of each NTAttention, and of gate and up of each
     gated MLP of transformers, which becomes an NTGatedMLP. For that their weights move into one memory: the Parameters
@@ -219,6 +219,7 @@ def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Fi
     if isinstance(module, REPLACEMENTS):
         return Row(name, old, None, "it runs on NineToothed already")
     verdict = next((verdict for rule in rules if (verdict := rule(module)) is not None), None)
+    verdict = _unmatched(module) if verdict is None else verdict
     if verdict is None:
         return None
     if isinstance(verdict, str):
@@ -226,6 +227,17 @@ def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Fi
     if filter_fn is not None and not filter_fn(module, name):
         return Row(name, old, None, "filter_fn said no")
     return Row(name, old, verdict)
+
+
+def _unmatched(module: nn.Module) -> str | None:
+    """Give the reason why a module with weights of its own stays, where no rule knows it; None for one with none.
+
+    A table that is looked up and a container compute nothing.
+    """
+    if isinstance(module, (nn.Embedding, nn.EmbeddingBag, nn.ParameterList, nn.ParameterDict)):
+        return None
+    has_weights = any(parameter is not None for parameter in module._parameters.values())
+    return "NineToothed has no module for it" if has_weights else None
 
 
 def _rules(model: nn.Module, join: bool) -> tuple[Rule, ...]:

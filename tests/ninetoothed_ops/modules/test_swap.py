@@ -290,3 +290,17 @@ assert swap_modules(nn.Sequential(nn.Linear(3, 3))).swapped
 assert "transformers" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_whatever_else_has_weights_is_reported():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+            self.others = nn.ParameterList([nn.Parameter(torch.ones(3))])
+
+    model = nn.Sequential(nn.Embedding(5, 3), nn.LayerNorm(3), Scaled(), nn.GELU(), nn.Conv1d(3, 3, 1), nn.Linear(3, 3))
+    model.append(nn.LayerNorm(3, elementwise_affine=False))
+    report = swap_modules(model)
+    assert {row.name: row.reason for row in report.skipped} == dict.fromkeys("124", "NineToothed has no module for it")
+    assert "1 swapped, 3 left alone" in str(report)
