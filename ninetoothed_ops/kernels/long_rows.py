@@ -6,7 +6,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .numeric import computed, widen
+from .numeric import computed, exponential, widen
 
 # Rows of more elements than this are read in chunks.
 LONGEST = 32768
@@ -35,11 +35,11 @@ def softmax_application(input, output):
         wide = widen(input[i])
         new_peak = ntl.maximum(peak, ntl.max(wide))
         shift = ntl.where(new_peak == float("-inf"), 0.0, new_peak)
-        total = total * ntl.exp(peak - shift) + ntl.sum(ntl.exp(wide - shift))
+        total = total * ntl.exp(peak - shift) + ntl.sum(exponential(wide - shift, output.dtype.dtype))
         peak = new_peak
 
     for i in range(input.shape[0]):
-        output[i] = ntl.exp(widen(input[i]) - peak) / total
+        output[i] = exponential(widen(input[i]) - peak, output.dtype.dtype) / total
 
 
 def rms_norm_arrangement(input, weight, eps, output, weighted):

@@ -16,3 +16,8 @@ def widen(tile):
 def rounded(tile, dtype):
     """The tile in the type in which values of `dtype` are computed, and rounded to `dtype` if it is not in that."""
     return tile if tile.dtype is computed(dtype) else widen(ntl.cast(tile, dtype))
+
+
+def exponential(tile, dtype):
+    """The exponential of a tile, for results of `dtype`: only float32 shows what a GPU's own instruction is off by."""
+    return ntl.libdevice.exp(tile) if dtype is ntl.float32 else ntl.exp(tile)

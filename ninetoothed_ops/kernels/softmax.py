@@ -6,7 +6,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .numeric import widen
+from .numeric import exponential, widen
 from .rowwise import rows
 
 
@@ -16,7 +16,7 @@ def arrangement(input, output):
 
 def application(input, output):
     wide = widen(input)
-    numerator = ntl.exp(wide - ntl.max(wide))
+    numerator = exponential(wide - ntl.max(wide), output.dtype)
 
     output = numerator / ntl.sum(numerator)
 
