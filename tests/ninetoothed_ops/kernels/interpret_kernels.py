@@ -1,6 +1,7 @@
 """Run by `test_interpreter` under TRITON_INTERPRET=1: the kernels, interpreted, against the CPU backend and PyTorch."""
 
 import math
+import warnings
 
 import torch
 import torch.nn.functional as F
@@ -102,6 +103,8 @@ def check_tables(interleaved, rows):
 
 
 if __name__ == "__main__":
+    # Rows past the end that a program takes with others are -inf throughout, less their peak NaN: nobody reads them.
+    warnings.filterwarnings("ignore", "invalid value encountered in subtract", RuntimeWarning)
     for name in (*calls.NAMES, *calls.GRADIENTS):
         check(name, torch.float32, 1e-5)
         check(name, torch.float16, 2e-3)
