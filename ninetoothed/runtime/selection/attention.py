@@ -118,7 +118,7 @@ def _gradients(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
     extent = max(power_above(problem.extent(pattern.rows)), 16)
     general = (_Shape(m, n, 3) for m, n in ((128, 64), (128, 32), (64, 64), (64, 32), (32, 32), (16, 16)))
     for shape in (*_fine_gradients(problem, pattern, machine, width, is_flagged), *general):
-        m, n = _blocks(problem, pattern, shape._replace(rows=min(shape.rows, extent)))
+        m, n = _blocks(problem, pattern, _Shape(min(shape.rows, extent), *shape[1:]))
         held, warp = m * (2 * n + pattern.accumulators * width), machine.generation.warp_size
         fitting = (warps for warps in (max(m // 16, 4), 8) if held // (warp * problem.warps(warps)) <= most)
         warps = shape.warps or next(fitting, None)
