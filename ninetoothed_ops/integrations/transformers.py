@@ -24,6 +24,7 @@ from ..modules.eligibility import unsuitable, unsupported
 from ..modules.gated_mlp import replacing as replacing_mlp
 from ..modules.rms_norm import NTRMSNorm
 from ..modules.silu import NTSiLU
+from . import attention_interface
 
 MODELS = "transformers.models"
 LLAMA = "llama.modeling_llama"
@@ -152,8 +153,9 @@ def _unready(module: Any) -> str | None:
 
 
 def _is_own(registered: Callable | None) -> bool:
-    """Tell whether an attention function is transformers'; for "eager", in the model's file, none is registered."""
-    return registered is None or getattr(registered, "__globals__", None) is vars(sdpa_attention)
+    """Tell whether an attention function is transformers' or ours; for "eager", in the model's file, there is none."""
+    own = vars(sdpa_attention), vars(attention_interface)
+    return registered is None or any(getattr(registered, "__globals__", None) is each for each in own)
 
 
 def _more_than_forward(cls: type[nn.Module]) -> str | None:

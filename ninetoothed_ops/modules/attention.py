@@ -20,8 +20,9 @@ from .overrides import are_overridden
 
 # The implementations of `config._attn_implementation` whose masks `NTAttention` reads. A model makes its masks for the
 # implementation that its config names, and configs are shared between models: so `NTAttention` takes the masks as they
-# are, and changes no config and no registry.
-IMPLEMENTATIONS = ("sdpa", "eager")
+# are, and changes no config and no registry. The last is registered where it was asked for.
+THEIRS = ("sdpa", "eager")
+IMPLEMENTATIONS = (*THEIRS, "ninetoothed")
 # The functions that the forwards replaced call by name, in the model's own file, and what holds those registered.
 CALLED = ("apply_rotary_pos_emb", "rotate_half", "eager_attention_forward", "repeat_kv")
 REGISTRY = "ALL_ATTENTION_FUNCTIONS"
@@ -46,10 +47,10 @@ class NTAttention(JointModule):
     Where a `TorchFunctionMode` is active, or another library has since registered an attention function of its own or
     replaced one that the module's file calls, the module's own forward runs.
 
-    A mask means what it means to the model's `config._attn_implementation`. To "sdpa" a boolean one says which keys a
-    query sees, and one of numbers is added to the scores. "eager" adds every mask, so that a boolean one, which a
-    caller must have made, adds 0 or 1 and hides nothing, as it does in transformers; and a row of which every score is
-    -inf is NaN, where to "sdpa" it is 0.
+    A mask means what it means to the model's `config._attn_implementation`. To "sdpa" and "ninetoothed" a boolean one
+    says which keys a query sees, and one of numbers is added to the scores. "eager" adds every mask, so that a boolean
+    one, which a caller must have made, adds 0 or 1 and hides nothing, as it does in transformers; and a row of which
+    every score is -inf is NaN, where to the others it is 0.
 
     A step of one token over a static cache that counts for itself, as those of transformers 5 do, reads the keys that
     the cache holds and none of the rest, which the model's mask hides; and it rotates query and key and writes to the
@@ -136,7 +137,7 @@ def replacing(cls: type[nn.Module]) -> type[NTAttention]:
         # What its forward finds by name, in its own file and among what is registered.
         "written": written,
         "called": tuple((name, names.get(name)) for name in CALLED),
-        "registered": {name: names[REGISTRY].get(name) for name in IMPLEMENTATIONS if REGISTRY in names},
+        "registered": {name: names[REGISTRY].get(name) for name in THEIRS if REGISTRY in names},
     }
     return type("NTAttention", (NTAttention, cls), {"__module__": __name__, **attributes})
 
@@ -209,15 +210,15 @@ def _check(module: Any, implementation: str, kwargs: dict[str, Any]) -> None:
     if implementation not in IMPLEMENTATIONS:
         raise UnsupportedError(
             f"NTAttention (layer {module.layer_idx}): it reads the masks of the attention implementations "
-            f"{' and '.join(IMPLEMENTATIONS)}, and the model's is {implementation!r} now. Set it back with "
+            f"{', '.join(IMPLEMENTATIONS)}, and the model's is {implementation!r} now. Set it back with "
             "model.set_attn_implementation('sdpa'), or take the swap back with report.undo()."
         )
-    if implementation == "sdpa" and kwargs.get("position_bias") is not None:
+    if implementation != "eager" and kwargs.get("position_bias") is not None:
         raise UnsupportedError(
             f"NTAttention (layer {module.layer_idx}): it adds no position_bias to its scores. Leave that out, or "
             "take the swap back with report.undo()."
         )
-    if implementation != "eager":
+    if implementation == "sdpa":
         return
     if kwargs.get("output_attentions", getattr(module.config, "output_attentions", False)):
         raise UnsupportedError(

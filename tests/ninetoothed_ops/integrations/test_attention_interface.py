@@ -172,6 +172,23 @@ def test_other_modules_are_swapped_beside_it(batch):
     assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
 
 
+@pytest.mark.parametrize(("name", "before"), (("Mistral", "ninetoothed"), ("Qwen3", "sdpa")))
+def test_attention_that_is_swapped_reads_the_same_masks(make, batch, name, before):
+    """Whether it is set before the swap or after."""
+    model, (tokens, mask) = make(name), batch(3, 11)
+    expected = logits(model, tokens, mask), generate(model, tokens, mask, count=3)
+    model.set_attn_implementation(before)
+    report = swap_modules(model)
+    model.set_attn_implementation("ninetoothed")
+    assert not report.skipped and attention_operators(lambda: logits(model, tokens)) == (2, 0)
+    assert error(logits(model, tokens, mask), expected[0]) < TOLERANCE[torch.float32]
+    assert torch.equal(generate(model, tokens, mask, count=3), expected[1])
+    with pytest.raises(UnsupportedError, match="output_attentions=True asks for attention weights"):
+        logits(model, tokens, output_attentions=True)
+    report.undo()
+    assert error(logits(model, tokens, mask), expected[0]) < TOLERANCE[torch.float32]
+
+
 @pytest.mark.parametrize(("family", "argument"), (("gemma2", "softcap"), ("gpt_oss", "s_aux")))
 def test_what_is_not_computed_is_an_error(batch, family, argument):
     model = decoder(family, "ninetoothed", num_hidden_layers=1)
