@@ -16,11 +16,13 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMa
 
 from ninetoothed.errors import UnsupportedError
 
+from ..ops.sdpa import new_seed, operator as sdpa
+from ..ops.sdpa_with_sinks import operator as sdpa_with_sinks
+
 NAME = "ninetoothed"
 # Arguments of some families that change what attention computes, and that `attend` has no answer to.
 REFUSED = {
     "softcap": "soft caps of the scores",
-    "s_aux": "attention sinks",
     "indices": "sparse attention by the indices of keys",
     "block_indices": "sparse attention by the indices of blocks of keys",
     "head_mask": "masks of heads",
@@ -47,12 +49,13 @@ def attend(
     scaling: float | None = None,
     is_causal: bool | None = None,
     position_bias: torch.Tensor | None = None,
+    s_aux: torch.Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """Compute softmax(query key^T * scaling + mask + position_bias) value, as transformers' function for "sdpa" does.
 
-    query: (batch, heads, length, D), and as many heads of keys and values or fewer, which divide them. The result is
-    (batch, length, heads, D), and None for the attention weights.
+    query: (batch, heads, length, D), and as many heads of keys and values or fewer, which divide them. `s_aux`:
+    (heads,), attention sinks. The result is (batch, length, heads, D), and None for the attention weights.
     """
     _check(module, kwargs)
     length = query.shape[2]
@@ -68,16 +71,13 @@ def attend(
         bias = position_bias[..., : key.shape[2]]
         attention_mask, is_causal = _biased(bias, attention_mask, is_causal, query, key), False
 
-    output = torch.ops.ninetoothed.sdpa(
-        query,
-        key,
-        value,
-        attention_mask,
-        dropout,
-        is_causal,
-        scale=scaling,
-        enable_gqa=getattr(module, "num_key_value_groups", 1) > 1,
-    )
+    if s_aux is not None:
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        seed = new_seed(query) if dropout > 0 else None
+        output, _ = sdpa_with_sinks(query, key, value, s_aux, attention_mask, seed, dropout, is_causal, scale)
+    else:
+        grouped = getattr(module, "num_key_value_groups", 1) > 1
+        output = sdpa(query, key, value, attention_mask, dropout, is_causal, scale=scaling, enable_gqa=grouped)
     return output.transpose(1, 2).contiguous(), None
 
 

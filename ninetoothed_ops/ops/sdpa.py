@@ -107,7 +107,7 @@ def launch(
     scale = _scale(query, scale)
     if dropout_p > 0:
         tensors = _in_four_dimensions(output.shape[:-2], query, key, value, attn_mask, lengths)
-        arguments = (*tensors, _seed(query), dropout_p, is_causal, scale, safe)
+        arguments = (*tensors, new_seed(query), dropout_p, is_causal, scale, safe)
         dropped = sdpa_with_lse.allocate(*arguments)
         sdpa_with_lse.launch(dropped, *arguments)
         output.copy_(dropped[0].view(output.shape))
@@ -164,7 +164,7 @@ def _scale(query, scale) -> float:
     return max(query.shape[-1], 1) ** -0.5 if scale is None else scale
 
 
-def _seed(query) -> torch.Tensor:
+def new_seed(query) -> torch.Tensor:
     """Draw a number for dropout from the generator of the device, without waiting for the device."""
     return torch.randint(2**63 - 1, (), device=query.device)
 
@@ -185,7 +185,7 @@ def recorded(
     """Compute the same by operators that have gradients."""
     batch = _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, scale, enable_gqa)
     arguments = _in_four_dimensions(batch, query, key, value, attn_mask, lengths)
-    seed = _seed(query) if dropout_p > 0 else None
+    seed = new_seed(query) if dropout_p > 0 else None
     output, _ = sdpa_with_lse.operator(*arguments, seed, dropout_p, is_causal, _scale(query, scale), safe)
 
     return output if len(batch) == 2 else output.view(*batch, *output.shape[-2:])

@@ -189,10 +189,25 @@ def test_attention_that_is_swapped_reads_the_same_masks(make, batch, name, befor
     assert error(logits(model, tokens, mask), expected[0]) < TOLERANCE[torch.float32]
 
 
-@pytest.mark.parametrize(("family", "argument"), (("gemma2", "softcap"), ("gpt_oss", "s_aux")))
-def test_what_is_not_computed_is_an_error(batch, family, argument):
-    model = decoder(family, "ninetoothed", num_hidden_layers=1)
-    with pytest.raises(UnsupportedError, match=rf"passes {argument}, and .*set_attn_implementation\('eager'\)"):
+def test_sinks(batch):
+    """Transformers' function for "sdpa" has none: "eager" is the reference."""
+    model, (tokens, mask) = decoder("gpt_oss", "eager", num_local_experts=4, **WINDOW), batch(3, 11)
+    calls = (
+        lambda: logits(model, tokens),
+        lambda: logits(model, tokens, mask),
+        lambda: gradients(model, tokens),
+        lambda: model.model.layers[0].self_attn.sinks.grad,
+    )
+    expected = [call().clone() for call in calls]
+    made = generate(model, tokens, mask, count=3)
+    model.set_attn_implementation("ninetoothed")
+    assert all(error(call(), wanted) < TOLERANCE[torch.float32] for call, wanted in zip(calls, expected))
+    assert torch.equal(generate(model, tokens, mask, count=3), made) and expected[-1].norm() > 0
+
+
+def test_what_is_not_computed_is_an_error(batch):
+    model = decoder("gemma2", "ninetoothed", num_hidden_layers=1)
+    with pytest.raises(UnsupportedError, match=r"passes softcap, and .*set_attn_implementation\('eager'\)"):
         logits(model, batch(2, 7)[0])
 
 
