@@ -70,14 +70,13 @@ def host_times(calls, rounds=15, repetitions=60):
     Their inputs should be small: then the GPU is never waited for.
     """
     samples = {name: [] for name in calls}
-    with torch.inference_mode():
-        for _ in range(rounds):
-            for name, call in calls.items():
-                torch.cuda.synchronize()
-                start = time.perf_counter()
-                for _ in range(repetitions):
-                    call()
-                samples[name].append((time.perf_counter() - start) / repetitions)
+    for _ in range(rounds):
+        for name, call in calls.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(repetitions):
+                call()
+            samples[name].append((time.perf_counter() - start) / repetitions)
     torch.cuda.synchronize()
     return {name: 1e6 * statistics.median(values) for name, values in samples.items()}
 
