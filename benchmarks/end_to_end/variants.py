@@ -127,7 +127,9 @@ VARIANTS = {
         Variant("graph loop", "PyTorch, not compiled, in the loop of ours", None, graph_loop),
         Variant("compiled graph loop", "PyTorch, compiled, in the loop of ours", None, compiled_graph_loop),
         Variant("ours, eager", "our modules, generate", {}, generate),
-        Variant("ours, generate", "our modules, generate with its compiled static cache", {}, generate_static),
+        Variant(
+            "ours, generate", "our modules, generate with its compiled static cache", {"join": True}, generate_static
+        ),
         Variant("ours, separate", "our modules, each product of its own, in the same loop", {}, graph_loop),
         Variant("ours", "our modules in the loop of examples/decoding.py", {"join": True}, graph_loop),
     )
