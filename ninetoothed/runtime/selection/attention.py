@@ -132,15 +132,12 @@ def _gradients(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
 def _fine_gradients(
     problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int, is_flagged: bool
 ) -> Iterator[_Shape]:
-    """Yield shapes for wgmma: a warp group each, several of which are resident, as timed on an H200.
-
-    The one accumulator of wide tiles leaves eight warps the registers for twice the rows, unless a flag takes them.
-    """
+    """Yield shapes for wgmma: a warp group each, several of which are resident, as timed on an H200."""
     if not machine.generation.has_wgmma or problem.bits(pattern.query) > 16 or width > 128:
         return
     if pattern.accumulators > 1:
         yield _Shape(64, 32 if is_flagged or width > 64 else 64, 3, 4)
-    elif width <= 64 or is_flagged:
+    else:
         yield _Shape(64, 64, 2, 4)
 
 

@@ -14,7 +14,19 @@ from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.runtime.selection.pattern import AttentionPattern, Pattern, ProductPattern, pattern_of
 from ninetoothed.runtime.selection.problem import SHORTEST
 from ninetoothed.schedule import DataParallel, Persistent, StreamK
-from ninetoothed_ops.kernels import add, addmm, bmm, conv2d, mm, rms_norm, rope, sdpa, silu, softmax
+from ninetoothed_ops.kernels import (
+    add,
+    addmm,
+    bmm,
+    conv2d,
+    mm,
+    rms_norm,
+    rope,
+    sdpa,
+    sdpa_backward_query,
+    silu,
+    softmax,
+)
 
 GPUS = (machine.A100, machine.H100, machine.H200, machine.B200)
 
@@ -276,6 +288,16 @@ def test_what_no_gpu_has_is_an_error(options):
 def test_rows_get_warps_by_their_length():
     found = [chosen(softmax.make(2), tensor(64, n), tensor(64, n))[0].num_warps for n in (64, 1024, 4096, 32768)]
     assert found == sorted(found) and found[0] == 1 and found[-1] == 32
+
+
+@pytest.mark.parametrize("is_causal", (False, True))
+@pytest.mark.parametrize("width", (64, 128))
+def test_the_gradient_of_queries_takes_a_warp_group_on_hopper(width, is_causal):
+    x, sums, mask = tensor(4, 16, 4096, width), tensor(4, 16, 4096, 1, dtype=torch.float32), tensor(4, 16, 4096, 4096)
+    kernel = sdpa_backward_query.make()
+    flags = sdpa.NO_MASK, is_causal, False, False
+    best = chosen(kernel, x, x, x, mask, tensor(4), 0, 0.1, 0.0, x, sums, sums, sums, x, *flags)[0]
+    assert (*best.blocks.values(), best.num_warps, best.num_stages) == (64, 64, 4, 2)
 
 
 @pytest.mark.parametrize("width", (64, 128))
