@@ -12,6 +12,8 @@ from ninetoothed.schedule import DataParallel, Schedule
 
 # Lanes of all rows that one program computes side by side: enough for its warps to have two vectors a thread.
 COARSENED_LANES = 2048
+# The schedulers of a multiprocessor, each of which runs warps of its own.
+SCHEDULERS = 4
 
 
 def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
@@ -22,7 +24,7 @@ def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
     # The lanes of a tile, the block sizes to be chosen aside.
     fixed = max([problem.lanes(tile, dict.fromkeys(symbols, 1)) for tile in tiles], default=1)
     if not symbols:
-        chosen = problem.schedule({}, _row_warps(fixed, machine), 3)
+        chosen = problem.schedule({}, _row_warps(problem, fixed, machine), 3)
         return replace(chosen, sharing=DataParallel(_coarsening(problem, fixed, machine)))
     vector = vector_bits // bits
     held = vector * (2 if bits > 16 else 1)
@@ -36,27 +38,48 @@ def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
     return problem.schedule(blocks, max(warps, 1), 3)
 
 
-def _row_warps(lanes: int, machine: Machine) -> int:
-    """Choose warps for some 16 lanes a thread, and more lanes where there would be too many threads."""
+def _row_warps(problem: TuningProblem, lanes: int, machine: Machine) -> int:
+    """Choose warps for some 16 lanes a thread, and more lanes where there would be too many threads.
+
+    Few programs leave schedulers idle: each gets a warp for every scheduler of a multiprocessor where that leaves a
+    thread two lanes, unless rows are summed in the same order in every batch.
+    """
     generation = machine.generation
-    return min(max(power_above(lanes // (16 * generation.warp_size)), 1), generation.most_warps)
+    warps = min(max(power_above(lanes // (16 * generation.warp_size)), 1), generation.most_warps)
+    if _are_rows_alike(problem) or not _are_few(problem, machine):
+        return warps
+    return max(warps, min(lanes // (2 * generation.warp_size), SCHEDULERS))
 
 
 def _coarsening(problem: TuningProblem, lanes: int, machine: Machine) -> int:
     """Choose how many programs are done side by side: as many as fit, or are along the last axis; else one.
 
     Rows of other lengths then get the same number, so that there are few variants. Of whole rows along one axis, it is
-    no matter how many there are: each is then summed in the same order in every batch.
+    no matter how many there are.
     """
     if problem.definition.num_warps or problem.pattern.loops:
         return 1
     count = power_below(max(COARSENED_LANES // lanes, 1))
-    extents = [evaluate(extent, problem.values) for extent in problem.pattern.grid if extent != 1]
-    in_tiles = {name for tile in problem.pattern.tiles for size in tile.shape for name in size.variables}
-    if len(extents) == 1 and in_tiles & problem.sizes.keys():
+    if _are_rows_alike(problem):
         return count
-    count = min(count, power_above(next((extent for extent in reversed(extents) if extent > 1), 1)))
-    return count if problem.programs({}) >= 2 * machine.multiprocessors * count else 1
+    count = min(count, power_above(next((extent for extent in reversed(_extents(problem)) if extent > 1), 1)))
+    return 1 if _are_few(problem, machine, count) else count
+
+
+def _are_rows_alike(problem: TuningProblem) -> bool:
+    """Tell whether whole rows lie along one axis: each is then summed in the same order in every batch."""
+    extents = _extents(problem)
+    in_tiles = {name for tile in problem.pattern.tiles for size in tile.shape for name in size.variables}
+    return len(extents) == 1 and bool(in_tiles & problem.sizes.keys())
+
+
+def _extents(problem: TuningProblem) -> list[int]:
+    return [evaluate(extent, problem.values) for extent in problem.pattern.grid if extent != 1]
+
+
+def _are_few(problem: TuningProblem, machine: Machine, together: int = 1) -> bool:
+    """Tell whether there are fewer than two programs a multiprocessor, each of which does the work of so many."""
+    return problem.programs({}) < 2 * machine.multiprocessors * together
 
 
 def _distributed(problem: TuningProblem, wanted: int) -> dict[str, int]:

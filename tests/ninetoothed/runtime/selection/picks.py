@@ -20,7 +20,21 @@ from ninetoothed.runtime import checks, specialise
 from ninetoothed.runtime.arguments import bind, check as checked
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.schedule import DataParallel, Persistent, SplitK, StreamK
-from ninetoothed_ops.kernels import add, addmm, bmm, conv2d, long_rows, mm, padded, rms_norm, rope, sdpa, silu, softmax
+from ninetoothed_ops.kernels import (
+    add,
+    addmm,
+    bmm,
+    conv2d,
+    long_rows,
+    mm,
+    padded,
+    rms_norm,
+    rope,
+    rope_into_cache,
+    sdpa,
+    silu,
+    softmax,
+)
 
 FILE = pathlib.Path(__file__).with_name("picks.json")
 
@@ -225,6 +239,11 @@ def rows():
         arguments = tensor(b, m, h, width), table, table, tensor(b, m, h, width)
         case = f"{named(b, m, h, width)} interleaved={interleaved}"
         yield "rope", case, rope.make(interleaved), arguments, "highest", GENERATIONS
+    for b, m in ((2, 1), (32, 1), (64, 1), (1, 2048)):
+        query, state, table, cache = (b, m, 8, 4, 128), (b, m, 8, 128), (b, m, 1, 64), (b, 8, 4096, 128)
+        tensors = [tensor(*shape) for shape in (query, state, state, table, table, cache, cache, query)]
+        arguments = *tensors[:5], tensor(b, m, dtype=torch.int64), *tensors[5:]
+        yield "rope_into_cache", named(b, m), rope_into_cache.make(), arguments, "highest", GENERATIONS
 
 
 @functools.cache

@@ -290,6 +290,16 @@ def test_rows_get_warps_by_their_length():
     assert found == sorted(found) and found[0] == 1 and found[-1] == 32
 
 
+def test_few_programs_get_a_warp_for_each_scheduler_but_rows_the_same_in_every_batch():
+    def warps(tokens, heads):
+        x, table = tensor(tokens, 1, heads, 128), tensor(tokens, 1, 1, 64)
+        return chosen(rope.make(False), x, table, table, x)[0].num_warps
+
+    assert [warps(2, heads) for heads in (1, 2, 4, 8)] == [1, 2, 4, 4]
+    assert warps(2, 8) > warps(1024, 8) == 1
+    assert len({chosen(softmax.make(2), tensor(n, 300), tensor(n, 300))[0].num_warps for n in (1, 4096)}) == 1
+
+
 @pytest.mark.parametrize("is_causal", (False, True))
 @pytest.mark.parametrize("width", (64, 128))
 def test_the_gradient_of_queries_takes_a_warp_group_on_hopper(width, is_causal):
