@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 from torch.torch_version import TorchVersion
 
 from ninetoothed.errors import ArgumentTypeError, NineToothedError
@@ -232,12 +233,14 @@ def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Fi
 def _unmatched(module: nn.Module) -> str | None:
     """Give the reason why a module with weights of its own stays, where no rule knows it; None for one with none.
 
-    A table that is looked up and a container compute nothing.
+    A table that is looked up and a container compute nothing. Parametrised weights belong to the module that uses them,
+    not to the container that holds them for it.
     """
-    if isinstance(module, (nn.Embedding, nn.EmbeddingBag, nn.ParameterList, nn.ParameterDict)):
+    if isinstance(module, (nn.Embedding, nn.EmbeddingBag, nn.ParameterList, nn.ParameterDict, ParametrizationList)):
         return None
-    has_weights = any(parameter is not None for parameter in module._parameters.values())
-    return "NineToothed has no module for it" if has_weights else None
+    held = module.parametrizations.values() if is_parametrized(module) else ()  # type: ignore[operator]
+    own = (parameter for holder in (module, *held) for parameter in holder._parameters.values())
+    return "NineToothed has no module for it" if any(parameter is not None for parameter in own) else None
 
 
 def _rules(model: nn.Module, join: bool) -> tuple[Rule, ...]:

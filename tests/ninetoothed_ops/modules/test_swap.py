@@ -304,3 +304,11 @@ def test_whatever_else_has_weights_is_reported():
     report = swap_modules(model)
     assert {row.name: row.reason for row in report.skipped} == dict.fromkeys("124", "NineToothed has no module for it")
     assert "1 swapped, 3 left alone" in str(report)
+
+
+@pytest.mark.parametrize("bias", (True, False))
+def test_parametrised_weights_are_reported_with_their_module(bias):
+    layers = nn.Linear(3, 3, bias=bias), nn.Conv1d(3, 3, 1, bias=bias), nn.Embedding(5, 3)
+    report = swap_modules(nn.Sequential(*map(nn.utils.parametrizations.weight_norm, layers)))
+    reasons = {"0": "parametrised: weight", "1": "NineToothed has no module for it"}
+    assert {row.name: row.reason for row in report.skipped} == reasons and not report.swapped
