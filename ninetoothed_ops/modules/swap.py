@@ -238,8 +238,8 @@ def _unmatched(module: nn.Module) -> str | None:
     """
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag, nn.ParameterList, nn.ParameterDict, ParametrizationList)):
         return None
-    held = module.parametrizations.values() if is_parametrized(module) else ()  # type: ignore[operator]
-    own = (parameter for holder in (module, *held) for parameter in holder._parameters.values())
+    holders = [module, *(module.get_submodule("parametrizations").children() if is_parametrized(module) else ())]
+    own = (parameter for holder in holders for parameter in holder._parameters.values())
     return "NineToothed has no module for it" if any(parameter is not None for parameter in own) else None
 
 
