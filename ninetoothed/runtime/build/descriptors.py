@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from ninetoothed.backends.triton import Emitted
 from ninetoothed.runtime import private
 from ninetoothed.runtime.call_cache import FunctionBody
@@ -64,6 +66,19 @@ def _of_triton(described: DescribedMemory) -> Any:
     return made
 
 
+def _with_context(encode: Callable[[int, DescribedMemory], tuple], position: int, described: DescribedMemory) -> tuple:
+    """Encode a descriptor, in a thread that has no current CUDA context, too.
+
+    Threads get theirs at their first call of CUDA's runtime. One whose memory PyTorch has at hand, as that of a
+    backward pass, may have made none yet, and Triton sees to it at the launch alone.
+    """
+    try:
+        return encode(position, described)
+    except RuntimeError:
+        torch.cuda.mem_get_info()  # Any call of the runtime that is allowed while a graph is captured.
+        return encode(position, described)
+
+
 @dataclass(frozen=True)
 class DescriptorTable:
     """Keep the arguments of a launch that stand for descriptors, by the addresses of what they describe.
@@ -94,7 +109,7 @@ class DescriptorTable:
         described = (
             DescribedMemory(Address(address), *shape) for address, shape in zip(addresses, self.shapes, strict=True)
         )
-        made = tuple(itertools.chain.from_iterable(map(self.ready, itertools.count(), described)))
+        made = tuple(itertools.chain.from_iterable(_with_context(self.ready, *each) for each in enumerate(described)))
         if len(self.known) >= CAPACITY:
             for old in list(self.known)[: CAPACITY // 2]:
                 self.known.pop(old, None)

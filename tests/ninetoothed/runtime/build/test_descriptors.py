@@ -1,5 +1,6 @@
 """Descriptors on the host: made once for each address, passed as Triton would; and what does not fit a GPU."""
 
+import concurrent.futures
 import dataclasses
 import types
 
@@ -106,6 +107,29 @@ class TestLaunching:
             run(found, [address, 16, 32])
             assert loaded.calls[-1][1][0] == f"map of {address}"
             assert len(found.table.known) <= descriptors.CAPACITY
+
+    def test_a_thread_without_a_context_gets_one(self, monkeypatch):
+        contexts = []
+
+        def encode(position, described):
+            if not contexts:
+                raise RuntimeError("Failed to create tensor map descriptor: invalid device context")
+            return (position, described.base)
+
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: contexts.append("made"))
+        table = descriptors.DescriptorTable(encode, (([8], [1], [8]), ([8], [1], [8])))
+        assert table.make((16, 32)) == (0, 16, 1, 32)
+        assert contexts == ["made"]
+
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+    def test_a_thread_that_has_called_nothing_of_cuda_yet(self):
+        operands = [torch.randn(512, 512, device="cuda", dtype=torch.float16) for _ in range(4)]
+        make = mm.make()
+        make(*operands[:3])
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            pool.submit(make, operands[1], operands[2], operands[3]).result()
+        expected = operands[1].double() @ operands[2].double()
+        assert (operands[3] - expected).norm() < 1e-3 * expected.norm()
 
     def test_empty_operands_have_none(self):
         arguments = halves(4096, 0), halves(0, 4096), halves(4096, 4096)
