@@ -108,7 +108,8 @@ def _adds_what_its_parts_give() -> bool:
     given = {name: _Term(name) for name in (*replacing_layer(cls).passed, "another")}
 
     def attend(**kwargs: Any) -> tuple[_Term, _Term]:
-        assert kwargs.keys() == {"hidden_states", *given} and all(kwargs[name] is given[name] for name in given)
+        if kwargs.keys() != {"hidden_states", *given} or any(kwargs[name] is not given[name] for name in given):
+            raise TypeError("its attention is called with something else")
         return _Term("self_attn", kwargs["hidden_states"]), _Term("weights")
 
     parts = {name: functools.partial(_Term, name) for name in ("input_layernorm", "post_attention_layernorm", "mlp")}
