@@ -4,11 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F
 
 import ninetoothed_ops  # noqa: F401 - registers the operators
 from tests.conftest import DEVICE
+
+# For tests of products in float64, which a GPU refuses by name.
+on_the_cpu = pytest.mark.skipif(DEVICE == "cuda", reason="products in float64 are for the CPU")
 
 
 def operator(name: str):

@@ -43,7 +43,7 @@ def resnet() -> nn.Sequential:
 @pytest.mark.parametrize("memory_format", (torch.contiguous_format, torch.channels_last))
 def test_a_resnet_trains_as_before(memory_format):
     plain = resnet().to(memory_format=memory_format)
-    swapped = copy.deepcopy(plain)
+    swapped, plain = copy.deepcopy(plain), plain.double()
     report = swap_modules(swapped)
     assert [row.new for row in report if row.old is nn.Conv2d] == [NTConv2d] * 5
     input = torch.randn(4, 3, 18, 13, device=DEVICE).to(memory_format=memory_format)
@@ -55,7 +55,7 @@ def test_a_resnet_trains_as_before(memory_format):
         optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
         for _ in range(2 if memory_format is torch.channels_last else 1):
             optimiser.zero_grad()
-            F.cross_entropy(model(input), labels).backward()
+            F.cross_entropy(model(input.to(next(model.parameters()).dtype)), labels).backward()
             optimiser.step()
     for own, theirs in zip(swapped.parameters(), plain.parameters()):
         assert error(own.grad, theirs.grad) < 2e-4 and error(own, theirs) < 1e-5

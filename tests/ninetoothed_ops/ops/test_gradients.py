@@ -12,6 +12,7 @@ from tests.ninetoothed_ops.samples import (
     OPERATORS,
     check_gradient,
     check_gradients,
+    on_the_cpu,
     operator,
     random,
     samples,
@@ -75,7 +76,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+PRODUCTS = ("addmm", "bmm", "conv2d", "linear", "mm")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=on_the_cpu) if case.startswith(PRODUCTS) else case for case in CASES]
+)
 def test_twice(case):
     function, *inputs = CASES[case]
     assert gradcheck(function, inputs, fast_mode=True) and gradgradcheck(function, inputs, fast_mode=True)

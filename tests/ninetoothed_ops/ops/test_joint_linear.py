@@ -23,8 +23,8 @@ def namesake(input, weights, biases):
     return torch.cat([functional.linear(input, weight, bias) for weight, bias in layers], -1)
 
 
-def arguments(are_joint, has_bias, dtype=torch.float64, shape=(2, 3, 32)):
-    input, weight, bias = (torch.randn(each, device=DEVICE, dtype=torch.float64) for each in (shape, (52, 32), (52,)))
+def arguments(are_joint, has_bias, dtype=torch.float64, shape=(2, 3, 32), device=DEVICE):
+    input, weight, bias = (torch.randn(each, device=device, dtype=torch.float64) for each in (shape, (52, 32), (52,)))
     groups = [each.to(dtype).split(SIZES) for each in ((weight, bias) if has_bias else (weight,))]
     groups = [[part if are_joint else part.clone() for part in group] for group in groups]
     return input.to(dtype), groups[0], groups[1] if has_bias else []
@@ -80,10 +80,7 @@ def test_a_recording_sees_where_the_weights_lie(monkeypatch):
     found = set()
     with torch.inference_mode():
         for are_joint in (True, False, True) * 3:
-            input, weights, biases = (
-                [each.cpu() for each in given] if isinstance(given, list) else given.cpu()
-                for given in arguments(are_joint, True, torch.float32)
-            )
+            input, weights, biases = arguments(are_joint, True, torch.float32, device="cpu")
             flat = joint_linear.flatten(input, weights, biases)
             torch.testing.assert_close(replayed(*flat), namesake(input, weights, biases), rtol=1e-4, atol=1e-4)
             known = replayed._calls.find(flat, ())

@@ -5,6 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ninetoothed_ops
+from tests.conftest import DEVICE
 from tests.ninetoothed_ops.samples import NAMESAKES, operator, random, samples
 
 
@@ -74,7 +75,7 @@ def test_only_what_is_needed_is_kept_and_computed(name, own, needed):
 
 def test_autocast():
     bias, input, weight = random(3).requires_grad_(), random(5, 4), random(3, 4).requires_grad_()
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(DEVICE, torch.bfloat16):
         output = ninetoothed_ops.addmm(bias, input, weight.t())
     output.sum().backward()
     half = input.bfloat16().float()

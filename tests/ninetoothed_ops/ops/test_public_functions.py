@@ -91,12 +91,18 @@ def outcome(function, arguments):
         return error
 
 
+def on_cpu(value):
+    return value.cpu() if isinstance(value, torch.Tensor) else value
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name, parameter", PARAMETERS)
 def test_an_argument_of_any_kind(name, parameter, kind):
     arguments = {**CALLS[name], parameter: KINDS[kind]}
-    expected, actual = outcome(NAMESAKES[name], arguments), outcome(getattr(ninetoothed_ops, name), arguments)
+    # PyTorch's kernels for GPUs take a rate of dropout that those for CPUs refuse, and give NaN for 1.
+    theirs = {key: on_cpu(value) for key, value in arguments.items()} if parameter == "dropout_p" else arguments
+    expected, actual = outcome(NAMESAKES[name], theirs), outcome(getattr(ninetoothed_ops, name), arguments)
 
     if isinstance(expected, Exception):
         assert isinstance(actual, type(expected)), actual
@@ -104,7 +110,7 @@ def test_an_argument_of_any_kind(name, parameter, kind):
     elif isinstance(actual, UnsupportedError):
         assert "complex" in str(actual) or parameter == "dropout_p"
     elif (name, parameter, kind) not in CURIOUS:
-        torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-3, equal_nan=True)
+        torch.testing.assert_close(actual.to(expected.device), expected, rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
 @pytest.mark.parametrize("parameter", CALLS["rope"])

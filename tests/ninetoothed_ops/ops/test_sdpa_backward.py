@@ -8,7 +8,7 @@ import torch
 import ninetoothed_ops
 from ninetoothed.errors import UnsupportedError
 from tests.conftest import DEVICE
-from tests.ninetoothed_ops.samples import random, samples
+from tests.ninetoothed_ops.samples import on_the_cpu, random, samples
 
 LENGTHS = (0, 1, 37, 101)
 
@@ -95,7 +95,10 @@ def test_masks(mask, is_causal):
     check(tensors, {"is_causal": is_causal, "enable_gqa": True, "scale": 0.2}, is_causal=is_causal, scale=0.2)
 
 
-@pytest.mark.parametrize("dtype, tolerance", ((torch.float16, 1e-3), (torch.bfloat16, 8e-3), (torch.float64, 1e-14)))
+@pytest.mark.parametrize(
+    "dtype, tolerance",
+    ((torch.float16, 1e-3), (torch.bfloat16, 8e-3), pytest.param(torch.float64, 1e-14, marks=on_the_cpu)),
+)
 def test_types(dtype, tolerance):
     tensors = *qkv(70, 65, dtype=dtype), random(1, 1, 70, 65, dtype=dtype)
     check(tensors, {"enable_gqa": True}, tolerance)
@@ -221,6 +224,7 @@ def test_dropout_of_everything():
     assert not output.any() and not any(each.any() for each in torch.autograd.grad(output.sum(), tensors))
 
 
+@on_the_cpu
 @pytest.mark.parametrize(
     "options",
     (
@@ -251,6 +255,7 @@ def test_no_second_derivative():
         grad.sum().backward()
 
 
+@on_the_cpu
 def test_transforms():
     query, key, value = qkv(dtype=torch.float64)
 
