@@ -8,15 +8,13 @@ pairs, soft caps and attention sinks are left alone, and so is a class that anot
 
 import functools
 import importlib
-import sys
 from collections.abc import Callable
-from types import CodeType, FunctionType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from torch import nn
 from transformers.activations import SiLUActivation
 from transformers.integrations import sdpa_attention
-from transformers.utils import deprecation
 
 from ..modules.attention import CALLED, IMPLEMENTATIONS, REGISTRY, projects, replacing
 from ..modules.decoder_layer import replacing as replacing_layer
@@ -25,14 +23,13 @@ from ..modules.gated_mlp import replacing as replacing_mlp
 from ..modules.rms_norm import NTRMSNorm
 from ..modules.silu import NTSiLU
 from . import attention_interface
+from .recognition import MODELS, SUBCLASS, more_than_forward, same, undecorated
 
-MODELS = "transformers.models"
 LLAMA = "llama.modeling_llama"
 # Attention whose forward calls q_norm and k_norm on each head, and attention that has none.
 PLAIN = (f"{LLAMA}.LlamaAttention", "mistral.modeling_mistral.MistralAttention", "qwen2.modeling_qwen2.Qwen2Attention")
 NORMED = ("qwen3.modeling_qwen3.Qwen3Attention",)
 LAYER = f"{LLAMA}.LlamaDecoderLayer"
-SUBCLASS = "a subclass of something, which may compute something else"
 PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_key_values")
 
 
@@ -41,16 +38,16 @@ def rms_norm(module: nn.Module) -> type[nn.Module] | str | None:
     cls = type(module)
     if isinstance(module, nn.RMSNorm) or not any(base.__name__.endswith("RMSNorm") for base in cls.__mro__):
         return None
-    if cls.__bases__ == (nn.Module,) and not _same(vars(cls).get("forward"), f"{LLAMA}.LlamaRMSNorm"):
+    if cls.__bases__ == (nn.Module,) and not same(vars(cls).get("forward"), f"{LLAMA}.LlamaRMSNorm"):
         return "its forward is not that of LlamaRMSNorm"
-    return _more_than_forward(cls) or unsuitable(module, "weight") or NTRMSNorm
+    return more_than_forward(cls) or unsuitable(module, "weight") or NTRMSNorm
 
 
 def silu(module: nn.Module) -> type[nn.Module] | str | None:
     """Choose NTSiLU for what `hidden_act="silu"` makes."""
     if type(module) is not SiLUActivation:
         return None
-    return _more_than_forward(SiLUActivation) or unsuitable(module) or NTSiLU
+    return more_than_forward(SiLUActivation) or unsuitable(module) or NTSiLU
 
 
 def attention(module: nn.Module) -> type[nn.Module] | str | None:
@@ -68,7 +65,7 @@ def gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
     """Choose NTGatedMLP for the MLP of Llama and its copies, whatever their activation."""
     if not all(isinstance(getattr(module, name, None), nn.Module) for name in ("gate_proj", "up_proj", "down_proj")):
         return None
-    if not _same(vars(type(module)).get("forward"), f"{LLAMA}.LlamaMLP"):
+    if not same(vars(type(module)).get("forward"), f"{LLAMA}.LlamaMLP"):
         return "its forward is not that of LlamaMLP"
     return unsuitable(module) or replacing_mlp(type(module))  # type: ignore[arg-type]
 
@@ -78,7 +75,7 @@ def decoder_layer(module: nn.Module) -> type[nn.Module] | str | None:
     parts = ("input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
     if not all(isinstance(getattr(module, name, None), nn.Module) for name in parts):
         return None
-    if not (_same(vars(type(module)).get("forward"), LAYER) and _adds_what_its_parts_give()):
+    if not (same(vars(type(module)).get("forward"), LAYER) and _adds_what_its_parts_give()):
         return "its forward is not that of LlamaDecoderLayer"
     norm: nn.Module = module.post_attention_layernorm  # type: ignore[assignment]
     if not isinstance(norm, NTRMSNorm) and rms_norm(norm) is not NTRMSNorm:
@@ -115,7 +112,7 @@ def _adds_what_its_parts_give() -> bool:
     parts = {name: functools.partial(_Term, name) for name in ("input_layernorm", "post_attention_layernorm", "mlp")}
     input = _Term("hidden_states")
     try:
-        found = _undecorated(cls.forward)(SimpleNamespace(**parts, self_attn=attend), input, **given)
+        found = undecorated(cls.forward)(SimpleNamespace(**parts, self_attn=attend), input, **given)
     except Exception:  # whatever it asks for that these terms have not
         return False
     total = _Term("add", input, _Term("self_attn", _Term("input_layernorm", input)))
@@ -131,10 +128,10 @@ def _unlike(module: nn.Module) -> str | None:
     if forward is None:
         return SUBCLASS
     paths = NORMED if hasattr(module, "q_norm") or hasattr(module, "k_norm") else PLAIN
-    if not _same(forward, *paths):
+    if not (same(forward, *paths) and set(PARAMETERS) <= set(undecorated(forward).__code__.co_varnames)):
         return "its forward is not that of Llama's, Mistral's, Qwen2's or Qwen3's attention"
     for name in CALLED:
-        if not _same(_undecorated(forward).__globals__.get(name), f"{LLAMA}.{name}"):
+        if not same(undecorated(forward).__globals__.get(name), f"{LLAMA}.{name}"):
             return f"its {name} is not that of Llama"
     return None
 
@@ -146,7 +143,7 @@ def _unready(module: Any) -> str | None:
         return (
             f"the model's attention implementation is {implementation!r}: model.set_attn_implementation('sdpa') first"
         )
-    if not _is_own(_undecorated(type(module).forward).__globals__[REGISTRY].get(implementation)):
+    if not _is_own(undecorated(type(module).forward).__globals__[REGISTRY].get(implementation)):
         return f"another function is registered for the attention implementation {implementation!r}"
     # Of other projections (quantised, LoRA) the weight does not tell in which type they compute.
     plain = isinstance(module.q_proj, nn.Linear) and type(module.q_proj.weight) is nn.Parameter
@@ -157,56 +154,3 @@ def _is_own(registered: Callable | None) -> bool:
     """Tell whether an attention function is transformers' or ours; for "eager", in the model's file, there is none."""
     own = vars(sdpa_attention), vars(attention_interface)
     return registered is None or any(getattr(registered, "__globals__", None) is each for each in own)
-
-
-def _more_than_forward(cls: type[nn.Module]) -> str | None:
-    """Give the reason why a class is more than its forward; one that is not may be exchanged for its equal."""
-    if cls.__bases__ != (nn.Module,):
-        return SUBCLASS
-    code = (FunctionType, property, classmethod, staticmethod)
-    extra = [n for n, v in vars(cls).items() if isinstance(v, code) and n not in ("__init__", "forward", "extra_repr")]
-    return f"it has {', '.join(extra)} beside its forward" if extra else None
-
-
-def _same(function: Callable | None, *paths: str) -> bool:
-    code = _code(function)
-    return code is not None and code in map(_reference, paths)
-
-
-@functools.cache
-def _reference(path: str) -> tuple | None:
-    """Find the code of a class's forward, or of a function, of transformers; None if it is not its file's any more."""
-    file, name = path.rsplit(".", 1)
-    try:
-        found = getattr(importlib.import_module(f"{MODELS}.{file}"), name)
-    except (ImportError, AttributeError):
-        return None
-    function = vars(found).get("forward") if isinstance(found, type) else found
-    function = _undecorated(function)
-    if function is None or function.__code__.co_filename != sys.modules[f"{MODELS}.{file}"].__file__:
-        return None
-    if path in (*PLAIN, *NORMED) and not set(PARAMETERS) <= set(function.__code__.co_varnames):
-        return None
-    return _code(function)
-
-
-def _code(function: Callable | None) -> tuple | None:
-    """Give the code of a function in a form that compares: instructions and all that they name, but no docstring."""
-    function = _undecorated(function)
-    code = getattr(function, "__code__", None)
-    return None if code is None else _comparable(code, function.__doc__)
-
-
-def _undecorated(function: Any) -> Any:
-    """Take off the decorator by which transformers still takes an argument under its old name."""
-    while hasattr(function, "__wrapped__") and function.__code__.co_filename == deprecation.__file__:
-        function = function.__wrapped__
-    return function
-
-
-def _comparable(code: CodeType, doc: str | None = None) -> tuple:
-    constants = tuple(
-        _comparable(constant) if isinstance(constant, CodeType) else repr(None if constant == doc else constant)
-        for constant in code.co_consts
-    )
-    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars

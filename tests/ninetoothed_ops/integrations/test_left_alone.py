@@ -105,16 +105,16 @@ def test_float64_is_for_the_cpu(make, batch):
 def test_a_class_that_something_has_patched(make, monkeypatch):
     from transformers.models.llama import modeling_llama
 
-    from ninetoothed_ops.integrations import transformers as integration
+    from ninetoothed_ops.integrations import recognition
 
     def patched(self, hidden_states):
         return hidden_states
 
-    integration._reference.cache_clear()
+    recognition.reference.cache_clear()
     monkeypatch.setattr(modeling_llama.LlamaRMSNorm, "forward", patched)
     monkeypatch.setattr(modeling_llama, "apply_rotary_pos_emb", lambda q, k, cos, sin, unsqueeze_dim=1: (q, k))
     why = reasons(swap_modules(make("Llama")))
-    integration._reference.cache_clear()
+    recognition.reference.cache_clear()
     assert why["model.norm"] == "its forward is not that of LlamaRMSNorm"
     assert why["model.layers.0.self_attn"] == "its apply_rotary_pos_emb is not that of Llama"
 
