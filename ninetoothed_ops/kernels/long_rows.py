@@ -7,6 +7,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import computed, exponential, widen
+from .rms_norm import factor_of
 
 # Rows of more elements than this are read in chunks.
 LONGEST = 32768
@@ -42,14 +43,14 @@ def softmax_application(input, output):
         output[i] = exponential(widen(input[i]) - peak, output.dtype.dtype) / total
 
 
-def rms_norm_arrangement(input, weight, eps, output, weighted):
+def rms_norm_arrangement(input, weight, eps, output, weighted, unit_offset):
     input_arranged = chunks(input)
     weight_arranged = weight.tile((CHUNK,)).tile((-1,)).expand((input_arranged.shape[0],))
 
-    return input_arranged, weight_arranged, eps, chunks(output), weighted
+    return input_arranged, weight_arranged, eps, chunks(output), weighted, unit_offset
 
 
-def rms_norm_application(input, weight, eps, output, weighted):
+def rms_norm_application(input, weight, eps, output, weighted, unit_offset):
     total = ntl.zeros((), dtype=computed(input.dtype.dtype))
 
     for i in range(input.shape[0]):
@@ -60,7 +61,7 @@ def rms_norm_application(input, weight, eps, output, weighted):
 
     for i in range(input.shape[0]):
         normalized = widen(input[i]) * scale
-        output[i] = normalized * weight[i] if weighted else normalized
+        output[i] = normalized * factor_of(weight[i], unit_offset) if weighted else normalized
 
 
 @functools.cache
@@ -72,8 +73,9 @@ def make_softmax(ndim=2):
 
 
 @functools.cache
-def make_rms_norm(ndim=2):
+def make_rms_norm(ndim=2, unit_offset=False):
     """The kernel of `rms_norm.make` for long rows."""
-    tensors = (Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), Tensor(0, constexpr=True))
+    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True, value=unit_offset))
+    tensors = (Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), *flags)
 
     return ninetoothed.make(rms_norm_arrangement, rms_norm_application, tensors, kernel_name="rms_norm_of_long_rows")

@@ -8,6 +8,7 @@ from ninetoothed import Tensor
 
 from .long_rows import CHUNK, chunks
 from .numeric import computed, widen
+from .rms_norm import factor_of
 
 
 def softmax_arrangement(grad, output, input_grad):
@@ -24,21 +25,23 @@ def softmax_application(grad, output, input_grad):
         input_grad[i] = widen(output[i]) * (widen(grad[i]) - total)
 
 
-def rms_norm_arrangement(grad, input, weight, eps, addend, input_grad, weighted, added):
+def rms_norm_arrangement(grad, input, weight, eps, addend, input_grad, weighted, added, unit_offset):
     grad_arranged = chunks(grad)
     weight_arranged = weight.tile((CHUNK,)).tile((-1,)).expand((grad_arranged.shape[0],))
 
-    return grad_arranged, chunks(input), weight_arranged, eps, chunks(addend), chunks(input_grad), weighted, added
+    addend, input_grad = chunks(addend), chunks(input_grad)
+
+    return grad_arranged, chunks(input), weight_arranged, eps, addend, input_grad, weighted, added, unit_offset
 
 
-def rms_norm_application(grad, input, weight, eps, addend, input_grad, weighted, added):
+def rms_norm_application(grad, input, weight, eps, addend, input_grad, weighted, added, unit_offset):
     squares = ntl.zeros((), dtype=computed(input.dtype.dtype))
     products = ntl.zeros((), dtype=computed(input.dtype.dtype))
 
     for i in range(input.shape[0]):
         wide = widen(input[i])
         squares += ntl.sum(wide * wide)
-        slope = widen(grad[i]) * widen(weight[i]) if weighted else widen(grad[i])
+        slope = widen(grad[i]) * factor_of(weight[i], unit_offset) if weighted else widen(grad[i])
         products += ntl.sum(slope * wide)
 
     columns = input.source.shape[-1]
@@ -46,7 +49,7 @@ def rms_norm_application(grad, input, weight, eps, addend, input_grad, weighted,
     factor = scale * scale * (products / columns)
 
     for i in range(input.shape[0]):
-        slope = widen(grad[i]) * widen(weight[i]) if weighted else widen(grad[i])
+        slope = widen(grad[i]) * factor_of(weight[i], unit_offset) if weighted else widen(grad[i])
         result = scale * (slope - widen(input[i]) * factor)
         input_grad[i] = result + widen(addend[i]) if added else result
 
@@ -61,11 +64,12 @@ def make_softmax(ndim=2):
 
 
 @functools.cache
-def make_rms_norm(ndim=2):
+def make_rms_norm(ndim=2, unit_offset=False):
     """The kernel of `rms_norm_backward.make` for long rows."""
     grad, input, addend, input_grad = (Tensor(ndim) for _ in range(4))
     weighted, added = (Tensor(0, constexpr=True) for _ in range(2))
-    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, weighted, added)
+    offset = Tensor(0, constexpr=True, value=unit_offset)
+    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, weighted, added, offset)
     name = "rms_norm_backward_of_long_rows"
 
     return ninetoothed.make(rms_norm_arrangement, rms_norm_application, tensors, kernel_name=name)

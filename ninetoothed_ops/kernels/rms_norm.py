@@ -1,4 +1,7 @@
-"""output[i] = input[i] / sqrt(mean of input[j]^2 over j + eps) * weight[i], for each row."""
+"""output[i] = input[i] / sqrt(mean of input[j]^2 over j + eps) * weight[i], for each row.
+
+With a unit offset, the factor is 1 + weight[i].
+"""
 
 import functools
 
@@ -10,29 +13,35 @@ from .numeric import widen
 from .rowwise import rows
 
 
-def arrangement(input, weight, eps, output, weighted):
+def arrangement(input, weight, eps, output, weighted, unit_offset):
     input_arranged = rows(input)
     weight_arranged = weight.tile((-1,)).expand((input_arranged.shape[0],))
 
-    return input_arranged, weight_arranged, eps, rows(output), weighted
+    return input_arranged, weight_arranged, eps, rows(output), weighted, unit_offset
 
 
-def application(input, weight, eps, output, weighted):
+def factor_of(weight, unit_offset):
+    """The factor of a row; 1 is added to a half in float32."""
+    return widen(weight) + 1 if unit_offset else widen(weight)
+
+
+def application(input, weight, eps, output, weighted, unit_offset):
     wide = widen(input)
     # The sum waits for the whole row: halves of the weight are asked for before, where they fit in registers beside it.
     is_ahead = weighted and weight.dtype in (ntl.float16, ntl.bfloat16)
-    factor = widen(weight) if is_ahead else None
+    factor = factor_of(weight, unit_offset) if is_ahead else None
     normalized = wide * ntl.rsqrt(ntl.sum(wide * wide) / input.shape[0] + eps)
 
-    output = normalized * (factor if is_ahead else weight) if weighted else normalized
+    output = normalized * (factor if is_ahead else factor_of(weight, unit_offset)) if weighted else normalized
 
 
 @functools.cache
-def make(ndim=2):
+def make(ndim=2, unit_offset=False):
     """The kernel `(input, weight, eps, output, weighted)` for tensors of `ndim` dimensions, whose last is the row.
 
     Where `weighted` is false, `weight` is any vector of the row's length: it is not read.
     """
-    tensors = (Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), Tensor(0, constexpr=True))
+    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True, value=unit_offset))
+    tensors = (Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), *flags)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="rms_norm")

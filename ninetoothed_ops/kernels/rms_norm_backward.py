@@ -1,7 +1,7 @@
 """input_grad[i] = scale * (slope[i] - input[i] * scale^2 * mean) + addend[i], for each row.
 
-Here scale = 1 / sqrt(mean of input[j]^2 over j + eps), slope[i] = grad[i] * weight[i], and mean is that of slope[j] *
-input[j] over j.
+Here scale = 1 / sqrt(mean of input[j]^2 over j + eps), slope[i] = grad[i] * weight[i], or grad[i] * (1 + weight[i])
+with a unit offset, and mean is that of slope[j] * input[j] over j.
 """
 
 import functools
@@ -11,14 +11,17 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
+from .rms_norm import factor_of
 from .rowwise import rows
 
 
-def arrangement(grad, input, weight, eps, addend, input_grad, weighted, added):
+def arrangement(grad, input, weight, eps, addend, input_grad, weighted, added, unit_offset):
     grad_arranged = rows(grad)
     weight_arranged = weight.tile((-1,)).expand((grad_arranged.shape[0],))
 
-    return grad_arranged, rows(input), weight_arranged, eps, rows(addend), rows(input_grad), weighted, added
+    addend, input_grad = rows(addend), rows(input_grad)
+
+    return grad_arranged, rows(input), weight_arranged, eps, addend, input_grad, weighted, added, unit_offset
 
 
 def scale_of(row, eps):
@@ -30,9 +33,9 @@ def through_norm(slope, row, scale):
     return scale * (slope - row * (scale * scale * (ntl.sum(slope * row) / row.shape[0])))
 
 
-def application(grad, input, weight, eps, addend, input_grad, weighted, added):
+def application(grad, input, weight, eps, addend, input_grad, weighted, added, unit_offset):
     # All is loaded before the first sum, for which threads wait.
-    slope = widen(grad) * widen(weight) if weighted else widen(grad)
+    slope = widen(grad) * factor_of(weight, unit_offset) if weighted else widen(grad)
     rest = widen(addend) if added else 0.0
     row = widen(input)
     result = through_norm(slope, row, scale_of(row, eps))
@@ -41,13 +44,14 @@ def application(grad, input, weight, eps, addend, input_grad, weighted, added):
 
 
 @functools.cache
-def make(ndim=2):
+def make(ndim=2, unit_offset=False):
     """The kernel `(grad, input, weight, eps, addend, input_grad, weighted, added)`, of the shapes of `rms_norm.make`.
 
     Where `weighted` or `added` is false, `weight` or `addend` is not read.
     """
     grad, input, addend, input_grad = (Tensor(ndim) for _ in range(4))
     weighted, added = (Tensor(0, constexpr=True) for _ in range(2))
-    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, weighted, added)
+    offset = Tensor(0, constexpr=True, value=unit_offset)
+    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, weighted, added, offset)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="rms_norm_backward")

@@ -10,6 +10,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
+from .rms_norm import factor_of
 from .rms_norm_backward import scale_of, through_norm
 from .rowwise import rows
 
@@ -23,15 +24,15 @@ def grouped(tensor, group):
     return tiled
 
 
-def arrangement(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added, group):
+def arrangement(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added, unit_offset, group):
     grad, input, addend, input_grad = (grouped(tensor, group) for tensor in (grad, input, addend, input_grad))
     weight = weight.tile((-1,)).expand((grad.shape[0],))
 
-    return grad, input, weight, eps, addend, input_grad, rows(partial_grad), needed, added
+    return grad, input, weight, eps, addend, input_grad, rows(partial_grad), needed, added, unit_offset
 
 
-def application(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added):
-    total, factor = ntl.zeros(partial_grad.shape, dtype=partial_grad.dtype), widen(weight)
+def application(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added, unit_offset):
+    total, factor = ntl.zeros(partial_grad.shape, dtype=partial_grad.dtype), factor_of(weight, unit_offset)
 
     for i in range(input.shape[0]):
         # All is loaded before the first sum, for which threads wait.
@@ -48,7 +49,7 @@ def application(grad, input, weight, eps, addend, input_grad, partial_grad, need
 
 
 @functools.cache
-def make(ndim=2, group=1):
+def make(ndim=2, group=1, unit_offset=False):
     """The kernel `(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added)` for groups of rows.
 
     `partial_grad` is (groups, columns), in the type in which rows are computed. Where `needed` is false, the gradient
@@ -56,7 +57,8 @@ def make(ndim=2, group=1):
     """
     grad, input, addend, input_grad = (Tensor(ndim) for _ in range(4))
     needed, added = (Tensor(0, constexpr=True) for _ in range(2))
-    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, Tensor(2), needed, added)
+    offset = Tensor(0, constexpr=True, value=unit_offset)
+    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, Tensor(2), needed, added, offset)
     arrange = functools.partial(arrangement, group=group)
 
     return ninetoothed.make(arrange, application, tensors, kernel_name="rms_norm_weight_backward")

@@ -1,6 +1,6 @@
-"""`rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor`.
+"""`rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None, bool unit_offset=False)`.
 
-As `torch.nn.functional.rms_norm`.
+As `torch.nn.functional.rms_norm`; with a unit offset, the factor is `1 + weight`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .layout import coalesce, is_channels_last
 from .rms_norm_backward import eps_or_default, unread_weight
 
 
-def allocate(input, normalized_shape, weight=None, eps=None):
+def allocate(input, normalized_shape, weight=None, eps=None, unit_offset=False):
     shape = tuple(normalized_shape)
     fits = 0 < len(shape) <= input.ndim and input.shape[-len(shape) :] == shape
     if fits and weight is not None:
@@ -29,12 +29,12 @@ def allocate(input, normalized_shape, weight=None, eps=None):
     return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 
-def launch(output, input, normalized_shape, weight=None, eps=None):
+def launch(output, input, normalized_shape, weight=None, eps=None, unit_offset=False):
     eps = eps_or_default(input, eps)
     if len(normalized_shape) > 1 and not output.is_contiguous():
         # What is one row is no view of it then.
         rows = torch.empty_like(output, memory_format=torch.contiguous_format)
-        launch(rows, input, normalized_shape, weight, eps)
+        launch(rows, input, normalized_shape, weight, eps, unit_offset)
         output.copy_(rows)
         return
     if len(normalized_shape) > 1:
@@ -45,26 +45,27 @@ def launch(output, input, normalized_shape, weight=None, eps=None):
     weighted = weight is not None
     weight = weight if weighted else unread_weight(output)
     make = kernels.make if output.shape[-1] <= long_rows.LONGEST else long_rows.make_rms_norm
-    make(output.ndim)(input, weight, eps, output, weighted)
+    make(output.ndim, unit_offset)(input, weight, eps, output, weighted)
 
 
 def setup_context(ctx, inputs, output):
-    input, ctx.normalized_shape, weight, ctx.eps = inputs
+    input, ctx.normalized_shape, weight, ctx.eps, ctx.unit_offset = inputs
     ctx.save_for_backward(input, weight)
 
 
 def backward(ctx, grad):
     input, weight = ctx.saved_tensors
-    to_input, _, to_weight, _ = ctx.needs_input_grad
+    to_input, _, to_weight, *_ = ctx.needs_input_grad
     input_grad, weight_grad = rms_norm_backward.operator(
-        grad, input, ctx.normalized_shape, weight, ctx.eps, (to_input, to_weight)
+        grad, input, ctx.normalized_shape, weight, ctx.eps, (to_input, to_weight), None, ctx.unit_offset
     )
 
-    return input_grad if to_input else None, None, weight_grad if to_weight else None, None
+    return input_grad if to_input else None, None, weight_grad if to_weight else None, None, None
 
 
 operator = register(
-    "ninetoothed::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+    "ninetoothed::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None, "
+    "bool unit_offset=False) -> Tensor",
     allocate,
     launch,
     backward=backward,
@@ -85,10 +86,13 @@ def rms_norm(
     normalized_shape: Sequence[int],
     weight: torch.Tensor | None = None,
     eps: float | None = None,
+    *,
+    unit_offset: bool = False,
 ) -> torch.Tensor:
     """`input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, which have `normalized_shape`.
 
-    `eps` is that of float32 (of float64 for float64) where None. The arguments and errors are those of
+    `eps` is that of float32 (of float64 for float64) where None. With `unit_offset` the factor is `1 + weight`, as
+    Gemma has it, added in float32 for halves. The other arguments and errors are those of
     `torch.nn.functional.rms_norm`.
     """
     are_tensors = isinstance(input, torch.Tensor) and (weight is None or isinstance(weight, torch.Tensor))
@@ -96,4 +100,4 @@ def rms_norm(
         read = readers.read("rms_norm", functional.rms_norm, _READERS, input, normalized_shape, weight, eps)
         input, normalized_shape, weight, eps = read
 
-    return operator(input, normalized_shape, weight, eps)
+    return operator(input, normalized_shape, weight, eps, unit_offset)

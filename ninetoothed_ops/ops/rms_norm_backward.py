@@ -1,8 +1,8 @@
 """The gradients of `rms_norm` for its input and its weight.
 
 `rms_norm_backward(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor? weight, float? eps,
-bool[2] output_mask, Tensor? addend=None) -> (Tensor, Tensor)`. What `output_mask` leaves out is one element of no
-meaning (calls that give empty tensors are not replayed); `addend` is added to the first.
+bool[2] output_mask, Tensor? addend=None, bool unit_offset=False) -> (Tensor, Tensor)`. What `output_mask` leaves out is
+one element of no meaning (calls that give empty tensors are not replayed); `addend` is added to the first.
 """
 
 import torch
@@ -17,7 +17,7 @@ from .layout import coalesce
 GROUPS, LONGEST_GROUP = 512, 32
 
 
-def allocate(grad, input, normalized_shape, weight, eps, output_mask, addend=None):
+def allocate(grad, input, normalized_shape, weight, eps, output_mask, addend=None, unit_offset=False):
     shape = tuple(normalized_shape)
     others = [grad] if addend is None else [grad, addend]
     fits = 0 < len(shape) <= input.ndim and input.shape[-len(shape) :] == shape
@@ -37,7 +37,7 @@ def allocate(grad, input, normalized_shape, weight, eps, output_mask, addend=Non
     )
 
 
-def launch(outputs, grad, input, normalized_shape, weight, eps, output_mask, addend=None):
+def launch(outputs, grad, input, normalized_shape, weight, eps, output_mask, addend=None, unit_offset=False):
     input_grad, weight_grad = outputs
     added, weighted, eps = addend is not None, weight is not None, eps_or_default(input, eps)
     # What the mask leaves out is not written, and what is None is not read: any tensor of the shape will do.
@@ -49,16 +49,17 @@ def launch(outputs, grad, input, normalized_shape, weight, eps, output_mask, add
     weight = weight if weighted else unread_weight(input_grad)
 
     if output_mask[1] and input.shape[-1] <= long_rows.LONGEST:
-        _with_weight(grad, input, weight, eps, addend, input_grad, weight_grad.flatten(), output_mask[0], added)
+        flags = output_mask[0], added
+        _with_weight(grad, input, weight, eps, addend, input_grad, weight_grad.flatten(), flags, unit_offset)
         return
     if output_mask[0]:
         make = kernels.make if input.shape[-1] <= long_rows.LONGEST else long_rows_backward.make_rms_norm
-        make(input.ndim)(grad, input, weight, eps, addend, input_grad, weighted, added)
+        make(input.ndim, unit_offset)(grad, input, weight, eps, addend, input_grad, weighted, added)
     if output_mask[1]:
         _weight_of_long_rows(grad, input, eps, weight_grad.flatten())
 
 
-def _with_weight(grad, input, weight, eps, addend, input_grad, weight_grad, is_needed, added):
+def _with_weight(grad, input, weight, eps, addend, input_grad, weight_grad, flags, unit_offset):
     rows, group = input.shape[:-1].numel(), 1
     if rows == 0:
         weight_grad.zero_()
@@ -66,8 +67,8 @@ def _with_weight(grad, input, weight, eps, addend, input_grad, weight_grad, is_n
     while group * GROUPS < rows and group < LONGEST_GROUP:
         group *= 2
     partial_grad = _empty_rows(-(-rows // group), input)
-    kernel = rms_norm_weight_backward.make(input.ndim, group)
-    kernel(grad, input, weight, eps, addend, input_grad, partial_grad, is_needed, added)
+    kernel = rms_norm_weight_backward.make(input.ndim, group, unit_offset)
+    kernel(grad, input, weight, eps, addend, input_grad, partial_grad, *flags)
 
     while partial_grad.shape[0] > column_sums.ROWS:
         sums = _empty_rows(-(-partial_grad.shape[0] // column_sums.ROWS), input)
@@ -103,7 +104,7 @@ def unread_weight(output: torch.Tensor) -> torch.Tensor:
 
 
 def setup_context(ctx, inputs, output):
-    grad, input, normalized_shape, weight, eps, ctx.output_mask, _ = inputs
+    grad, input, normalized_shape, weight, eps, ctx.output_mask, _, ctx.unit_offset = inputs
     ctx.dims, ctx.eps = tuple(range(-len(normalized_shape), 0)), eps_or_default(input, eps)
     ctx.save_for_backward(grad, input, weight)
 
@@ -115,13 +116,15 @@ def backward(ctx, *grads):
     pull_back = torch.func.vjp(lambda *tensors: _written_out(ctx, *tensors), *tensors)[1]
     to_grad, to_input, *to_weight = pull_back(needed)
 
-    return to_grad, to_input, None, *(to_weight or [None]), None, None, grads[0] if ctx.needs_input_grad[-1] else None
+    to_addend = grads[0] if ctx.needs_input_grad[6] else None
+    return to_grad, to_input, None, *(to_weight or [None]), None, None, to_addend, None
 
 
 def _written_out(ctx, grad, input, weight=None):
     wide = torch.promote_types(input.dtype, torch.float32)
     scale = torch.rsqrt(input.to(wide).square().mean(ctx.dims, keepdim=True) + ctx.eps)
-    normalized, slope = input * scale, grad.to(wide) if weight is None else grad.to(wide) * weight
+    factor = 1 if weight is None else weight.to(wide) + 1 if ctx.unit_offset else weight
+    normalized, slope = input * scale, grad.to(wide) * factor
     input_grad = scale * (slope - normalized * (slope * normalized).mean(ctx.dims, keepdim=True))
     found = [input_grad.to(input.dtype)] if ctx.output_mask[0] else []
     if ctx.output_mask[1]:
@@ -132,7 +135,7 @@ def _written_out(ctx, grad, input, weight=None):
 
 operator = register(
     "ninetoothed::rms_norm_backward(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor? weight, float? eps, "
-    "bool[2] output_mask, Tensor? addend=None) -> (Tensor, Tensor)",
+    "bool[2] output_mask, Tensor? addend=None, bool unit_offset=False) -> (Tensor, Tensor)",
     allocate,
     launch,
     backward=backward,

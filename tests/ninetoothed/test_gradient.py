@@ -277,18 +277,18 @@ def test_what_was_broadcast_is_summed():
 def test_a_weight_of_rows():
     """The input is read, too, and what the forward scales by; scalars stay as they are."""
 
-    def application(input, weight, eps, output, weighted):
+    def application(input, weight, eps, output, weighted, unit_offset):
         total = ntl.zeros(weight.shape, dtype=ntl.float32)
         for i in range(output.shape[0]):
             total += output[i] * input[i] * ntl.rsqrt(ntl.sum(input[i] * input[i]) / weight.shape[0] + eps)
         weight = total
 
-    tensors = (Tensor(2), Tensor(1), Tensor(0), Tensor(2), Tensor(0, constexpr=True))
+    tensors = (Tensor(2), Tensor(1), Tensor(0), Tensor(2), *(Tensor(0, constexpr=True) for _ in range(2)))
     kernel = ninetoothed.make(gradient_arrangement(rms_norm.arrangement, "weight"), application, tensors)
     norm = torch.nn.functional.rms_norm
     (x, w), grad, expected = grad_of(lambda x, w: norm(x, (70,), w, 1e-3), 1, (33, 70), (70,))
     result = torch.full((70,), float("nan"))
-    kernel(x.float(), result, 1e-3, grad.float(), True)
+    kernel(x.float(), result, 1e-3, grad.float(), True, False)
     assert (result - expected).norm() <= 1e-6 * expected.norm()
 
 

@@ -16,7 +16,7 @@ LINES = {
     "bmm": 27,
     "conv2d": 40,
     "mm": 29,
-    "rms_norm": 22,
+    "rms_norm": 25,
     "rope": 36,
     "sdpa": 100,
     "silu": 14,
