@@ -154,22 +154,29 @@ def rms_norm(make: Maker) -> Sample:
 def rope(make: Maker) -> Sample:
     rng = make.rng
     batch, length, heads, half = make.size(3), make.size(17), make.size(5), make.size(17)
-    width = rng.choice((half, 2 * half))
+    width, rest = rng.choice((half, 2 * half)), rng.choice((0, make.size(9))) if half else 0
     table = rng.choice(((length, width), (1, length, width), (batch, length, width)))
-    args = make(batch, length, heads, 2 * half), make(*table), make(*table), rng.random() < 0.5
-    return Sample("rope", args, {}, rotated, lambda x, s, c, i: rotated(x, s, c, i, absolute=True), 2)
+    tensors = make(batch, length, heads, 2 * half + rest), make(*table), make(*table)
+    # Of no columns there is no rotary_dim.
+    options = rng.random() < 0.5, 2 * half or None, rng.choice((None, False, True))
+    return Sample("rope", (*tensors, *options), {}, rotated, lambda *args: rotated(*args, absolute=True), 2)
 
 
-def rotated(x, sin, cos, interleaved, absolute=False):
+def rotated(x, sin, cos, interleaved, rotary_dim, interleaved_output, absolute=False):
     """The definition, written out."""
-    if sin.shape[-1] != x.shape[-1]:
+    width = x.shape[-1] if rotary_dim is None else rotary_dim
+    x, rest = x[..., :width], x[..., width:]
+    if sin.shape[-1] != width:
         sin, cos = (t.repeat_interleave(2, -1) if interleaved else torch.cat((t, t), -1) for t in (sin, cos))
     sin, cos = ((t if t.ndim == 3 else t[None])[:, :, None, :] for t in (sin, cos))
     first, second = (x[..., 0::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
     turned = torch.stack((-second, first), -1).flatten(-2) if interleaved else torch.cat((-second, first), -1)
-    if absolute:
-        return x.abs() * cos.abs() + turned.abs() * sin.abs()
-    return x * cos + turned * sin
+    found = x.abs() * cos.abs() + turned.abs() * sin.abs() if absolute else x * cos + turned * sin
+    if interleaved and interleaved_output is False:
+        found = torch.cat((found[..., 0::2], found[..., 1::2]), -1)
+    if interleaved_output and not interleaved:
+        found = torch.stack(found.chunk(2, -1), -1).flatten(-2)
+    return torch.cat((found, rest.abs() if absolute else rest), -1)
 
 
 def sdpa(make: Maker) -> Sample:

@@ -1,7 +1,8 @@
 """x[even] * cos[even] - x[odd] * sin[even] and x[even] * sin[odd] + x[odd] * cos[odd], for each pair of elements.
 
 The pairs (even, odd) are neighbours where interleaved, else element i of the first half and element i of the second.
-Where the two of a pair share an angle, tables have one row for both.
+The result's pairs may lie otherwise than the input's. Where the two of a pair share an angle, tables have one row for
+both.
 """
 
 import functools
@@ -13,10 +14,10 @@ from ninetoothed import Tensor
 from .numeric import widen
 
 
-def arrangement(input, sin, cos, output, flag, interleaved):
+def arrangement(input, sin, cos, output, *flags, interleaved, interleaved_output):
     """Give each token a program, with all heads of `input`: in one tile where interleaved, else in two halves."""
 
-    def heads(tensor):
+    def heads(tensor, interleaved):
         tiled = tensor.tile((1, 1, -1, -1 if interleaved else sin.shape[3])).tile((1, 1, 1, -1))
         tiled.dtype = tiled.dtype.squeeze((0, 1, 2))
         tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
@@ -30,34 +31,38 @@ def arrangement(input, sin, cos, output, flag, interleaved):
 
         return tiled
 
-    return heads(input), angles(sin), angles(cos), heads(output), flag
+    return heads(input, interleaved), angles(sin), angles(cos), heads(output, interleaved_output), *flags
 
 
 def rotate(even, odd, sines, cosines):
     return even * cosines[0] - odd * sines[0], even * sines[1] + odd * cosines[1]
 
 
-def turn(input, sines, cosines, output, interleaved):
+def turn(input, sines, cosines, output, interleaved, interleaved_output):
     if interleaved:
         # Whole rows are loaded and taken apart in registers: accesses stay wide.
         even, odd = ntl.split(ntl.reshape(widen(input[0]), (-1, sines[0].shape[0], 2)))
+    else:
+        even, odd = widen(input[0]), widen(input[1])
+    if interleaved_output:
         output[0] = ntl.reshape(ntl.join(*rotate(even, odd, sines, cosines)), output.dtype.shape)
     else:
-        output[0], output[1] = rotate(widen(input[0]), widen(input[1]), sines, cosines)
+        output[0], output[1] = rotate(even, odd, sines, cosines)
 
 
-def application(input, sin, cos, output, interleaved):
+def application(input, sin, cos, output, interleaved, interleaved_output):
     sine, cosine = widen(sin[0]), widen(cos[0])
 
-    turn(input, (sine, widen(sin[-1])), (cosine, widen(cos[-1])), output, interleaved)
+    turn(input, (sine, widen(sin[-1])), (cosine, widen(cos[-1])), output, interleaved, interleaved_output)
 
 
 @functools.cache
-def make(interleaved=True):
+def make(interleaved=True, interleaved_output=None):
     """The kernel `(input, sin, cos, output)`: (batch, sequence, heads, D), tables (batch, sequence, 1 or 2, D / 2)."""
+    interleaved_output = interleaved if interleaved_output is None else interleaved_output
     constant = {"constexpr": True}
-    input, sin, cos, output = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(4))
-    tensors = (input, sin, cos, output, Tensor(0, constexpr=True, value=interleaved))
-    arrange = functools.partial(arrangement, interleaved=interleaved)
+    tensors = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(4))
+    flags = (Tensor(0, constexpr=True, value=value) for value in (interleaved, interleaved_output))
+    arrange = functools.partial(arrangement, interleaved=interleaved, interleaved_output=interleaved_output)
 
-    return ninetoothed.make(arrange, application, tensors, kernel_name="rope")
+    return ninetoothed.make(arrange, application, (*tensors, *flags), kernel_name="rope")

@@ -1,37 +1,51 @@
-"""`rope(Tensor input, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor`: rotary position embedding.
+"""`rope(Tensor input, Tensor sin, Tensor cos, bool interleaved=True, int? rotary_dim=None,
+bool? interleaved_output=None) -> Tensor`: rotary position embedding.
 
-And `rope_backward(Tensor grad, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor`, the gradient of its input.
+And `rope_backward(Tensor grad, ...) -> Tensor`, of the same arguments, the gradient of its input.
 """
 
 import torch
 
-from ..kernels import rope as kernels, rope_backward as backward_kernels
+from ..kernels import rope as kernels, rope_backward as backward_kernels, rope_partial as partial_kernels
 from ..registration import register
 from . import readers
 from .checks import check_supported
 from .layout import empty_elementwise
 
+OPTIONS = "Tensor sin, Tensor cos, bool interleaved=True, int? rotary_dim=None, bool? interleaved_output=None"
 
-def allocate(input, sin, cos, interleaved=True):
+
+def allocate(input, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=None):
     check_supported("rope", (input, sin, cos))
-    if input.ndim != 4 or input.shape[-1] % 2:
+    if input.ndim != 4 or (input.shape[3] % 2 and rotary_dim is None):
         raise RuntimeError(
             f"ninetoothed::rope expects an input of (batch, sequence, heads, D), D even, but got {list(input.shape)}"
         )
-    check_tables("rope", input, sin, cos)
+    if rotary_dim is not None and (rotary_dim % 2 or not 0 < rotary_dim <= input.shape[3]):
+        raise RuntimeError(
+            f"ninetoothed::rope expects a rotary_dim that is even, more than 0 and at most D = {input.shape[3]}, but "
+            f"got {rotary_dim}"
+        )
+    check_tables("rope", input, sin, cos, rotary_dim)
 
     return empty_elementwise((input,), input.shape, input.dtype, input.device)
 
 
-def check_tables(operator: str, input: torch.Tensor, sin: torch.Tensor, cos: torch.Tensor) -> None:
-    """Check that tables are of (sequence, D / 2 or D) for an input of (batch, sequence, heads, D), one or one each."""
-    tables = [(input.shape[1], width) for width in (input.shape[3] // 2, input.shape[3])]
+def check_tables(
+    operator: str, input: torch.Tensor, sin: torch.Tensor, cos: torch.Tensor, rotary_dim: int | None = None
+) -> None:
+    """Check that tables are of (sequence, D / 2 or D) for an input of (batch, sequence, heads, D), one or one each.
+
+    `rotary_dim`, where it is given, is in the place of D.
+    """
+    name_of_width, width = ("D", input.shape[3]) if rotary_dim is None else ("rotary_dim", rotary_dim)
+    tables = [(input.shape[1], columns) for columns in (width // 2, width)]
     for name, tensor in (("sin", sin), ("cos", cos)):
         if not any(tensor.shape in (table, (1, *table), (input.shape[0], *table)) for table in tables):
             raise RuntimeError(
-                f"ninetoothed::{operator} expects {name} of (sequence, D / 2 or D) = {list(tables[0])} or "
-                f"{list(tables[1])}, or that for each batch entry, but got {list(tensor.shape)} with an input of "
-                f"{list(input.shape)}"
+                f"ninetoothed::{operator} expects {name} of (sequence, {name_of_width} / 2 or {name_of_width}) = "
+                f"{list(tables[0])} or {list(tables[1])}, or that for each batch entry, but got {list(tensor.shape)} "
+                f"with an input of {list(input.shape)}"
             )
         if tensor.device != input.device:
             raise RuntimeError(
@@ -45,48 +59,60 @@ def check_tables(operator: str, input: torch.Tensor, sin: torch.Tensor, cos: tor
         )
 
 
-def launch(output, input, sin, cos, interleaved=True):
-    _launch(kernels.make(interleaved), output, input, sin, cos, interleaved)
+def launch(output, input, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=None):
+    layouts = interleaved, interleaved if interleaved_output is None else interleaved_output
+    _launch(kernels, layouts, interleaved, output, input, sin, cos, rotary_dim)
 
 
-def launch_backward(input_grad, grad, sin, cos, interleaved=True):
-    _launch(backward_kernels.make(interleaved), input_grad, grad, sin, cos, interleaved)
+def launch_backward(input_grad, grad, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=None):
+    layouts = interleaved if interleaved_output is None else interleaved_output, interleaved
+    _launch(backward_kernels, layouts, interleaved, input_grad, grad, sin, cos, rotary_dim)
 
 
-def _launch(kernel, output, input, sin, cos, interleaved):
+def _launch(whole, layouts, interleaved, output, input, sin, cos, rotary_dim):
+    """Launch a kernel of the module `whole` or, where columns are left over, its partial one."""
     if output.numel() == 0:
         return
-    batch, half = input.shape[0], input.shape[3] // 2
-    sin, cos = (by_pairs(table.expand(batch, -1, -1), half, interleaved) for table in (sin, cos))
-
-    kernel(input, sin, cos, output)
+    batch, width = input.shape[0], rotary_dim or input.shape[3]
+    sin, cos = (by_pairs(table.expand(batch, -1, -1), width // 2, interleaved) for table in (sin, cos))
+    if width == input.shape[3]:
+        whole.make(*layouts)(input, sin, cos, output)
+        return
+    (input, rest), (output, output_rest) = (
+        tensor.split_with_sizes((width, tensor.shape[3] - width), 3) for tensor in (input, output)
+    )
+    partial_kernels.make(*layouts, whole is backward_kernels)(input, sin, cos, rest, output_rest, output)
 
 
 def by_pairs(table: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor:
     """(..., D / 2 or D) as (..., 1 or 2, D / 2): a row for both of each pair, or one for each."""
-    if table.shape[-1] == half:
-        return table.unsqueeze(-2)
-    return table.unflatten(-1, (half, 2)).mT if interleaved else table.unflatten(-1, (2, half))
+    return table.unsqueeze(-2) if table.shape[-1] == half else _pairs(table, half, interleaved)
+
+
+def _pairs(tensor: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor:
+    return tensor.unflatten(-1, (half, 2)).mT if interleaved else tensor.unflatten(-1, (2, half))
 
 
 def setup_context(ctx, inputs, output):
-    *tensors, ctx.interleaved = inputs
+    *tensors, ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output = inputs
     ctx.save_for_backward(*tensors)
 
 
 def backward(ctx, grad):
     input, sin, cos = ctx.saved_tensors
-    input_grad = backward_operator(grad, sin, cos, ctx.interleaved) if ctx.needs_input_grad[0] else None
+    options = ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output
+    input_grad = backward_operator(grad, sin, cos, *options) if ctx.needs_input_grad[0] else None
 
-    return input_grad, *_gradients_of_tables(ctx, grad, input, sin, cos), None
+    return input_grad, *_gradients_of_tables(ctx, grad, input, sin, cos), None, None, None
 
 
 def backward_of_backward(ctx, grad_of_grad):
     """The rotation once more: a product with its transpose gives the tables the same gradients as one with it does."""
     grad, sin, cos = ctx.saved_tensors
-    grad_grad = operator(grad_of_grad, sin, cos, ctx.interleaved) if ctx.needs_input_grad[0] else None
+    options = ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output
+    grad_grad = operator(grad_of_grad, sin, cos, *options) if ctx.needs_input_grad[0] else None
 
-    return grad_grad, *_gradients_of_tables(ctx, grad, grad_of_grad, sin, cos), None
+    return grad_grad, *_gradients_of_tables(ctx, grad, grad_of_grad, sin, cos), None, None, None
 
 
 def _gradients_of_tables(ctx, grad, input, sin, cos):
@@ -94,25 +120,31 @@ def _gradients_of_tables(ctx, grad, input, sin, cos):
 
     Autograd sums over the batch where a table has none, and casts.
     """
-    _, to_sin, to_cos, _ = ctx.needs_input_grad
+    _, to_sin, to_cos, *_ = ctx.needs_input_grad
     if not (to_sin or to_cos):
         return None, None
-    half, wide = input.shape[-1] // 2, torch.promote_types(input.dtype, torch.float32)
-    sizes = (half, 2) if ctx.interleaved else (2, half)
-    grad, input = (tensor.to(wide).unflatten(-1, sizes) for tensor in (grad, input))
-    pair = -1 if ctx.interleaved else -2
-    first, second = input.unbind(pair)
-    turned = torch.stack((-second, first), pair)
+    width, wide = ctx.rotary_dim or input.shape[-1], torch.promote_types(input.dtype, torch.float32)
+    interleaved_grad = ctx.interleaved if ctx.interleaved_output is None else ctx.interleaved_output
+    of_grad, of_input = (
+        _pairs(tensor[..., :width].to(wide), width // 2, is_interleaved).unbind(-2)
+        for tensor, is_interleaved in ((grad, interleaved_grad), (input, ctx.interleaved))
+    )
 
-    def total(product, table):
-        product = product.sum(2)
-        return product.sum(pair) if table.shape[-1] == half else product.flatten(-2)
+    def total(first, second, table):
+        """Add what is of the two of a pair, unless a table has a column for each, which lie as those of the input."""
+        if table.shape[-1] == width // 2:
+            return (first + second).sum(2)
+        return torch.stack((first, second), -1 if ctx.interleaved else -2).flatten(-2).sum(2)
 
-    return total(grad * turned, sin) if to_sin else None, total(grad * input, cos) if to_cos else None
+    (first_grad, second_grad), (first, second) = of_grad, of_input
+    return (
+        total(-first_grad * second, second_grad * first, sin) if to_sin else None,
+        total(first_grad * first, second_grad * second, cos) if to_cos else None,
+    )
 
 
 operator = register(
-    "ninetoothed::rope(Tensor input, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor",
+    f"ninetoothed::rope(Tensor input, {OPTIONS}) -> Tensor",
     allocate,
     launch,
     backward=backward,
@@ -121,7 +153,7 @@ operator = register(
 )
 
 backward_operator = register(
-    "ninetoothed::rope_backward(Tensor grad, Tensor sin, Tensor cos, bool interleaved=True) -> Tensor",
+    f"ninetoothed::rope_backward(Tensor grad, {OPTIONS}) -> Tensor",
     allocate,
     launch_backward,
     backward=backward_of_backward,
@@ -129,18 +161,34 @@ backward_operator = register(
     replay=True,
 )
 
-_READERS = {**dict.fromkeys(("input", "sin", "cos"), readers.tensor), "interleaved": readers.flag}
+_READERS = {
+    **dict.fromkeys(("input", "sin", "cos"), readers.tensor),
+    "interleaved": readers.flag,
+    "rotary_dim": readers.optional(readers.integer),
+    "interleaved_output": readers.optional(readers.flag),
+}
 
 
-def rope(input: torch.Tensor, sin: torch.Tensor, cos: torch.Tensor, interleaved: bool = True) -> torch.Tensor:
+def rope(
+    input: torch.Tensor,
+    sin: torch.Tensor,
+    cos: torch.Tensor,
+    interleaved: bool = True,
+    rotary_dim: int | None = None,
+    interleaved_output: bool | None = None,
+) -> torch.Tensor:
     """Rotate the pairs of `input`, (batch, sequence, heads, D), by angles whose sines and cosines are given.
 
     `sin` and `cos` are (sequence, D / 2), or (batch or 1, sequence, D / 2); or of D columns, where the two of a pair
     have angles of their own. A pair is two neighbours where `interleaved`, else element i of the first half of D and
-    element i of the second. Raises RuntimeError where shapes do not fit, TypeError for arguments of another type.
+    element i of the second. Where `rotary_dim` is given, it is the D of all this: the first `rotary_dim` elements
+    rotate, the others stay. `interleaved_output` tells where the result has its pairs, if not where the input has them.
+    Raises RuntimeError where shapes do not fit, TypeError for arguments of another type.
     """
     are_tensors = isinstance(input, torch.Tensor) and isinstance(sin, torch.Tensor) and isinstance(cos, torch.Tensor)
-    if not (are_tensors and type(interleaved) is bool):
-        input, sin, cos, interleaved = readers.read("rope", None, _READERS, input, sin, cos, interleaved)
+    are_default = rotary_dim is None and interleaved_output is None
+    if not (are_tensors and are_default and type(interleaved) is bool):
+        values = readers.read("rope", None, _READERS, input, sin, cos, interleaved, rotary_dim, interleaved_output)
+        input, sin, cos, interleaved, rotary_dim, interleaved_output = values
 
-    return operator(input, sin, cos, interleaved)
+    return operator(input, sin, cos, interleaved, rotary_dim, interleaved_output)

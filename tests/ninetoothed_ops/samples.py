@@ -20,16 +20,23 @@ def operator(name: str):
     return getattr(torch.ops.ninetoothed, name)
 
 
-def rope(input, sin, cos, interleaved=True):
+def rope(input, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=None):
     """The definition, written out."""
-    if sin.shape[-1] != input.shape[-1]:
+    width = input.shape[-1] if rotary_dim is None else rotary_dim
+    input, rest = input[..., :width], input[..., width:]
+    if sin.shape[-1] != width:
         sin, cos = (t.repeat_interleave(2, -1) if interleaved else torch.cat((t, t), -1) for t in (sin, cos))
     sin, cos = ((table if table.ndim == 3 else table[None])[:, :, None, :] for table in (sin, cos))
     if interleaved:
         turned = torch.stack((-input[..., 1::2], input[..., 0::2]), dim=-1).flatten(-2)
     else:
         turned = torch.cat((-input.chunk(2, dim=-1)[1], input.chunk(2, dim=-1)[0]), dim=-1)
-    return input * cos + turned * sin
+    output = input * cos + turned * sin
+    if interleaved_output is not None and interleaved and not interleaved_output:
+        output = torch.cat((output[..., 0::2], output[..., 1::2]), dim=-1)
+    if interleaved_output and not interleaved:
+        output = torch.stack(output.chunk(2, dim=-1), dim=-1).flatten(-2)
+    return output if rotary_dim is None else torch.cat((output, rest), dim=-1)
 
 
 NAMESAKES: dict[str, Callable] = {
@@ -253,8 +260,15 @@ def _rope(r) -> Iterator:
         yield f"{kind}, whole tables of the batch", (r(2, 5, 4, 2), r(2, 5, 2), r(2, 5, 2), interleaved)
         yield f"{kind}, heads first", (r(2, 4, 5, 8).transpose(1, 2), r(5, 4), r(5, 4), interleaved)
         yield f"{kind}, sliced", (r(2, 5, 3, 8, layout="sliced"), r(5, 4, layout="sliced"), r(5, 4), interleaved)
+        partial = r(2, 5, 3, 20), r(5, 6), r(5, 6), interleaved, 12
+        yield f"{kind}, partial", partial
+        yield (
+            f"{kind}, partial and the other way",
+            (*partial[:1], r(2, 5, 12), r(2, 5, 12), *partial[3:], not interleaved),
+        )
         yield f"{kind}, one token", (r(1, 1, 1, 2), r(1, 1), r(1, 1), interleaved)
         yield f"{kind}, no depth", (r(1, 3, 2, 0), r(3, 0), r(3, 0), interleaved)
+    yield "interleaved to halves", (r(2, 4, 5, 10).transpose(1, 2), r(5, 5), r(5, 5), True, None, False)
     yield "default", (r(2, 5, 3, 8), r(5, 4), r(5, 4))
     yield "empty", (r(0, 5, 3, 8), r(5, 4), r(5, 4))
 

@@ -18,6 +18,7 @@ from ninetoothed_ops.kernels import (
     rope,
     rope_backward,
     rope_into_cache,
+    rope_partial,
     sdpa,
     sdpa_backward_delta,
     sdpa_backward_key_value,
@@ -64,7 +65,7 @@ SMALL = {
     "sdpa": (1, 4, 70, 24),
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
-NAMES += ("add_rms_norm", "rope_into_cache", "swiglu")
+NAMES += ("add_rms_norm", "rope_into_cache", "rope_partial", "swiglu")
 # Kernels of gradients; their outputs are the last tensors.
 GRADIENTS = (
     "column_sums",
@@ -144,6 +145,12 @@ def _call(name, make, sizes):
             tables = (make(batch, length, 1, width // 2), make(batch, length, 1, width // 2))
             kernel = rope if name == "rope" else rope_backward
             return kernel.make(), (make(batch, length, heads, width), *tables, make(batch, length, heads, width))
+        case "rope_partial":
+            batch, length, heads, width = sizes["rope"]
+            tables = (make(batch, length, 1, width // 4), make(batch, length, 1, width // 4))
+            tensors = (make(batch, length, heads, width // 2) for _ in range(4))
+            input, *others = tensors
+            return rope_partial.make(False, True), (input, *tables, *others)
         case "rope_into_cache":
             batch, tokens, heads, group, width, length = sizes["rope_into_cache"]
             query, output = (make(batch, tokens, heads, group, width) for _ in range(2))

@@ -112,12 +112,11 @@ def test_conv2d_unfolds_images(stride, padding, dilation, groups):
 @pytest.mark.parametrize("whole", (True, False))
 @pytest.mark.parametrize("interleaved", (True, False))
 def test_rope_gives_a_token_all_its_heads(interleaved, whole):
-    input, sin, cos, output, flag = Tensor(4), Tensor(4), Tensor(4), Tensor(4), Tensor(0, constexpr=True)
+    input, sin, cos, output = Tensor(4), Tensor(4), Tensor(4), Tensor(4)
+    layouts = {"interleaved": interleaved, "interleaved_output": interleaved}
     subs = {tensor: {"shape": (2, 3, 4, 10)} for tensor in (input, output)}
     subs |= {table: {"shape": (2, 3, 2 if whole else 1, 5)} for table in (sin, cos)}
-    heads, angles, *_ = (
-        eval(tensor, subs) for tensor in rope.arrangement(input, sin, cos, output, flag, interleaved)[:-1]
-    )
+    heads, angles, *_ = (eval(tensor, subs) for tensor in rope.arrangement(input, sin, cos, output, **layouts))
 
     parts = 1 if interleaved else 2
     expected = arange(2, 3, 4, parts, 10 // parts).movedim(-2, 2)

@@ -139,6 +139,14 @@ def test_rope_names_what_does_not_fit(shapes, message):
         ninetoothed_ops.rope(*(r(*shape) for shape in shapes))
 
 
+@pytest.mark.parametrize(
+    "rotary_dim, message", ((3, "even"), (0, "more than 0"), (10, "at most D = 8"), (4, "rotary_dim / 2"))
+)
+def test_rope_names_a_width_that_does_not_fit(rotary_dim, message):
+    with pytest.raises(RuntimeError, match=message):
+        ninetoothed_ops.rope(r(2, 5, 3, 8), r(5, 3), r(5, 3), True, rotary_dim)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(DEVICE != "cuda", reason="needs two devices")
 @pytest.mark.parametrize("name", [name for name in NAMESAKES if name not in ("silu", "softmax")])

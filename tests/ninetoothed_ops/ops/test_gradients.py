@@ -73,6 +73,12 @@ CASES = {
     "add_rms_norm, sum alone": (lambda a, b: ops.add_rms_norm(a, b)[1], double(2, 4), double(2, 4)),
     "rope": (ops.rope, double(2, 3, 2, 4), double(3, 2), double(3, 2)),
     "rope, whole tables": (lambda *a: ops.rope(*a, False), double(2, 3, 1, 4), double(1, 3, 4), double(2, 3, 4)),
+    "rope, partial, the other way": (
+        lambda *a: ops.rope(*a, True, 4, False),
+        double(2, 3, 2, 7),
+        double(3, 2),
+        double(3, 2),
+    ),
 }
 
 
@@ -172,7 +178,7 @@ BACKWARDS = {
     "silu_backward": (f(3, 4), f(3, 4)),
     "swiglu_backward": (f(3, 4), f(3, 4), f(3, 4)),
     "softmax_backward": (f(3, 4), f(3, 4), 1, torch.float16),
-    "rope_backward": (f(2, 3, 1, 4), f(3, 2), f(3, 2)),
+    "rope_backward": (f(2, 3, 1, 5), f(3, 2), f(3, 2), True, 4, False),
     "rms_norm_backward": (f(3, 4), f(3, 4), [4], f(4), None, [True, True], f(3, 4)),
     "conv2d_backward_input": (f(2, 6, 4, 4), f(6, 2, 3, 3), [2, 4, 8, 7], [2, 2], [1, 1], [1, 1], 2),
     "conv2d_backward_weight": (f(2, 6, 4, 4), f(2, 4, 8, 7), [6, 2, 3, 3], [2, 2], [1, 1], [1, 1], 2),

@@ -1,0 +1,51 @@
+"""Partial rotary embedding: the first columns of each head are rotated as by `rope`, the others copied, in one launch.
+
+output[:d] = rope(input[:d]) and output[d:] = input[d:]; the gradient likewise, by `rope_backward`.
+"""
+
+import functools
+
+import ninetoothed
+from ninetoothed import Tensor
+
+from . import rope, rope_backward
+
+
+def arrangement(input, sin, cos, rest, output_rest, output, *flags, **layouts):
+    """Arrange the columns that are rotated as `rope` does, and give each token the others of all its heads."""
+
+    def others(tensor):
+        tiled = tensor.tile((1, 1, -1, -1))
+        tiled.dtype = tiled.dtype.squeeze((0, 1))
+
+        return tiled
+
+    *inputs, output = rope.arrangement(input, sin, cos, output, **layouts)
+
+    return *inputs, others(rest), others(output_rest), output, *flags
+
+
+def application(input, sin, cos, rest, output_rest, output, interleaved, interleaved_output):
+    rope.application(input, sin, cos, output, interleaved, interleaved_output)
+    output_rest = rest
+
+
+def application_backward(grad, sin, cos, rest, input_grad_rest, input_grad, interleaved, interleaved_output):
+    rope_backward.application(grad, sin, cos, input_grad, interleaved, interleaved_output)
+    input_grad_rest = rest
+
+
+@functools.cache
+def make(interleaved=True, interleaved_output=None, backward=False):
+    """The kernel `(input, sin, cos, rest, output_rest, output)`: those of `rope.make` and, behind them, other columns.
+
+    Where `backward`, the same of `rope_backward.make`.
+    """
+    interleaved_output = interleaved if interleaved_output is None else interleaved_output
+    constant = {"constexpr": True}
+    tensors = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(6))
+    flags = (Tensor(0, constexpr=True, value=value) for value in (interleaved, interleaved_output))
+    arrange = functools.partial(arrangement, interleaved=interleaved, interleaved_output=interleaved_output)
+    apply, name = (application_backward, "rope_partial_backward") if backward else (application, "rope_partial")
+
+    return ninetoothed.make(arrange, apply, (*tensors, *flags), kernel_name=name)
