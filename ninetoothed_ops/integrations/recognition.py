@@ -26,6 +26,28 @@ def same(function: Callable | None, *paths: str) -> bool:
     return code is not None and code in map(reference, paths)
 
 
+def computes_like(cls: type, path: str) -> bool:
+    """Tell whether a class, which inherits from no other module, has the methods of a class of transformers."""
+    expected = reference_methods(path)
+    return expected is not None and cls.__bases__ == (nn.Module,) and _codes(cls) == expected
+
+
+@functools.cache
+def reference_methods(path: str) -> dict[str, tuple | None] | None:
+    """Find the code of each method of a class of transformers; None if a part of it is not its file's any more."""
+    found, source = _found(path)
+    if found is None:
+        return None
+    are_own = all(
+        getattr(getattr(each, "__code__", None), "co_filename", None) == source for each in methods(found).values()
+    )
+    return _codes(found) if are_own else None
+
+
+def _codes(cls: type) -> dict[str, tuple | None]:
+    return {name: code_of(each) if isinstance(each, FunctionType) else None for name, each in methods(cls).items()}
+
+
 def more_than_forward(cls: type[nn.Module]) -> str | None:
     """Give the reason why a class is more than its forward; one that is not may be exchanged for its equal."""
     if cls.__bases__ != (nn.Module,):
@@ -43,16 +65,19 @@ def methods(cls: type) -> dict[str, Any]:
 @functools.cache
 def reference(path: str) -> tuple | None:
     """Find the code of a class's forward, or of a function, of transformers; None if it is not its file's any more."""
+    found, source = _found(path)
+    function = undecorated(vars(found).get("forward") if isinstance(found, type) else found)
+    return code_of(function) if function is not None and function.__code__.co_filename == source else None
+
+
+def _found(path: str) -> tuple[Any, str | None]:
+    """Find a class or a function of transformers, and its file; None for it if there is none of this name."""
     file, name = path.rsplit(".", 1)
     try:
         found = getattr(importlib.import_module(f"{MODELS}.{file}"), name)
     except (ImportError, AttributeError):
-        return None
-    function = vars(found).get("forward") if isinstance(found, type) else found
-    function = undecorated(function)
-    if function is None or function.__code__.co_filename != sys.modules[f"{MODELS}.{file}"].__file__:
-        return None
-    return code_of(function)
+        return None, None
+    return found, sys.modules[f"{MODELS}.{file}"].__file__
 
 
 def code_of(function: Callable | None) -> tuple | None:

@@ -1,9 +1,10 @@
 """The modules of transformers that compute what NineToothed's modules compute.
 
 transformers has a copy of Llama's norm in more than a hundred files, and of four models' attention in dozens. A copy is
-recognised by its code: the compiled `forward` (and, for attention, the rotary embedding and the attention function that
-it calls) must equal that of Llama, Mistral, Qwen2 or Qwen3. So Gemma's `1 + weight`, rotary embeddings of interleaved
-pairs, soft caps and attention sinks are left alone, and so is a class that another library has patched.
+recognised by its code: the compiled methods of a norm must equal those of one that is known (norms.py), and the
+`forward` of attention, with the rotary embedding and the attention function that it calls, that of Llama, Mistral,
+Qwen2 or Qwen3. So rotary embeddings of interleaved pairs, soft caps and attention sinks are left alone, and so is a
+class that another library has patched.
 """
 
 import functools
@@ -23,6 +24,7 @@ from ..modules.gated_mlp import replacing as replacing_mlp
 from ..modules.rms_norm import NTRMSNorm
 from ..modules.silu import NTSiLU
 from . import attention_interface
+from .norms import norm
 from .recognition import MODELS, SUBCLASS, more_than_forward, same, undecorated
 
 LLAMA = "llama.modeling_llama"
@@ -31,16 +33,6 @@ PLAIN = (f"{LLAMA}.LlamaAttention", "mistral.modeling_mistral.MistralAttention",
 NORMED = ("qwen3.modeling_qwen3.Qwen3Attention",)
 LAYER = f"{LLAMA}.LlamaDecoderLayer"
 PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_key_values")
-
-
-def rms_norm(module: nn.Module) -> type[nn.Module] | str | None:
-    """Choose NTRMSNorm for Llama's norm and its copies."""
-    cls = type(module)
-    if isinstance(module, nn.RMSNorm) or not any(base.__name__.endswith("RMSNorm") for base in cls.__mro__):
-        return None
-    if cls.__bases__ == (nn.Module,) and not same(vars(cls).get("forward"), f"{LLAMA}.LlamaRMSNorm"):
-        return "its forward is not that of LlamaRMSNorm"
-    return more_than_forward(cls) or unsuitable(module, "weight") or NTRMSNorm
 
 
 def silu(module: nn.Module) -> type[nn.Module] | str | None:
@@ -58,7 +50,7 @@ def attention(module: nn.Module) -> type[nn.Module] | str | None:
     return _unlike(module) or unsuitable(module) or _unready(module) or replacing(type(module))  # type: ignore[arg-type]
 
 
-RULES = (rms_norm, silu, attention)
+RULES = (norm, silu, attention)
 
 
 def gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
@@ -77,8 +69,8 @@ def decoder_layer(module: nn.Module) -> type[nn.Module] | str | None:
         return None
     if not (same(vars(type(module)).get("forward"), LAYER) and _adds_what_its_parts_give()):
         return "its forward is not that of LlamaDecoderLayer"
-    norm: nn.Module = module.post_attention_layernorm  # type: ignore[assignment]
-    if not isinstance(norm, NTRMSNorm) and rms_norm(norm) is not NTRMSNorm:
+    behind: nn.Module = module.post_attention_layernorm  # type: ignore[assignment]
+    if not isinstance(behind, NTRMSNorm) and norm(behind) is not NTRMSNorm:
         return "its norms stay their own"
     return unsuitable(module) or replacing_layer(type(module))  # type: ignore[arg-type]
 

@@ -88,7 +88,9 @@ class NormedAhead:
 
 def eps_of(norm: Any) -> float | None:
     """Give the eps of a `torch.nn.RMSNorm`, or of a module that holds what transformers' norms hold."""
-    return norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
+    # A module looks what it has not up by a function in Python.
+    held = norm.__dict__
+    return held["variance_epsilon"] if "variance_epsilon" in held else held["eps"]
 
 
 def _are_plain(input: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> bool:

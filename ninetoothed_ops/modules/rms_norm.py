@@ -1,4 +1,6 @@
-"""`torch.nn.RMSNorm` on NineToothed's rms_norm."""
+"""`torch.nn.RMSNorm` on NineToothed's rms_norm, and the norms of transformers that differ from it in their types."""
+
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -6,7 +8,9 @@ from torch import nn
 from ..ops.rms_norm import operator as rms_norm
 from .eligibility import unsuitable
 from .overrides import are_overridden
-from .residual import AHEAD
+from .residual import AHEAD, eps_of
+
+HALVES = (torch.float16, torch.bfloat16)
 
 
 class NTRMSNorm(nn.RMSNorm):
@@ -15,35 +19,79 @@ class NTRMSNorm(nn.RMSNorm):
     `forward(input)`: `(..., *normalized_shape)` -> the same shape, `input / sqrt(mean(input ** 2) + eps) * weight`, the
     mean over `normalized_shape` in float32.
 
-    An instance may also hold what transformers' `LlamaRMSNorm` holds: a `weight` of one dimension and
-    `variance_epsilon`. Where the input is a sum that was added for this norm, its norm is there already (residual.py).
+    An instance may also hold what transformers' `LlamaRMSNorm` holds: a `weight` of one dimension, and
+    `variance_epsilon` or `eps`. Where the input is a sum that was added for this norm, its norm is there already
+    (residual.py).
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         # A module looks parameters, and what it has not, up by a function in Python.
-        eps, weight = self.__dict__.get("variance_epsilon"), self.weight
+        held, weight = self.__dict__, self.weight
+        shape = held.get("normalized_shape")
         if are_overridden(input, weight):
-            return nn.RMSNorm.forward(self, input) if eps is None else _written_out(input, weight, eps)
-        if not torch.compiler.is_compiling() and AHEAD in self.__dict__:
-            output = self.__dict__[AHEAD].take(input)
+            return _written_out(input, weight, eps_of(self)) if shape is None else nn.RMSNorm.forward(self, input)
+        if not torch.compiler.is_compiling() and AHEAD in held:
+            output = held[AHEAD].take(input)
             if output is not None:
                 return output
-        if eps is None:
-            return rms_norm(input, self.normalized_shape, weight, self.eps)
+        if shape is not None:
+            return rms_norm(input, shape, weight, self.eps)
+        eps = eps_of(self)
         if weight.dtype == input.dtype:
             return rms_norm(input, weight.shape, weight, eps)
         # Llama's norm leaves types that differ to PyTorch's promotion: float32 weights make a half's output float32.
         return weight * rms_norm(input, weight.shape, None, eps)
 
     def extra_repr(self) -> str:
-        eps = getattr(self, "variance_epsilon", None)
-        return super().extra_repr() if eps is None else f"{tuple(self.weight.shape)}, eps={eps}"
+        if "normalized_shape" in self.__dict__:
+            return super().extra_repr()
+        weight, eps = self._parameters.get("weight"), f"eps={eps_of(self)}"
+        return eps if weight is None else f"{tuple(weight.shape)}, {eps}"
 
 
-def _written_out(input: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+class NTRoundedRMSNorm(NTRMSNorm):
+    """The norm of OLMo 2, Gemma 3n and others: the result has its input's type, whatever the type of the weight.
+
+    `swap_modules` puts it in their place. It holds what they hold: a `weight` of one dimension, or none, and `eps` or
+    `variance_epsilon`.
+    """
+
+    unit_offset: ClassVar[bool] = False
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        weight, eps = self._parameters.get("weight"), eps_of(self)
+        if are_overridden(input, weight):
+            factor = 1.0 if weight is None else weight.float() + self.unit_offset
+            return (_normalized(input, eps) * factor).to(input.dtype)
+        return rms_norm(input, input.shape[-1:], weight, eps, self.unit_offset)
+
+
+class NTUnitOffsetRMSNorm(NTRoundedRMSNorm):
+    """The norm of Gemma and others: the factor is `1 + weight`, and the result has its input's type."""
+
+    unit_offset = True
+
+
+class NTT5RMSNorm(NTRMSNorm):
+    """The norm of T5 and others: the result has the type of the weight if that is a half, else float32."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        weight, eps = self.weight, eps_of(self)
+        if input.dtype == weight.dtype and not are_overridden(input, weight):
+            return rms_norm(input, weight.shape, weight, eps)
+        normalized = _normalized(input, eps)
+        return weight * (normalized.to(weight.dtype) if weight.dtype in HALVES else normalized)
+
+
+def _written_out(input: torch.Tensor, weight: torch.Tensor, eps: Any) -> torch.Tensor:
     """Llama's norm in PyTorch's functions."""
+    return weight * _normalized(input, eps).to(input.dtype)
+
+
+def _normalized(input: torch.Tensor, eps: Any) -> torch.Tensor:
+    """The norm without a weight, in float32, in PyTorch's functions."""
     wide = input.to(torch.float32)
-    return weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(input.dtype)
+    return wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
 
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:

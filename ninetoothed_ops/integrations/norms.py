@@ -1,0 +1,42 @@
+"""The norms of transformers that compute what NineToothed's norms compute.
+
+Each family has a file, and a norm in it: a copy of one of the classes below, which differ in where they round, in the
+factor that they make of their weight, and in the names of what they hold.
+"""
+
+from torch import nn
+
+from ..modules.eligibility import unsuitable
+from ..modules.rms_norm import NTRMSNorm, NTRoundedRMSNorm, NTT5RMSNorm, NTUnitOffsetRMSNorm
+from .recognition import SUBCLASS, computes_like
+
+# The classes of which others are copies, each by its file, and what is put in the place of a copy.
+NORMS: dict[str, type[nn.Module]] = {
+    "llama.modeling_llama.LlamaRMSNorm": NTRMSNorm,
+    "llama4.modeling_llama4.Llama4TextRMSNorm": NTRMSNorm,
+    "gemma.modeling_gemma.GemmaRMSNorm": NTUnitOffsetRMSNorm,
+    "olmo2.modeling_olmo2.Olmo2RMSNorm": NTRoundedRMSNorm,
+    "helium.modeling_helium.HeliumRMSNorm": NTRoundedRMSNorm,
+    "moshi.modeling_moshi.MoshiRMSNorm": NTRoundedRMSNorm,
+    "gemma3n.modeling_gemma3n.Gemma3nRMSNorm": NTRoundedRMSNorm,
+    "llama4.modeling_llama4.Llama4TextL2Norm": NTRoundedRMSNorm,
+    "deepseek_v4.modeling_deepseek_v4.DeepseekV4UnweightedRMSNorm": NTRoundedRMSNorm,
+    "imagegpt.modeling_imagegpt.ImageGPTLayerNorm": NTRMSNorm,
+    "t5.modeling_t5.T5LayerNorm": NTT5RMSNorm,
+}
+UNKNOWN = "its code is not that of a norm that NineToothed knows"
+
+
+def norm(module: nn.Module) -> type[nn.Module] | str | None:
+    """Choose a norm of NineToothed for a copy of a norm that is known; None for what is no norm by its name."""
+    cls = type(module)
+    if cls.__module__.startswith("torch.") or not any("Norm" in each.__name__ for each in cls.__mro__):
+        return None
+    found = next((new for path, new in NORMS.items() if computes_like(cls, path)), None)
+    if found is not None:
+        # Some have none, or one that is a buffer and is not read.
+        has_weight = hasattr(module, "weight") and "weight" not in dict(module.named_buffers(recurse=False))
+        return unsuitable(module, *(("weight",) if has_weight else ())) or found
+    if isinstance(module, nn.RMSNorm) or not any("RMSNorm" in each.__name__ for each in cls.__mro__):
+        return None
+    return UNKNOWN if cls.__bases__ == (nn.Module,) else SUBCLASS

@@ -1,0 +1,104 @@
+"""The norms of transformers' families: what is put in their place computes what they compute, in their types."""
+
+import copy
+import importlib
+
+import pytest
+import torch
+from torch import nn
+
+from ninetoothed_ops.modules import swap_modules
+from tests.ninetoothed_ops.integrations.calls import DEVICE, error
+
+pytest.importorskip("transformers")
+COLUMNS = 70
+TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 1.6e-2}
+NORMS = {
+    "llama.LlamaRMSNorm": ("NTRMSNorm", COLUMNS),
+    "llama4.Llama4TextRMSNorm": ("NTRMSNorm", COLUMNS),
+    "imagegpt.ImageGPTLayerNorm": ("NTRMSNorm", COLUMNS),
+    "gemma.GemmaRMSNorm": ("NTUnitOffsetRMSNorm", COLUMNS),
+    "gemma2.Gemma2RMSNorm": ("NTUnitOffsetRMSNorm", COLUMNS),
+    "gemma3.Gemma3RMSNorm": ("NTUnitOffsetRMSNorm", COLUMNS),
+    "qwen3_next.Qwen3NextRMSNorm": ("NTUnitOffsetRMSNorm", COLUMNS),
+    "gemma3n.Gemma3nRMSNorm": ("NTRoundedRMSNorm", COLUMNS),
+    "olmo2.Olmo2RMSNorm": ("NTRoundedRMSNorm", COLUMNS),
+    "gpt_oss.GptOssRMSNorm": ("NTRoundedRMSNorm", COLUMNS),
+    "helium.HeliumRMSNorm": ("NTRoundedRMSNorm", COLUMNS),
+    "moshi.MoshiRMSNorm": ("NTRoundedRMSNorm", COLUMNS),
+    "llama4.Llama4TextL2Norm": ("NTRoundedRMSNorm", 1e-6),
+    "deepseek_v4.DeepseekV4UnweightedRMSNorm": ("NTRoundedRMSNorm", 1e-6),
+    "t5.T5LayerNorm": ("NTT5RMSNorm", COLUMNS),
+}
+
+
+def made(path: str, dtype: torch.dtype) -> nn.Module:
+    file, name = path.split(".")
+    _, size = NORMS[path]
+    norm = getattr(importlib.import_module(f"transformers.models.{file}.modeling_{file}"), name)(size)
+    for parameter in norm.parameters():
+        nn.init.normal_(parameter)
+    return norm.to(DEVICE, dtype)
+
+
+@pytest.mark.parametrize("weight", TOLERANCE, ids=str)
+@pytest.mark.parametrize("path", NORMS)
+def test_computes_the_same_in_the_same_types(path, weight):
+    theirs = made(path, weight)
+    ours = copy.deepcopy(theirs)
+    report = swap_modules(ours)
+    assert type(ours).__name__ == NORMS[path][0]
+    assert (str(COLUMNS) in repr(ours)) == bool(list(theirs.parameters()))
+    for dtype in TOLERANCE:
+        input = torch.randn(3, 5, COLUMNS, device=DEVICE).to(dtype).requires_grad_()
+        results = []
+        for module in (theirs, ours):
+            output = module(input)
+            grads = torch.autograd.grad(output.sin().sum(), [input, *module.parameters()])
+            results.append([output, *grads])
+        for found, expected in zip(*reversed(results)):
+            assert found.dtype == expected.dtype and found.shape == expected.shape
+            assert error(found, expected) < 2 * max(TOLERANCE[dtype], TOLERANCE[weight]), dtype
+    report.undo()
+    assert type(ours) is type(theirs)
+
+
+def test_gemma3n_without_scale():
+    from transformers.models.gemma3n.modeling_gemma3n import Gemma3nRMSNorm
+
+    norm, input = Gemma3nRMSNorm(COLUMNS, with_scale=False), torch.randn(3, COLUMNS, device=DEVICE)
+    expected = norm(input)
+    assert len(swap_modules(norm).swapped) == 1 and error(norm(input), expected) < 1e-6
+
+
+@pytest.mark.parametrize("path", ("gemma.GemmaRMSNorm", "olmo2.Olmo2RMSNorm", "t5.T5LayerNorm"))
+def test_under_a_mode_and_compiled(path):
+    from torch.overrides import TorchFunctionMode
+
+    class Counter(TorchFunctionMode):
+        calls = 0
+
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            Counter.calls += 1
+            return function(*args, **(kwargs or {}))
+
+    norm, input = made(path, torch.float32), torch.randn(3, COLUMNS, device=DEVICE)
+    expected = norm(input)
+    swap_modules(norm)
+    compiled = torch.compile(norm, fullgraph=True, backend="aot_eager")
+    assert error(compiled(input), expected) < 1e-6
+    with Counter():
+        assert error(norm(input), expected) < 1e-6
+    assert Counter.calls > 3
+
+
+@pytest.mark.parametrize("path", ("qwen3_next.Qwen3NextRMSNormGated", "qwen4_exp.Qwen4ExpTextRMSNorm"))
+def test_norms_that_compute_something_else_are_left_alone(path):
+    file, name = path.split(".")
+    try:
+        found = importlib.import_module(f"transformers.models.{file}.modeling_{file}")
+    except ImportError:
+        pytest.skip("a family that this version lacks")
+    norm = getattr(found, name)(COLUMNS)
+    (row,) = swap_modules(norm).skipped
+    assert row.reason == "its code is not that of a norm that NineToothed knows"
