@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import AttentionInterface
-from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from ninetoothed.errors import UnsupportedError
 
@@ -20,6 +20,8 @@ from ..ops.sdpa import new_seed, operator as sdpa
 from ..ops.sdpa_with_sinks import operator as sdpa_with_sinks
 
 NAME = "ninetoothed"
+# The attribute by which a mask tells how many keys each batch entry has at most.
+LENGTHS = "ninetoothed_lengths"
 # Arguments of some families that change what attention computes, and that `attend` has no answer to.
 REFUSED = {
     "softcap": "soft caps of the scores",
@@ -36,7 +38,34 @@ def register_attention() -> None:
     causality is meant. Models that exist are set by `model.set_attn_implementation("ninetoothed")`.
     """
     AttentionInterface.register(NAME, attend)
-    AttentionMaskInterface.register(NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    AttentionMaskInterface.register(NAME, make_mask)
+
+
+def make_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
+    """Make the mask that transformers makes for "sdpa"; over a static cache it tells where what is visible ends.
+
+    A static cache has more keys than it holds, and attention reads all of them unless it is told how many count. They
+    are counted in the mask, once for all layers and on the device, so that no number depends on the kind of cache. A
+    mask of one's own, or one that a model makes of this one, tells nothing: then all keys are read.
+    """
+    mask = sdpa_mask(*args, **kwargs)
+    if mask is not None and _may_be_longer(**kwargs):
+        setattr(mask, LENGTHS, _visible(mask))
+    return mask
+
+
+def _may_be_longer(q_length: int = 0, kv_length: int = 0, q_offset: Any = None, kv_offset: int = 0, **_: Any) -> bool:
+    """Tell whether there may be more keys than a cache holds; a static one counts what it holds on the device."""
+    if q_offset is None or isinstance(q_offset, torch.Tensor):
+        return True
+    return kv_length > q_offset + q_length - kv_offset
+
+
+def _visible(mask: torch.Tensor) -> torch.Tensor:
+    """Count the keys of each batch entry up to the last that any query sees, by a mask (batch, heads, queries, keys)."""
+    seen = mask.any(dim=(1, 2))
+    places = torch.arange(1, seen.shape[-1] + 1, dtype=torch.int32, device=mask.device)
+    return (seen * places).amax(-1)
 
 
 def attend(
@@ -58,7 +87,7 @@ def attend(
     (heads,), attention sinks. The result is (batch, length, heads, D), and None for the attention weights.
     """
     _check(module, kwargs)
-    length = query.shape[2]
+    length, lengths = query.shape[2], getattr(attention_mask, LENGTHS, None)
     asked = getattr(module, "is_causal", True) if is_causal is None else is_causal
     # A single token sees all that is in the cache. No mask means causality to all others, if it means anything.
     is_causal = length > 1 and attention_mask is None and bool(asked)
@@ -69,15 +98,15 @@ def attend(
         attention_mask = attention_mask[..., : key.shape[2]]  # Early versions of transformers have it longer.
     if position_bias is not None:
         bias = position_bias[..., : key.shape[2]]
-        attention_mask, is_causal = _biased(bias, attention_mask, is_causal, query, key), False
+        attention_mask, is_causal, lengths = _biased(bias, attention_mask, is_causal, query, key), False, None
 
     if s_aux is not None:
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
         seed = new_seed(query) if dropout > 0 else None
         output, _ = sdpa_with_sinks(query, key, value, s_aux, attention_mask, seed, dropout, is_causal, scale)
     else:
-        grouped = getattr(module, "num_key_value_groups", 1) > 1
-        output = sdpa(query, key, value, attention_mask, dropout, is_causal, scale=scaling, enable_gqa=grouped)
+        grouped = query.shape[1] != key.shape[1]
+        output = sdpa(query, key, value, attention_mask, dropout, is_causal, lengths, scale=scaling, enable_gqa=grouped)
     return output.transpose(1, 2).contiguous(), None
 
 

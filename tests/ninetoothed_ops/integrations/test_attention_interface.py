@@ -2,30 +2,24 @@
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ninetoothed.errors import UnsupportedError
 from ninetoothed_ops.modules import swap_modules
 from tests.ninetoothed_ops.integrations.calls import DEVICE, TOLERANCE, error, generate, logits
 from tests.ninetoothed_ops.integrations.conftest import SIZES
+from tests.ninetoothed_ops.integrations.families import (
+    DECODERS,
+    WINDOW,
+    attention_operators,
+    decoder,
+    filled,
+    gradients,
+)
 
 transformers = pytest.importorskip("transformers")
 attention_interface = pytest.importorskip("ninetoothed_ops.integrations.attention_interface")
 attention_interface.register_attention()
 
-# Norms before and after, of one plus a weight; joint projections; rotation of pairs and of parts; parallel blocks;
-# layers without rope; sliding windows, of fewer than the tests' tokens.
-WINDOW = {"sliding_window": 5}
-DECODERS = {
-    "gemma": {},
-    "gemma3_text": {**WINDOW, "layer_types": ["sliding_attention", "full_attention"], "query_pre_attn_scalar": 7},
-    "phi3": WINDOW,
-    "glm": {},
-    "cohere2": {**WINDOW, "layer_types": ["sliding_attention", "full_attention"]},
-    "stablelm": {},
-    "gpt_neox": {},
-    "gpt2": {},
-}
 SMALL = {"num_channels": 3, "image_size": 8, "patch_size": 4}
 SPEECH = {"num_mel_bins": 8, "d_model": 64, "max_source_positions": 6, "encoder_layers": 1, "decoder_layers": 1}
 # The class of the model, options of its config, and what it is called with.
@@ -42,39 +36,6 @@ OTHERS = {
 
 def values(*shape):
     return torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
-
-
-class Recorder(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.names = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.names.append(func.name().partition(".")[0])
-        return func(*args, **(kwargs or {}))
-
-
-def filled(model):
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.3 if parameter.ndim > 1 else 0.05)
-    return model.eval().to(DEVICE)
-
-
-def decoder(family, implementation="sdpa", **options):
-    torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(
-        family, **{**SIZES, "tie_word_embeddings": False, **DECODERS.get(family, {}), **options}
-    )
-    return filled(transformers.AutoModelForCausalLM.from_config(config, attn_implementation=implementation))
-
-
-def attention_operators(call):
-    """Count the calls of our attention and of PyTorch's."""
-    with torch.no_grad(), Recorder() as recorder:
-        call()
-    ours = sum(name.startswith("ninetoothed::sdpa") for name in recorder.names)
-    return ours, sum("scaled_dot_product" in name or name == "aten::_softmax" for name in recorder.names)
 
 
 @pytest.mark.parametrize("family", DECODERS)
@@ -94,13 +55,6 @@ def test_same_logits_tokens_and_gradients(batch, family):
         else:
             assert torch.equal(call(), wanted)
     assert attention_operators(lambda: logits(model, tokens)) == (model.config.num_hidden_layers, 0)
-
-
-def gradients(model, tokens):
-    """Take a training step's gradients, of all parameters in one row."""
-    model.zero_grad()
-    model(input_ids=tokens, labels=tokens).loss.backward()
-    return torch.cat([each.grad.flatten() for each in model.parameters() if each.grad is not None])
 
 
 @pytest.mark.parametrize("family", OTHERS)
@@ -133,14 +87,6 @@ def test_biases_of_positions(batch):
         grad = model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.grad
         found.append((output.logits.detach(), grad.clone()))
     assert all(error(ours, wanted) < TOLERANCE[torch.float32] for wanted, ours in zip(*found))
-
-
-@pytest.mark.parametrize("options", ({"num_beams": 3}, {"cache_implementation": "static"}))
-def test_ways_to_generate(batch, options):
-    model, (tokens, mask) = decoder("gemma3_text"), batch(3, 11)
-    expected = generate(model, tokens, mask, count=4, **options)
-    model.set_attn_implementation("ninetoothed")
-    assert torch.equal(generate(model, tokens, mask, count=4, **options), expected)
 
 
 def test_a_model_that_is_saved_loads_with_either(batch, tmp_path):
