@@ -1,0 +1,84 @@
+"""Every mask means to attn_implementation="ninetoothed" what it means to a model's own attention."""
+
+import pytest
+import torch
+
+from tests.ninetoothed_ops.integrations.calls import DEVICE, TOLERANCE, error, logits
+from tests.ninetoothed_ops.integrations.conftest import SIZES
+from tests.ninetoothed_ops.integrations.families import decoder, filled
+
+transformers = pytest.importorskip("transformers")
+attention_interface = pytest.importorskip("ninetoothed_ops.integrations.attention_interface")
+attention_interface.register_attention()
+
+
+def in_parts(model, tokens, parts):
+    """Fill a cache by parts of a prompt: none has a mask."""
+    cache, found = transformers.DynamicCache(config=model.config), []
+    with torch.no_grad():
+        for part in tokens.split(parts, dim=1):
+            found.append(model(part, past_key_values=cache).logits)
+    return torch.cat(found, 1)
+
+
+def whole(model, tokens, kept, dtype):
+    """Hand on a mask of four dimensions, by which each query sees one key after it, too."""
+    seen = torch.ones(11, 11, device=DEVICE).tril(1).bool() & kept.bool()[:, None, None]
+    mask = seen if dtype is torch.bool else torch.where(seen, 0.0, torch.finfo(dtype).min)
+    with torch.no_grad():
+        return model(tokens, attention_mask=mask).logits[kept.bool()]
+
+
+# What a model is called with, and as what. "eager" adds a boolean mask: of these "sdpa" is the reference.
+CALLS = {
+    "one token": ("eager", lambda model, tokens, mask: logits(model, tokens[:, :1])),
+    "no cache": ("eager", lambda model, tokens, mask: logits(model, tokens, use_cache=False)),
+    "in parts": ("eager", lambda model, tokens, mask: in_parts(model, tokens, (4, 1, 6))),
+    "right padding": ("eager", lambda model, tokens, mask: logits(model, tokens, mask.flip(-1))),
+    "packed": (
+        "eager",
+        lambda model, tokens, mask: logits(
+            model, tokens, position_ids=torch.tensor([[*range(4), *range(7)]], device=DEVICE), use_cache=False
+        ),
+    ),
+    "numbers": ("eager", lambda model, tokens, mask: whole(model, tokens, mask, torch.float32)),
+    "truth values": ("sdpa", lambda model, tokens, mask: whole(model, tokens, mask, torch.bool)),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("family", ("glm", "gemma3_text"))
+def test_calls(batch, family, call):
+    reference, compute = CALLS[call]
+    model, (tokens, mask) = decoder(family, reference), batch(3, 11)
+    expected = compute(model, tokens, mask)
+    model.set_attn_implementation("ninetoothed")
+    assert error(compute(model, tokens, mask), expected) < TOLERANCE[torch.float32]
+
+
+@pytest.mark.parametrize("family", ("llama", "gemma3_text"))
+def test_attention_to_both_sides(batch, family):
+    """A decoder may be made to look ahead; of windows both halves count."""
+    model, (tokens, mask) = decoder(family, "eager"), batch(2, 11)
+    causal = logits(model, tokens)
+    model.config.is_causal = False
+    calls = (lambda: logits(model, tokens), lambda: logits(model, tokens, mask))
+    expected = [call() for call in calls]
+    model.set_attn_implementation("ninetoothed")
+    assert all(error(call(), wanted) < TOLERANCE[torch.float32] for call, wanted in zip(calls, expected))
+    assert error(expected[0], causal) > 1e-2
+
+
+def test_windows_to_both_sides(batch):
+    """ModernBERT's layers see so many tokens before and after, and padding in none."""
+    torch.manual_seed(0)
+    options = {"local_attention": 4, "global_attn_every_n_layers": 2, "pad_token_id": 0, "reference_compile": False}
+    config = transformers.ModernBertConfig(**{**SIZES, **options, "cls_token_id": None, "sep_token_id": None})
+    model, (tokens, mask) = filled(transformers.ModernBertModel(config)), batch(2, 11)
+    found = []
+    for name in ("eager", "ninetoothed"):
+        model.set_attn_implementation(name)
+        with torch.no_grad():
+            found.append([model(tokens, attention_mask=each).last_hidden_state for each in (None, mask)])
+    assert error(found[1][0], found[0][0]) < TOLERANCE[torch.float32]
+    assert error(found[1][1][mask.bool()], found[0][1][mask.bool()]) < TOLERANCE[torch.float32]
