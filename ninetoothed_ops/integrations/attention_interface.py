@@ -62,7 +62,7 @@ def _may_be_longer(q_length: int = 0, kv_length: int = 0, q_offset: Any = None, 
 
 
 def _visible(mask: torch.Tensor) -> torch.Tensor:
-    """Count the keys of each batch entry up to the last that any query sees, by a mask (batch, heads, queries, keys)."""
+    """Count each batch entry's keys up to the last that any query sees; `mask`: (batch, heads, queries, keys)."""
     seen = mask.any(dim=(1, 2))
     places = torch.arange(1, seen.shape[-1] + 1, dtype=torch.int32, device=mask.device)
     return (seen * places).amax(-1)
