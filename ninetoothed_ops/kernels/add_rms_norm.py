@@ -1,8 +1,12 @@
-"""sum = input + residual, and output = rms_norm(sum, weight, eps): the sum is stored, and not read again."""
+"""sum = input + residual, and output = rms_norm(sum, weight, eps): the sum is stored, and not read again.
+
+The sum is rounded to its type before it is normed: the outputs are those of `add` and `rms_norm` one after another.
+"""
 
 import functools
 
 import ninetoothed
+import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from . import rms_norm
@@ -15,7 +19,7 @@ def arrangement(input, residual, sum):
 
 
 def application(input, residual, sum):
-    sum = widen(input) + widen(residual)
+    sum = ntl.cast(widen(input) + widen(residual), sum.dtype)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""output = gate * sigmoid(gate) * up, element by element."""
+"""output = gate * sigmoid(gate) * up, element by element, the first product rounded as `silu` rounds it."""
 
 import functools
 
@@ -11,7 +11,9 @@ from .numeric import widen
 
 
 def application(gate, up, output):
-    output = gate * ntl.sigmoid(widen(gate)) * up
+    activated = ntl.cast(gate * ntl.sigmoid(widen(gate)), gate.dtype)
+
+    output = activated * widen(up)
 
 
 @functools.cache

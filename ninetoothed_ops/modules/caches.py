@@ -49,8 +49,8 @@ def rotated_into(
 
 
 def _are_plain(first: torch.Tensor, *others: torch.Tensor) -> bool:
-    """Tell whether tensors are plain ones of one type, and neither compiled nor recorded for a gradient."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    """Tell whether tensors are plain ones of one type, and not recorded for a gradient."""
+    if torch.jit.is_tracing():
         return False
     records = torch.is_grad_enabled()
     return all(

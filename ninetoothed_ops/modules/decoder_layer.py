@@ -8,8 +8,11 @@ import torch
 from torch import nn
 
 from ninetoothed.errors import ArgumentTypeError
+from ninetoothed.runtime.private import has_global_hook, has_transforms, runs_forward_alone
 
-from .residual import AHEAD, NEXT, NormedAhead, ahead_of
+from ..ops.add_rms_norm import operator as add_rms_norm
+from .overrides import are_overridden
+from .residual import AHEAD, NEXT, NormedAhead, ahead_of, are_alike, eps_of
 from .rms_norm import NTRMSNorm
 
 # Adds for no norm.
@@ -25,8 +28,9 @@ class NTDecoderLayer(nn.Module):
         sum = hidden_states + self_attn(input_layernorm(hidden_states))
         output = sum + mlp(post_attention_layernorm(sum))
 
-    Each sum is added by the norm behind it, the second by that of the next layer or of the model; of a half, the norm
-    is of the sum before it was rounded. In training and in compiled code the layer's own forward runs.
+    Each sum is added by the norm behind it, the second by that of the next layer or of the model. In compiled code that
+    is done of the first sum alone: the graph of one layer knows nothing of the next. In training the layer's own
+    forward runs.
     """
 
     replaced: ClassVar[type[nn.Module]]
@@ -50,13 +54,28 @@ class NTDecoderLayer(nn.Module):
     def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         # Asked for once: another thread may take the swap back meanwhile, and `self` lose the methods of this class.
         cls = type(self)
-        is_own = issubclass(cls, NTDecoderLayer) and not (self.training or torch.compiler.is_compiling())
+        is_own = issubclass(cls, NTDecoderLayer) and not self.training
         if not is_own or args or not cls.passed <= kwargs.keys():
             return getattr(cls, "replaced", cls).forward(self, hidden_states, *args, **kwargs)
         attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
         norm = self.post_attention_layernorm
+        if torch.compiler.is_compiling():
+            normed, total = _summed_and_normed(norm, attended, hidden_states)
+            return total + self.mlp(normed)
         total = vars(norm).get(AHEAD, NONE).add(attended, hidden_states)
         return vars(self).get(NEXT, NONE).add(self.mlp(norm(total)), total, self)
+
+
+def _summed_and_normed(
+    norm: nn.Module, input: torch.Tensor, residual: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute the norm of `residual + input`, and that sum, where nothing can come between the two."""
+    weight = norm._parameters.get("weight") if type(norm) is NTRMSNorm and runs_forward_alone(norm) else None
+    is_observed = has_global_hook() or has_transforms() or are_overridden(input, residual, weight)
+    if weight is None or is_observed or not are_alike(input, residual, weight):
+        total = residual + input
+        return norm(total), total
+    return add_rms_norm(input, residual, weight, eps_of(norm))
 
 
 @functools.cache

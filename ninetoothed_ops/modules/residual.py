@@ -97,12 +97,16 @@ def _are_plain(input: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor
     """Tell whether tensors are plain ones that fit and count their versions, and only their values are asked for."""
     if not type(input) is type(residual) is torch.Tensor or type(weight) is not nn.Parameter or weight.is_inference():
         return False
-    if not input.dtype is residual.dtype is weight.dtype or not input.device == residual.device == weight.device:
-        return False
-    if input.shape != residual.shape or input.shape[-1:] != weight.shape:
+    if not are_alike(input, residual, weight):
         return False
     # Inference mode counts no versions, and transforms wrap tensors.
     return not (torch.is_inference_mode_enabled() or has_transforms() or _is_observed(input, residual, weight))
+
+
+def are_alike(input: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> bool:
+    """Tell whether two tensors of one type fit each other, and the weight of a norm of their sum."""
+    is_one_type = input.dtype is residual.dtype is weight.dtype and input.device == residual.device == weight.device
+    return is_one_type and input.shape == residual.shape and input.shape[-1:] == weight.shape
 
 
 def _is_observed(*tensors: torch.Tensor) -> bool:

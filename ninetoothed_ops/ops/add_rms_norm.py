@@ -89,8 +89,8 @@ def add_rms_norm(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`(rms_norm(sum, weight, eps), sum)` of `sum = input + residual`, over the last dimension.
 
-    Both are `(..., columns)` of one type, and `weight` is `(columns,)`. The norm is of the sum as it was computed, in
-    float32 for halves; what is returned is rounded. `eps` is that of float32 (of float64 for float64) where None.
+    Both are `(..., columns)` of one type, and `weight` is `(columns,)`. The norm is of the sum as it is returned: so
+    both are those of two operators one after another. `eps` is that of float32 (of float64 for float64) where None.
     """
     tensors = (input, residual) if weight is None else (input, residual, weight)
     if not (all(isinstance(each, torch.Tensor) for each in tensors) and (eps is None or type(eps) is float)):

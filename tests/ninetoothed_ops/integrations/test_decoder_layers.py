@@ -240,11 +240,24 @@ def test_frozen_weights_need_no_context(make, batch):
 
 
 def test_compiled(make, batch):
+    """In one graph, in which the sum in the middle of each layer is normed where it is added."""
     model, inputs, expected, _ = joined(make, batch)
     logits(model, *inputs)
     torch._dynamo.reset()
-    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    counts = []
+
+    def counting(graph, _):
+        counts.append(Counter(str(node.target) for node in graph.graph.nodes))
+        return graph
+
+    compiled = torch.compile(model, backend=counting, fullgraph=True)
     assert error(logits(compiled, *inputs), expected) < 1e-4
+    assert [each["ninetoothed.add_rms_norm.default"] for each in counts] == [2]
+    # A hook sees what the norm is given.
+    model.model.layers[0].post_attention_layernorm.register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+    torch._dynamo.reset()
+    assert error(logits(compiled, *inputs), logits(model, *inputs)) < 1e-4
+    assert counts[-1]["ninetoothed.add_rms_norm.default"] == 1
 
 
 @pytest.mark.parametrize("duplicate", (copy.deepcopy, lambda both: pickle.loads(pickle.dumps(both))))
@@ -262,6 +275,17 @@ def test_copies_add_apart_until_they_are_joined(make, batch, duplicate):
     again.undo()
     twins.undo()
     assert torch.equal(logits(twin, *inputs), expected)
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
+def test_halves_are_those_of_the_modules_apart(make, batch, dtype):
+    """A fused launch rounds where the two launches do: a half's sum is normed as it is stored."""
+    apart, model, inputs = make("Llama", dtype=dtype), make("Llama", dtype=dtype), batch(2, 7)
+    swap_modules(apart)
+    swap_modules(model, join=True)
+    found, expected = logits(model, *inputs), logits(apart, *inputs)
+    # On a GPU the joined product may be summed in another order.
+    assert torch.equal(found, expected) if DEVICE == "cpu" else error(found, expected) < TOLERANCE[dtype]
 
 
 def test_halves_give_the_tokens_that_they_gave(make, batch):

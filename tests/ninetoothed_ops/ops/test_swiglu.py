@@ -29,3 +29,9 @@ def test_halves_of_a_product():
     gate, up = product.chunk(2, -1)
     torch.testing.assert_close(swiglu(gate, up), swiglu(gate.contiguous(), up.contiguous()))
     assert swiglu(gate, up).is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16, torch.float32), ids=str)
+def test_it_is_silu_and_a_product_one_after_another(dtype):
+    gate, up = r(7, 65, dtype=dtype), r(7, 65, dtype=dtype)
+    assert torch.equal(swiglu(gate, up), torch.ops.ninetoothed.silu(gate) * up)
