@@ -16,15 +16,13 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from ninetoothed.errors import UnsupportedError
 
-from ..ops.sdpa import new_seed, operator as sdpa
-from ..ops.sdpa_with_sinks import operator as sdpa_with_sinks
+from ..ops.sdpa import operator as sdpa
 
 NAME = "ninetoothed"
 # The attribute by which a mask tells how many keys each batch entry has at most.
 LENGTHS = "ninetoothed_lengths"
 # Arguments of some families that change what attention computes, and that `attend` has no answer to.
 REFUSED = {
-    "softcap": "soft caps of the scores",
     "indices": "sparse attention by the indices of keys",
     "block_indices": "sparse attention by the indices of blocks of keys",
     "head_mask": "masks of heads",
@@ -79,12 +77,14 @@ def attend(
     is_causal: bool | None = None,
     position_bias: torch.Tensor | None = None,
     s_aux: torch.Tensor | None = None,
+    softcap: float | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """Compute softmax(query key^T * scaling + mask + position_bias) value, as transformers' function for "sdpa" does.
 
     query: (batch, heads, length, D), and as many heads of keys and values or fewer, which divide them. `s_aux`:
-    (heads,), attention sinks. The result is (batch, length, heads, D), and None for the attention weights.
+    (heads,), attention sinks. `softcap`: scores become softcap * tanh(scores / softcap) before the mask. The result is
+    (batch, length, heads, D), and None for the attention weights.
     """
     _check(module, kwargs)
     length, lengths = query.shape[2], getattr(attention_mask, LENGTHS, None)
@@ -100,13 +100,8 @@ def attend(
         bias = position_bias[..., : key.shape[2]]
         attention_mask, is_causal, lengths = _biased(bias, attention_mask, is_causal, query, key), False, None
 
-    if s_aux is not None:
-        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-        seed = new_seed(query) if dropout > 0 else None
-        output, _ = sdpa_with_sinks(query, key, value, s_aux, attention_mask, seed, dropout, is_causal, scale)
-    else:
-        grouped = query.shape[1] != key.shape[1]
-        output = sdpa(query, key, value, attention_mask, dropout, is_causal, lengths, scale=scaling, enable_gqa=grouped)
+    options = {"scale": scaling, "enable_gqa": query.shape[1] != key.shape[1], "softcap": softcap}
+    output = sdpa(query, key, value, attention_mask, dropout, is_causal, lengths, s_aux, **options)
     return output.transpose(1, 2).contiguous(), None
 
 

@@ -6,8 +6,11 @@ FlashAttention-2 (Dao, 2023): the softmax is summed up relative to the peak of e
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 
-from .numeric import computed
-from .online_softmax import merged
+from .numeric import computed, widen
+from .online_softmax import decay, merged
+
+# Sums of exponentials are kept as logarithms of base 2, so that a weight takes one multiplication and one exponential.
+LOG2E = 1.4426950408889634
 
 BLOCK_SIZE_M = block_size(lower_bound=16)
 BLOCK_SIZE_N = block_size(lower_bound=16)
@@ -34,10 +37,23 @@ def vectors(count, **options):
     )
 
 
+def absent():
+    """Make a parameter that a call does not give, nor the kernel use, in the place of one that is not asked for."""
+    return Tensor(0, constexpr=True, value=0)
+
+
 def rows(tensor):
     """Give each program a block of rows: of queries, or of what there is for each of them."""
     tiled = tensor.tile((1, 1, BLOCK_SIZE_M, -1))
     tiled.dtype = tiled.dtype.squeeze((0, 1))
+
+    return tiled
+
+
+def numbers(tensor):
+    """Give each program the numbers of a block of rows, of which there is one a row."""
+    tiled = tensor.tile((1, 1, BLOCK_SIZE_M, 1))
+    tiled.dtype = tiled.dtype.squeeze((0, 1, 3))
 
     return tiled
 
@@ -116,12 +132,29 @@ def bounds(query, key, length, is_causal):
     return whole, stop
 
 
-def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, edge, drop=None):
+def capped(scores, scale, softcap, dtype):
+    """tanh(scores * scale / softcap): capped scores, in units of `softcap`, for operands of `dtype`.
+
+    By an exponential the error is half an ulp of 1, however small the score: as good as any where weights are halves.
+    """
+    if dtype in (ntl.float16, ntl.bfloat16):
+        return 1.0 - 2.0 / (1.0 + ntl.exp2(scores * (scale * (2.0 * LOG2E / softcap))))
+
+    return ntl.tanh(scores * (scale / softcap))
+
+
+def attend(
+    j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, edge, drop=None, cap=None
+):
     """Take in block j; only at an `edge` may some of its keys lie beyond the last one or the diagonal.
 
-    length: how many keys there are, where some of its own may be none. drop: what `kept` needs to drop weights.
+    length: how many keys there are, where some of its own may be none. drop: what `kept` needs to drop weights. cap:
+    what `capped` needs to cap scores, whose unit is then `scale`.
     """
     scores = ntl.dot(query, ntl.trans(key[j]))
+
+    if cap is not None:
+        scores = capped(scores, *cap, query.dtype)
 
     if masking == BOOLEAN_MASK:
         scores = ntl.where(mask[j], scores, float("-inf"))
@@ -155,10 +188,20 @@ def attend(j, query, key, value, mask, scale, peak, total, accumulator, masking,
     peak = new_peak
 
 
-def attention(query, key, value, mask, scale, output, masking, is_causal, lengths, drop=None):
+def with_sinks(peak, total, accumulator, sinks, scale, may_be_hidden):
+    """Take in one more score of each row, which has no value; see `online_softmax.decay`."""
+    sinks = widen(sinks) if scale is None else widen(sinks) / scale
+    new_peak = ntl.maximum(peak, sinks)
+    factor = decay(peak, new_peak, scale, may_be_hidden)
+    total = total * factor + decay(sinks, new_peak, scale, may_be_hidden)
+
+    return new_peak, total, accumulator * factor[:, None]
+
+
+def attention(query, key, value, mask, scale, output, masking, is_causal, lengths, drop=None, cap=None, sinks=None):
     """For each row its peak, the sum of its weights relative to that, and the sum of the values with these weights.
 
-    The peak is of scores that are not scaled, unless a mask was added to them.
+    The peak is of scores that are not scaled, unless a mask was added to them. See `attend`.
     """
     dtype = computed(query.dtype)
     # Scores that overflow to -inf have weights of 0 beside a finite peak, whose multiples are finite, too.
@@ -177,14 +220,20 @@ def attention(query, key, value, mask, scale, output, masking, is_causal, length
 
         return merged(part, other, factor, masking != NO_MASK)
 
+    def take_in(j, peak, total, accumulator, length, edge):
+        attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, edge, drop, cap)
+
     if query.shape[0] <= FEW_ROWS:
         for j in ntl.range(blocks_seen, merge=merge):
-            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, True, drop)
+            take_in(j, peak, total, accumulator, length, True)
     else:
         for j in range(whole):
-            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, None, False, drop)
+            take_in(j, peak, total, accumulator, None, False)
 
         for j in range(whole, blocks_seen):
-            attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, True, drop)
+            take_in(j, peak, total, accumulator, length, True)
 
-    return peak, total, accumulator
+    if sinks is None:
+        return peak, total, accumulator
+
+    return with_sinks(peak, total, accumulator, sinks, factor, masking != NO_MASK)

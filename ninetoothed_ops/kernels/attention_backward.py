@@ -4,19 +4,18 @@
     d_weights = (grad @ value^T) * kept / (1 - rate)
     d_scores = weights * (d_weights - delta),    delta = rowsum(grad * output)
 
-FlashAttention-2 (Dao, 2023). `delta` is the sum over keys of weights * d_weights, whatever is dropped or masked.
+FlashAttention-2 (Dao, 2023). `delta` is the sum over keys of weights * d_weights, whatever is dropped or masked. Where
+scores are capped, softcap * tanh(query @ key^T * scale / softcap) stands for query @ key^T * scale, and the gradient of
+that is d_scores * (1 - tanh^2). A sink has a part in lse alone.
 """
 
 import ninetoothed.language as ntl
 
-from .attention import ADDITIVE_MASK, BOOLEAN_MASK
-
-# lse is of base 2, so that each weight takes one multiplication and one exponential.
-LOG2E = 1.4426950408889634
+from .attention import ADDITIVE_MASK, BOOLEAN_MASK, LOG2E
 
 
 def weights_of(scores, scale, lse, peak, mask, masking):
-    """Weights of a tile of scores; where a mask is added, lse is in two parts."""
+    """Weights of a tile of scores in units of `scale`; where a mask is added, lse is in two parts."""
     if masking == ADDITIVE_MASK:
         return ntl.exp2((scores * scale + mask - peak) * LOG2E - lse)
 

@@ -1,4 +1,8 @@
-"""output = softmax(query @ key^T * scale + mask) @ value, for each head; a row that sees nothing gives zeros."""
+"""output = softmax(query @ key^T * scale + mask) @ value, for each head; a row that sees nothing gives zeros.
+
+Where there is a `softcap`, the scores before the mask become softcap * tanh(query @ key^T * scale / softcap). Where
+there are `sinks`, each row has one more score, of which the weight counts in the sum and no value has a part.
+"""
 
 import functools
 
@@ -13,44 +17,67 @@ from .attention import (
     BOOLEAN_MASK,
     FEW_ROWS,
     NO_MASK,
+    absent,
     attention,
     blocks,
     entries,
     masks,
+    numbers,
     rows,
 )
 
 __all__ = ["ADDITIVE_MASK", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BOOLEAN_MASK", "FEW_ROWS", "NO_MASK", "make"]
 
 
-def arrangement(query, key, value, mask, scale, output, masking, is_causal, is_eager, lengths=None):
+def arrangement(query, key, value, mask, scale, output, masking, is_causal, softcap, lengths, sinks, *flags):
     tiled = rows(query), blocks(key, query), blocks(value, query), masks(mask)
-    arranged = *tiled, scale, rows(output), masking, is_causal, is_eager
+    lengths = entries(lengths, rows(query)) if lengths.ndim else lengths
+    sinks = numbers(sinks) if sinks.ndim else sinks
 
-    return arranged if lengths is None else (*arranged, entries(lengths, rows(query)))
+    return *tiled, scale, rows(output), masking, is_causal, softcap, lengths, sinks, *flags
 
 
-def application(query, key, value, mask, scale, output, masking, is_causal, is_eager, lengths=None):
-    _, total, accumulator = attention(query, key, value, mask, scale, output, masking, is_causal, lengths)
+def application(
+    query,
+    key,
+    value,
+    mask,
+    scale,
+    output,
+    masking,
+    is_causal,
+    softcap,
+    lengths,
+    sinks,
+    is_eager,
+    is_capped,
+    has_lengths,
+    has_sinks,
+):
+    cap, unit = ((scale, softcap), softcap) if is_capped else (None, scale)
+    held, sink = lengths if has_lengths else None, sinks if has_sinks else None
+    _, total, accumulator = attention(query, key, value, mask, unit, output, masking, is_causal, held, None, cap, sink)
 
     output = accumulator / (total if is_eager else ntl.where(total == 0.0, 1.0, total))[:, None]
 
 
 @functools.cache
-def make(is_eager=False, has_lengths=False):
+def make(is_eager=False, is_capped=False, has_lengths=False, has_sinks=False):
     """The kernel `(query, key, value, mask, scale, output, masking, is_causal)`, for a `scale` above zero.
 
     (batch, heads, length, D); the heads of key and value are equal in number to the query's, or divide it. `mask`:
     (batch, heads, queries, keys), of any strides; it is not read where `masking` is `NO_MASK`. Rows whose scores are
     all -inf give zeros, or NaN where `is_eager`.
 
-    With `has_lengths` there is one parameter more, `lengths`: (batch,), how many keys each batch entry has. The rest is
-    not read.
+    There are as many parameters more as are asked for: `softcap`, a number above zero; `lengths`: (batch,), how many
+    keys each batch entry has, of which the rest is not read; `sinks`: (batch, heads, queries, 1), of any strides.
     """
     constant = {"constexpr": True}
     query, key, value, output = (Tensor(4, shape_options=(None, constant, None, constant)) for _ in range(4))
-    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True), Tensor(0, constexpr=True, value=is_eager))
-    lengths = (Tensor(1),) if has_lengths else ()
-    tensors = (query, key, value, Tensor(4), Tensor(0), output, *flags, *lengths)
+    masking, is_causal = (Tensor(0, constexpr=True) for _ in range(2))
+    softcap = Tensor(0, constexpr=True) if is_capped else absent()
+    lengths, sinks = Tensor(1) if has_lengths else absent(), Tensor(4) if has_sinks else absent()
+    flags = (Tensor(0, constexpr=True, value=flag) for flag in (is_eager, is_capped, has_lengths, has_sinks))
+    tensors = query, key, value, Tensor(4), Tensor(0), output, masking, is_causal, softcap, lengths, sinks, *flags
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa")

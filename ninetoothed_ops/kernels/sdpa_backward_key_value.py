@@ -15,6 +15,8 @@ from .attention import (
     BLOCK_SIZE_M,
     BLOCK_SIZE_N,
     NO_MASK,
+    absent,
+    capped,
     entries,
     held,
     kept,
@@ -82,7 +84,10 @@ def application(
     is_causal,
     ragged,
     drops,
+    softcap,
+    is_capped,
 ):
+    unit = softcap if is_capped else scale
     length = held(lengths, key) if ragged else None
     columns = key.offsets(-2)[:, None]
     key_total = ntl.zeros(key.shape, dtype=computed(key.dtype))
@@ -99,7 +104,8 @@ def application(
         highest = ntl.trans(peak[i]) if masking == ADDITIVE_MASK else None
         masked = ntl.trans(mask[i]) if masking != NO_MASK else None
         scores = ntl.dot(key, ntl.trans(query[i]))
-        weights = weights_of(scores, scale, ntl.trans(lse[i]), highest, masked, masking)
+        scores = capped(scores, scale, softcap, key.dtype) if is_capped else scores
+        weights = weights_of(scores, unit, ntl.trans(lse[i]), highest, masked, masking)
 
         if edge:
             weights = ntl.where(columns <= query[i].offsets(-2)[None, :], weights, 0.0)
@@ -115,6 +121,7 @@ def application(
 
         value_total += ntl.dot(ntl.cast(left, grad.dtype.dtype), grad[i])
         slopes = weights * (slopes - ntl.trans(delta[i]))
+        slopes = slopes * (1.0 - scores * scores) if is_capped else slopes
 
         if ragged:
             slopes = ntl.where(columns < length, slopes, 0.0)
@@ -134,7 +141,7 @@ def application(
 
 
 @functools.cache
-def make():
+def make(is_capped=False):
     """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`; `delta` is like `lse`."""
     key, value, *grads = matrices(4)
     # Beyond the last query all is 0, and adds nothing.
@@ -142,6 +149,8 @@ def make():
     mask = Tensor(4, other=0.0, shape_options=(None, {"constexpr": True}, None, None))
     inputs = query, key, value, mask, Tensor(1), *(Tensor(0) for _ in range(3))
     flags = (Tensor(0, constexpr=True) for _ in range(4))
-    tensors = *inputs, grad, *vectors(3, other=0.0), *grads, *flags
+    softcap = Tensor(0, constexpr=True) if is_capped else absent()
+    capping = softcap, Tensor(0, constexpr=True, value=is_capped)
+    tensors = *inputs, grad, *vectors(3, other=0.0), *grads, *flags, *capping
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_key_value")

@@ -9,7 +9,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .attention import ADDITIVE_MASK, kept, matrices, repeated, row_numbers, vectors
+from .attention import ADDITIVE_MASK, absent, capped, kept, matrices, repeated, row_numbers, vectors
 from .attention_backward import dropped, weights_of
 from .numeric import computed
 
@@ -45,8 +45,26 @@ def arrangement(query, key, value, mask, lengths, seed, scale, rate, grad, lse, 
 
 
 def application(
-    query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, mask_grad, is_causal, ragged, drops
+    query,
+    key,
+    value,
+    mask,
+    lengths,
+    seed,
+    scale,
+    rate,
+    grad,
+    lse,
+    peak,
+    delta,
+    mask_grad,
+    is_causal,
+    ragged,
+    drops,
+    softcap,
+    is_capped,
 ):
+    unit = softcap if is_capped else scale
     total = ntl.zeros(mask_grad.shape, dtype=computed(query.dtype.dtype))
 
     for entry in range(query.shape[0]):
@@ -54,7 +72,8 @@ def application(
             place = entry, head
             columns = key[place].offsets(-2)[None, :]
             scores = ntl.dot(query[place], ntl.trans(key[place]))
-            weights = weights_of(scores, scale, lse[place], peak[place], mask, ADDITIVE_MASK)
+            scores = capped(scores, scale, softcap, query.dtype.dtype) if is_capped else scores
+            weights = weights_of(scores, unit, lse[place], peak[place], mask, ADDITIVE_MASK)
             slopes = ntl.dot(grad[place], ntl.trans(value[place]))
 
             if drops:
@@ -74,7 +93,7 @@ def application(
 
 
 @functools.cache
-def make():
+def make(is_capped=False):
     """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`. `mask_grad` is like `mask`.
 
     Both have the batch entries and heads of the scores, or one for all of them.
@@ -83,6 +102,8 @@ def make():
     mask, mask_grad = (Tensor(4, shape_options=(None, {"constexpr": True}, None, None)) for _ in range(2))
     inputs = query, key, value, mask, Tensor(1), *(Tensor(0) for _ in range(3))
     flags = (Tensor(0, constexpr=True) for _ in range(3))
-    tensors = *inputs, grad, *vectors(3), mask_grad, *flags
+    softcap = Tensor(0, constexpr=True) if is_capped else absent()
+    capping = softcap, Tensor(0, constexpr=True, value=is_capped)
+    tensors = *inputs, grad, *vectors(3), mask_grad, *flags, *capping
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_mask")

@@ -6,7 +6,21 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .attention import NO_MASK, blocks, bounds, entries, held, kept, masks, matrices, row_numbers, rows, vectors
+from .attention import (
+    NO_MASK,
+    absent,
+    blocks,
+    bounds,
+    capped,
+    entries,
+    held,
+    kept,
+    masks,
+    matrices,
+    row_numbers,
+    rows,
+    vectors,
+)
 from .attention_backward import dropped, weights_of
 from .numeric import computed
 
@@ -35,7 +49,10 @@ def application(
     is_causal,
     ragged,
     drops,
+    softcap,
+    is_capped,
 ):
+    unit = softcap if is_capped else scale
     length = held(lengths, key) if ragged else None
     total = ntl.zeros(query.shape, dtype=computed(query.dtype))
     whole, stop = bounds(query, key, length, is_causal)
@@ -44,13 +61,15 @@ def application(
         """Take in block j; only at an `edge` may some of its keys lie beyond the last one or the diagonal."""
         shown, columns = key[j], key[j].offsets(-2)
         scores = ntl.dot(query, ntl.trans(key[j]))
-        weights = weights_of(scores, scale, lse, peak, mask[j] if masking != NO_MASK else None, masking)
+        scores = capped(scores, scale, softcap, query.dtype) if is_capped else scores
+        weights = weights_of(scores, unit, lse, peak, mask[j] if masking != NO_MASK else None, masking)
         slopes = ntl.dot(grad, ntl.trans(value[j]))
 
         if drops:
             slopes = dropped(slopes, kept(row_numbers(query)[:, None], columns[None, :], seed, rate), rate)
 
         slopes = weights * (slopes - delta)
+        slopes = slopes * (1.0 - scores * scores) if is_capped else slopes
 
         if edge and is_causal:
             slopes = ntl.where(columns[None, :] <= query.offsets(-2)[:, None], slopes, 0.0)
@@ -71,11 +90,13 @@ def application(
 
 
 @functools.cache
-def make():
+def make(is_capped=False):
     """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`; `delta` is like `lse`."""
     query, key, value, grad, query_grad = matrices(5)
     inputs = query, key, value, Tensor(4), Tensor(1), *(Tensor(0) for _ in range(3))
     flags = (Tensor(0, constexpr=True) for _ in range(4))
-    tensors = *inputs, grad, *vectors(3), query_grad, *flags
+    softcap = Tensor(0, constexpr=True) if is_capped else absent()
+    capping = softcap, Tensor(0, constexpr=True, value=is_capped)
+    tensors = *inputs, grad, *vectors(3), query_grad, *flags, *capping
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_query")

@@ -4,7 +4,7 @@
     lse = log2(sum over keys of exp(query @ key^T * scale + mask))
 
 Where a mask is added, lse is in two parts: the peak of the row, and the rest, which would be lost beside a peak of
--1e38, such as the lowest number in a mask makes.
+-1e38, such as the lowest number in a mask makes. For soft caps and sinks see `sdpa`; a sink has its part in lse.
 """
 
 import functools
@@ -13,21 +13,57 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .attention import ADDITIVE_MASK, attention, blocks, entries, masks, matrices, rows, vectors
-from .attention_backward import LOG2E
+from .attention import (
+    ADDITIVE_MASK,
+    LOG2E,
+    absent,
+    attention,
+    blocks,
+    entries,
+    masks,
+    matrices,
+    numbers,
+    rows,
+    vectors,
+)
 
 
-def arrangement(query, key, value, mask, lengths, seed, scale, rate, output, lse, peak, *flags):
+def arrangement(query, key, value, mask, lengths, seed, scale, rate, output, lse, peak, *options):
+    *flags, softcap, sinks, is_capped, has_sinks = options
     tiled = rows(query), blocks(key, query), blocks(value, query), masks(mask), entries(lengths, rows(query))
+    sinks = numbers(sinks) if sinks.ndim else sinks
 
-    return *tiled, seed, scale, rate, rows(output), rows(lse), rows(peak), *flags
+    return *tiled, seed, scale, rate, rows(output), rows(lse), rows(peak), *flags, softcap, sinks, is_capped, has_sinks
 
 
 def application(
-    query, key, value, mask, lengths, seed, scale, rate, output, lse, peak, masking, is_causal, is_eager, ragged, drops
+    query,
+    key,
+    value,
+    mask,
+    lengths,
+    seed,
+    scale,
+    rate,
+    output,
+    lse,
+    peak,
+    masking,
+    is_causal,
+    is_eager,
+    ragged,
+    drops,
+    softcap,
+    sinks,
+    is_capped,
+    has_sinks,
 ):
     held, drop = lengths if ragged else None, (seed, rate) if drops else None
-    highest, total, accumulator = attention(query, key, value, mask, scale, output, masking, is_causal, held, drop)
+    cap, unit = ((scale, softcap), softcap) if is_capped else (None, scale)
+    sink = sinks if has_sinks else None
+    highest, total, accumulator = attention(
+        query, key, value, mask, unit, output, masking, is_causal, held, drop, cap, sink
+    )
     divisor = total if is_eager else ntl.where(total == 0.0, 1.0, total)
 
     # A rate of 1 keeps nothing, which may be divided by any number.
@@ -40,21 +76,25 @@ def application(
         peak = ntl.where(highest == float("-inf"), 0.0, highest)[:, None]
         lse = rest[:, None]
     else:
-        lse = (ntl.where(total == 0.0, 0.0, highest * (scale * LOG2E)) + rest)[:, None]
+        lse = (ntl.where(total == 0.0, 0.0, highest * (unit * LOG2E)) + rest)[:, None]
 
 
 @functools.cache
-def make():
+def make(is_capped=False, has_sinks=False):
     """The kernel, of the parameters of `application`; those of its gradients have the first of them, too.
 
     (batch, heads, length, D); the heads of key and value are equal in number to the query's, or divide it. `mask`:
     (batch, heads, queries, keys), of any strides. `lengths`: (batch,), the number of keys of each batch entry, read
     where `ragged`. `seed`: an integer; `rate`: the part of the weights that is dropped, where it `drops` any. `lse` and
-    `peak`, which is written where a mask is added: (batch, heads, queries, 1).
+    `peak`, which is written where a mask is added: (batch, heads, queries, 1). `softcap` and `sinks` are parameters
+    where they are asked for, as in `sdpa.make`.
     """
     query, key, value, output = matrices(4)
     inputs = query, key, value, Tensor(4), Tensor(1), *(Tensor(0) for _ in range(3))
     flags = (Tensor(0, constexpr=True) for _ in range(5))
-    tensors = *inputs, output, *vectors(2), *flags
+    softcap = Tensor(0, constexpr=True) if is_capped else absent()
+    options = softcap, Tensor(4) if has_sinks else absent()
+    asked = (Tensor(0, constexpr=True, value=flag) for flag in (is_capped, has_sinks))
+    tensors = *inputs, output, *vectors(2), *flags, *options, *asked
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_with_lse")

@@ -1,9 +1,13 @@
 """`sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False) -> Tensor`.
 
-As `torch.nn.functional.scaled_dot_product_attention`. The operator has two options more. `safe`: rows whose scores are
+As `torch.nn.functional.scaled_dot_product_attention`. The operator has four options more. `safe`: rows whose scores are
 all -inf give zeros, as there, or NaN, as attention written out with a softmax does. `lengths`, on the device: how many
-keys each batch entry has, as in a cache that is larger than what it holds; the others are not read.
+keys each batch entry has, as in a cache that is larger than what it holds; the others are not read. `softcap`: scores
+become softcap * tanh(scores / softcap) before the mask. `sinks`: one more score of every row for each head, which has
+no value.
 """
+
+import math
 
 import torch
 from torch.nn import functional
@@ -24,16 +28,20 @@ def allocate(
     dropout_p=0.0,
     is_causal=False,
     lengths=None,
+    sinks=None,
     *,
     scale=None,
     enable_gqa=False,
     safe=True,
+    softcap=None,
 ):
-    batch = _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, scale, enable_gqa)
+    batch = _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks, scale, enable_gqa, softcap)
     return sdpa_with_lse.empty_output(query, (*batch, query.shape[-2], value.shape[-1]))
 
 
-def _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, scale, enable_gqa) -> tuple[int, ...]:
+def _checked(
+    query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks, scale, enable_gqa, softcap
+) -> tuple[int, ...]:
     """Return the dimensions before the last two, broadcast; raise for arguments that do not fit together."""
     batch = _batch(query.shape, key.shape, value.shape, enable_gqa) if alike(query, key, value) else None
     fits = attn_mask is None or batch is not None and _masks(attn_mask, query, key, batch)
@@ -44,6 +52,13 @@ def _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, scale,
     check_product("sdpa", query)
     if lengths is not None:
         _check_lengths(lengths, query, batch[:-1])
+    if sinks is not None:
+        _check_sinks(sinks, query, batch)
+    if softcap is not None and not 0.0 < softcap < math.inf:
+        raise ArgumentError(
+            f"ninetoothed::sdpa takes a finite softcap above zero, but got {softcap}; leave it out for scores that are "
+            "not capped"
+        )
 
     return batch
 
@@ -88,6 +103,16 @@ def _check_lengths(lengths, query, batch) -> None:
         )
 
 
+def _check_sinks(sinks, query, batch) -> None:
+    heads = batch[-1] if batch else 1
+    fits = sinks.ndim == 1 and sinks.shape[0] == heads and sinks.dtype in (query.dtype, torch.float32)
+    if not fits or sinks.device != query.device:
+        raise ArgumentError(
+            f"ninetoothed::sdpa takes a sink for each head, of the shape ({heads},), of {query.dtype} or float32, on "
+            f"{query.device}, but got {tuple(sinks.shape)} of {sinks.dtype} on {sinks.device}"
+        )
+
+
 def launch(
     output,
     query,
@@ -97,17 +122,19 @@ def launch(
     dropout_p=0.0,
     is_causal=False,
     lengths=None,
+    sinks=None,
     *,
     scale=None,
     enable_gqa=False,
     safe=True,
+    softcap=None,
 ):
     if output.numel() == 0:
         return
     scale = _scale(query, scale)
     if dropout_p > 0:
         tensors = _in_four_dimensions(output.shape[:-2], query, key, value, attn_mask, lengths)
-        arguments = (*tensors, new_seed(query), dropout_p, is_causal, scale, safe)
+        arguments = (*tensors, sinks, new_seed(query), dropout_p, is_causal, scale, safe, softcap)
         dropped = sdpa_with_lse.allocate(*arguments)
         sdpa_with_lse.launch(dropped, *arguments)
         output.copy_(dropped[0].view(output.shape))
@@ -125,15 +152,18 @@ def launch(
         mask = attn_mask.expand(*output.shape[:-1], key.shape[-2])
     if output.ndim != 4:
         query, key, value, mask, output = map(_four_dimensions, (query, key, value, mask, output))
+    sinks = None if sinks is None else sdpa_with_lse.of_rows(sinks, output)
 
     if query.shape[2] == 1 and query.shape[1] != key.shape[1] and not is_causal:
-        query, mask, output = (_grouped(tensor, key.shape[1]) for tensor in (query, mask, output))
+        heads = key.shape[1]
+        query, mask, output = (_grouped(tensor, heads) for tensor in (query, mask, output))
+        sinks = None if sinks is None else _grouped(sinks, heads)
 
-    arguments = query, key, value, mask, scale, output, masking, is_causal
-    if lengths is None:
-        kernels.make(not safe)(*arguments)
-    else:
-        kernels.make(not safe, has_lengths=True)(*arguments, _of_entries(lengths, batch[:-1]))
+    lengths = None if lengths is None else _of_entries(lengths, batch[:-1])
+    options = softcap, lengths, sinks
+    kernel = kernels.make(not safe, *(option is not None for option in options))
+    given = (option for option in options if option is not None)
+    kernel(query, key, value, mask, scale, output, masking, is_causal, *given)
 
 
 def _of_entries(lengths: torch.Tensor, batch) -> torch.Tensor:
@@ -177,16 +207,19 @@ def recorded(
     dropout_p=0.0,
     is_causal=False,
     lengths=None,
+    sinks=None,
     *,
     scale=None,
     enable_gqa=False,
     safe=True,
+    softcap=None,
 ):
     """Compute the same by operators that have gradients."""
-    batch = _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, scale, enable_gqa)
+    batch = _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks, scale, enable_gqa, softcap)
     arguments = _in_four_dimensions(batch, query, key, value, attn_mask, lengths)
     seed = new_seed(query) if dropout_p > 0 else None
-    output, _ = sdpa_with_lse.operator(*arguments, seed, dropout_p, is_causal, _scale(query, scale), safe)
+    options = dropout_p, is_causal, _scale(query, scale), safe, softcap
+    output, _ = sdpa_with_lse.operator(*arguments, sinks, seed, *options)
 
     return output if len(batch) == 2 else output.view(*batch, *output.shape[-2:])
 
@@ -207,8 +240,8 @@ def _in_four_dimensions(batch, query, key, value, mask, lengths) -> tuple:
 
 operator = register(
     "ninetoothed::sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
-    "bool is_causal=False, Tensor? lengths=None, *, float? scale=None, bool enable_gqa=False, "
-    "bool safe=True) -> Tensor",
+    "bool is_causal=False, Tensor? lengths=None, Tensor? sinks=None, *, float? scale=None, bool enable_gqa=False, "
+    "bool safe=True, float? softcap=None) -> Tensor",
     allocate,
     launch,
     recorded=recorded,
@@ -225,6 +258,11 @@ _READERS = {
     "scale": readers.optional(readers.real),
     "enable_gqa": readers.flag,
 }
+_OPTIONS = {
+    "lengths": readers.optional(readers.tensor),
+    "sinks": readers.optional(readers.tensor),
+    "softcap": readers.optional(readers.real),
+}
 
 
 def sdpa(
@@ -238,6 +276,8 @@ def sdpa(
     scale: float | None = None,
     enable_gqa: bool = False,
     lengths: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
+    softcap: float | None = None,
 ) -> torch.Tensor:
     """`softmax(query @ key^T * scale + mask) @ value`, for (..., heads, length, D) and any number of dimensions before.
 
@@ -249,6 +289,10 @@ def sdpa(
     the heads, says how many keys and values each batch entry has. Those from there on have no part, and whole blocks of
     them are not read: a cache may be larger than what it holds. Rows without any key give zeros.
 
+    `softcap`, above zero, keeps scores between -softcap and softcap: `softcap * tanh(query @ key^T * scale / softcap)`
+    stands in the place of `query @ key^T * scale`. `sinks`, of the shape (heads,), are one more score for every row of
+    a head, which has no value: weights of the others add up to less than 1.
+
     The arguments and errors are otherwise those of `torch.nn.functional.scaled_dot_product_attention`.
     """
     are_tensors = isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and isinstance(value, torch.Tensor)
@@ -259,9 +303,10 @@ def sdpa(
         read = readers.read("sdpa", functional.scaled_dot_product_attention, _READERS, *args)
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa = read
 
-    if lengths is not None:
-        (lengths,) = readers.read("sdpa", None, {"lengths": readers.tensor}, lengths)
-        return operator(query, key, value, attn_mask, dropout_p, is_causal, lengths, scale=scale, enable_gqa=enable_gqa)
+    if lengths is not None or sinks is not None or softcap is not None:
+        lengths, sinks, softcap = readers.read("sdpa", None, _OPTIONS, lengths, sinks, softcap)
+        arguments = query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks
+        return operator(*arguments, scale=scale, enable_gqa=enable_gqa, softcap=softcap)
     if scale is None and enable_gqa is False:  # PyTorch takes almost a microsecond to read two keywords.
         return operator(query, key, value, attn_mask, dropout_p, is_causal)
     return operator(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)

@@ -1,14 +1,15 @@
 """Gradients of `sdpa_with_lse`, block by block: none holds a number for each query and key, but that of a mask.
 
-They take what the forward took and kept, the gradient of its output, and `delta`, which they share.
+They take what the forward took and kept, the gradient of its output, and `delta`, which they share. Those of gradients
+are in `sdpa_second_backward`.
 """
 
 import torch
 
-from ..autograd import no_backward
 from ..kernels import sdpa_backward_delta, sdpa_backward_key_value, sdpa_backward_mask, sdpa_backward_query
-from ..kernels.attention import ADDITIVE_MASK, BOOLEAN_MASK, NO_MASK
+from ..kernels.attention import ADDITIVE_MASK, BOOLEAN_MASK, LOG2E, NO_MASK
 from ..registration import register
+from . import sdpa_second_backward
 
 
 def inputs(query, key, value, mask, lengths, seed, scale, dropout_p) -> tuple:
@@ -27,17 +28,19 @@ def masking_of(mask) -> int:
     return BOOLEAN_MASK if mask.dtype is torch.bool else ADDITIVE_MASK
 
 
-def gradients(needed, grad, query, key, value, mask, lengths, seed, output, lse, dropout_p, is_causal, scale) -> list:
-    """Compute the gradients of query, key, value and mask that are needed; None for the others."""
+def gradients(needed, grad, query, key, value, mask, lengths, sinks, seed, output, lse, *options) -> list:
+    """Compute the gradients of query, key, value, mask and sinks that are needed; None for the others."""
     delta = delta_operator(grad, output)
-    arguments = query, key, value, mask, lengths, seed, grad, lse, delta, dropout_p, is_causal, scale
-    grads = [None] * 4
+    arguments = query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options
+    grads = [None] * 5
     if needed[0]:
         grads[0] = query_operator(*arguments)
     if needed[1] or needed[2]:
         grads[1:3] = key_value_operator(*arguments)
     if needed[3]:
         grads[3] = mask_operator(*arguments)
+    if needed[4]:
+        grads[4] = sinks_operator(*arguments)
 
     return [each if is_needed else None for each, is_needed in zip(grads, needed)]
 
@@ -55,48 +58,78 @@ def _allocate_query(query, *_):
     return torch.empty_like(query)
 
 
-def _launch_query(query_grad, query, key, value, mask, lengths, seed, grad, lse, delta, dropout_p, is_causal, scale):
+def _launch_query(query_grad, query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options):
+    dropout_p, is_causal, scale, softcap = options
     given = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
-    flags = masking_of(mask), is_causal, lengths is not None, seed is not None
-    sdpa_backward_query.make()(*given, grad, lse[0], lse[-1], delta, query_grad, *flags)
+    flags = masking_of(mask), is_causal, lengths is not None, seed is not None, *_given(softcap)
+    kernel = sdpa_backward_query.make(softcap is not None)
+    kernel(*given, grad, lse[0], lse[-1], delta, query_grad, *flags)
 
 
 def _allocate_key_value(query, key, value, *_):
     return torch.empty_like(key), torch.empty_like(value)
 
 
-def _launch_key_value(grads, query, key, value, mask, lengths, seed, grad, lse, delta, dropout_p, is_causal, scale):
+def _launch_key_value(grads, query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options):
+    dropout_p, is_causal, scale, softcap = options
     given = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
-    flags = masking_of(mask), is_causal, lengths is not None, seed is not None
-    sdpa_backward_key_value.make()(*given, grad, lse[0], lse[-1], delta, *grads, *flags)
+    flags = masking_of(mask), is_causal, lengths is not None, seed is not None, *_given(softcap)
+    kernel = sdpa_backward_key_value.make(softcap is not None)
+    kernel(*given, grad, lse[0], lse[-1], delta, *grads, *flags)
 
 
 def _allocate_mask(query, key, value, mask, *_):
     return torch.empty_like(mask, memory_format=torch.contiguous_format)
 
 
-def _launch_mask(mask_grad, query, key, value, mask, lengths, seed, grad, lse, delta, dropout_p, is_causal, scale):
+def _launch_mask(mask_grad, query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options):
+    dropout_p, is_causal, scale, softcap = options
     _, _, _, _, *others = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
-    flags = is_causal, lengths is not None, seed is not None
-    sdpa_backward_mask.make()(query, key, value, mask, *others, grad, lse[0], lse[-1], delta, mask_grad, *flags)
+    flags = is_causal, lengths is not None, seed is not None, *_given(softcap)
+    kernel = sdpa_backward_mask.make(softcap is not None)
+    kernel(query, key, value, mask, *others, grad, lse[0], lse[-1], delta, mask_grad, *flags)
 
 
-def _register(name, arguments, result, allocate, launch):
-    name = f"ninetoothed::sdpa_backward_{name}"
-
-    def backward(ctx, *grads):
-        # Raised as late as here: `torch.func.grad` records all that a backward calls, for the case of another one.
-        raise no_backward(name)
-
-    return register(f"{name}({arguments}) -> {result}", allocate, launch, backward=backward, replay=True)
+def _allocate_sinks(query, key, value, mask, lengths, sinks, *_):
+    return torch.empty_like(sinks)
 
 
-_ARGUMENTS = (
-    "Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? seed, Tensor grad, Tensor lse, "
-    "Tensor delta, float dropout_p, bool is_causal, float scale"
+def _launch_sinks(sinks_grad, query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *_):
+    """Sum up -weight * delta over the rows of each head, the weight that of its sink."""
+    scores = sinks[:, None, None].to(lse.dtype)
+    scores = scores - lse[1] if len(lse) == 2 else scores
+    weights = torch.exp2(scores * LOG2E - lse[0])
+    sinks_grad.copy_((weights * delta).sum((0, 2, 3)).neg())
+
+
+def _given(softcap) -> tuple:
+    return () if softcap is None else (softcap,)
+
+
+def _register(name, result, allocate, launch, *wanted, replay=True):
+    arguments = (
+        "Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? sinks, Tensor? seed, "
+        "Tensor grad, Tensor lse, Tensor delta, float dropout_p, bool is_causal, float scale, float? softcap"
+    )
+    return register(
+        f"ninetoothed::sdpa_backward_{name}({arguments}) -> {result}",
+        allocate,
+        launch,
+        backward=sdpa_second_backward.backward_of(*wanted),
+        setup_context=sdpa_second_backward.setup_context,
+        replay=replay,
+    )
+
+
+delta_operator = register(
+    "ninetoothed::sdpa_backward_delta(Tensor grad, Tensor output) -> Tensor",
+    _allocate_delta,
+    _launch_delta,
+    backward=sdpa_second_backward.backward_of_delta,
+    setup_context=sdpa_second_backward.keep_both,
+    replay=True,
 )
-
-delta_operator = _register("delta", "Tensor grad, Tensor output", "Tensor", _allocate_delta, _launch_delta)
-query_operator = _register("query", _ARGUMENTS, "Tensor", _allocate_query, _launch_query)
-key_value_operator = _register("key_value", _ARGUMENTS, "(Tensor, Tensor)", _allocate_key_value, _launch_key_value)
-mask_operator = _register("mask", _ARGUMENTS, "Tensor", _allocate_mask, _launch_mask)
+query_operator = _register("query", "Tensor", _allocate_query, _launch_query, "query")
+key_value_operator = _register("key_value", "(Tensor, Tensor)", _allocate_key_value, _launch_key_value, "key", "value")
+mask_operator = _register("mask", "Tensor", _allocate_mask, _launch_mask, "mask")
+sinks_operator = _register("sinks", "Tensor", _allocate_sinks, _launch_sinks, "sinks", replay=False)

@@ -2,8 +2,8 @@
 
 `torch.ops.ninetoothed.sdpa` calls it, on tensors of four dimensions, where a gradient will be needed or weights are
 dropped: (batch, heads, length, D), keys and values of as many heads, which may be fewer than the queries' and divide
-them. `mask`: (batch or 1, heads or 1, queries, keys); `lengths`: (batch,); `seed`: an integer of no dimensions, None
-where nothing is dropped.
+them. `mask`: (batch or 1, heads or 1, queries, keys); `lengths`: (batch,); `sinks`: (heads,); `seed`: an integer of no
+dimensions, None where nothing is dropped.
 """
 
 import torch
@@ -25,7 +25,12 @@ def empty_output(query, shape) -> torch.Tensor:
     return empty_in_order(shape, (*leading, len(shape) - 1), query.dtype, query.device)
 
 
-def allocate(query, key, value, mask, lengths, seed, dropout_p, is_causal, scale, safe):
+def of_rows(sinks, output) -> torch.Tensor:
+    """View sinks, one for each head, as one for each row of an output of four dimensions."""
+    return sinks[:, None, None].expand(*output.shape[:-1], 1)
+
+
+def allocate(query, key, value, mask, lengths, sinks, seed, dropout_p, is_causal, scale, safe, softcap):
     if not query.ndim == key.ndim == value.ndim == 4 or key.shape[1] != value.shape[1]:
         raise ArgumentError("ninetoothed::sdpa_with_lse takes four dimensions; call ninetoothed::sdpa, which takes any")
     dtype = torch.float64 if query.dtype is torch.float64 else torch.float32
@@ -35,30 +40,35 @@ def allocate(query, key, value, mask, lengths, seed, dropout_p, is_causal, scale
     return output, query.new_empty((parts, *query.shape[:-1], 1), dtype=dtype)
 
 
-def launch(outputs, query, key, value, mask, lengths, seed, dropout_p, is_causal, scale, safe):
+def launch(outputs, query, key, value, mask, lengths, sinks, seed, dropout_p, is_causal, scale, safe, softcap):
     output, lse = outputs
     flags = masking_of(mask), is_causal, not safe, lengths is not None, seed is not None
     if scale <= 0:
         # The kernel takes the largest score before it scales. A product by 0 keeps NaN, as PyTorch's does.
         query, scale = (query.neg(), -scale) if scale < 0 else (query.mul(0), 1.0)
     given = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
-    kernels.make()(*given, output, lse[0], lse[-1], *flags)
+    options = softcap, None if sinks is None else of_rows(sinks, output)
+    kernel = kernels.make(*(option is not None for option in options))
+    kernel(*given, output, lse[0], lse[-1], *flags, *(option for option in options if option is not None))
 
 
 def setup_context(ctx, inputs, output):
-    *tensors, dropout_p, is_causal, scale, _ = inputs
-    ctx.options = dropout_p, is_causal, scale
+    *tensors, dropout_p, is_causal, scale, _, softcap = inputs
+    ctx.options = dropout_p, is_causal, scale, softcap
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(*tensors, *output)
 
 
 def backward(ctx, grad, _):
-    return *gradients(ctx.needs_input_grad[:4], grad, *ctx.saved_tensors, *ctx.options), *(None,) * 6
+    *of_inputs, _, of_sinks = ctx.needs_input_grad[:6]
+    *grads, sinks_grad = gradients((*of_inputs, of_sinks), grad, *ctx.saved_tensors, *ctx.options)
+
+    return *grads, None, sinks_grad, *(None,) * 6
 
 
 operator = register(
-    "ninetoothed::sdpa_with_lse(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? seed, "
-    "float dropout_p, bool is_causal, float scale, bool safe) -> (Tensor, Tensor)",
+    "ninetoothed::sdpa_with_lse(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? sinks, "
+    "Tensor? seed, float dropout_p, bool is_causal, float scale, bool safe, float? softcap) -> (Tensor, Tensor)",
     allocate,
     launch,
     backward=backward,

@@ -59,8 +59,20 @@ def rows():
             assert torch.equal(highest, x.amax(1, keepdim=True))
 
 
+def capped(query, key, value, mask, sinks):
+    """Scores between -2 and 2, and one more of each row."""
+    query, key, value, sinks = (each.double() for each in (query, key, value, sinks))
+    scores = 2.0 * torch.tanh(query @ key.mT * query.shape[-1] ** -0.5 / 2.0)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is torch.bool else scores + mask
+    return torch.softmax(torch.cat((scores, sinks), -1), -1)[..., :-1] @ value
+
+
 def attention():
-    """Decoding: a few queries of each head; keys that fill their blocks and not; hidden ones, in whole parts too."""
+    """Decoding: a few queries of each head; keys that fill their blocks and not; hidden ones, in whole parts too.
+
+    A sink has its part once, however many parts there are.
+    """
     for queries, keys, width in ((1, 128, 32), (7, 300, 16), (30, 37, 16)):
         q, k, v = (torch.randn(2, 2, n, width, dtype=torch.float16) for n in (queries, keys, keys))
         output = torch.empty_like(q)
@@ -68,6 +80,7 @@ def attention():
         hidden[0, :, :, : keys // 2] = False
         hidden[1, 0, 0] = False
         added = torch.randn(2, 2, queries, keys).half().masked_fill(~hidden, -math.inf)
+        sinks = torch.tensor([1.0, 4.0], dtype=torch.float16)[:, None, None].expand(2, 2, queries, 1)
         for masking, mask in ((sdpa.NO_MASK, q), (sdpa.BOOLEAN_MASK, hidden), (sdpa.ADDITIVE_MASK, added)):
             given = None if masking == sdpa.NO_MASK else mask if masking == sdpa.BOOLEAN_MASK else mask.double()
             for is_causal in (False, True) if given is None else (False,):
@@ -77,6 +90,9 @@ def attention():
                 arguments = q, k, v, mask, width**-0.5, output, masking, is_causal
                 title = f"attention {queries, keys, width} masking={masking} is_causal={is_causal}"
                 check(title, sdpa.make(), arguments, output, expected, parts=3)
+                if not is_causal:
+                    kernel, expected = sdpa.make(is_capped=True, has_sinks=True), capped(q, k, v, given, sinks)
+                    check(f"{title}, options", kernel, (*arguments, 2.0, sinks), output, expected, parts=3)
 
 
 def attention_of_lengths():

@@ -135,14 +135,19 @@ def test_attention_that_is_swapped_reads_the_same_masks(make, batch, name, befor
     assert error(logits(model, tokens, mask), expected[0]) < TOLERANCE[torch.float32]
 
 
-def test_sinks(batch):
+# Caps and windows that change every score.
+CAPPED = {**WINDOW, "attn_logit_softcapping": 0.5, "query_pre_attn_scalar": 7}
+
+
+@pytest.mark.parametrize("family, options", (("gpt_oss", {"num_local_experts": 4, **WINDOW}), ("gemma2", CAPPED)))
+def test_sinks_and_soft_caps(batch, family, options):
     """Transformers' function for "sdpa" has none: "eager" is the reference."""
-    model, (tokens, mask) = decoder("gpt_oss", "eager", num_local_experts=4, **WINDOW), batch(3, 11)
+    model, (tokens, mask) = decoder(family, "eager", **options), batch(3, 11)
     calls = (
         lambda: logits(model, tokens),
         lambda: logits(model, tokens, mask),
         lambda: gradients(model, tokens),
-        lambda: model.model.layers[0].self_attn.sinks.grad,
+        lambda: getattr(model.model.layers[0].self_attn, "sinks", model.lm_head.weight).grad,
     )
     expected = [call().clone() for call in calls]
     made = generate(model, tokens, mask, count=3)
@@ -152,9 +157,9 @@ def test_sinks(batch):
 
 
 def test_what_is_not_computed_is_an_error(batch):
-    model = decoder("gemma2", "ninetoothed", num_hidden_layers=1)
-    with pytest.raises(UnsupportedError, match=r"passes softcap, and .*set_attn_implementation\('eager'\)"):
-        logits(model, batch(2, 7)[0])
+    module, states = torch.nn.Identity(), torch.ones(1, 2, 3, 8, device=DEVICE)
+    with pytest.raises(UnsupportedError, match=r"passes head_mask, and .*set_attn_implementation\('eager'\)"):
+        attention_interface.attend(module, states, states, states, None, head_mask=states)
 
 
 def test_weights_that_are_asked_for_are_an_error(batch):

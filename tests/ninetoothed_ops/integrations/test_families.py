@@ -16,6 +16,6 @@ def test_rows(family):
 
 
 def test_what_passes_a_soft_cap_and_what_cannot_be_made():
-    assert families.row("gemma2").named == ("`Gemma2Attention` except `softcap`",)
+    assert families.row("gemma2").named == ("`Gemma2Attention`",)
     row = families.row("encoder-decoder")
     assert row.missing and "could not be made" in str(row) and "1 could not be made." in families.page([row])

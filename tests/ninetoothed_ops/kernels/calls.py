@@ -66,6 +66,8 @@ SMALL = {
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
 NAMES += ("add_rms_norm", "rope_into_cache", "rope_partial", "swiglu")
+# Kernels with options, without which they are as above.
+OPTIONS = ("sdpa_capped",)
 # Kernels of gradients; their outputs are the last tensors.
 GRADIENTS = (
     "column_sums",
@@ -159,10 +161,12 @@ def _call(name, make, sizes):
             slots = torch.arange(tokens).expand(batch, -1)
             cache = (make(batch, heads, length, width), make(batch, heads, length, width))
             return rope_into_cache.make(), (query, key, value, *tables, slots, *cache, output)
-        case "sdpa":
+        case "sdpa" | "sdpa_capped":
             batch, heads, length, width = sizes["sdpa"]
             q, k, v, output = (make(batch, heads, length, width) for _ in range(4))
             mask = make(1).expand(batch, heads, length, length)
+            if name == "sdpa_capped":
+                return sdpa.make(is_capped=True), (q, k, v, mask, width**-0.5, output, NO_MASK, True, 2.0)
             return sdpa.make(), (q, k, v, mask, width**-0.5, output, NO_MASK, True)
         case "sdpa_backward_delta" | "sdpa_backward_key_value" | "sdpa_backward_query":
             batch, heads, length, width = sizes["sdpa"]

@@ -16,6 +16,11 @@ def turned(query, sin, cos):
     return samples.rope(query.flatten(2, 3), sin[:, :, 0], cos[:, :, 0], False).view(query.shape)
 
 
+def capped_attention(query, key, value, mask, scale, masking, is_causal, softcap):
+    scores = softcap * torch.tanh(query @ key.mT * scale / softcap)
+    return scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf).softmax(-1) @ value
+
+
 REFERENCES = {
     "add": lambda x, y, alpha: x + alpha * y,
     "addmm": lambda input, x, y, beta, alpha: beta * input + alpha * (x @ y),
@@ -30,6 +35,7 @@ REFERENCES = {
     "rope_into_cache": lambda q, k, v, sin, cos, *_: turned(q, sin, cos),
     "rope_partial": lambda x, sin, cos, *_: samples.rope(x, sin[:, :, 0], cos[:, :, 0], False, None, True),
     "sdpa": lambda q, k, v, mask, scale, *_: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale),
+    "sdpa_capped": capped_attention,
     "silu": F.silu,
     "softmax": lambda x: x.softmax(-1),
     "add_rms_norm": lambda x, y, _, weight, eps, __: F.rms_norm(x + y, weight.shape, weight, eps),
@@ -106,7 +112,7 @@ def check_tables(interleaved, rows):
 if __name__ == "__main__":
     # Rows past the end that a program takes with others are -inf throughout, less their peak NaN: nobody reads them.
     warnings.filterwarnings("ignore", "invalid value encountered in subtract", RuntimeWarning)
-    for name in (*calls.NAMES, *calls.GRADIENTS):
+    for name in (*calls.NAMES, *calls.OPTIONS, *calls.GRADIENTS):
         check(name, torch.float32, 1e-5)
         check(name, torch.float16, 2e-3)
         print(name)

@@ -126,7 +126,7 @@ def test_rope_gives_a_token_all_its_heads(interleaved, whole):
 
 def test_sdpa_repeats_heads_without_copying():
     query, key, value, mask, scale, output = Tensor(4), Tensor(4), Tensor(4), Tensor(4), Tensor(0), Tensor(4)
-    flags = (Tensor(0, constexpr=True) for _ in range(3))
+    flags = (Tensor(0, constexpr=True) for _ in range(5))
     subs = {
         query: {"shape": (2, 6, 5, 4)},
         key: {"shape": (2, 2, 7, 4)},

@@ -42,20 +42,24 @@ def test_compiled_without_spills(name, gpu, dtype, tmp_path, monkeypatch):
 
 # A causal kernel has the loop of a plain one, and another over the tiles on the diagonal.
 @pytest.mark.parametrize(
-    "dtype, depth, is_causal",
+    "dtype, depth, is_causal, softcap",
     (
-        (torch.float32, 64, True),
-        (torch.float32, 128, True),
-        (torch.float16, 128, True),
-        (torch.float16, 128, False),
+        (torch.float32, 64, True, None),
+        (torch.float32, 128, True, None),
+        (torch.float16, 128, True, None),
+        (torch.float16, 128, False, None),
+        (torch.float16, 128, True, 50.0),
     ),
 )
 @pytest.mark.parametrize("gpu", (machine.A100, machine.H200, machine.B200), ids=lambda gpu: f"sm_{gpu.capability}")
-def test_attention_of_other_types_and_depths_spills_nothing(gpu, dtype, depth, is_causal, tmp_path, monkeypatch):
+def test_attention_of_other_types_and_depths_spills_nothing(
+    gpu, dtype, depth, is_causal, softcap, tmp_path, monkeypatch
+):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     tensor, mask = torch.empty(2, 8, 1024, depth, dtype=dtype), torch.empty(2, 8, 1024, 1024, dtype=dtype)
     arguments = (tensor, tensor, tensor, mask, 0.1, tensor, sdpa.NO_MASK, is_causal)
-    launcher = dispatch.Launcher(sdpa.make().definition)
+    arguments += () if softcap is None else (softcap,)
+    launcher = dispatch.Launcher(sdpa.make(is_capped=softcap is not None).definition)
     for _ in range(dispatch.MOST_SPILLING):  # as a launch does
         variant = launcher.trace(arguments, {}, gpu)
         compiled = executable.GpuExecutable.compile(launcher.definition, variant)

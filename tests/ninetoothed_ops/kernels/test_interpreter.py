@@ -11,4 +11,4 @@ from tests.ninetoothed_ops.kernels import calls
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 def test_the_ten_kernels_in_the_interpreter(tmp_path):
     printed = interpreting.run_module(tmp_path, "tests.ninetoothed_ops.kernels.interpret_kernels")
-    assert printed.split() == [*calls.NAMES, *calls.GRADIENTS]
+    assert printed.split() == [*calls.NAMES, *calls.OPTIONS, *calls.GRADIENTS]

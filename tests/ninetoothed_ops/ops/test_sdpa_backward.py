@@ -233,26 +233,55 @@ def test_dropout_of_everything():
         {"dropout_p": 0.4},
         {"attn_mask": "boolean"},
         {"attn_mask": "additive", "lengths": torch.tensor([3, 7])},
+        {"softcap": 1.5, "is_causal": True},
+        {"softcap": 1.5, "attn_mask": "additive", "sinks": torch.tensor([0.5, -1.0, 2.0, 0.0])},
     ),
 )
 def test_gradcheck(options):
+    """Of the first and, without dropout, of the second derivative."""
     mask = {"boolean": boolean(5, 7), "additive": random(1, 1, 5, 7, dtype=torch.float64).requires_grad_()}
     options = {name: value.to(DEVICE) if name == "lengths" else value for name, value in options.items()}
+    sinks = options.pop("sinks", None)
+    sinks = None if sinks is None else sinks.to(DEVICE, torch.float64).requires_grad_()
     mask = mask.get(options.pop("attn_mask", None))
     tensors = [each.requires_grad_() for each in qkv(5, 7, depth=4, value_depth=3, dtype=torch.float64)]
 
-    def seeded(*tensors):
+    def seeded(query, key, value, mask, sinks):
         torch.manual_seed(0)
-        return ninetoothed_ops.sdpa(*tensors, enable_gqa=True, **options)
+        return ninetoothed_ops.sdpa(query, key, value, mask, enable_gqa=True, sinks=sinks, **options)
 
-    assert torch.autograd.gradcheck(seeded, [*tensors, *([] if mask is None else [mask])], fast_mode=True)
+    assert torch.autograd.gradcheck(seeded, (*tensors, mask, sinks), fast_mode=True)
+    if "dropout_p" not in options:
+        assert torch.autograd.gradgradcheck(seeded, (*tensors, mask, sinks), fast_mode=True)
 
 
-def test_no_second_derivative():
+def test_no_second_derivative_with_dropout():
     tensors = [each.requires_grad_() for each in qkv()]
-    (grad,) = torch.autograd.grad(ninetoothed_ops.sdpa(*tensors, enable_gqa=True).sum(), tensors[0], create_graph=True)
-    with pytest.raises(UnsupportedError, match="ninetoothed::sdpa_backward_query has no backward"):
+    output = ninetoothed_ops.sdpa(*tensors, enable_gqa=True, dropout_p=0.3)
+    (grad,) = torch.autograd.grad(output.sum(), tensors[0], create_graph=True)
+    with pytest.raises(UnsupportedError, match="ninetoothed::sdpa has no second derivative with dropout"):
         grad.sum().backward()
+
+
+def higher_derivatives(function, query, key, value, **options):
+    """Take the second by `torch.func`, and the third by autograd."""
+
+    def slope(query):
+        return torch.func.grad(lambda query: function(query, key, value, **options).sin().sum())(query).cos().sum()
+
+    query = query.detach().requires_grad_()
+    derivative = function(query, key, value, **options)
+    for _ in range(3):
+        (derivative,) = torch.autograd.grad(derivative.sin().sum(), query, create_graph=True)
+    return torch.func.grad(slope)(query.detach()), derivative
+
+
+@pytest.mark.parametrize("dtype, tolerance", ((torch.float32, 1e-5), (torch.bfloat16, 3e-2)))
+def test_higher_derivatives(dtype, tolerance):
+    tensors = qkv(dtype=dtype)
+    found = higher_derivatives(ninetoothed_ops.sdpa, *tensors, enable_gqa=True)
+    for actual, wanted in zip(found, higher_derivatives(attention, *(each.double() for each in tensors))):
+        assert actual.dtype is dtype and (actual.double() - wanted).norm() <= tolerance * wanted.norm()
 
 
 @on_the_cpu
@@ -308,12 +337,12 @@ def test_compiled():
 def test_opcheck():
     query, key, value = (each.requires_grad_() for each in qkv(kv_heads=2))
     mask, seed = random(1, 4, 33, 40).requires_grad_(), torch.tensor(7, device=DEVICE)
-    arguments = query, key, value, mask, None, seed, 0.3, False, 0.25, True
+    arguments = query, key, value, mask, None, random(4).requires_grad_(), seed, 0.3, False, 0.25, True, 2.0
     torch.library.opcheck(torch.ops.ninetoothed.sdpa_with_lse.default, arguments)
     with torch.no_grad():
         output, lse = torch.ops.ninetoothed.sdpa_with_lse(*arguments)
         delta = torch.ops.ninetoothed.sdpa_backward_delta(output, output)
-        arguments = *arguments[:6], output, lse, delta, *arguments[6:9]
-        for name in ("query", "key_value", "mask"):
+        arguments = *arguments[:7], output, lse, delta, *arguments[7:10], 2.0
+        for name in ("query", "key_value", "mask", "sinks"):
             operator = getattr(torch.ops.ninetoothed, f"sdpa_backward_{name}").default
             torch.library.opcheck(operator, arguments, test_utils=("test_schema", "test_faketensor"))
