@@ -15,7 +15,7 @@ def test_rows(family):
     assert f"transformers {transformers.__version__};" not in text or f"{row}\n" in text
 
 
-def test_what_passes_a_soft_cap_and_what_cannot_be_made():
-    assert families.row("gemma2").named == ("`Gemma2Attention`",)
+def test_what_passes_an_argument_that_is_refused_and_what_cannot_be_made():
+    assert families.row("axk2").named == ("`AXK2Attention` except `indices`",)
     row = families.row("encoder-decoder")
     assert row.missing and "could not be made" in str(row) and "1 could not be made." in families.page([row])
