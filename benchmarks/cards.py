@@ -106,6 +106,14 @@ CARDS = {
             lambda function, *inputs: function(*inputs, stride=2, padding=1),
         ),
         Card(
+            "layer_norm",
+            ninetoothed_ops.layer_norm,
+            F.layer_norm,
+            lambda r, n: {"input": r(24, n + 1), "weight": r(n + 1), "bias": r(n + 1)},
+            lambda function, input, weight, bias: function(input, weight.shape, weight, bias, 1e-6),
+            rows=lambda r, count, n: {"input": r(count, n), "weight": r(n), "bias": r(n)},
+        ),
+        Card(
             "linear",
             ninetoothed_ops.linear,
             F.linear,

@@ -1,9 +1,9 @@
 """Operators and modules for PyTorch, written in NineToothed.
 
-Importing this registers `torch.ops.ninetoothed.{add, addmm, bmm, conv2d, linear, mm, rms_norm, rope, sdpa, silu,
-softmax}`. The functions of these names take the arguments of PyTorch's. `add_rms_norm`, `rope_into_cache` and `swiglu`
-are one launch each for what are several operators of PyTorch's. `register` makes an operator of a kernel of your own;
-`swap_modules` puts modules that run on the operators into a model.
+Importing this registers `torch.ops.ninetoothed.{add, addmm, bmm, conv2d, layer_norm, linear, mm, rms_norm, rope, sdpa,
+silu, softmax}`. The functions of these names take the arguments of PyTorch's. `add_rms_norm`, `rope_into_cache` and
+`swiglu` are one launch each for what are several operators of PyTorch's. `register` makes an operator of a kernel of
+your own; `swap_modules` puts modules that run on the operators into a model.
 """
 
 from .modules import (
@@ -11,6 +11,7 @@ from .modules import (
     NTConv2d,
     NTDecoderLayer,
     NTGatedMLP,
+    NTLayerNorm,
     NTLinear,
     NTRMSNorm,
     NTSiLU,
@@ -24,6 +25,7 @@ from .ops import (
     addmm,
     bmm,
     conv2d,
+    layer_norm,
     linear,
     mm,
     rms_norm,
@@ -41,6 +43,7 @@ __all__ = [
     "NTConv2d",
     "NTDecoderLayer",
     "NTGatedMLP",
+    "NTLayerNorm",
     "NTLinear",
     "NTRMSNorm",
     "NTSiLU",
@@ -51,6 +54,7 @@ __all__ = [
     "addmm",
     "bmm",
     "conv2d",
+    "layer_norm",
     "linear",
     "mm",
     "register",

@@ -101,6 +101,7 @@ PYTORCH = {
     "rope": None,
     "sdpa": torch.nn.functional.scaled_dot_product_attention,
     "silu": torch.nn.functional.silu,
+    "layer_norm": torch.nn.functional.layer_norm,
     "rms_norm": torch.nn.functional.rms_norm,
     "conv2d": torch.nn.functional.conv2d,
 }

@@ -151,6 +151,22 @@ def rms_norm(make: Maker) -> Sample:
     return Sample("rms_norm", (make(*shape), normalized, weight, eps), {}, F.rms_norm, magnitude, terms + 4)
 
 
+def layer_norm(make: Maker) -> Sample:
+    rng, shape = make.rng, make.rows((1, 4))
+    normalized = list(shape[-rng.randint(1, len(shape)) :])
+    weight, bias = (make(*normalized) if rng.random() < 0.5 else None for _ in range(2))
+    eps = rng.choice((1e-5, 1e-3, 0.5))
+
+    def magnitude(x, shape, weight, bias, eps):
+        dims = tuple(range(-len(shape), 0))
+        scale = (x.var(dims, correction=0, keepdim=True) + eps).rsqrt()
+        spread = (x.abs() + x.abs().mean(dims, keepdim=True)) * scale * (1 if weight is None else weight.abs())
+        return spread if bias is None else spread + bias.abs()
+
+    terms = torch.Size(normalized).numel()
+    return Sample("layer_norm", (make(*shape), normalized, weight, bias, eps), {}, F.layer_norm, magnitude, terms + 4)
+
+
 def rope(make: Maker) -> Sample:
     rng = make.rng
     batch, length, heads, half = make.size(3), make.size(17), make.size(5), make.size(17)
@@ -234,7 +250,7 @@ def softmax(make: Maker) -> Sample:
     return Sample("softmax", (make(*shape), dim), {"dtype": dtype}, reference, magnitude, shape[dim] + 4)
 
 
-OPERATORS = (add, silu, mm, addmm, bmm, conv2d, rms_norm, rope, sdpa, softmax)
+OPERATORS = (add, silu, mm, addmm, bmm, conv2d, layer_norm, rms_norm, rope, sdpa, softmax)
 
 
 def in_float64(value):

@@ -7,6 +7,7 @@ factor that they make of their weight, and in the names of what they hold.
 from torch import nn
 
 from ..modules.eligibility import unsuitable
+from ..modules.layer_norm import NTChannelsLayerNorm, NTRoundedLayerNorm
 from ..modules.rms_norm import NTRMSNorm, NTRoundedRMSNorm, NTT5RMSNorm, NTUnitOffsetRMSNorm
 from .recognition import SUBCLASS, computes_like
 
@@ -23,6 +24,9 @@ NORMS: dict[str, type[nn.Module]] = {
     "deepseek_v4.modeling_deepseek_v4.DeepseekV4UnweightedRMSNorm": NTRoundedRMSNorm,
     "imagegpt.modeling_imagegpt.ImageGPTLayerNorm": NTRMSNorm,
     "t5.modeling_t5.T5LayerNorm": NTT5RMSNorm,
+    "cohere.modeling_cohere.CohereLayerNorm": NTRoundedLayerNorm,
+    "olmo.modeling_olmo.OlmoLayerNorm": NTRoundedLayerNorm,
+    "convnext.modeling_convnext.ConvNextLayerNorm": NTChannelsLayerNorm,
 }
 UNKNOWN = "its code is not that of a norm that NineToothed knows"
 
@@ -34,9 +38,16 @@ def norm(module: nn.Module) -> type[nn.Module] | str | None:
         return None
     found = next((new for path, new in NORMS.items() if computes_like(cls, path)), None)
     if found is not None:
-        # Some have none, or one that is a buffer and is not read.
-        has_weight = hasattr(module, "weight") and "weight" not in dict(module.named_buffers(recurse=False))
-        return unsuitable(module, *(("weight",) if has_weight else ())) or found
-    if isinstance(module, nn.RMSNorm) or not any("RMSNorm" in each.__name__ for each in cls.__mro__):
+        return _unsuitable(module) or found
+    if isinstance(module, (nn.RMSNorm, nn.LayerNorm)) or not any("RMSNorm" in each.__name__ for each in cls.__mro__):
         return None
     return UNKNOWN if cls.__bases__ == (nn.Module,) else SUBCLASS
+
+
+def _unsuitable(module: nn.Module) -> str | None:
+    """Give the reason why a norm that is known cannot be swapped as it stands; None if it can."""
+    # Some have no weight, or one that is a buffer and is not read.
+    read = [name for name in ("weight", "bias") if hasattr(module, name) and name not in dict(module.named_buffers())]
+    reason = unsuitable(module, *read)
+    dims = {module.get_parameter(name).ndim for name in read} if reason is None else {1}
+    return reason or (None if dims <= {1} else "its weight has several dimensions")

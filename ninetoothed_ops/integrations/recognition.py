@@ -27,21 +27,19 @@ def same(function: Callable | None, *paths: str) -> bool:
 
 
 def computes_like(cls: type, path: str) -> bool:
-    """Tell whether a class, which inherits from no other module, has the methods of a class of transformers."""
+    """Tell whether a class has the methods of a class of transformers, which inherits from a class of PyTorch."""
     expected = reference_methods(path)
-    return expected is not None and cls.__bases__ == (nn.Module,) and _codes(cls) == expected
+    return expected is not None and (cls.__bases__, _codes(cls)) == expected
 
 
 @functools.cache
-def reference_methods(path: str) -> dict[str, tuple | None] | None:
-    """Find the code of each method of a class of transformers; None if a part of it is not its file's any more."""
+def reference_methods(path: str) -> tuple[tuple[type, ...], dict[str, tuple | None]] | None:
+    """Find the bases of a class of transformers and the code of each method; None if a part is not its file's."""
     found, source = _found(path)
-    if found is None:
+    if found is None or not all(each.__module__.startswith("torch.") for each in found.__bases__):
         return None
-    are_own = all(
-        getattr(getattr(each, "__code__", None), "co_filename", None) == source for each in methods(found).values()
-    )
-    return _codes(found) if are_own else None
+    files = {getattr(getattr(each, "__code__", None), "co_filename", None) for each in methods(found).values()}
+    return (found.__bases__, _codes(found)) if files == {source} else None
 
 
 def _codes(cls: type) -> dict[str, tuple | None]:

@@ -1,4 +1,4 @@
-"""`softmax` and `rms_norm` for rows too long for one tile: chunk by chunk, once to sum up and once to write."""
+"""The kernels of rows for rows too long for one tile: chunk by chunk, once to sum up and once to write."""
 
 import functools
 
@@ -64,6 +64,42 @@ def rms_norm_application(input, weight, eps, output, weighted, unit_offset):
         output[i] = normalized * factor_of(weight[i], unit_offset) if weighted else normalized
 
 
+def statistics(input, eps):
+    """The mean of a row, and the factor that makes its variance 1, by the mean and the squares of the chunks so far."""
+    columns, dtype = input.source.shape[-1], computed(input.dtype.dtype)
+    mean, squares = ntl.zeros((), dtype=dtype), ntl.zeros((), dtype=dtype)
+
+    for i in range(input.shape[0]):
+        wide = widen(input[i])
+        before, after = i * CHUNK, min((i + 1) * CHUNK, columns)
+        shift = ntl.sum(wide) / (after - before) - mean
+        centred = wide - (mean + shift)
+        # How far the chunk moves the mean; a quotient of the counts themselves would be one of float32.
+        moved = shift * (after - before) / after
+        squares += ntl.sum(centred * centred) + shift * moved * before
+        mean += moved
+
+    return mean, ntl.rsqrt(squares / columns + eps)
+
+
+def layer_norm_arrangement(input, weight, bias, eps, output, weighted, biased):
+    input_arranged = chunks(input)
+    weight_arranged, bias_arranged = (
+        vector.tile((CHUNK,)).tile((-1,)).expand((input_arranged.shape[0],)) for vector in (weight, bias)
+    )
+
+    return input_arranged, weight_arranged, bias_arranged, eps, chunks(output), weighted, biased
+
+
+def layer_norm_application(input, weight, bias, eps, output, weighted, biased):
+    mean, scale = statistics(input, eps)
+
+    for i in range(input.shape[0]):
+        normalized = (widen(input[i]) - mean) * scale
+        scaled = normalized * widen(weight[i]) if weighted else normalized
+        output[i] = scaled + widen(bias[i]) if biased else scaled
+
+
 @functools.cache
 def make_softmax(ndim=2):
     """The kernel of `softmax.make` for long rows."""
@@ -79,3 +115,14 @@ def make_rms_norm(ndim=2, unit_offset=False):
     tensors = (Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), *flags)
 
     return ninetoothed.make(rms_norm_arrangement, rms_norm_application, tensors, kernel_name="rms_norm_of_long_rows")
+
+
+@functools.cache
+def make_layer_norm(ndim=2):
+    """The kernel of `layer_norm.make` for long rows."""
+    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True))
+    tensors = (Tensor(ndim), Tensor(1), Tensor(1), Tensor(0), Tensor(ndim), *flags)
+
+    return ninetoothed.make(
+        layer_norm_arrangement, layer_norm_application, tensors, kernel_name="layer_norm_of_long_rows"
+    )

@@ -1,4 +1,4 @@
-"""`softmax_backward` and `rms_norm_backward` for rows too long for one tile: chunk by chunk, to sum up and to write."""
+"""The kernels of gradients by rows for rows too long for one tile: chunk by chunk, to sum up and to write."""
 
 import functools
 
@@ -6,7 +6,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .long_rows import CHUNK, chunks
+from .long_rows import CHUNK, chunks, statistics
 from .numeric import computed, widen
 from .rms_norm import factor_of
 
@@ -54,6 +54,31 @@ def rms_norm_application(grad, input, weight, eps, addend, input_grad, weighted,
         input_grad[i] = result + widen(addend[i]) if added else result
 
 
+def layer_norm_arrangement(grad, input, weight, eps, input_grad, weighted):
+    grad_arranged = chunks(grad)
+    weight_arranged = weight.tile((CHUNK,)).tile((-1,)).expand((grad_arranged.shape[0],))
+
+    return grad_arranged, chunks(input), weight_arranged, eps, chunks(input_grad), weighted
+
+
+def layer_norm_application(grad, input, weight, eps, input_grad, weighted):
+    mean, scale = statistics(input, eps)
+    slopes = ntl.zeros((), dtype=computed(input.dtype.dtype))
+    products = ntl.zeros((), dtype=computed(input.dtype.dtype))
+
+    for i in range(input.shape[0]):
+        slope = widen(grad[i]) * widen(weight[i]) if weighted else widen(grad[i])
+        slopes += ntl.sum(slope)
+        products += ntl.sum(slope * ((widen(input[i]) - mean) * scale))
+
+    columns = input.source.shape[-1]
+
+    for i in range(input.shape[0]):
+        slope = widen(grad[i]) * widen(weight[i]) if weighted else widen(grad[i])
+        normalized = (widen(input[i]) - mean) * scale
+        input_grad[i] = scale * (slope - slopes / columns - normalized * (products / columns))
+
+
 @functools.cache
 def make_softmax(ndim=2):
     """The kernel of `softmax_backward.make` for long rows."""
@@ -73,3 +98,13 @@ def make_rms_norm(ndim=2, unit_offset=False):
     name = "rms_norm_backward_of_long_rows"
 
     return ninetoothed.make(rms_norm_arrangement, rms_norm_application, tensors, kernel_name=name)
+
+
+@functools.cache
+def make_layer_norm(ndim=2):
+    """The kernel of `layer_norm_backward.make` for long rows."""
+    grad, input, input_grad = (Tensor(ndim) for _ in range(3))
+    tensors = (grad, input, Tensor(1), Tensor(0), input_grad, Tensor(0, constexpr=True))
+    name = "layer_norm_backward_of_long_rows"
+
+    return ninetoothed.make(layer_norm_arrangement, layer_norm_application, tensors, kernel_name=name)

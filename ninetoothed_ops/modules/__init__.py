@@ -4,6 +4,7 @@ from .attention import NTAttention
 from .conv2d import NTConv2d
 from .decoder_layer import NTDecoderLayer
 from .gated_mlp import NTGatedMLP
+from .layer_norm import NTLayerNorm
 from .linear import NTLinear
 from .rms_norm import NTRMSNorm
 from .silu import NTSiLU
@@ -14,6 +15,7 @@ __all__ = [
     "NTConv2d",
     "NTDecoderLayer",
     "NTGatedMLP",
+    "NTLayerNorm",
     "NTLinear",
     "NTRMSNorm",
     "NTSiLU",

@@ -18,7 +18,7 @@ from torch.torch_version import TorchVersion
 
 from ninetoothed.errors import ArgumentTypeError, NineToothedError
 
-from . import attention, conv2d, decoder_layer, gated_mlp, linear, rms_norm, silu
+from . import attention, conv2d, decoder_layer, gated_mlp, layer_norm, linear, rms_norm, silu
 from .joint import JointProjection, join_all, separate
 from .residual import unlink
 
@@ -29,12 +29,13 @@ REPLACEMENTS = (
     linear.NTLinear,
     conv2d.NTConv2d,
     rms_norm.NTRMSNorm,
+    layer_norm.NTLayerNorm,
     silu.NTSiLU,
     attention.NTAttention,
     gated_mlp.NTGatedMLP,
     decoder_layer.NTDecoderLayer,
 )
-RULES: tuple[Rule, ...] = tuple(each.replacement for each in (linear, conv2d, rms_norm, silu, attention))
+RULES: tuple[Rule, ...] = tuple(each.replacement for each in (linear, conv2d, rms_norm, layer_norm, silu, attention))
 
 
 class SwapError(NineToothedError, RuntimeError):
@@ -153,7 +154,7 @@ def _pattern(name: str) -> str:
 
 
 def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: bool = False) -> SwapReport:
-    """Put NTLinear, NTConv2d, NTRMSNorm, NTSiLU and NTAttention in the place of a model's own modules, itself included.
+    """Put NTLinear, NTConv2d, NTRMSNorm and their sisters in the place of a model's own modules, itself included.
 
     Only instances inside `model` change, and of them only the class. `filter_fn(module, name)` says of each module that
     could be swapped whether it shall be. Modules that look like one of these and cannot be swapped are reported with

@@ -5,6 +5,7 @@ from .add_rms_norm import add_rms_norm
 from .addmm import addmm
 from .bmm import bmm
 from .conv2d import conv2d
+from .layer_norm import layer_norm
 from .linear import linear
 from .mm import mm
 from .rms_norm import rms_norm
@@ -21,6 +22,7 @@ __all__ = [
     "addmm",
     "bmm",
     "conv2d",
+    "layer_norm",
     "linear",
     "mm",
     "rms_norm",

@@ -60,24 +60,35 @@ def launch(outputs, grad, input, normalized_shape, weight, eps, output_mask, add
 
 
 def _with_weight(grad, input, weight, eps, addend, input_grad, weight_grad, flags, unit_offset):
-    rows, group = input.shape[:-1].numel(), 1
-    if rows == 0:
-        weight_grad.zero_()
-        return
-    while group * GROUPS < rows and group < LONGEST_GROUP:
-        group *= 2
-    partial_grad = _empty_rows(-(-rows // group), input)
+    rows = input.shape[:-1].numel()
+    group = rows_of_group(rows)
+    partial_grad = empty_rows(-(-rows // group), input)
     kernel = rms_norm_weight_backward.make(input.ndim, group, unit_offset)
     kernel(grad, input, weight, eps, addend, input_grad, partial_grad, *flags)
-
-    while partial_grad.shape[0] > column_sums.ROWS:
-        sums = _empty_rows(-(-partial_grad.shape[0] // column_sums.ROWS), input)
-        column_sums.make()(partial_grad, sums)
-        partial_grad = sums
-    column_sums.make()(partial_grad, weight_grad.unsqueeze(0))
+    sum_rows(partial_grad, weight_grad)
 
 
-def _empty_rows(count, input):
+def rows_of_group(rows):
+    """Choose how many rows a program adds up, one after another."""
+    group = 1
+    while group * GROUPS < rows and group < LONGEST_GROUP:
+        group *= 2
+    return group
+
+
+def sum_rows(rows, total):
+    """Sum up rows, as a tree."""
+    if rows.shape[0] == 0:
+        total.zero_()
+        return
+    while rows.shape[0] > column_sums.ROWS:
+        sums = empty_rows(-(-rows.shape[0] // column_sums.ROWS), rows)
+        column_sums.make()(rows, sums)
+        rows = sums
+    column_sums.make()(rows, total.unsqueeze(0))
+
+
+def empty_rows(count, input):
     """Allocate rows like those of the input, in the type in which they are computed."""
     return torch.empty(
         (count, input.shape[-1]), dtype=torch.promote_types(input.dtype, torch.float32), device=input.device

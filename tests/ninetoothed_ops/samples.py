@@ -44,6 +44,7 @@ NAMESAKES: dict[str, Callable] = {
     "addmm": torch.addmm,
     "bmm": torch.bmm,
     "conv2d": F.conv2d,
+    "layer_norm": F.layer_norm,
     "linear": F.linear,
     "mm": torch.mm,
     "rms_norm": F.rms_norm,
@@ -249,6 +250,19 @@ def _rms_norm(r) -> Iterator:
     yield "empty rows", (r(5, 0), [0])
 
 
+def _layer_norm(r) -> Iterator:
+    yield "rows", (r(9, 300), [300])
+    yield "weight and bias", (r(4, 7, 33), [33], r(33), r(33), 0.5)
+    yield "weight", (r(9, 300) + 3, [300], r(300))
+    yield "bias", (r(64), [64], None, r(64))
+    yield "two dimensions", (r(5, 6, 7), [6, 7], r(6, 7), r(6, 7))
+    yield "transposed", (r(4, 6, 10, layout="transposed"), [10], r(10), r(10, layout="sliced"))
+    yield "channels last", (r(2, 3, 6, 7).to(memory_format=torch.channels_last), [6, 7], r(6, 7))
+    yield "long rows", (r(2, 40001) + 3, [40001], r(40001), r(40001))
+    yield "many rows", (r(16500, 6), [6], r(6), r(6), 0.1)
+    yield "empty", (r(0, 5), [5], r(5))
+
+
 def _rope(r) -> Iterator:
     for interleaved in (True, False):
         kind = "interleaved" if interleaved else "halves"
@@ -346,6 +360,7 @@ _CALLS: dict[str, Callable[..., Iterator]] = {
     "addmm": _addmm,
     "bmm": _bmm,
     "conv2d": _conv2d,
+    "layer_norm": _layer_norm,
     "linear": _linear,
     "mm": _mm,
     "rms_norm": _rms_norm,

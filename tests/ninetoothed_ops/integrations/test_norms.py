@@ -29,6 +29,8 @@ NORMS = {
     "llama4.Llama4TextL2Norm": ("NTRoundedRMSNorm", 1e-6),
     "deepseek_v4.DeepseekV4UnweightedRMSNorm": ("NTRoundedRMSNorm", 1e-6),
     "t5.T5LayerNorm": ("NTT5RMSNorm", COLUMNS),
+    "cohere.CohereLayerNorm": ("NTRoundedLayerNorm", COLUMNS),
+    "olmo.OlmoLayerNorm": ("NTRoundedLayerNorm", COLUMNS),
 }
 
 
@@ -71,7 +73,30 @@ def test_gemma3n_without_scale():
     assert len(swap_modules(norm).swapped) == 1 and error(norm(input), expected) < 1e-6
 
 
-@pytest.mark.parametrize("path", ("gemma.GemmaRMSNorm", "olmo2.Olmo2RMSNorm", "t5.T5LayerNorm"))
+@pytest.mark.parametrize("channels", ("first", "last"))
+def test_channels_of_convnext(channels):
+    from transformers.models.convnext.modeling_convnext import ConvNextLayerNorm
+
+    norm = ConvNextLayerNorm(6, data_format=f"channels_{channels}").to(DEVICE)
+    nn.init.normal_(norm.weight), nn.init.normal_(norm.bias)
+    input = torch.randn((2, 6, 3, 5) if channels == "first" else (2, 3, 5, 6), device=DEVICE)
+    expected = norm(input)
+    swap_modules(norm)
+    assert type(norm).__name__ == "NTChannelsLayerNorm"
+    assert norm(input).shape == expected.shape and error(norm(input), expected) < 1e-6
+
+
+def test_a_weight_of_several_dimensions_is_left_alone():
+    from transformers.models.cohere.modeling_cohere import CohereLayerNorm
+
+    (row,) = swap_modules(CohereLayerNorm((4, 16))).skipped
+    assert row.reason == "its weight has several dimensions"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ("cohere.CohereLayerNorm", "olmo.OlmoLayerNorm", "gemma.GemmaRMSNorm", "olmo2.Olmo2RMSNorm", "t5.T5LayerNorm"),
+)
 def test_under_a_mode_and_compiled(path):
     from torch.overrides import TorchFunctionMode
 

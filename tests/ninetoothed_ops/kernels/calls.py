@@ -11,6 +11,9 @@ from ninetoothed_ops.kernels import (
     conv2d,
     conv2d_backward_input,
     conv2d_backward_weight,
+    layer_norm,
+    layer_norm_backward,
+    layer_norm_weight_backward,
     mm,
     rms_norm,
     rms_norm_backward,
@@ -65,14 +68,20 @@ SMALL = {
     "sdpa": (1, 4, 70, 24),
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
+<<<<<<< HEAD
 NAMES += ("add_rms_norm", "rope_into_cache", "rope_partial", "swiglu")
 # Kernels with options, without which they are as above.
 OPTIONS = ("sdpa_capped",)
+=======
+NAMES += ("add_rms_norm", "layer_norm", "rope_into_cache", "rope_partial", "swiglu")
+>>>>>>> 25a84e6 (Add layer_norm, and swap the layer norms of PyTorch and transformers)
 # Kernels of gradients; their outputs are the last tensors.
 GRADIENTS = (
     "column_sums",
     "conv2d_backward_input",
     "conv2d_backward_weight",
+    "layer_norm_backward",
+    "layer_norm_weight_backward",
     "rms_norm_backward",
     "rms_norm_weight_backward",
     "rope_backward",
@@ -105,6 +114,17 @@ def _call(name, make, sizes):
                 return rms_norm_backward.make(2), (*inputs, make(rows, columns), True, True)
             partial = make(-(-rows // 4), columns).float()
             return rms_norm_weight_backward.make(2, 4), (*inputs, make(rows, columns), partial, True, False)
+        case "layer_norm":
+            rows, columns = sizes["rows"]
+            vectors = make(columns), make(columns)
+            return layer_norm.make(2), (make(rows, columns), *vectors, 1e-6, make(rows, columns), True, True)
+        case "layer_norm_backward" | "layer_norm_weight_backward":
+            rows, columns = sizes["rows"]
+            inputs = make(rows, columns), make(rows, columns), make(columns), 1e-6, make(rows, columns)
+            if name == "layer_norm_backward":
+                return layer_norm_backward.make(2), (*inputs, True)
+            sums = (make(-(-rows // 4), columns).float() for _ in range(2))
+            return layer_norm_weight_backward.make(2, 4), (*inputs, *sums, True, True)
         case "add" | "silu" | "swiglu":
             n = sizes["vector"]
             if name == "swiglu":

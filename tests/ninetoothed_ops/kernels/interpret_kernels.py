@@ -29,6 +29,7 @@ REFERENCES = {
     "conv2d_backward_weight": lambda grad, image: torch.nn.grad.conv2d_weight(image, (7, 5, 3, 3), grad),
     "sum_of_parts": lambda parts: parts.sum(0),
     "conv2d": lambda input, weight, bias, _: F.conv2d(input, weight, bias),
+    "layer_norm": lambda x, w, b, eps, *_: layer_norm(w, b, eps)(x),
     "mm": torch.matmul,
     "rms_norm": lambda x, weight, eps, _: F.rms_norm(x, weight.shape, weight, eps),
     "rope": lambda x, sin, cos: samples.rope(x, sin[:, :, 0], cos[:, :, 0]),
@@ -43,6 +44,8 @@ REFERENCES = {
 }
 REFERENCES |= {
     "column_sums": lambda x: x.sum(0, keepdim=True),
+    "layer_norm_backward": lambda grad, x, w, eps, _: pulled_back(layer_norm(w, None, eps), x, grad),
+    "layer_norm_weight_backward": lambda grad, *_: torch.stack([rows.sum(0) for rows in grad.split(4)]),
     "rms_norm_backward": lambda grad, x, w, eps, addend, *_: addend + pulled_back(rms_norm(w, eps), x, grad),
     "rms_norm_weight_backward": lambda grad, x, w, eps, *_: torch.stack(
         [rows.sum(0) for rows in (grad * rms_norm(None, eps)(x)).split(4)]
@@ -72,6 +75,10 @@ def slopes(*arguments):
 
 def rms_norm(weight, eps):
     return lambda x: F.rms_norm(x, x.shape[-1:], weight, eps)
+
+
+def layer_norm(weight, bias, eps):
+    return lambda x: F.layer_norm(x, x.shape[-1:], weight, bias, eps)
 
 
 def pulled_back(function, x, grad):

@@ -299,8 +299,10 @@ def test_whatever_else_has_weights_is_reported():
             self.scale = nn.Parameter(torch.ones(3))
             self.others = nn.ParameterList([nn.Parameter(torch.ones(3))])
 
-    model = nn.Sequential(nn.Embedding(5, 3), nn.LayerNorm(3), Scaled(), nn.GELU(), nn.Conv1d(3, 3, 1), nn.Linear(3, 3))
-    model.append(nn.LayerNorm(3, elementwise_affine=False))
+    model = nn.Sequential(
+        nn.Embedding(5, 3), nn.GroupNorm(1, 3), Scaled(), nn.GELU(), nn.Conv1d(3, 3, 1), nn.Linear(3, 3)
+    )
+    model.append(nn.GroupNorm(1, 3, affine=False))
     report = swap_modules(model)
     assert {row.name: row.reason for row in report.skipped} == dict.fromkeys("124", "NineToothed has no module for it")
     assert "1 swapped, 3 left alone" in str(report)

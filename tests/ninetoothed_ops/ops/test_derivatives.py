@@ -12,7 +12,13 @@ from ninetoothed_ops.modules import swap_modules
 from tests.ninetoothed_ops.samples import OPERATORS, Sample, check_gradient, operator, random, samples
 
 # Calls with every tensor that an operator takes.
-LABELS = {"conv2d": "bias", "linear": "bias", "rms_norm": "weight", "sdpa": "additive mask"}
+LABELS = {
+    "conv2d": "bias",
+    "layer_norm": "weight and bias",
+    "linear": "bias",
+    "rms_norm": "weight",
+    "sdpa": "additive mask",
+}
 ONE = ninetoothed_ops.register(
     "ninetoothed_test::forward_only(Tensor self) -> Tensor",
     lambda self: torch.empty_like(self),

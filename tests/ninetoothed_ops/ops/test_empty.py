@@ -26,6 +26,8 @@ def calls(name: str, *sizes: int):
             yield r(a, b, c), r(a, c, b).mT
         case "softmax", (a, b, c):
             yield from ((r(a, b, c), dim) for dim in range(3))
+        case "layer_norm", (a, b, c):
+            yield from ((r(a, b, c), shape, r(*shape), r(*shape)) for shape in ([c], [b, c], [a, b, c]))
         case "rms_norm", (a, b, c):
             yield from ((r(a, b, c), shape, r(*shape)) for shape in ([c], [b, c], [a, b, c]))
         case "mm", (m, n, k):
@@ -50,7 +52,9 @@ def calls(name: str, *sizes: int):
 
 
 DIMENSIONS = {"add": 2, "bmm": 4, "rope": 4, "sdpa": 6}
-DIMENSIONS |= dict.fromkeys(("silu", "softmax", "swiglu", "rms_norm", "linear", "mm", "addmm", "conv2d"), 3)
+DIMENSIONS |= dict.fromkeys(
+    ("silu", "softmax", "swiglu", "layer_norm", "rms_norm", "linear", "mm", "addmm", "conv2d"), 3
+)
 
 
 def outcome(function, sample: Sample):

@@ -20,7 +20,7 @@ from tests.ninetoothed_ops.samples import (
 
 ops = torch.ops.ninetoothed
 # Of which each row of the result comes from one row of the input.
-ROWWISE = ("add", "rms_norm", "rope", "silu", "softmax", "swiglu")
+ROWWISE = ("add", "layer_norm", "rms_norm", "rope", "silu", "softmax", "swiglu")
 
 
 def tensors(sample):
@@ -64,6 +64,9 @@ CASES = {
     "silu": (ops.silu, double(3, 4)),
     "softmax": (lambda a: ops.softmax(a, 1), double(2, 3, 2)),
     "softmax of a number": (lambda a: ops.softmax(a, 0), double()),
+    "layer_norm": (lambda a, w, b: ops.layer_norm(a, [2, 3], w, b), double(2, 2, 3), double(2, 3), double(2, 3)),
+    "layer_norm, no bias": (lambda a, w: ops.layer_norm(a, [5], w, None, 1e-3), double(3, 5), double(5)),
+    "layer_norm, bias alone": (lambda b: ops.layer_norm(torch.ones_like(b)[None], [5], None, b), double(5)),
     "swiglu": (ops.swiglu, double(2, 3), double(2, 3)),
     "rms_norm": (lambda a, w: ops.rms_norm(a, [2, 3], w, 1e-3), double(2, 2, 3), double(2, 3)),
     "rms_norm, no weight": (lambda a: ops.rms_norm(a, [5], None, 1e-3), double(3, 5)),
@@ -120,6 +123,7 @@ LAYOUTS = {
 def test_layouts_of_gradients(name, layout):
     sample = {
         "add": lambda x: (x, x[:1]),
+        "layer_norm": lambda x: (x, [6], x[0, 0, 0], x[0, 0, 1]),
         "rms_norm": lambda x: (x, [6], x[0, 0, 0]),
         "rope": lambda x: (x, x[0, :, 0, :3], x[0, :, 1, :3]),
         "silu": lambda x: (x,),
@@ -143,6 +147,7 @@ def test_a_row_has_the_same_bits_in_any_batch(name):
     x, weight, angles = random(length, columns), random(columns), random(length, columns // 2)
     call = {
         "add": lambda x, n: ops.add(x, x, alpha=0.3),
+        "layer_norm": lambda x, n: ops.layer_norm(x, [columns], weight, weight),
         "rms_norm": lambda x, n: ops.rms_norm(x, [columns], weight),
         "rope": lambda x, n: ops.rope(x[None, :, None], angles[:n], angles[:n]),
         "silu": lambda x, n: ops.silu(x),
@@ -179,6 +184,7 @@ BACKWARDS = {
     "swiglu_backward": (f(3, 4), f(3, 4), f(3, 4)),
     "softmax_backward": (f(3, 4), f(3, 4), 1, torch.float16),
     "rope_backward": (f(2, 3, 1, 5), f(3, 2), f(3, 2), True, 4, False),
+    "layer_norm_backward": (f(3, 4), f(3, 4), [4], f(4), f(4), 1e-5, [True, True, True]),
     "rms_norm_backward": (f(3, 4), f(3, 4), [4], f(4), None, [True, True], f(3, 4)),
     "conv2d_backward_input": (f(2, 6, 4, 4), f(6, 2, 3, 3), [2, 4, 8, 7], [2, 2], [1, 1], [1, 1], 2),
     "conv2d_backward_weight": (f(2, 6, 4, 4), f(2, 4, 8, 7), [6, 2, 3, 3], [2, 2], [1, 1], [1, 1], 2),

@@ -17,7 +17,7 @@ from tests.ninetoothed_ops.samples import OPERATORS, operator, samples
 def new_kernels():
     """Kernels that have not been called, nor will be by other tests: they remember how they run."""
     makers = [getattr(kernels, name).make for name in kernels.__all__]
-    makers += [long_rows.make_softmax, long_rows.make_rms_norm]
+    makers += [long_rows.make_softmax, long_rows.make_rms_norm, long_rows.make_layer_norm]
     for make in makers:
         make.cache_clear()
     yield
@@ -50,6 +50,8 @@ BACKWARDS = {
     "silu_backward": lambda r: (r(5, 7), r(5, 7)),
     "swiglu_backward": lambda r: (r(5, 7), r(5, 7), r(5, 7)),
     "softmax_backward": lambda r: (r(5, 7), r(5, 7), 0, torch.float32),
+    "layer_norm_backward": lambda r: (r(5, 7), r(5, 7), [7], r(7), r(7), 1e-6, [True, True, True]),
+    "layer_norm_backward of the input": lambda r: (r(5, 7), r(5, 7), [7], None, None, 1e-6, [True, False, False]),
     "rms_norm_backward": lambda r: (r(5, 7), r(5, 7), [7], r(7), 1e-6, [True, True], r(5, 7)),
     "rms_norm_backward of the input": lambda r: (r(5, 7), r(5, 7), [7], None, None, [True, False]),
     "rms_norm_backward of the weight": lambda r: (r(5, 7), r(5, 7), [7], r(7), None, [False, True]),

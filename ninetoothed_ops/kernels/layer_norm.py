@@ -1,0 +1,49 @@
+"""output[i] = (input[i] - mean) / sqrt(variance + eps) * weight[i] + bias[i], for each row.
+
+Here mean is that of input[j] over j, and variance is that of (input[j] - mean)^2.
+"""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+from .numeric import widen
+from .rowwise import rows
+
+
+def arrangement(input, weight, bias, eps, output, weighted, biased):
+    input_arranged = rows(input)
+    weight_arranged, bias_arranged = (
+        vector.tile((-1,)).expand((input_arranged.shape[0],)) for vector in (weight, bias)
+    )
+
+    return input_arranged, weight_arranged, bias_arranged, eps, rows(output), weighted, biased
+
+
+def centred_and_scale(row, eps):
+    """Subtract the mean from a row, and compute the factor that makes its variance 1."""
+    centred = row - ntl.sum(row) / row.shape[0]
+
+    return centred, ntl.rsqrt(ntl.sum(centred * centred) / row.shape[0] + eps)
+
+
+def application(input, weight, bias, eps, output, weighted, biased):
+    centred, scale = centred_and_scale(widen(input), eps)
+    scaled = centred * scale * widen(weight) if weighted else centred * scale
+
+    output = scaled + widen(bias) if biased else scaled
+
+
+@functools.cache
+def make(ndim=2):
+    """The kernel `(input, weight, bias, eps, output, weighted, biased)` for tensors of `ndim` dimensions.
+
+    The last dimension is the row. Where `weighted` or `biased` is false, `weight` or `bias` is any vector of the row's
+    length: it is not read.
+    """
+    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True))
+    tensors = (Tensor(ndim), Tensor(1), Tensor(1), Tensor(0), Tensor(ndim), *flags)
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name="layer_norm")

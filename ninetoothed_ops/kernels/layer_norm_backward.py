@@ -1,0 +1,49 @@
+"""input_grad[i] = scale * (slope[i] - mean of slope[j] - normalized[i] * mean of slope[j] * normalized[j]), by rows.
+
+Here scale and normalized are what `layer_norm` multiplies a row by and what that gives, slope[i] = grad[i] * weight[i],
+and means are over j.
+"""
+
+import functools
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+
+from .layer_norm import centred_and_scale
+from .numeric import widen
+from .rowwise import rows
+
+
+def arrangement(grad, input, weight, eps, input_grad, weighted):
+    grad_arranged = rows(grad)
+    weight_arranged = weight.tile((-1,)).expand((grad_arranged.shape[0],))
+
+    return grad_arranged, rows(input), weight_arranged, eps, rows(input_grad), weighted
+
+
+def through_norm(slope, normalized, scale):
+    """Take the gradient of a normalized row to the row."""
+    columns = normalized.shape[0]
+
+    return scale * (slope - ntl.sum(slope) / columns - normalized * (ntl.sum(slope * normalized) / columns))
+
+
+def application(grad, input, weight, eps, input_grad, weighted):
+    # All is loaded before the first sum, for which threads wait.
+    slope = widen(grad) * widen(weight) if weighted else widen(grad)
+    centred, scale = centred_and_scale(widen(input), eps)
+
+    input_grad = through_norm(slope, centred * scale, scale)
+
+
+@functools.cache
+def make(ndim=2):
+    """The kernel `(grad, input, weight, eps, input_grad, weighted)`, of the shapes of `layer_norm.make`.
+
+    Where `weighted` is false, `weight` is not read.
+    """
+    grad, input, input_grad = (Tensor(ndim) for _ in range(3))
+    tensors = (grad, input, Tensor(1), Tensor(0), input_grad, Tensor(0, constexpr=True))
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name="layer_norm_backward")

@@ -1,0 +1,63 @@
+"""`torch.nn.LayerNorm` on NineToothed's layer_norm, and the layer norms of transformers that differ from it."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from ..ops.layer_norm import operator as layer_norm
+from .eligibility import unsuitable
+from .overrides import are_overridden
+
+
+class NTLayerNorm(nn.LayerNorm):
+    """A `torch.nn.LayerNorm` on `ninetoothed.layer_norm`.
+
+    `forward(input)`: `(..., *normalized_shape)` -> the same shape, `(input - mean) / sqrt(variance + eps) * weight +
+    bias`, with mean and variance over `normalized_shape`, in float32.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        # A module looks its parameters up by a function in Python: once each.
+        weight, bias = self.weight, self.bias
+        if are_overridden(input, weight, bias):
+            return functional.layer_norm(input, self.normalized_shape, weight, bias, self.eps)
+        return layer_norm(input, self.normalized_shape, weight, bias, self.eps)
+
+
+class NTChannelsLayerNorm(NTLayerNorm):
+    """The layer norm of ConvNeXt and others, over the channels: the last dimension, or the first of each image."""
+
+    data_format: str
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if self.data_format != "channels_first":
+            return super().forward(input)
+        return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class NTRoundedLayerNorm(NTLayerNorm):
+    """The layer norm of Cohere and OLMo, without bias or without both: the result has its input's type.
+
+    `swap_modules` puts it in their place. It holds what they hold: a `weight` of one dimension, or none, and
+    `variance_epsilon`, or none.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        weight, eps = self._parameters.get("weight"), self.__dict__.get("variance_epsilon", 1e-5)
+        if are_overridden(input, weight):
+            normalized = functional.layer_norm(input.float(), input.shape[-1:], eps=eps)
+            return (normalized if weight is None else weight.float() * normalized).to(input.dtype)
+        return layer_norm(input, input.shape[-1:], weight, None, eps)
+
+    def extra_repr(self) -> str:
+        weight = self._parameters.get("weight")
+        return "" if weight is None else f"{tuple(weight.shape)}, eps={self.variance_epsilon}"
+
+
+def replacement(module: nn.Module) -> type[nn.Module] | str | None:
+    """`NTLayerNorm` for a plain `torch.nn.LayerNorm`, a reason for a subclass of it, None for anything else."""
+    if type(module) is nn.LayerNorm:
+        return unsuitable(module, "weight", "bias") or NTLayerNorm
+    if isinstance(module, nn.LayerNorm):
+        return unsuitable(module) or "a subclass of torch.nn.LayerNorm, which may compute something else"
+    return None
