@@ -68,13 +68,9 @@ SMALL = {
     "sdpa": (1, 4, 70, 24),
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
-<<<<<<< HEAD
-NAMES += ("add_rms_norm", "rope_into_cache", "rope_partial", "swiglu")
+NAMES += ("add_rms_norm", "layer_norm", "rope_into_cache", "rope_partial", "swiglu")
 # Kernels with options, without which they are as above.
 OPTIONS = ("sdpa_capped",)
-=======
-NAMES += ("add_rms_norm", "layer_norm", "rope_into_cache", "rope_partial", "swiglu")
->>>>>>> 25a84e6 (Add layer_norm, and swap the layer norms of PyTorch and transformers)
 # Kernels of gradients; their outputs are the last tensors.
 GRADIENTS = (
     "column_sums",
