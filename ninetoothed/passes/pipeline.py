@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.passes import (
+    blocked_summation,
     coarsening,
     collapse_dimensions,
     dead_code,
@@ -124,6 +125,11 @@ def _loop_peeling(state: ScheduledProgram, target: Target, schedule: Schedule) -
     return _with_program(state, loop_peeling.peel(state.program, tiles))
 
 
+def _blocked_summation(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    threads = schedule.num_warps * target.warp_size
+    return _with_program(state, blocked_summation.sum_in_blocks(state.program, threads))
+
+
 def _shares(schedule: Schedule, way: type[Sharing]) -> bool:
     return isinstance(schedule.sharing, way)
 
@@ -148,6 +154,7 @@ GPU = (
     Pass("split_k", _split_k, lambda target, schedule: _shares(schedule, SplitK)),
     Pass("coarsening", _coarsening, lambda target, schedule: _shares(schedule, DataParallel)),
     Pass("loop_peeling", _loop_peeling),
+    Pass("blocked_summation", _blocked_summation),
     Pass(
         "wgmma_operands",
         _rewrites(wgmma_operands.keep_in_shared_memory),

@@ -1,0 +1,176 @@
+"""Pass: sum up products of whole float32 numbers in blocks, so that errors hardly grow with the length of the sum.
+
+    for k in range(steps):
+        total = dot(a[k], b[k]) + total
+->  for k in range(steps):
+        part = dot(a[k], b[k]) + part
+        if k % rounds == rounds - 1:
+            total, part = total + part, zeros
+    total = total + part
+->  for k in range(steps):                         where a block is one round
+        total = fma(dot(a[k], b[k]), 1, total)
+
+No tensor core multiplies such numbers: each product is rounded to the last place of the sum of all before it. Of n
+numbers of either sign the error grows as the square root of n; of blocks of sqrt(n), added up in turn, as the fourth.
+The second form is an addition that Triton does not take for the accumulator of `dot`.
+
+A part takes as many registers as a total. Where both do not fit, or a loop multiplies something else, it stays as it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ninetoothed import ir
+from ninetoothed.dtypes import float32, int1, int32
+from ninetoothed.expr import Expr, Facts, const, simplify, var
+from ninetoothed.passes.operations import is_dot, producers
+from ninetoothed.passes.trip_count import has_at_most
+
+# The most registers of a thread for totals: parts take as many again, and operands most of what is left.
+MOST_REGISTERS = 64
+# A block has a round, and one more for each so many rounds of the loop. With rounds of 16 to 64 terms, it has about as
+# many terms as the root of a few thousand.
+ROUNDS_PER_BLOCK = 96
+
+
+def sum_in_blocks(program: ir.Program, threads: int) -> ir.Program | None:
+    """Sum up exact products in blocks, in programs of so many threads; None where there are none, or no registers."""
+    body = _Summer(facts=program.facts, threads=threads, producers=producers(program.body)).block(program.body)
+    return None if body == program.body else replace(program, body=body)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A loop-carried variable to which each round adds a product: inside the loop `total` at first, then `end`."""
+
+    total: ir.Value
+    end: ir.Value
+    result: ir.Value
+    add: ir.Apply
+    dot: ir.Apply
+
+
+@dataclass(kw_only=True)
+class _Summer(ir.Rewriter):
+    """Rewrites loops that sum up exact products. producers: the operations that define values."""
+
+    facts: Facts
+    threads: int
+    producers: Mapping[ir.Value, ir.Operation]
+
+    def operation(self, operation: ir.Operation) -> ir.Block:
+        if isinstance(operation, ir.For) and (sums := self.match(operation)):
+            rounds = _rounds(operation, self.facts)
+            return _each_round(operation, sums) if rounds == 1 else _in_blocks(operation, sums, rounds)
+        return (self.rebuilt(operation),)
+
+    def match(self, loop: ir.For) -> tuple[_Sum, ...]:
+        """Match a loop whose products are all summed up, and whose other variables are scalars; () for any other."""
+        read = [value for operation in ir.walk(loop.body) for value in ir.operands(operation)] + [*loop.yields]
+        variables = zip(loop.arguments, loop.yields, loop.results, strict=True)
+        found = [self.sum(loop, read, *each) for each in variables if not each[0].type.is_scalar]
+        sums = tuple(each for each in found if each is not None)
+        others = set(filter(is_dot, ir.walk(loop.body))) - {each.dot for each in sums}
+        registers = sum(math.prod(each.total.type.lanes) for each in sums) // self.threads
+        return sums if len(sums) == len(found) and not others and registers <= MOST_REGISTERS else ()
+
+    def sum(self, loop: ir.For, read: list[ir.Value], total: ir.Value, end: ir.Value, result: ir.Value) -> _Sum | None:
+        add = self.producers.get(end)
+        if not isinstance(add, ir.Apply) or add.function not in ("add", "dot") or total not in add.operands[-2:]:
+            return None
+        dot = add if is_dot(add) else self.producers.get(next(each for each in add.operands if each is not total))
+        if not isinstance(dot, ir.Apply) or not _is_exact(dot) or total.type.dtype != float32:
+            return None
+        is_own = add in loop.body and dot in loop.body
+        are_read_once = all(read.count(value) == 1 for value in (total, end, dot.result))
+        return _Sum(total, end, result, add, dot) if is_own and are_read_once else None
+
+
+def _is_exact(dot: ir.Apply) -> bool:
+    return is_dot(dot) and dot.attribute("input_precision") == "ieee"
+
+
+def _rounds(loop: ir.For, facts: Facts) -> Expr:
+    """Return the number of rounds of a block."""
+    if has_at_most(ROUNDS_PER_BLOCK - 1, loop, facts):
+        return const(1)
+    return simplify((loop.stop - loop.start) // loop.step // ROUNDS_PER_BLOCK + 1, facts)
+
+
+def _each_round(loop: ir.For, sums: tuple[_Sum, ...]) -> ir.Block:
+    """Add each product to the total by itself."""
+    new: dict[ir.Operation, ir.Block] = {}
+    for each in sums:
+        ones, product = _full(each.total, 1.0), ir.Value(each.dot.result.type)
+        dot = replace(each.dot, results=(product,), operands=each.dot.operands[:2])
+        add = ir.Apply((each.end,), "fma", (product, ones[1].result, each.total), location=each.add.location)
+        new[each.dot] = (dot,)
+        new[each.add] = (*(() if each.add is not each.dot else (dot,)), *ones, add)
+    return (replace(loop, body=_replaced(loop.body, new)),)
+
+
+def _in_blocks(loop: ir.For, sums: tuple[_Sum, ...], rounds: Expr) -> ir.Block:
+    """Add products to parts, and each part to its total where a block ends and after the loop."""
+    zeros = [_full(each.total, 0.0) for each in sums]
+    parts, ends, next_parts, last_parts = ([ir.Value(each.total.type, "part") for each in sums] for _ in range(4))
+    totals = [_like(each.total) for each in sums]
+    adds = {
+        each.add: (_reading(each.add, each.total, part, end),)
+        for each, part, end in zip(sums, parts, ends, strict=True)
+    }
+    body = (*_replaced(loop.body, adds), *_ending(loop, sums, rounds, ends, next_parts))
+    new = dict(zip((each.result for each in sums), totals, strict=True))
+    in_blocks = replace(
+        loop,
+        initial=(*loop.initial, *(zero.result for _, zero in zeros)),
+        arguments=(*loop.arguments, *parts),
+        body=body,
+        yields=(*loop.yields, *next_parts),
+        results=(*(new.get(result, result) for result in loop.results), *last_parts),
+        merge=None,
+    )
+    last = zip(sums, totals, last_parts, strict=True)
+    rest = (ir.Apply((each.result,), "add", (total, part)) for each, total, part in last)
+    return (*itertools.chain(*zeros), in_blocks, *rest)
+
+
+def _ending(
+    loop: ir.For, sums: tuple[_Sum, ...], rounds: Expr, parts: list[ir.Value], next_parts: list[ir.Value]
+) -> ir.Block:
+    """Add parts to totals in the last round of a block, and begin them anew."""
+    number, last, is_last = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int1))
+    zeros = [_full(each.total, 0.0) for each in sums]
+    totals = [_like(each.total) for each in sums]
+    adds = (ir.Apply((new,), "add", (each.total, part)) for each, part, new in zip(sums, parts, totals, strict=True))
+    results = (*(each.end for each in sums), *next_parts)
+    then = (*totals, *(zero.result for _, zero in zeros))
+    otherwise = (*(each.total for each in sums), *parts)
+    return (
+        ir.Index(number, var(loop.variable) // loop.step % rounds, bindings=loop.bindings),
+        ir.Index(last, rounds - 1, bindings=loop.bindings),
+        ir.Apply((is_last,), "eq", (number, last)),
+        ir.If(is_last, (*adds, *itertools.chain(*zeros)), then, (), otherwise, results),
+    )
+
+
+def _replaced(body: ir.Block, new: Mapping[ir.Operation, ir.Block]) -> ir.Block:
+    return tuple(each for operation in body for each in new.get(operation, (operation,)))
+
+
+def _reading(add: ir.Apply, total: ir.Value, part: ir.Value, end: ir.Value) -> ir.Apply:
+    """Return an addition to a part in place of that to a total."""
+    return replace(add, results=(end,), operands=tuple(part if each is total else each for each in add.operands))
+
+
+def _like(value: ir.Value) -> ir.Value:
+    return ir.Value(value.type, value.hint)
+
+
+def _full(total: ir.Value, value: float) -> tuple[ir.Constant, ir.Apply]:
+    """Make a tile like a total, of one number."""
+    number, tile = ir.Value(ir.TileType(float32)), ir.Value(total.type)
+    return ir.Constant(number, value), ir.Apply((tile,), "full", (number,))
