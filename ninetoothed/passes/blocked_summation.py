@@ -14,7 +14,7 @@ No tensor core multiplies such numbers: each product is rounded to the last plac
 numbers of either sign the error grows as the square root of n; of blocks of sqrt(n), added up in turn, as the fourth.
 The second form is an addition that Triton does not take for the accumulator of `dot`.
 
-A part takes as many registers as a total. Where both do not fit, or a loop multiplies something else, it stays as it is.
+A part takes as many registers as a total. Where both do not fit, or a loop has other products, it stays as is.
 """
 
 from __future__ import annotations

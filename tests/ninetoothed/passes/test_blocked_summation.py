@@ -1,4 +1,4 @@
-"""Exact products summed up in blocks: how that reads, for which loops it is done, that it is right, what it compiles to."""
+"""Exact products summed up in blocks: how that reads, for which loops it is done, that it is right, how it compiles."""
 
 import re
 
