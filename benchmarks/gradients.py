@@ -6,8 +6,9 @@ import torch
 
 from benchmarks import peers, tasks
 
-# The twins have no gradients.
-NAMES = ("ninetoothed", "eager", "inductor", "liger")
+NAMES = ("ninetoothed", "triton", "eager", "inductor", "liger")
+# The tasks whose twins have gradients: benchmarks/twins/training.py.
+WITH_TWINS = ("sdpa",)
 # The positions of arguments that a model computes once and does not learn.
 CONSTANT = {"rope": (1, 2)}
 
@@ -16,10 +17,19 @@ def calls(task, args, kwargs):
     """`{peer: function of no arguments}` for one set of arguments; each gives the gradients of a random scalar."""
     torch._dynamo.reset()
     leaves, grad = _leaves(task, args), _grad(task, args, kwargs)
-    functions = peers.functions(task, args)
-    found = {peer: functions[peer] for peer in NAMES if peer in functions}
+    functions = {**peers.functions(task, args), "triton": twin(task)}
+    found = {peer: functions[peer] for peer in NAMES if functions.get(peer)}
 
     return {peer: functools.partial(_step, function, leaves, kwargs, grad) for peer, function in found.items()}
+
+
+def twin(task):
+    """The twin's function, through which gradients flow; None where it has none."""
+    if task.name not in WITH_TWINS:
+        return None
+    from benchmarks.twins import training
+
+    return getattr(training, task.name)
 
 
 def reference(task, args, kwargs):

@@ -319,22 +319,8 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, s
     scale = head_dim**-0.5 if scale is None else scale
     mask = additive_mask(attn_mask, query, key)
     output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
-    tensors = query, key, value, output
-    if mask is None and readable(*tensors, transposed=False):
-        whole = query_len % tma_sdpa.LARGEST_BLOCK == key.shape[2] % tma_sdpa.LARGEST_BLOCK == 0
-        flat = whole and all(tensor.is_contiguous() for tensor in tensors)
-        tma_sdpa.kernel[lambda meta: (triton.cdiv(query_len, meta["BLOCK_SIZE_M"]), batch * num_heads)](
-            *(describe(tensor.view(-1, head_dim) if flat else tensor)[0] for tensor in tensors),
-            scale * LOG2_E,
-            num_heads,
-            key.shape[1],
-            query_len,
-            key.shape[2],
-            FLAT=flat,
-            IS_CAUSAL=is_causal,
-            INPUT_PRECISION=input_precision(query.dtype),
-            HEAD_DIM=power_of_two("sdpa", head_dim),
-        )
+    if mask is None and readable(query, key, value, output, transposed=False):
+        attend(query, key, value, output, None, is_causal, scale)
         return output
     sdpa_twin.kernel[lambda meta: (triton.cdiv(query_len, meta["BLOCK_SIZE_M"]), batch * num_heads)](
         query,
@@ -358,6 +344,27 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, s
         HEAD_DIM=power_of_two("sdpa", head_dim),
     )
     return output
+
+
+def attend(query, key, value, output, lse, is_causal, scale):
+    """Launch the twin that reads through descriptors; `lse` is written unless it is None."""
+    batch, num_heads, query_len, head_dim = query.shape
+    tensors = query, key, value, output
+    whole = query_len % tma_sdpa.LARGEST_BLOCK == key.shape[2] % tma_sdpa.LARGEST_BLOCK == 0
+    flat = whole and all(tensor.is_contiguous() for tensor in tensors)
+    tma_sdpa.kernel[lambda meta: (triton.cdiv(query_len, meta["BLOCK_SIZE_M"]), batch * num_heads)](
+        *(describe(tensor.view(-1, head_dim) if flat else tensor)[0] for tensor in tensors),
+        lse,
+        scale * LOG2_E,
+        num_heads,
+        key.shape[1],
+        query_len,
+        key.shape[2],
+        FLAT=flat,
+        IS_CAUSAL=is_causal,
+        INPUT_PRECISION=input_precision(query.dtype),
+        HEAD_DIM=power_of_two("sdpa", head_dim),
+    )
 
 
 def additive_mask(mask, query, key):

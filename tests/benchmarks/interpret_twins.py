@@ -20,9 +20,11 @@ from benchmarks.twins import (
     rms_norm,
     rope as rope_twin,
     sdpa,
+    sdpa_backward,
     silu,
     softmax,
     tma,
+    training,
 )
 from tests.ninetoothed.backends.interpreted import allow_arrays_of_one
 
@@ -107,12 +109,29 @@ def shrink():
     blocks = {"BLOCK_SIZE_M": 32, "BLOCK_SIZE_N": 16}
     sdpa.kernel.configs = [triton.Config(blocks)]
     tma.sdpa.kernel.configs = [triton.Config(blocks, pre_hook=tma.sdpa.set_blocks)]
+    sdpa_backward.kernel.configs = [triton.Config({"BLOCK_SIZE_OWN": 64, "BLOCK_SIZE_STEP": 32})]
     for twin in (add, rms_norm, rope_twin, silu, softmax):
         del twin.kernel.configs[1:]
 
 
 def double(value):
     return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def gradients(dtype):
+    """The errors of the gradients of attention, whole and causal."""
+    for is_causal in (False, True):
+        *leaves, grad = (torch.randn(1, 2, 128, 16).to(dtype) for _ in range(4))
+
+        def of(attend, tensors, is_causal=is_causal, grad=grad):
+            tensors = [each.detach().requires_grad_() for each in tensors]
+            output = attend(*tensors, is_causal=is_causal, scale=0.3)
+            return torch.autograd.grad(output, tensors, grad.to(output.dtype))
+
+        expected = of(F.scaled_dot_product_attention, map(double, leaves))
+        for name, actual, wanted in zip("query key value".split(), of(training.sdpa, leaves), expected, strict=True):
+            error = ((actual.double() - wanted).norm() / wanted.norm()).item()
+            yield {"case": f"sdpa, gradient of {name}, {dtype}", "error": error, "bound": 2 * BOUNDS[dtype]}
 
 
 def main():
@@ -129,6 +148,8 @@ def main():
             error = ((actual.double() - expected).norm() / expected.norm()).item() if same else float("nan")
             case = f"{operation} {dtype} {sorted(kwargs)}"
             print(json.dumps({"case": case, "error": error, "bound": BOUNDS[dtype]}))
+        for each in gradients(dtype):
+            print(json.dumps(each))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ class Recorder:
         signature, constants, attributes = {}, {}, {}
         for index, parameter in enumerate(self.function.params):
             value = self.values[parameter.name]
-            if parameter.is_constexpr or (type(value) is int and value == 1):
+            if parameter.is_constexpr or value is None or (type(value) is int and value == 1):
                 signature[parameter.name] = "constexpr"
                 constants[parameter.name] = value
                 continue
@@ -105,3 +105,30 @@ def test_twin_compiles_for_hopper(name, folder, monkeypatch):
         assert "wgmma.mma_async" in ptx
     else:
         assert "ld.global.v4" in ptx, "loads should be 16 bytes a thread"
+
+
+@pytest.mark.parametrize("is_causal", (False, True))
+def test_twin_with_gradients_compiles_for_hopper(is_causal, monkeypatch):
+    from benchmarks.twins import sdpa_backward, training
+
+    recorders = [Recorder(each) for each in (sdpa_backward.delta_kernel, sdpa_backward.kernel)]
+    monkeypatch.setattr(sdpa_backward, "delta_kernel", recorders[0])
+    monkeypatch.setattr(sdpa_backward, "kernel", recorders[1])
+    monkeypatch.setattr(training, "attend", lambda *args: None)
+    tensors = [torch.empty(2, 3, 256, 64, dtype=torch.half, device="meta", requires_grad=True) for _ in range(3)]
+    output = training.sdpa(*tensors, is_causal=is_causal)
+    torch.autograd.grad(output, tensors, torch.empty_like(output))
+
+    assert "ld.global.v4" in recorders[0].compile(90).asm["ptx"]
+    assert "wgmma.mma_async" in recorders[1].compile(90).asm["ptx"]
+
+
+def test_twin_with_gradients_refuses_what_it_lacks():
+    from benchmarks.twins import training
+
+    query = torch.empty(1, 2, 128, 64)
+    for key, options in ((query[:, :1], {}), (query, {"attn_mask": query}), (query, {"dropout_p": 0.1})):
+        with pytest.raises(ValueError, match="one shape, and no mask"):
+            training.sdpa(query, key, key, **options)
+    with pytest.raises(ValueError, match="whole blocks"):
+        training.sdpa(*(query[:, :, :100],) * 3)

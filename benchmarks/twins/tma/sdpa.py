@@ -91,6 +91,7 @@ def kernel(
     key,
     value,
     output,
+    lse_ptr,
     scale,
     num_heads,
     num_groups,
@@ -142,6 +143,8 @@ def kernel(
             BLOCK_SIZE_N,
         )
 
+    if lse_ptr is not None:
+        tl.store(lse_ptr + head * query_len + offs_m, peak + tl.log2(total), mask=offs_m < query_len)
     result = (accumulator / total[:, None]).to(output.dtype)
     if FLAT:
         output.store([head * query_len + start_m, 0], result)
