@@ -1,12 +1,10 @@
 """Kernels as operators of PyTorch: `register`."""
 
-import inspect
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
-from ninetoothed.errors import ArgumentError
 from ninetoothed.runtime import private
 from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
@@ -14,6 +12,7 @@ from ninetoothed.runtime.private import FunctionSchema, OpOverload
 from .autocast import cast_first
 from .autograd import in_reverse, no_backward, tensors_among
 from .recording import Gradient
+from .schemas import check_parameters, parsed_schema, parted
 
 # PyTorch forgets what a Library holds when that is collected: here definitions, with the signatures that they give, and
 # kernels. Kernels stay until the operator is registered again, a definition until that happens with another signature:
@@ -89,46 +88,83 @@ def register(
     tensor([0, 2, 4])
     """
     # All that can be wrong is found before anything changes: the operator that has the name stays as it is.
-    namespace, signature = _parted(schema)
-    parsed = _parsed(schema)
-    if flatten is None:
-        _check_parameters(parsed, ("allocate", allocate), ("launch", launch))
-    else:
-        _check_parameters(parsed, ("flatten", flatten))
+    namespace, signature = parted(schema)
+    parsed = parsed_schema(schema)
+    functions = _Functions(allocate, launch, kept, replay, flatten)
+    functions.check(parsed)
 
     name = f"{namespace}::{signature.partition('(')[0]}"
     operator = _define(name, signature, tags)
+    gradient = _missing_backward(name) if backward is None else Gradient(backward, setup_context)
+    if recorded is not None:
+        gradient = replace(gradient, recorded=recorded, is_missing=False)
+    _implement(operator, parsed, functions, gradient, autocast)
 
-    def forward(*args, **kwargs):
-        output = allocate(*args, **kwargs)
-        launch(output, *args, **kwargs)
-        return output
+    return operator
 
+
+@dataclass(frozen=True)
+class _Functions:
+    """The functions of an operator: see `register`."""
+
+    allocate: Callable
+    launch: Callable
+    kept: Callable | None
+    replay: bool
+    flatten: Callable | None
+
+    def check(self, schema: FunctionSchema) -> None:
+        """Check that what gets the operator's arguments takes them."""
+        if self.flatten is None:
+            check_parameters(schema, ("allocate", self.allocate), ("launch", self.launch))
+        else:
+            check_parameters(schema, ("flatten", self.flatten))
+
+    @property
+    def fake(self) -> Callable:
+        """The function that runs on fake and meta tensors."""
+        return self._of_operator(self.allocate)
+
+    def kernels(self) -> dict[str, Callable]:
+        """Make the function that runs on real tensors, for each type of device."""
+        allocate, launch = self.allocate, self.launch
+
+        def forward(*args, **kwargs):
+            output = allocate(*args, **kwargs)
+            launch(output, *args, **kwargs)
+            return output
+
+        on_cuda = ReplayedFunction(allocate, launch, self.kept) if self.replay else forward
+        return {"CPU": self._of_operator(forward), "CUDA": self._of_operator(on_cuda)}
+
+    def _of_operator(self, function: Callable) -> Callable:
+        """Make a function of the operator's arguments of one that gets them flattened."""
+        flatten = self.flatten
+
+        return function if flatten is None else lambda *args, **kwargs: function(*flatten(*args, **kwargs))
+
+
+def _implement(
+    operator: OpOverload,
+    schema: FunctionSchema,
+    functions: _Functions,
+    gradient: Gradient,
+    autocast: Callable[[str], torch.dtype | None] | None,
+) -> None:
+    """Give an operator its kernels, in the place of those that it had."""
+    name = operator.name()
     if name in _KERNELS:
         private.destroy(_KERNELS.pop(name))
-    library = _KERNELS[name] = torch.library.Library(namespace, "FRAGMENT")
-    kernels = {"CPU": forward, "CUDA": ReplayedFunction(allocate, launch, kept) if replay else forward}
-    fake = allocate
-    if flatten is not None:
-        fake, *flat = (_of_flattened(flatten, function) for function in (allocate, *kernels.values()))
-        kernels = dict(zip(kernels, flat))
+    library = _KERNELS[name] = torch.library.Library(operator.namespace, "FRAGMENT")
+    kernels = functions.kernels()
     for device, kernel in kernels.items():
         library.impl(operator, kernel, device)
     if autocast is not None:
         for device_type in ("cpu", "cuda"):
             kernel = cast_first(operator, device_type, autocast)
             library.impl(operator, kernel, f"Autocast{device_type.upper()}")
-    torch.library.register_fake(operator, fake, lib=library)
-    gradient = _missing_backward(name) if backward is None else Gradient(backward, setup_context)
-    if recorded is not None:
-        gradient = replace(gradient, recorded=recorded, is_missing=False)
-    library.impl(operator, in_reverse(operator, parsed, gradient, kernels), "Autograd", with_keyset=True)
-
-    return operator
-
-
-def _of_flattened(flatten: Callable, function: Callable) -> Callable:
-    return lambda *args, **kwargs: function(*flatten(*args, **kwargs))
+    torch.library.register_fake(operator, functions.fake, lib=library)
+    library.impl(operator, in_reverse(operator, schema, gradient, kernels), "Autograd", with_keyset=True)
 
 
 def _define(name: str, signature: str, tags: tuple[torch.Tag, ...]) -> OpOverload:
@@ -150,62 +186,6 @@ def _overload(name: str) -> OpOverload:
     packet, _, overload = operator.partition(".")
 
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
-
-
-def _parted(schema: str) -> tuple[str, str]:
-    """Split a schema into its namespace and the rest."""
-    namespace, separator, signature = schema.partition("::")
-    if not separator:
-        raise ArgumentError(f'the schema "{schema}" has no namespace; write "my_library::{schema}"')
-
-    return namespace, signature
-
-
-def _parsed(schema: str) -> FunctionSchema:
-    try:
-        parsed = private.parse_schema(schema)
-    except RuntimeError as error:
-        raise ArgumentError(f'the schema "{schema}" cannot be read: {str(error).strip()}') from None
-    for value in (*parsed.arguments, *parsed.returns):
-        if value.alias_info is not None:
-            raise ArgumentError(
-                f"{value.name or 'the output'} of {parsed} is mutated or aliased, which no operator of `register` is; "
-                "allocate the output anew, and copy it to where it belongs"
-            )
-        if str(value.type) == "List[Optional[Tensor]]":
-            raise ArgumentError(
-                f"{value.name} of {parsed} is a list of optional tensors, through which PyTorch loses gradients; "
-                "take Tensor[], or several arguments of the type Tensor?"
-            )
-    for argument in parsed.arguments:
-        if argument.kwarg_only and "Tensor" in str(argument.type):
-            raise ArgumentError(
-                f"{argument.name} of {parsed} is a tensor that is taken by keyword alone, and would get no gradient; "
-                "put it before the `*`"
-            )
-    if not any("Tensor" in str(argument.type) for argument in parsed.arguments):
-        raise ArgumentError(f"{parsed} has no tensor among its arguments, by whose device PyTorch chooses; take one")
-
-    return parsed
-
-
-def _check_parameters(parsed: FunctionSchema, *functions: tuple[str, Callable]) -> None:
-    """Check that functions, by role, have the schema's defaults: PyTorch leaves out arguments that equal them."""
-    for role, function in functions:
-        before = (None,) if role == "launch" else ()
-        arguments = parsed.arguments
-        positional = [None for a in arguments if not a.kwarg_only and not a.has_default_value()]
-        required = {a.name: None for a in arguments if a.kwarg_only and not a.has_default_value()}
-        every = {a.name: None for a in arguments if a.kwarg_only}
-        signature = inspect.signature(function)
-        try:
-            signature.bind(*before, *positional, **required)
-            signature.bind(*before, *(None for a in arguments if not a.kwarg_only), **every)
-        except TypeError as error:
-            raise ArgumentError(
-                f"{role} of {parsed.name} takes {signature}, which does not fit the schema {parsed}: {error}; "
-                "give it the schema's parameters and defaults" + (", after the output" if before else "")
-            ) from None
 
 
 def _missing_backward(name: str) -> Gradient:

@@ -50,7 +50,7 @@ ROOMS = tuple(
     ninetoothed.make
     ninetoothed.fusion
     ninetoothed
-    ninetoothed_ops.autocast ninetoothed_ops.recording
+    ninetoothed_ops.autocast ninetoothed_ops.recording ninetoothed_ops.schemas
     ninetoothed_ops.autograd
     ninetoothed_ops.registration ninetoothed_ops.mutation
     ninetoothed_ops.kernels

@@ -5,7 +5,6 @@ and one in which each program owns a block of keys and values, and then one of q
 """
 
 import torch
-import triton
 
 from benchmarks.twins import sdpa_backward
 from benchmarks.twins.launch import LOG2_E, attend

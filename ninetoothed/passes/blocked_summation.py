@@ -44,7 +44,7 @@ def sum_in_blocks(program: ir.Program, threads: int) -> ir.Program | None:
 
 
 @dataclass(frozen=True)
-class _Sum:
+class _SummedProduct:
     """A loop-carried variable to which each round adds a product: inside the loop `total` at first, then `end`."""
 
     total: ir.Value
@@ -68,7 +68,7 @@ class _Summer(ir.Rewriter):
             return _each_round(operation, sums) if rounds == 1 else _in_blocks(operation, sums, rounds)
         return (self.rebuilt(operation),)
 
-    def match(self, loop: ir.For) -> tuple[_Sum, ...]:
+    def match(self, loop: ir.For) -> tuple[_SummedProduct, ...]:
         """Match a loop whose products are all summed up, and whose other variables are scalars; () for any other."""
         read = [value for operation in ir.walk(loop.body) for value in ir.operands(operation)] + [*loop.yields]
         variables = zip(loop.arguments, loop.yields, loop.results, strict=True)
@@ -78,7 +78,9 @@ class _Summer(ir.Rewriter):
         registers = sum(math.prod(each.total.type.lanes) for each in sums) // self.threads
         return sums if len(sums) == len(found) and not others and registers <= MOST_REGISTERS else ()
 
-    def sum(self, loop: ir.For, read: list[ir.Value], total: ir.Value, end: ir.Value, result: ir.Value) -> _Sum | None:
+    def sum(
+        self, loop: ir.For, read: list[ir.Value], total: ir.Value, end: ir.Value, result: ir.Value
+    ) -> _SummedProduct | None:
         add = self.producers.get(end)
         if not isinstance(add, ir.Apply) or add.function not in ("add", "dot") or total not in add.operands[-2:]:
             return None
@@ -87,7 +89,7 @@ class _Summer(ir.Rewriter):
             return None
         is_own = add in loop.body and dot in loop.body
         are_read_once = all(read.count(value) == 1 for value in (total, end, dot.result))
-        return _Sum(total, end, result, add, dot) if is_own and are_read_once else None
+        return _SummedProduct(total, end, result, add, dot) if is_own and are_read_once else None
 
 
 def _is_exact(dot: ir.Apply) -> bool:
@@ -101,7 +103,7 @@ def _rounds(loop: ir.For, facts: Facts) -> Expr:
     return simplify((loop.stop - loop.start) // loop.step // ROUNDS_PER_BLOCK + 1, facts)
 
 
-def _each_round(loop: ir.For, sums: tuple[_Sum, ...]) -> ir.Block:
+def _each_round(loop: ir.For, sums: tuple[_SummedProduct, ...]) -> ir.Block:
     """Add each product to the total by itself."""
     new: dict[ir.Operation, ir.Block] = {}
     for each in sums:
@@ -113,7 +115,7 @@ def _each_round(loop: ir.For, sums: tuple[_Sum, ...]) -> ir.Block:
     return (replace(loop, body=_replaced(loop.body, new)),)
 
 
-def _in_blocks(loop: ir.For, sums: tuple[_Sum, ...], rounds: Expr) -> ir.Block:
+def _in_blocks(loop: ir.For, sums: tuple[_SummedProduct, ...], rounds: Expr) -> ir.Block:
     """Add products to parts, and each part to its total where a block ends and after the loop."""
     zeros = [_full(each.total, 0.0) for each in sums]
     parts, ends, next_parts, last_parts = ([ir.Value(each.total.type, "part") for each in sums] for _ in range(4))
@@ -139,7 +141,7 @@ def _in_blocks(loop: ir.For, sums: tuple[_Sum, ...], rounds: Expr) -> ir.Block:
 
 
 def _ending(
-    loop: ir.For, sums: tuple[_Sum, ...], rounds: Expr, parts: list[ir.Value], next_parts: list[ir.Value]
+    loop: ir.For, sums: tuple[_SummedProduct, ...], rounds: Expr, parts: list[ir.Value], next_parts: list[ir.Value]
 ) -> ir.Block:
     """Add parts to totals in the last round of a block, and begin them anew."""
     number, last, is_last = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int1))
