@@ -131,7 +131,7 @@ def gradients(dtype):
         expected = of(F.scaled_dot_product_attention, map(double, leaves))
         for name, actual, wanted in zip("query key value".split(), of(training.sdpa, leaves), expected, strict=True):
             error = ((actual.double() - wanted).norm() / wanted.norm()).item()
-            yield {"case": f"sdpa, gradient of {name}, {dtype}", "error": error, "bound": 2 * BOUNDS[dtype]}
+            yield {"case": f"sdpa {dtype} gradient of {name}", "error": error, "bound": 2 * BOUNDS[dtype]}
 
 
 def main():
