@@ -132,7 +132,7 @@ def bounds(query, key, length, is_causal):
     return whole, stop
 
 
-def capped(scores, scale, softcap, dtype):
+def capped(scores, dtype, scale, softcap):
     """tanh(scores * scale / softcap): capped scores, in units of `softcap`, for operands of `dtype`.
 
     By an exponential the error is half an ulp of 1, however small the score: as good as any where weights are halves.
@@ -154,7 +154,7 @@ def attend(
     scores = ntl.dot(query, ntl.trans(key[j]))
 
     if cap is not None:
-        scores = capped(scores, *cap, query.dtype)
+        scores = capped(scores, query.dtype, *cap)
 
     if masking == BOOLEAN_MASK:
         scores = ntl.where(mask[j], scores, float("-inf"))

@@ -104,7 +104,7 @@ def application(
         highest = ntl.trans(peak[i]) if masking == ADDITIVE_MASK else None
         masked = ntl.trans(mask[i]) if masking != NO_MASK else None
         scores = ntl.dot(key, ntl.trans(query[i]))
-        scores = capped(scores, scale, softcap, key.dtype) if is_capped else scores
+        scores = capped(scores, key.dtype, scale, softcap) if is_capped else scores
         weights = weights_of(scores, unit, ntl.trans(lse[i]), highest, masked, masking)
 
         if edge:

@@ -72,7 +72,7 @@ def application(
             place = entry, head
             columns = key[place].offsets(-2)[None, :]
             scores = ntl.dot(query[place], ntl.trans(key[place]))
-            scores = capped(scores, scale, softcap, query.dtype.dtype) if is_capped else scores
+            scores = capped(scores, query.dtype.dtype, scale, softcap) if is_capped else scores
             weights = weights_of(scores, unit, lse[place], peak[place], mask, ADDITIVE_MASK)
             slopes = ntl.dot(grad[place], ntl.trans(value[place]))
 

@@ -61,7 +61,7 @@ def application(
         """Take in block j; only at an `edge` may some of its keys lie beyond the last one or the diagonal."""
         shown, columns = key[j], key[j].offsets(-2)
         scores = ntl.dot(query, ntl.trans(key[j]))
-        scores = capped(scores, scale, softcap, query.dtype) if is_capped else scores
+        scores = capped(scores, query.dtype, scale, softcap) if is_capped else scores
         weights = weights_of(scores, unit, lse, peak, mask[j] if masking != NO_MASK else None, masking)
         slopes = ntl.dot(grad, ntl.trans(value[j]))
 

@@ -7,35 +7,31 @@ get no gradient of their own.
 
 import torch
 
-from ninetoothed.errors import UnsupportedError
-
 from ..autocast import without_autocast
+from ..kernels import sdpa_dropout
+from ..registration import register
 
 NAMES = "query", "key", "value", "mask", "sinks"
 
 
 def setup_context(ctx, inputs, output):
     query, key, value, mask, lengths, sinks, seed, grad, _, _, *ctx.options = inputs
-    ctx.is_dropped = seed is not None
-    ctx.save_for_backward(query, key, value, mask, sinks, lengths, grad)
+    ctx.save_for_backward(query, key, value, mask, sinks, lengths, seed, grad)
 
 
 def backward_of(*wanted):
     """Make the backward of an operator that computes the gradients of these inputs."""
 
     def backward(ctx, *grads):
-        if ctx.is_dropped:
-            raise UnsupportedError(
-                "ninetoothed::sdpa has no second derivative with dropout yet; set dropout_p to 0, or call "
-                "torch.nn.functional.scaled_dot_product_attention"
-            )
-        *inputs, lengths, grad = ctx.saved_tensors
-        _, is_causal, scale, softcap = ctx.options
+        *inputs, lengths, seed, grad = ctx.saved_tensors
+        dropout_p, is_causal, scale, softcap = ctx.options
         given = {name: value for name, value in zip(NAMES, inputs) if value is not None}
         constant = {"lengths": lengths, "is_causal": is_causal, "scale": scale, "softcap": softcap}
-        constant |= {
-            name: given.pop(name) for name in ("mask",) if name in given and not given[name].is_floating_point()
-        }
+        if seed is not None:
+            scores = (*inputs[0].shape[:-1], inputs[1].shape[-2])
+            constant["factors"] = dropout_operator(seed, scores, grad.dtype is torch.float64, dropout_p)
+        if "mask" in given and given["mask"].dtype is torch.bool:
+            constant["mask"] = given.pop("mask")
 
         def gradients(grad, given):
             found = torch.func.vjp(lambda given: attention(**given, **constant), given)[1](grad)[0]
@@ -60,7 +56,23 @@ def backward_of_delta(ctx, grad):
     return (grad * output).to(of_output.dtype), (grad * of_output).to(output.dtype)
 
 
-def attention(query, key, value, mask=None, sinks=None, *, lengths, is_causal, scale, softcap):
+def _allocate_factors(seed, shape, is_double, dropout_p):
+    return torch.empty(shape, dtype=torch.float64 if is_double else torch.float32, device=seed.device)
+
+
+def _launch_factors(factors, seed, shape, is_double, dropout_p):
+    sdpa_dropout.make()(factors, seed, dropout_p)
+
+
+dropout_operator = register(
+    "ninetoothed::sdpa_dropout(Tensor seed, SymInt[] shape, bool is_double, float dropout_p) -> Tensor",
+    _allocate_factors,
+    _launch_factors,
+    replay=True,
+)
+
+
+def attention(query, key, value, mask=None, sinks=None, *, factors=1.0, lengths, is_causal, scale, softcap):
     """Compute attention by its definition, in float32 at least; a row that sees nothing gives zeros."""
     dtype, computed = query.dtype, torch.promote_types(query.dtype, torch.float32)
     group, keys = query.shape[1] // key.shape[1], torch.arange(key.shape[2], device=key.device)
@@ -86,4 +98,4 @@ def attention(query, key, value, mask=None, sinks=None, *, lengths, is_causal, s
         column = sinks.to(computed)[:, None, None].expand(*scores.shape[:-1], 1)
         weights = torch.softmax(torch.cat((scores, column), -1), -1)[..., :-1]
 
-    return (weights @ value).to(dtype)
+    return ((weights * factors) @ value).to(dtype)
