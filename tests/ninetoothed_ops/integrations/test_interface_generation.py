@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.ninetoothed_ops.integrations.calls import DEVICE, TOLERANCE, error, generate
 from tests.ninetoothed_ops.integrations.conftest import SIZES
-from tests.ninetoothed_ops.integrations.families import WINDOW, decoder, filled
+from tests.ninetoothed_ops.integrations.families import WINDOW, attention_operators, decoder, filled
 
 transformers = pytest.importorskip("transformers")
 attention_interface = pytest.importorskip("ninetoothed_ops.integrations.attention_interface")
@@ -158,20 +158,22 @@ def test_compiled_whole_over_a_static_cache(batch):
 @pytest.mark.parametrize("family", ("whisper", "t5"))
 def test_encoders_with_decoders(batch, family):
     """Caches of self-attention and of cross-attention, which a static one makes as long as the encoder's states."""
-    torch.manual_seed(0)
     heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "decoder_start_token_id": 1}
     text = {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 1, "num_heads": 4}
     config = {**SIZES, **heads, **(SPEECH if family == "whisper" else text)}
     auto = transformers.AutoModelForSpeechSeq2Seq if family == "whisper" else transformers.AutoModelForSeq2SeqLM
-    model = filled(auto.from_config(transformers.AutoConfig.for_model(family, **config)))
+    models = []
+    for name in ("eager", "ninetoothed"):
+        torch.manual_seed(0)
+        made = auto.from_config(transformers.AutoConfig.for_model(family, **config), attn_implementation=name)
+        models.append(filled(made))
     inputs = dict(zip(("input_ids", "attention_mask"), batch(2, 7)))
     if family == "whisper":
         inputs = {"input_features": torch.randn(2, 8, 12, generator=torch.Generator().manual_seed(1)).to(DEVICE)}
     told = {"max_new_tokens": 3, "do_sample": False, "return_dict_in_generate": True, "output_logits": True}
     for options in ({}, STATIC, {"num_beams": 2}):
-        found = []
-        for name in ("eager", "ninetoothed"):
-            model.set_attn_implementation(name)
-            found.append(model.generate(**inputs, **told, **options))
+        found = [model.generate(**inputs, **told, **options) for model in models]
         assert torch.equal(*(each.sequences for each in found))
         assert error(*(torch.stack(each.logits) for each in found)) < TOLERANCE[torch.float32]
+    ours, theirs = attention_operators(lambda: models[1].generate(**inputs, max_new_tokens=1, do_sample=False))
+    assert ours >= 3 and theirs == 0

@@ -1,0 +1,171 @@
+"""Make a model of each family of transformers without weights, and call it without data, on the meta device."""
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+import transformers
+from transformers.models.auto import modeling_auto
+
+from ninetoothed_ops.integrations import attention_interface
+
+DEPTH = 4
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers", "depth")
+# How a family's model is made: as the first of these that there is. What is in none of them is a part of a family.
+MAKERS = {
+    "AutoModel": modeling_auto.MODEL_MAPPING_NAMES,
+    "AutoModelForCausalLM": modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    "AutoModelForImageTextToText": modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+    "AutoModelForSeq2SeqLM": modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+}
+# Families that no maker makes of their configuration.
+CLASSES = {
+    "evolla": "EvollaModel",
+    "funnel": "FunnelModel",
+    "musicgen": "MusicgenForConditionalGeneration",
+    "musicgen_melody": "MusicgenMelodyForConditionalGeneration",
+}
+TEXT = {"encoder": {"model_type": "bert"}, "decoder": {"model_type": "bert", "add_cross_attention": True}}
+HEAD = {"head_dim": 128}
+ROPE = dict.fromkeys(("full_attention", "sliding_attention"), {"rope_type": "default", "rope_theta": 10000.0})
+ONE_VOCABULARY = {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}
+INDEXER = {
+    "indexer_n_heads": 4,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 256,
+    "indexer_budget": 64,
+    "indexer_compress_ratio": 4,
+}
+LLAMA = {"model_type": "llama", "vocab_size": 32000, "pad_token_id": 0}
+SOUND = {"text_encoder": {"model_type": "t5"}, "audio_encoder": {"model_type": "encodec"}}
+# A backbone of transformers in the place of one of timm.
+RESNET = {"use_timm_backbone": False, "backbone_config": {"model_type": "resnet", "out_features": ["stage3", "stage4"]}}
+SIGLIP = {"model_type": "siglip_vision_model"}
+# What families need beside their defaults.
+OPTIONS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("autoformer", "informer", "time_series_transformer"), {"prediction_length": 8}),
+    **dict.fromkeys(("conditional_detr", "dab-detr", "deformable_detr", "detr", "omdet-turbo"), RESNET),
+    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_vl_text", "ministral"), HEAD),
+    **dict.fromkeys(("idefics3", "smolvlm"), {"text_config": LLAMA, "pad_token_id": 0}),
+    "aya_vision": {"vision_config": {**SIGLIP, "num_attention_heads": 16}},
+    "chameleon": {"vocabulary_map": {"<image>": 4}},
+    "cohere_compass": {"text_config": {"model_type": "cohere_compass_text", "rope_parameters": ROPE}},
+    "cohere_compass_text": {"rope_parameters": ROPE},
+    "dbrx": {"attn_config": {"rope_theta": 10000.0}},
+    "deepseek_ocr2": {"text_config": {"mlp_layer_types": ["dense", *["sparse"] * 11]}},
+    "diffusion_gemma": {
+        "vision_config": {"model_type": "gemma4_vision"},
+        "text_config": {"num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 704},
+    },
+    "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "edgetam_vision_model": {"backbone_config": {"model_type": "resnet"}},
+    "emu3": {"vocabulary_map": {"<image>": 4, "<|extra_200|>": 5}},
+    "encoder-decoder": TEXT,
+    "esm": {"vocab_size": 33, "pad_token_id": 1},
+    "fast_vlm": {"vision_config": SIGLIP},
+    "gemma4_assistant": {"text_config": {"model_type": "gemma4_text", **ONE_VOCABULARY}},
+    "gemma4_unified_assistant": {"text_config": {"model_type": "gemma4_unified_text", **ONE_VOCABULARY}},
+    "granite4_vision": {
+        "text_config": {"model_type": "granite"},
+        "deepstack_layer_map": [[1, 2]],
+        "downsample_rate": "1/2",
+    },
+    "hunyuan_v1_moe": {**HEAD, "num_experts": 4},
+    "hunyuan_vl": {"text_config": {"model_type": "hunyuan_vl_text", **HEAD}},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
+    "moonshine_streaming": {"num_key_value_heads": 8},
+    "musicgen": {**SOUND, "decoder": {"model_type": "musicgen_decoder"}},
+    "musicgen_melody": {**SOUND, "decoder": {"model_type": "musicgen_melody_decoder"}},
+    "nemotron": {"num_key_value_heads": 8},
+    "qwen4_exp": {"text_config": {"model_type": "qwen4_exp_text", **INDEXER}},
+    "qwen4_exp_text": INDEXER,
+    "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
+    "table-transformer": RESNET,
+    "vision-encoder-decoder": {**TEXT, "encoder": {"model_type": "vit"}},
+    "vision-text-dual-encoder": {"vision_config": {"model_type": "vit"}, "text_config": {"model_type": "bert"}},
+}
+
+
+def made(family: str, **options: Any) -> torch.nn.Module:
+    """Make a model of a family's default configuration on the meta device, of few layers if it is good for that."""
+    with contextlib.suppress(Exception):
+        return _made(family, shorten, options)
+    return _made(family, lambda config: None, options)
+
+
+def _made(family: str, change: Any, options: dict) -> torch.nn.Module:
+    with torch.device("meta"), transformers.initialization.no_init_weights():
+        # Some configurations change what they are given.
+        config = transformers.AutoConfig.for_model(family, **copy.deepcopy(OPTIONS.get(family, {})))
+        change(config)
+        if family in CLASSES:
+            return getattr(transformers, CLASSES[family])._from_config(config, **options).eval()
+        maker = next(getattr(transformers, name) for name, names in MAKERS.items() if family in names)
+        return maker.from_config(config, **options).eval()
+
+
+def shorten(config: transformers.PreTrainedConfig) -> None:
+    """Leave a model, and the models that it is made of, a few layers each."""
+    for name in LAYERS:
+        if isinstance(getattr(config, name, None), int):
+            with contextlib.suppress(Exception):
+                setattr(config, name, min(getattr(config, name), DEPTH))
+    for name in config.sub_configs:
+        if getattr(config, name, None) is not None:
+            shorten(getattr(config, name))
+
+
+def reached(model: torch.nn.Module, classes: set[type]) -> set[type]:
+    """Call a model, then the models that it is made of, until our attention was called by modules of all the classes.
+
+    Nothing is computed on the meta device: a call ends where it depends on data, or on inputs that are not guessed.
+    """
+    found: set[type] = set()
+    check = attention_interface._check
+
+    def record(module: torch.nn.Module, kwargs: dict) -> None:
+        check(module, kwargs)
+        found.add(type(module))
+
+    with mock.patch.object(attention_interface, "_check", record), torch.no_grad():
+        for part in model.modules():
+            if (
+                isinstance(part, transformers.PreTrainedModel)
+                and not {type(m) for m in part.modules()} & classes <= found
+            ):
+                with contextlib.suppress(Exception):
+                    part(**dict(_inputs(part)))
+    return found & classes
+
+
+def _inputs(model: transformers.PreTrainedModel) -> Iterator[tuple[str, torch.Tensor]]:
+    """Guess what a model may be called with, of one entry."""
+    config, name = model.config, model.main_input_name
+    tokens = torch.ones(1, 8, dtype=torch.long, device="meta")
+    if name.startswith("pixel_values"):
+        size = _number(config, ("image_size", "img_size", "input_size"), 224)
+        frames = (_number(config, ("num_frames",), 16),) if name.endswith("videos") else ()
+        yield name, torch.empty(1, *frames, _number(config, ("num_channels", "in_chans"), 3), size, size, device="meta")
+    elif name == "input_features":
+        bands = _number(config, ("num_mel_bins", "feature_size", "input_feat_per_channel"), 80)
+        length = 2 * _number(config, ("max_source_positions",), 1500)
+        yield name, torch.empty(1, bands, length, device="meta")
+    elif name == "input_values":
+        yield name, torch.empty(1, 16000, device="meta")
+    else:
+        yield name, tokens
+    if getattr(config, "is_encoder_decoder", False):
+        yield "decoder_input_ids", tokens
+
+
+def _number(config: transformers.PreTrainedConfig, names: tuple[str, ...], default: int) -> int:
+    """Find the first of some attributes that is a number, or numbers, of which the first counts."""
+    for name in names:
+        value = getattr(config, name, None)
+        value = value[0] if isinstance(value, (tuple, list)) and value else value
+        if isinstance(value, int):
+            return value
+    return default
