@@ -30,6 +30,7 @@ KINDS = {
     "attention": ("Attention",),
     "linear": ("Linear", "Conv", "Experts", "ExpertsGemm"),
     "norm": ("Norm",),
+    "rope": ("Rotary",),
 }
 HEADER = """# Families of transformers
 
@@ -44,7 +45,7 @@ family's default configuration, of {layers} layers and without weights, is made,
   transformers; `from_pretrained(..., attn_implementation="ninetoothed")` does.
 - *Linear*, *Norm*, *Activation*: the modules that `swap_modules` puts in the place of projections and convolutions, of
   norms and of activation functions; "left" where there are others.
-- *Rope*: what rotates queries and keys, if anything does: NTAttention, or a function of the family's own.
+- *Rope*: what rotates queries and keys, if anything does: a module of ours, or a function of the family's own.
 - *Left, and why*: modules with weights of their own, or that look like attention, and activation functions.
 
 [The README](../README.md#a-swap) says how to swap and how to register.
@@ -99,16 +100,13 @@ def row(family: str) -> Row:
     swapped = {each.old: each.new.__name__ for each in report.swapped}
     named = [cls for cls in looking if swapped.get(cls) != ATTENTION]
     left = {(each.old.__name__, each.reason) for each in report.skipped if each.old not in named}
-    left |= {
-        (type(module).__name__, "NineToothed has no module for it") for module in filter(_activates, model.modules())
-    }
-    cells = {kind: _cell(kind, swapped, {name for name, _ in left}) for kind in (*KINDS, "activation")}
-    attention = sorted(each for each in cells.pop("attention") if each != "left")
+    left |= {(type(module).__name__, NO_MODULE) for module in model.modules() if _activates(module)}
+    cells = [_cell(kind, swapped, {name for name, _ in left}) for kind in ("linear", "norm", "activation")]
+    attention = [ATTENTION] if ATTENTION in swapped.values() else []
     attention += sorted(described(cls, cls in seen, cls in stuck) for cls in named)
-    rope = {
-        NTAttention.__name__ if swapped.get(cls) == NTAttention.__name__ else names for cls, names in rotating.items()
-    }
-    return Row(family, tuple(attention), *cells.values(), tuple(sorted(rope)), tuple(sorted(left)))
+    # Attention of which the rotation alone is ours has a class of its own, too.
+    rope = {swapped.get(cls, names) for cls, names in rotating.items()}
+    return Row(family, tuple(attention), *cells, tuple(sorted(rope)), tuple(sorted(left)))
 
 
 def _made_by_name(family: str) -> nn.Module:

@@ -28,7 +28,7 @@ CLASSES = {
     "musicgen": "MusicgenForConditionalGeneration",
     "musicgen_melody": "MusicgenMelodyForConditionalGeneration",
 }
-TEXT = {"encoder": {"model_type": "bert"}, "decoder": {"model_type": "bert", "add_cross_attention": True}}
+DECODER = {"model_type": "bert", "is_decoder": True, "add_cross_attention": True}
 HEAD = {"head_dim": 128}
 ROPE = dict.fromkeys(("full_attention", "sliding_attention"), {"rope_type": "default", "rope_theta": 10000.0})
 ONE_VOCABULARY = {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}
@@ -63,7 +63,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1},
     "edgetam_vision_model": {"backbone_config": {"model_type": "resnet"}},
     "emu3": {"vocabulary_map": {"<image>": 4, "<|extra_200|>": 5}},
-    "encoder-decoder": TEXT,
+    "encoder-decoder": {"encoder": {"model_type": "bert"}, "decoder": DECODER},
     "esm": {"vocab_size": 33, "pad_token_id": 1},
     "fast_vlm": {"vision_config": SIGLIP},
     "gemma4_assistant": {"text_config": {"model_type": "gemma4_text", **ONE_VOCABULARY}},
@@ -84,7 +84,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "qwen4_exp_text": INDEXER,
     "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
     "table-transformer": RESNET,
-    "vision-encoder-decoder": {**TEXT, "encoder": {"model_type": "vit"}},
+    "vision-encoder-decoder": {"encoder": {"model_type": "vit"}, "decoder": DECODER},
     "vision-text-dual-encoder": {"vision_config": {"model_type": "vit"}, "text_config": {"model_type": "bert"}},
 }
 

@@ -6,16 +6,28 @@ transformers = pytest.importorskip("transformers")
 families = pytest.importorskip("docs.families")
 
 
-@pytest.mark.parametrize("family", ("llama", "gemma2", "gpt2", "bert"))
-def test_rows(family):
+@pytest.mark.parametrize(
+    ("family", "attention"),
+    (
+        ("llama", "NTAttention"),
+        ("gemma2", "by name `Gemma2Attention`"),
+        # It keeps its implementation when a model's is set.
+        ("t5", "by name, set when made, `T5Attention`"),
+        # Its encoder is called without data, and its sub-configs are not the defaults.
+        ("encoder-decoder", "by name `BertSelfAttention`"),
+        ("axk2", "by its code `AXK2Attention` except `indices`"),
+    ),
+)
+def test_rows(family, attention):
     row = families.row(family)
-    assert ("NTAttention" in row.swapped) == (family == "llama") and bool(row.named) == (family != "llama")
+    assert row.attention == (attention,) and "NTLinear" in row.linear and not row.missing
+    assert bool(row.rope) == (family in ("llama", "gemma2", "axk2"))
     # Another version of transformers has other classes.
     text = families.FILE.read_text()
     assert f"transformers {transformers.__version__};" not in text or f"{row}\n" in text
 
 
-def test_what_passes_an_argument_that_is_refused_and_what_cannot_be_made():
-    assert families.row("axk2").named == ("`AXK2Attention` except `indices`",)
-    row = families.row("encoder-decoder")
-    assert row.missing and "could not be made" in str(row) and "1 could not be made." in families.page([row])
+def test_what_cannot_be_made():
+    row = families.row("dinat")
+    assert "ImportError: DinatModel requires the natten library" in row.missing
+    assert "could not be made" in str(row) and " 1 could not be\nmade;" in families.page([row])
