@@ -14,9 +14,9 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import nn
 
-from ninetoothed.runtime.adjacent import concatenated
 from ninetoothed.runtime.private import has_global_hook, has_transforms, runs_forward_alone
 
+from ..ops.adjacent import concatenated
 from ..ops.joint_linear import operator as joint_linear
 from .linear import NTLinear
 from .overrides import are_overridden

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import torch
 
 from ninetoothed.errors import ArgumentError
-from ninetoothed.runtime.adjacent import are_adjacent, concatenated
 
 from ..registration import register
+from .adjacent import are_adjacent, concatenated
 from .linear import check, launch as compute, operator as linear, rows_of
 from .mm import operator as mm
 

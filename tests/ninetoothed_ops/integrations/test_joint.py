@@ -12,9 +12,9 @@ from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ninetoothed.runtime.adjacent import concatenated
 from ninetoothed_ops.modules import NTGatedMLP, NTLinear, swap_modules
 from ninetoothed_ops.ops import joint_linear
+from ninetoothed_ops.ops.adjacent import concatenated
 from tests.ninetoothed_ops.integrations.calls import DEVICE, TOLERANCE, error, generate, logits
 
 # Of two layers: q, k, v; o; gate, up; down; and the head.

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ninetoothed.runtime.adjacent import concatenated
+from ninetoothed_ops.ops.adjacent import concatenated
 from tests.conftest import DEVICE
 
 
