@@ -55,7 +55,7 @@ class NTDecoderLayer(nn.Module):
         # Asked for once: another thread may take the swap back meanwhile, and `self` lose the methods of this class.
         cls = type(self)
         is_own = issubclass(cls, NTDecoderLayer) and not self.training
-        if not is_own or args or not cls.passed <= kwargs.keys():
+        if not is_own or args or not cls.passed.issubset(kwargs):
             return getattr(cls, "replaced", cls).forward(self, hidden_states, *args, **kwargs)
         attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
         norm = self.post_attention_layernorm
