@@ -2,9 +2,9 @@
 
 transformers has a copy of Llama's norm in more than a hundred files, and of four models' attention in dozens. A copy is
 recognised by its code: the compiled methods of a norm must equal those of one that is known (norms.py), and the
-`forward` of attention, with the rotary embedding and the attention function that it calls, that of Llama, Mistral,
-Qwen2 or Qwen3. So rotary embeddings of interleaved pairs, soft caps and attention sinks are left alone, and so is a
-class that another library has patched.
+`forward` of attention, with the attention function that it calls, that of Llama, Mistral, Qwen2 or Qwen3. So soft caps
+and attention sinks are left alone, and so is a class that another library has patched. Rotary embeddings are recognised
+by what they compute (rotary_trial.py).
 """
 
 import functools
@@ -17,11 +17,15 @@ from torch import nn
 from transformers.activations import SiLUActivation
 from transformers.integrations import sdpa_attention
 
-from ..modules.attention import CALLED, IMPLEMENTATIONS, REGISTRY, projects, replacing
+from ninetoothed.errors import UnsupportedError
+
+from ..modules.attention import IMPLEMENTATIONS, OTHERS, REGISTRY, ROTARY, projects, replacing
 from ..modules.decoder_layer import replacing as replacing_layer
 from ..modules.eligibility import unsuitable, unsupported
 from ..modules.gated_mlp import replacing as replacing_mlp
 from ..modules.rms_norm import NTRMSNorm
+from ..modules.rotary_module import replacing as replacing_rotary, rotates
+from ..modules.rotary_trial import recognised
 from ..modules.silu import NTSiLU
 from . import attention_interface
 from .norms import norm
@@ -42,15 +46,32 @@ def silu(module: nn.Module) -> type[nn.Module] | str | None:
     return more_than_forward(SiLUActivation) or unsuitable(module) or NTSiLU
 
 
-def attention(module: nn.Module) -> type[nn.Module] | str | None:
+def attention(module: nn.Module) -> type[nn.Module] | tuple[type[nn.Module], str] | str | None:
     """Choose NTAttention for the attention of Llama, Mistral, Qwen2 and Qwen3, and its copies."""
     if not projects(module):
         return None
+    unlike = _unlike(module)
+    if unlike:
+        verdict = rotary(module)
+        return (verdict[0], unlike) if isinstance(verdict, tuple) else unlike
     # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
-    return _unlike(module) or unsuitable(module) or _unready(module) or replacing(type(module))  # type: ignore[arg-type]
+    return unsuitable(module) or _unready(module) or replacing(type(module))  # type: ignore[arg-type]
 
 
-RULES = (norm, silu, attention)
+def rotary(module: nn.Module) -> tuple[type[nn.Module], str] | str | None:
+    """Choose NTRotary for a module whose forward rotates by a function that computes what `rope` does."""
+    if not rotates(type(module)):
+        return None
+    reason = unsuitable(module)
+    if reason:
+        return reason
+    try:
+        return replacing_rotary(type(module)), "its attention is of no known kind"  # type: ignore[arg-type]
+    except UnsupportedError as error:
+        return str(error)
+
+
+RULES = (norm, silu, attention, rotary)
 
 
 def gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
@@ -122,10 +143,15 @@ def _unlike(module: nn.Module) -> str | None:
     paths = NORMED if hasattr(module, "q_norm") or hasattr(module, "k_norm") else PLAIN
     if not (same(forward, *paths) and set(PARAMETERS) <= set(undecorated(forward).__code__.co_varnames)):
         return "its forward is not that of Llama's, Mistral's, Qwen2's or Qwen3's attention"
-    for name in CALLED:
-        if not same(undecorated(forward).__globals__.get(name), f"{LLAMA}.{name}"):
+    names = undecorated(forward).__globals__
+    for name in OTHERS:
+        if not same(names.get(name), f"{LLAMA}.{name}"):
             return f"its {name} is not that of Llama"
-    return None
+    found = recognised(names, ROTARY)
+    if isinstance(found, str):
+        return found
+    takes_heads_first = (found.states, found.is_sine_first, found.heads) == (2, False, -3)
+    return None if takes_heads_first else f"its {ROTARY} takes other arguments than that of Llama"
 
 
 def _unready(module: Any) -> str | None:

@@ -7,6 +7,7 @@ from .gated_mlp import NTGatedMLP
 from .layer_norm import NTLayerNorm
 from .linear import NTLinear
 from .rms_norm import NTRMSNorm
+from .rotary_module import NTRotary
 from .silu import NTSiLU
 from .swap import SwapError, SwapReport, swap_modules
 
@@ -18,6 +19,7 @@ __all__ = [
     "NTLayerNorm",
     "NTLinear",
     "NTRMSNorm",
+    "NTRotary",
     "NTSiLU",
     "SwapError",
     "SwapReport",

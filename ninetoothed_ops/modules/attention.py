@@ -12,11 +12,12 @@ from torch import nn
 from ninetoothed.errors import ArgumentTypeError, UnsupportedError
 
 from ..autocast import autocast, without_autocast
-from ..ops.rope import operator as rope
 from ..ops.sdpa import operator as sdpa
 from .caches import rotated_into
 from .joint import JointModule, project
 from .overrides import are_overridden
+from .rotary import Rotary, RotaryFunction
+from .rotary_trial import recognised
 
 # The implementations of `config._attn_implementation` whose masks `NTAttention` reads. A model makes its masks for the
 # implementation that its config names, and configs are shared between models: so `NTAttention` takes the masks as they
@@ -24,7 +25,9 @@ from .overrides import are_overridden
 THEIRS = ("sdpa", "eager")
 IMPLEMENTATIONS = (*THEIRS, "ninetoothed")
 # The functions that the forwards replaced call by name, in the model's own file, and what holds those registered.
-CALLED = ("apply_rotary_pos_emb", "rotate_half", "eager_attention_forward", "repeat_kv")
+ROTARY = "apply_rotary_pos_emb"
+OTHERS = ("eager_attention_forward", "repeat_kv")
+CALLED = (ROTARY, "rotate_half", *OTHERS)
 REGISTRY = "ALL_ATTENTION_FUNCTIONS"
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 
@@ -63,6 +66,7 @@ class NTAttention(JointModule):
     written: ClassVar[FunctionType]
     called: ClassVar[tuple[tuple[str, Any], ...]]
     registered: ClassVar[Mapping[str, Any]]
+    rotary: ClassVar[Rotary]
     # Of the instance, which was one of the class replaced.
     config: Any
     head_dim: int
@@ -109,11 +113,13 @@ class NTAttention(JointModule):
 
         # The default is the original's; models pass tables.
         tables: Any = position_embeddings
-        written = rotated_into(past_key_values, self.layer_idx, query, key, value, *tables)
+        written = None
+        if cls.rotary.is_plain(query, tables[0]):
+            written = rotated_into(past_key_values, self.layer_idx, query, key, value, *tables)
         if written is not None:
             query, key, value = written
         else:
-            query, key = (_rotate(states, *tables).transpose(1, 2) for states in (query, key))
+            query, key = (cls.rotary(states, *tables).transpose(1, 2) for states in (query, key))
             value = value.transpose(1, 2)
             if past_key_values is not None:
                 # Only early versions of transformers give a position: their static caches do not count for themselves.
@@ -132,10 +138,12 @@ def replacing(cls: type[nn.Module]) -> type[NTAttention]:
     """Make the NTAttention that is a `cls` too: by their class transformers finds modules whose outputs it captures."""
     written = inspect.unwrap(cls.forward)
     names = written.__globals__
+    found = recognised(names, ROTARY)
     attributes = {
         "replaced": cls,
         # What its forward finds by name, in its own file and among what is registered.
         "written": written,
+        "rotary": found.rotary if isinstance(found, RotaryFunction) else Rotary(),
         "called": tuple((name, names.get(name)) for name in CALLED),
         "registered": {name: names[REGISTRY].get(name) for name in THEIRS if REGISTRY in names},
     }
@@ -226,16 +234,6 @@ def _check(module: Any, implementation: str, kwargs: dict[str, Any]) -> None:
             "never holds. Leave that out, or take the swap back with report.undo() and keep the model's attention: "
             "swap_modules(model, lambda module, name: not hasattr(module, 'q_proj'))."
         )
-
-
-def _rotate(states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Embed positions by rotation in `(B, S, heads, D)` by tables `(1 or B, S, D)`."""
-    if states.dtype != cos.dtype or states.dtype != sin.dtype:
-        # float32 tables make a half's rotation float32, as PyTorch's promotion does; the types differ only under
-        # autocast.
-        dtype = torch.promote_types(states.dtype, cos.dtype)
-        states, cos, sin = states.to(dtype), cos.to(dtype), sin.to(dtype)
-    return rope(states, sin, cos, False)
 
 
 def _addend(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

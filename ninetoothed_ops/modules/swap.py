@@ -18,11 +18,13 @@ from torch.torch_version import TorchVersion
 
 from ninetoothed.errors import ArgumentTypeError, NineToothedError
 
-from . import attention, conv2d, decoder_layer, gated_mlp, layer_norm, linear, rms_norm, silu
+from . import attention, conv2d, decoder_layer, gated_mlp, layer_norm, linear, rms_norm, rotary_module, silu
 from .joint import JointProjection, join_all, separate
 from .residual import unlink
 
-Rule = Callable[[nn.Module], type[nn.Module] | str | None]
+# What to put in a module's place, perhaps with the reason why it is not more than a part; or why it is left alone.
+Verdict = type[nn.Module] | tuple[type[nn.Module], str] | str | None
+Rule = Callable[[nn.Module], Verdict]
 Filter = Callable[[nn.Module, str], bool]
 
 REPLACEMENTS = (
@@ -34,6 +36,7 @@ REPLACEMENTS = (
     attention.NTAttention,
     gated_mlp.NTGatedMLP,
     decoder_layer.NTDecoderLayer,
+    rotary_module.NTRotary,
 )
 RULES: tuple[Rule, ...] = tuple(each.replacement for each in (linear, conv2d, rms_norm, layer_norm, silu, attention))
 
@@ -43,7 +46,10 @@ class SwapError(NineToothedError, RuntimeError):
 
 
 class Row(NamedTuple):
-    """One module of a report: swapped from `old` to `new`, or, where `new` is None, left alone for a `reason`."""
+    """One module of a report: swapped from `old` to `new`, or, where `new` is None, left alone for a `reason`.
+
+    A module of which `new` computes a part alone has a reason, too.
+    """
 
     name: str
     old: type[nn.Module]
@@ -60,6 +66,7 @@ MAKERS: dict[type[nn.Module], Callable] = {
     attention.NTAttention: attention.replacing,
     gated_mlp.NTGatedMLP: gated_mlp.replacing,
     decoder_layer.NTDecoderLayer: decoder_layer.replacing,
+    rotary_module.NTRotary: rotary_module.replacing,
 }
 
 
@@ -125,7 +132,8 @@ class SwapReport:
         groups: dict[tuple[str, str, str], list[str]] = {}
         for row in self.rows:
             pattern = _pattern(row.name)
-            outcome = f"left alone: {row.reason}" if row.new is None else row.new.__name__
+            reason = f"left alone: {row.reason}" if row.reason else ""
+            outcome = reason if row.new is None else ", else ".join(filter(None, (row.new.__name__, reason)))
             groups.setdefault((pattern, row.old.__name__, outcome), []).append(_named(row))
         lines = [
             (names[0] if len(names) == 1 else pattern, str(len(names)), old, outcome)
@@ -159,7 +167,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     Only instances inside `model` change, and of them only the class. `filter_fn(module, name)` says of each module that
     could be swapped whether it shall be. Modules that look like one of these and cannot be swapped are reported with
     the reason, and so is whatever else has weights of its own, embeddings aside. A module that two models share is one
-    module, and is swapped in both; one at several names goes by the first.
+    module, and is swapped in both; one at several names goes by the first. Of attention that is not known otherwise,
+    the rotary embedding alone is swapped, where it is known: it becomes an NTRotary.
 
     `join=True` also makes one product of the q, k and v projections of each NTAttention, and of gate and up of each
     gated MLP of transformers, which becomes an NTGatedMLP. For that their weights move into one memory: the Parameters
@@ -228,7 +237,8 @@ def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Fi
         return Row(name, old, None, verdict)
     if filter_fn is not None and not filter_fn(module, name):
         return Row(name, old, None, "filter_fn said no")
-    return Row(name, old, verdict)
+    new, reason = verdict if isinstance(verdict, tuple) else (verdict, "")
+    return Row(name, old, new, reason)
 
 
 def _unmatched(module: nn.Module) -> str | None:

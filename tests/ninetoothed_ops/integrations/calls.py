@@ -24,5 +24,5 @@ def generate(model, tokens, mask, count=8, **options):
 
 
 def reasons(report):
-    """Why each module of a report was left alone, by its name."""
-    return {row.name: row.reason for row in report.skipped}
+    """Why each module of a report was left alone, all but a part of it at least, by its name."""
+    return {row.name: row.reason for row in report if row.reason}

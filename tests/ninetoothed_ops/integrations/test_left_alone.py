@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ninetoothed.errors import UnsupportedError
-from ninetoothed_ops.modules import NTLinear, swap_modules
+from ninetoothed_ops.modules import NTLinear, NTRotary, swap_modules
 from tests.ninetoothed_ops.integrations.calls import DEVICE, TOLERANCE, error, logits, reasons
 
 
@@ -23,10 +23,8 @@ UNKNOWN = "its code is not that of a norm that NineToothed knows"
 @pytest.mark.parametrize(
     ("name", "reason"),
     (
-        # Pairs of neighbours rotate, and not the two halves.
-        ("Glm", "its apply_rotary_pos_emb is not that of Llama"),
         ("GptOss", "its forward is not that of Llama's"),
-        ("Phi3", "it has no q_proj"),
+        ("Phi3", "its attention is of no known kind"),
     ),
 )
 def test_attention_of_another_kind(make, batch, name, reason):
@@ -74,7 +72,8 @@ def test_subclasses_patches_and_parts_that_are_left_alone(make):
         "model.layers.2.self_attn": "a subclass of something, which may compute something else",
         "model.layers.2.mlp.act_fn": "its forward was patched on this instance",
     }
-    assert type(first.self_attn.q_proj) is NTLinear and type(third.self_attn) is Follower
+    assert type(first.self_attn.q_proj) is NTLinear
+    assert isinstance(third.self_attn, Follower) and isinstance(third.self_attn, NTRotary)
 
 
 def test_quantised_projections_stay_and_the_attention_is_swapped(make, batch):
@@ -118,7 +117,7 @@ def test_a_class_that_something_has_patched(make, monkeypatch):
     why = reasons(swap_modules(make("Llama")))
     recognition.reference.cache_clear(), recognition.reference_methods.cache_clear()
     assert why["model.norm"] == UNKNOWN
-    assert why["model.layers.0.self_attn"] == "its apply_rotary_pos_emb is not that of Llama"
+    assert why["model.layers.0.self_attn"] == "its apply_rotary_pos_emb was patched"
 
 
 @pytest.mark.parametrize("name", ("sdpa", "eager"))

@@ -1,0 +1,109 @@
+"""Rotary embeddings as each family writes them, on `ninetoothed.rope`.
+
+transformers has some forty functions `apply_rotary_pos_emb`: pairs of neighbours or of halves, tables for all columns
+or for the first ones, with a column for each angle or for each element, rounded to the type of the states or not.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..ops.rope import operator as rope
+from .overrides import are_overridden
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """The form of `rope` that computes what a family's function computes.
+
+    columns: how a row of the tables lies: "whole", a column for each element; "doubled", so too, but only the first
+    half is read, for both of each pair; "halved", a column for each pair.
+    is_partial: tables may be narrower than the states, whose other columns stay as they are.
+    keeps_type: the result has the type of the states, whatever that of the tables.
+    """
+
+    interleaved: bool = False
+    interleaved_output: bool | None = None
+    columns: str = "whole"
+    is_partial: bool = False
+    keeps_type: bool = False
+
+    def __call__(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        """Embed positions by rotation in `(B, S, heads, D)` by tables `(S, columns)` or `(1 or B, S, columns)`."""
+        width = self._width(cos)
+        if self.columns == "doubled":
+            cos, sin = cos[..., : width // 2], sin[..., : width // 2]
+        if not (self.keeps_type or states.dtype == cos.dtype == sin.dtype):
+            # float32 tables make a half's rotation float32, as PyTorch's promotion does.
+            dtype = torch.promote_types(states.dtype, cos.dtype)
+            states, cos, sin = states.to(dtype), cos.to(dtype), sin.to(dtype)
+        rotary_dim = None if width == states.shape[-1] else width
+        return rope(states, sin, cos, self.interleaved, rotary_dim, self.interleaved_output)
+
+    def fits(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> bool:
+        """Tell whether `__call__` computes for these what the family's function does."""
+        width = self._width(cos)
+        is_covered = width == states.shape[-1] or (self.is_partial and width < states.shape[-1])
+        is_placed = cos.shape == sin.shape and cos.shape[-2] == states.shape[1] and cos.device == states.device
+        return is_covered and is_placed and (cos.ndim == 2 or cos.shape[0] in (1, states.shape[0]))
+
+    def _width(self, table: torch.Tensor) -> int:
+        return table.shape[-1] * 2 if self.columns == "halved" else table.shape[-1]
+
+    def is_plain(self, states: torch.Tensor, cos: torch.Tensor) -> bool:
+        """Tell whether `rope_into_cache` rotates alike: halves of whole rows."""
+        is_like = not self.interleaved and self.interleaved_output is None and self.columns == "whole"
+        return is_like and cos.shape[-1] == states.shape[-1]
+
+
+@dataclass(frozen=True)
+class RotaryFunction:
+    """Stands for a family's function as long as its file has that by this name.
+
+    It takes the same arguments: so many `states` that are rotated, the tables, and perhaps `unsqueeze_dim`, where the
+    heads are that the tables lack. Calls of another kind than those that were tried go to the family's function.
+    """
+
+    original: Callable
+    file: Mapping[str, Any]
+    states: int
+    is_sine_first: bool
+    # As `unsqueeze` takes it, negative; if the function takes none, or is not given any.
+    heads: int
+    rotary: Rotary = Rotary()
+    # Tables without a batch were tried too: with states that have none either, where the heads are at -2.
+    takes_flat: bool = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        current = self.file.get(self.original.__name__, self.original)
+        if current is not self.original or len(args) != self.states + 2 or not kwargs.keys() <= {"unsqueeze_dim"}:
+            return current(*args, **kwargs)
+        states, tables = args[: self.states], args[self.states :]
+        sin, cos = tables if self.is_sine_first else (tables[1], tables[0])
+        heads = kwargs.get("unsqueeze_dim", self.heads)
+        heads = heads - cos.ndim - 1 if heads >= 0 else heads
+        for each in states:
+            if not self._is_covered(each, cos, sin, heads):
+                return current(*args, **kwargs)
+        rotated = tuple(self._rotate(each, cos, sin, heads) for each in states)
+        return rotated[0] if self.states == 1 else rotated
+
+    def _is_covered(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, heads: int) -> bool:
+        if heads not in (-2, -3) or not (cos.ndim == 3 or (cos.ndim == 2 and self.takes_flat)):
+            return False
+        is_known = states.ndim == (3 if cos.ndim == 2 and heads == -2 else 4) and not are_overridden(states)
+        is_float = states.is_floating_point() and cos.is_floating_point()
+        return is_known and is_float and self.rotary.fits(_heads_last(states, heads), cos, sin)
+
+    def _rotate(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, heads: int) -> torch.Tensor:
+        rotated = self.rotary(_heads_last(states, heads), cos, sin)
+        rotated = rotated.transpose(1, 2) if heads == -3 else rotated
+        return rotated[0] if states.ndim == 3 else rotated
+
+
+def _heads_last(states: torch.Tensor, heads: int) -> torch.Tensor:
+    """View `(B, heads, S, D)`, or `(B, S, heads, D)` or `(S, heads, D)` where the heads are at -2, as the second."""
+    states = states if states.ndim == 4 else states.unsqueeze(0)
+    return states.transpose(1, 2) if heads == -3 else states

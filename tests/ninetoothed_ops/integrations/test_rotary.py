@@ -1,0 +1,251 @@
+"""Rotary embeddings of the families, each recognised by what it computes, on `ninetoothed.rope`."""
+
+import copy
+import importlib
+import pickle
+from types import FunctionType
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from ninetoothed.errors import ArgumentTypeError
+from ninetoothed_ops.modules import NTAttention, NTRotary, swap_modules
+from ninetoothed_ops.modules.rotary import Rotary
+from ninetoothed_ops.modules.rotary_module import replacing, rotates
+from ninetoothed_ops.modules.rotary_trial import recognised
+from tests.ninetoothed_ops.integrations.calls import DEVICE, error, generate, logits, reasons
+from tests.ninetoothed_ops.integrations.conftest import SIZES
+from tests.ninetoothed_ops.integrations.test_transformers import Recorder
+
+pytest.importorskip("transformers")
+
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "partial_rotary_factor": 0.75,
+    "original_max_position_embeddings": 8,
+    "factor": 16.0,
+    "short_factor": [1.0 + 0.1 * i for i in range(6)],
+    "long_factor": [2.0 + 0.3 * i for i in range(6)],
+}
+MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}
+LATENT = {
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 16,
+    "head_dim": 8,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "n_group": 1,
+    "topk_group": 1,
+    "first_k_dense_replace": 0,
+    "moe_intermediate_size": 32,
+    "num_key_value_heads": 4,
+}
+PART = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}}
+# What is not as in the other tests, and what of the rotary embedding is that family's own.
+FAMILIES = {
+    "Cohere": ({"use_qk_norm": True}, Rotary(interleaved=True, keeps_type=True)),
+    "Cohere2": ({"sliding_window": 5}, Rotary(interleaved=True, keeps_type=True)),
+    "DeepseekV3": (LATENT, Rotary(interleaved=True, interleaved_output=False, columns="doubled")),
+    "Ernie4_5": ({}, Rotary(interleaved=True, columns="doubled", keeps_type=True)),
+    "GPTJ": ({"rotary_dim": 8, "n_embd": 64, "n_layer": 1, "n_head": 4}, Rotary(interleaved=True, columns="halved")),
+    "GPTNeoX": (PART, Rotary(is_partial=True)),
+    "Gemma3": ({"query_pre_attn_scalar": 16, "sliding_window": 5}, Rotary()),
+    "Glm": (PART, Rotary(interleaved=True, columns="doubled", is_partial=True)),
+    "Glm4": (PART, Rotary(interleaved=True, columns="doubled", is_partial=True)),
+    "GptOss": ({"num_local_experts": 4, "num_experts_per_tok": 2}, Rotary(columns="halved")),
+    "Olmo2": ({}, Rotary(keeps_type=True)),
+    "Phi": (PART, Rotary()),
+    "Phi3": ({"rope_parameters": LONGROPE, "original_max_position_embeddings": 8}, Rotary(is_partial=True)),
+    "StableLm": (PART, Rotary()),
+}
+EAGER = ("GPTJ", "GptOss")
+
+
+@pytest.fixture
+def family(make, monkeypatch):
+    """family(name, **config): a small model."""
+    import transformers
+
+    monkeypatch.setattr(transformers, "Gemma3Config", transformers.Gemma3TextConfig)
+
+    def build(name, **options):
+        return make(
+            name, "eager" if name in EAGER else "sdpa", **{"num_hidden_layers": 1, **FAMILIES[name][0], **options}
+        )
+
+    return build
+
+
+def swapped(model):
+    """Swap what rotates, and nothing else."""
+    report = swap_modules(model, lambda module, name: rotates(type(module)))
+    assert report.swapped
+    return report
+
+
+def function(family, name="apply_rotary_pos_emb"):
+    """A function of a family's file, and what was found to stand for it."""
+    file = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
+    return getattr(file, name), recognised(vars(file), name)
+
+
+def r(*shape, dtype=torch.float32):
+    return torch.randn(shape, device=DEVICE, dtype=torch.float64).to(dtype)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_same_logits_and_tokens(family, batch, name):
+    model, (tokens, mask) = family(name), batch(2, 11)
+    calls = (lambda: logits(model, tokens, mask), lambda: generate(model, tokens, torch.ones_like(mask), 3))
+    before = [call() for call in calls]
+    report = swapped(model)
+    cls = report.swapped[0].new
+    form = cls.rotary if issubclass(cls, NTAttention) else next(iter(cls.rotary_functions.values())).rotary
+    assert form == FAMILIES[name][1] and issubclass(cls, (NTAttention, NTRotary))
+    with Recorder() as recorder:
+        after = [call() for call in calls]
+    assert error(after[0], before[0]) < 1e-5 and torch.equal(after[1], before[1])
+    assert "ninetoothed::rope" in recorder.names
+    report.undo()
+    assert torch.equal(calls[0](), before[0]) and not any(isinstance(each, NTRotary) for each in model.modules())
+
+
+def test_tables_that_change_with_the_length(family, batch):
+    """Of the tokens that the model was trained for, and of more, for which longrope has other factors."""
+    model = family("Phi3")
+    short, long = (batch(1, length)[0] for length in (6, 20))
+    before = [logits(model, tokens) for tokens in (short, long, short)]
+    swapped(model)
+    for tokens, expected in zip((short, long, short), before):
+        assert error(logits(model, tokens), expected) < 1e-5
+    assert model.model.rotary_emb.attention_scaling != 1
+
+
+@pytest.mark.parametrize("sections", (True, False))
+def test_positions_in_time_height_and_width(sections):
+    from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLTextConfig
+    from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLTextModel
+    from transformers.models.qwen3_vl.configuration_qwen3_vl import Qwen3VLTextConfig
+    from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextModel
+
+    torch.manual_seed(0)
+    sizes = {**SIZES, "rope_parameters": {**MROPE, **({} if sections else {"mrope_interleaved": True})}}
+    model = Qwen2VLTextModel(Qwen2VLTextConfig(**sizes)) if sections else Qwen3VLTextModel(Qwen3VLTextConfig(**sizes))
+    model = model.eval().to(DEVICE)
+    tokens, positions = torch.arange(1, 15).view(2, 7).to(DEVICE), torch.randint(0, 9, (3, 2, 7)).to(DEVICE)
+
+    def call(positions):
+        with torch.no_grad():
+            return model(input_ids=tokens, position_ids=positions, use_cache=False).last_hidden_state
+
+    expected, flat = call(positions), call(positions[:1].expand(3, -1, -1))
+    assert error(expected, flat) > 1e-4
+    swapped(model)
+    assert error(call(positions), expected) < 1e-5 and error(call(positions[:1].expand(3, -1, -1)), flat) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_vision_in_two_dimensions_is_rounded_once(dtype):
+    written, found = function("qwen2_vl", "apply_rotary_pos_emb_vision")
+    assert found.rotary == Rotary(keeps_type=True)
+    states = r(9, 3, 16, dtype=dtype).requires_grad_(), r(9, 3, 16, dtype=dtype)
+    tables = r(9, 16), r(9, 16)
+    expected = written(*(each.double() for each in states), *tables)
+    for ours, theirs, exact in zip(found(*states, *tables), written(*states, *tables), expected):
+        assert ours.dtype == theirs.dtype == dtype and ours.shape == theirs.shape and ours.stride() == theirs.stride()
+        assert error(ours, exact) <= max(1e-6, error(theirs, exact) * 1.01)
+
+
+@pytest.mark.parametrize("name", ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave"))
+def test_gradients_and_types_of_results(name):
+    written, found = function("deepseek_v3", name)
+    states = r(2, 3, 5, 8).requires_grad_(), r(2, 1, 5, 8).requires_grad_()
+    tables = r(2, 5, 8), r(2, 5, 8)
+    grads = r(2, 3, 5, 8), r(2, 1, 5, 8)
+    pairs = zip(*(torch.autograd.grad(each(*states, *tables), states, grads) for each in (found, written)))
+    assert all(error(ours, theirs) < 1e-6 for ours, theirs in pairs)
+    halves = [each.detach().bfloat16() for each in states]
+    for each in tables, [table.bfloat16() for table in tables]:
+        assert [one.dtype for one in found(*halves, *each)] == [one.dtype for one in written(*halves, *each)]
+
+
+def test_calls_of_another_kind_go_to_the_familys_function(monkeypatch):
+    from transformers.models.gpt_neox import modeling_gpt_neox
+
+    written, found = function("gpt_neox")
+    states = r(2, 3, 5, 12), r(2, 3, 5, 12)
+    calls = (
+        ((*states, r(2, 5, 8), r(2, 5, 8)), {"unsqueeze_dim": 1}),
+        ((*(each.mT.contiguous().mT for each in states), r(1, 5, 8), r(1, 5, 8)), {}),
+        ((*states, r(5, 8), r(5, 8)), {"unsqueeze_dim": 0}),
+        ((*(each.transpose(1, 2) for each in states), r(2, 5, 8), r(2, 5, 8)), {"unsqueeze_dim": 2}),
+        ((*states, r(2, 1, 8), r(2, 1, 8)), {}),
+        ((*states, r(2, 5, 8)), {"sin": r(2, 5, 8)}),
+        (tuple(each.long() for each in (*states, r(2, 5, 8), r(2, 5, 8))), {}),
+    )
+    for args, options in calls:
+        for ours, theirs in zip(found(*args, **options), written(*args, **options)):
+            assert ours.shape == theirs.shape and error(ours, theirs) < 1e-6 or not theirs.any()
+    with pytest.raises(RuntimeError, match="must match the size"):
+        found(*states, r(2, 4, 8), r(2, 4, 8))
+    monkeypatch.setattr(modeling_gpt_neox, "apply_rotary_pos_emb", lambda *args: "patched")
+    assert found(*calls[0][0]) == "patched"
+
+
+def test_what_no_form_computes_is_left_alone():
+    for family, name in (
+        ("nanochat", "apply_rotary_pos_emb"),  # the other way round
+        ("clvp", "apply_rotary_pos_emb"),  # values too
+        ("deepseek_v4", "apply_rotary_pos_emb"),  # the last columns
+        ("dinov3_vit", "apply_rotary_pos_emb"),  # the last tokens
+        ("gemma4", "apply_multidimensional_rope"),
+    ):
+        assert function(family, name)[1] == f"its {name} rotates in a way of its own"
+
+
+def test_no_file_and_no_other_model_changes(family, batch):
+    from transformers.models.gpt_neox import modeling_gpt_neox
+
+    model, other, (tokens, _) = family("GPTNeoX"), family("GPTNeoX"), batch(2, 7)
+    before, file = logits(model, tokens), dict(vars(modeling_gpt_neox))
+    forward = modeling_gpt_neox.GPTNeoXAttention.forward
+    report = swapped(model)
+    assert vars(modeling_gpt_neox) == file and modeling_gpt_neox.GPTNeoXAttention.forward is forward
+    assert type(other.gpt_neox.layers[0].attention) is modeling_gpt_neox.GPTNeoXAttention
+    assert "its attention is of no known kind" in str(report)
+    copies = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+    for each in copies:
+        assert isinstance(each.gpt_neox.layers[0].attention, NTRotary)
+        assert error(logits(each, tokens), before) < 1e-5
+    with pytest.raises(ArgumentTypeError, match="swap_modules"):
+        NTRotary()
+
+
+def test_a_forward_that_its_file_does_not_have(family, monkeypatch):
+    from transformers.models.gpt_neox import modeling_gpt_neox
+
+    cls = modeling_gpt_neox.GPTNeoXAttention
+    code = cls.forward.__wrapped__.__code__ if hasattr(cls.forward, "__wrapped__") else cls.forward.__code__
+    moved = code.replace(co_firstlineno=code.co_firstlineno + 1)
+    monkeypatch.setattr(cls, "forward", FunctionType(moved, vars(modeling_gpt_neox)))
+    replacing.cache_clear()
+    report = swap_modules(family("GPTNeoX"))
+    replacing.cache_clear()
+    assert reasons(report)["gpt_neox.layers.0.attention"] == "its forward is not what its file says"
+
+
+def test_compiled(family, batch):
+    model, (tokens, _) = family("GPTNeoX"), batch(2, 7)
+    expected = logits(model, tokens, use_cache=False)
+    swapped(model)
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("eager")
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=counter)
+    assert error(logits(compiled, tokens, use_cache=False), expected) < 1e-5
+    targets = [str(node.target) for graph in counter.graphs for node in graph.graph.nodes]
+    assert sum("ninetoothed.rope" in target for target in targets) == 2
