@@ -1,6 +1,7 @@
 """rotated = rope(query), keys[slot] = rope(key) and values[slot] = value, for each token and the slot that it is given.
 
-A program takes one head of keys of one token: the group of query heads that read it, its key and its value.
+A program takes one head of keys of one token: the group of query heads that read it, its key and its value. Columns
+behind those that rotate stay as they are.
 """
 
 import functools
@@ -13,13 +14,14 @@ from .numeric import widen
 from .rope import rotate
 
 
-def arrangement(query, key, value, sin, cos, slots, keys, values, rotated):
+def arrangement(query, key, value, sin, cos, slots, keys, values, rotated, flag, interleaved):
     tokens, heads = query.shape[1:3]
+    width = sin.shape[3] * 2 if interleaved else sin.shape[3]
 
-    def halves(tensor):
-        """(batch, tokens, heads, ..., D): the two halves of a row, or of all rows of a group."""
+    def parts(tensor):
+        """(batch, tokens, heads, ..., D): all pairs of a row or each half, or of all rows of a group, and the rest."""
         group = (-1,) * (tensor.ndim - 4)
-        tiled = tensor.tile((1, 1, 1, *group, sin.shape[3])).tile((1, 1, 1, *group, -1))
+        tiled = tensor.tile((1, 1, 1, *group, width)).tile((1, 1, 1, *group, -1))
         tiled.dtype = tiled.dtype.squeeze(tuple(range(tensor.ndim - 1)))
         tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1, 2))
 
@@ -45,36 +47,51 @@ def arrangement(query, key, value, sin, cos, slots, keys, values, rotated):
     rows.dtype = rows.dtype.squeeze((0, 1, 2))
     numbers = slots.tile((1, 1)).unsqueeze(2).expand((-1, -1, heads))
     numbers.dtype = numbers.dtype.squeeze(0)
-    read = halves(query), halves(key), rows, angles(sin), angles(cos), numbers
+    read = parts(query), parts(key), rows, angles(sin), angles(cos), numbers
 
-    return *read, places(keys, sin.shape[3]), places(values, -1), halves(rotated)
+    return *read, places(keys, width), places(values, -1), parts(rotated), flag
 
 
-def application(query, key, value, sin, cos, slots, keys, values, rotated):
+def turned(tile, sines, cosines, interleaved):
+    """The first parts of a head, rotated, and the others as they are."""
+    if interleaved:
+        even, odd = ntl.split(ntl.reshape(widen(tile[0]), (-1, sines[0].shape[0], 2)))
+        first = (ntl.reshape(ntl.join(*rotate(even, odd, sines, cosines)), tile.dtype.shape),)
+    else:
+        first = rotate(widen(tile[0]), widen(tile[1]), sines, cosines)
+    return *first, *[tile[i] for i in range(1 if interleaved else 2, tile.shape[0])]
+
+
+def application(query, key, value, sin, cos, slots, keys, values, rotated, interleaved):
     # All is read before the first store, which no read may pass.
     sines, cosines = (widen(sin[0]), widen(sin[-1])), (widen(cos[0]), widen(cos[-1]))
-    turned = rotate(widen(query[0]), widen(query[1]), sines, cosines)
-    even, odd = rotate(widen(key[0]), widen(key[1]), sines, cosines)
+    queries = turned(query, sines, cosines, interleaved)
+    row_of_keys = turned(key, sines, cosines, interleaved)
     row, slot = widen(value), slots[0]
     # A token without a place in the cache must show: it gets a query of NaN.
     has_place = (slot >= 0) & (slot < keys.shape[0])
-    keys[slot, 0], keys[slot, 1] = even, odd
+    for i in ntl.static_range(0, key.shape[0]):
+        keys[slot, i] = row_of_keys[i]
     values[slot, 0] = row
-    rotated[0], rotated[1] = [ntl.where(has_place, half, float("nan")) for half in turned]
+    for i in ntl.static_range(0, query.shape[0]):
+        rotated[i] = ntl.where(has_place, queries[i], float("nan"))
 
 
 @functools.cache
-def make():
+def make(interleaved=False):
     """The kernel `(query, key, value, sin, cos, slots, keys, values, rotated)`.
 
     `query`, `rotated`: (batch, tokens, heads, group, D); `key`, `value`: (batch, tokens, heads, D); tables: (batch,
-    tokens, 1 or 2, D / 2); `slots`: (batch, tokens); `keys`, `values`: (batch, heads, length, D).
+    tokens, 1 or 2, d / 2), of which d columns rotate; `slots`: (batch, tokens); `keys`, `values`: (batch, heads,
+    length, D).
     """
     constant = {"constexpr": True}
     query, rotated = (Tensor(5, shape_options=(None, None, constant, constant, constant)) for _ in range(2))
     key, value = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(2))
     keys, values = (Tensor(4, shape_options=(None, constant, None, constant)) for _ in range(2))
     sin, cos = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(2))
-    tensors = (query, key, value, sin, cos, Tensor(2), keys, values, rotated)
+    flag = Tensor(0, constexpr=True, value=interleaved)
+    tensors = (query, key, value, sin, cos, Tensor(2), keys, values, rotated, flag)
+    arrange = functools.partial(arrangement, interleaved=interleaved)
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name="rope_into_cache")
+    return ninetoothed.make(arrange, application, tensors, kernel_name="rope_into_cache")

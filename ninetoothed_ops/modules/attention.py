@@ -112,14 +112,12 @@ class NTAttention(JointModule):
             query, key = self.q_norm(query), self.k_norm(key)
 
         # The default is the original's; models pass tables.
-        tables: Any = position_embeddings
-        written = None
-        if cls.rotary.is_plain(query, tables[0]):
-            written = rotated_into(past_key_values, self.layer_idx, query, key, value, *tables)
+        cos, sin = position_embeddings  # type: ignore[misc]
+        written = rotated_into(past_key_values, self.layer_idx, query, key, value, cos, sin, cls.rotary)
         if written is not None:
             query, key, value = written
         else:
-            query, key = (cls.rotary(states, *tables).transpose(1, 2) for states in (query, key))
+            query, key = (cls.rotary(states, cos, sin).transpose(1, 2) for states in (query, key))
             value = value.transpose(1, 2)
             if past_key_values is not None:
                 # Only early versions of transformers give a position: their static caches do not count for themselves.

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from .rotary import Rotary
+
 MODULE = "transformers.cache_utils"
 
 
@@ -30,19 +32,21 @@ def rotated_into(
     value: torch.Tensor,
     cos: torch.Tensor,
     sin: torch.Tensor,
+    rotary: Rotary,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
     """Rotate a query and write a rotated key and a value, all `(B, S, heads, D)`, to a cache, in one launch.
 
     Gives the rotated query and all that attention reads of the cache, `(B, heads, length, D)` each; None, and nothing
     is done, where only `update` knows where to write, or would refuse the key, or where a gradient is recorded.
     """
-    if cache is None or not _are_plain(query, key, value, cos, sin):
+    if cache is None or rotary.interleaved_output is not None or not _are_plain(query, key, value, cos, sin):
         return None
     found = _slots_of(cache, layer, query.shape[1])
     if found is None or not _fit(key, found):
         return None
-    operator = torch.ops.ninetoothed.rope_into_cache
-    rotated = operator(query, key, value, sin, cos, found.slots, found.keys, found.values)
+    rotary_dim, (cos, sin) = rotary.read(query, cos, sin)
+    operator, options = torch.ops.ninetoothed.rope_into_cache, (rotary.interleaved, rotary_dim)
+    rotated = operator(query, key, value, sin, cos, found.slots, found.keys, found.values, *options)
     if found.counter is not None:
         found.counter.add_(query.shape[1])
     return rotated.transpose(1, 2), found.keys, found.values

@@ -4,7 +4,7 @@ transformers has some forty functions `apply_rotary_pos_emb`: pairs of neighbour
 or for the first ones, with a column for each angle or for each element, rounded to the type of the states or not.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,15 +32,19 @@ class Rotary:
 
     def __call__(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         """Embed positions by rotation in `(B, S, heads, D)` by tables `(S, columns)` or `(1 or B, S, columns)`."""
-        width = self._width(cos)
-        if self.columns == "doubled":
-            cos, sin = cos[..., : width // 2], sin[..., : width // 2]
+        rotary_dim, (cos, sin) = self.read(states, cos, sin)
         if not (self.keeps_type or states.dtype == cos.dtype == sin.dtype):
             # float32 tables make a half's rotation float32, as PyTorch's promotion does.
             dtype = torch.promote_types(states.dtype, cos.dtype)
             states, cos, sin = states.to(dtype), cos.to(dtype), sin.to(dtype)
-        rotary_dim = None if width == states.shape[-1] else width
         return rope(states, sin, cos, self.interleaved, rotary_dim, self.interleaved_output)
+
+    def read(self, states: torch.Tensor, *tables: torch.Tensor) -> tuple[int | None, Sequence[torch.Tensor]]:
+        """Give the `rotary_dim` of `rope`, None where every column rotates, and the tables as it takes them."""
+        width = self._width(tables[0])
+        if self.columns == "doubled":
+            tables = tuple(table[..., : width // 2] for table in tables)
+        return None if width == states.shape[-1] else width, tables
 
     def fits(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> bool:
         """Tell whether `__call__` computes for these what the family's function does."""
@@ -51,11 +55,6 @@ class Rotary:
 
     def _width(self, table: torch.Tensor) -> int:
         return table.shape[-1] * 2 if self.columns == "halved" else table.shape[-1]
-
-    def is_plain(self, states: torch.Tensor, cos: torch.Tensor) -> bool:
-        """Tell whether `rope_into_cache` rotates alike: halves of whole rows."""
-        is_like = not self.interleaved and self.interleaved_output is None and self.columns == "whole"
-        return is_like and cos.shape[-1] == states.shape[-1]
 
 
 @dataclass(frozen=True)

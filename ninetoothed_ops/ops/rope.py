@@ -21,11 +21,6 @@ def allocate(input, sin, cos, interleaved=True, rotary_dim=None, interleaved_out
         raise RuntimeError(
             f"ninetoothed::rope expects an input of (batch, sequence, heads, D), D even, but got {list(input.shape)}"
         )
-    if rotary_dim is not None and (rotary_dim % 2 or not 0 < rotary_dim <= input.shape[3]):
-        raise RuntimeError(
-            f"ninetoothed::rope expects a rotary_dim that is even, more than 0 and at most D = {input.shape[3]}, but "
-            f"got {rotary_dim}"
-        )
     check_tables("rope", input, sin, cos, rotary_dim)
 
     return empty_elementwise((input,), input.shape, input.dtype, input.device)
@@ -36,8 +31,13 @@ def check_tables(
 ) -> None:
     """Check that tables are of (sequence, D / 2 or D) for an input of (batch, sequence, heads, D), one or one each.
 
-    `rotary_dim`, where it is given, is in the place of D.
+    `rotary_dim`, where it is given, is in the place of D, and checked too.
     """
+    if rotary_dim is not None and (rotary_dim % 2 or not 0 < rotary_dim <= input.shape[3]):
+        raise RuntimeError(
+            f"ninetoothed::{operator} expects a rotary_dim that is even, more than 0 and at most D = "
+            f"{input.shape[3]}, but got {rotary_dim}"
+        )
     name_of_width, width = ("D", input.shape[3]) if rotary_dim is None else ("rotary_dim", rotary_dim)
     tables = [(input.shape[1], columns) for columns in (width // 2, width)]
     for name, tensor in (("sin", sin), ("cos", cos)):

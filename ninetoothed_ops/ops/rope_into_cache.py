@@ -16,15 +16,15 @@ from .rope import by_pairs, check_tables
 NAME = "rope_into_cache"
 
 
-def allocate(query, key, value, sin, cos, slots, keys, values):
+def allocate(query, key, value, sin, cos, slots, keys, values, interleaved=False, rotary_dim=None):
     check_supported(NAME, (query, key, value, sin, cos, keys, values))
-    if not (alike(query, key, value, keys, values) and _fit(query, key, value, keys, values)):
+    if not (alike(query, key, value, keys, values) and _fit(query, key, value, keys, values, rotary_dim is not None)):
         raise RuntimeError(
             f"ninetoothed::{NAME} expects a query, a key and a value of (batch, tokens, heads, D), D even, and keys "
             "and values of (batch, heads, length, D), with as many heads as the key, which divide the query's, all of "
             f"one type on one device, but got {', '.join(map(_described, (query, key, value, keys, values)))}"
         )
-    check_tables(NAME, query, sin, cos)
+    check_tables(NAME, query, sin, cos, rotary_dim)
     wanted = query.shape[:2]
     fits = slots.dtype in (torch.int32, torch.int64) and slots.device == query.device
     if not fits or slots.shape not in (wanted, (1, *wanted[1:]), wanted[1:]):
@@ -36,11 +36,11 @@ def allocate(query, key, value, sin, cos, slots, keys, values):
     return query.new_empty(query.shape)
 
 
-def _fit(query, key, value, keys, values) -> bool:
+def _fit(query, key, value, keys, values, may_be_odd) -> bool:
     if not query.ndim == key.ndim == keys.ndim == 4:
         return False
     (batch, _, heads, width), length = key.shape, keys.shape[2]
-    are_whole = heads > 0 and query.shape[2] % heads == 0 and width % 2 == 0
+    are_whole = heads > 0 and query.shape[2] % heads == 0 and (may_be_odd or width % 2 == 0)
     is_placed = keys.shape == values.shape == (batch, heads, length, width)
 
     return are_whole and is_placed and key.shape == value.shape == (*query.shape[:2], heads, query.shape[3])
@@ -50,16 +50,17 @@ def _described(tensor: torch.Tensor) -> str:
     return f"{list(tensor.shape)} of {tensor.dtype} on {tensor.device}"
 
 
-def launch(output, query, key, value, sin, cos, slots, keys, values):
+def launch(output, query, key, value, sin, cos, slots, keys, values, interleaved=False, rotary_dim=None):
     if output.numel() == 0:
         return
-    batch, tokens, heads, width = key.shape
+    batch, tokens, heads, _ = key.shape
+    half = (rotary_dim or key.shape[3]) // 2
     slots = slots.expand(batch, tokens)
     _check_slots(slots, keys.shape[2])
-    sin, cos = (by_pairs(table.expand(batch, -1, -1), width // 2, False) for table in (sin, cos))
+    sin, cos = (by_pairs(table.expand(batch, -1, -1), half, interleaved) for table in (sin, cos))
     query, output = (tensor.unflatten(2, (heads, -1)) for tensor in (query, output))
 
-    kernels.make()(query, key, value, sin, cos, slots, keys, values, output)
+    kernels.make(interleaved)(query, key, value, sin, cos, slots, keys, values, output)
 
 
 def _check_slots(slots: torch.Tensor, length: int) -> None:
@@ -69,12 +70,16 @@ def _check_slots(slots: torch.Tensor, length: int) -> None:
 
 operator = register_mutating(
     f"ninetoothed::{NAME}(Tensor query, Tensor key, Tensor value, Tensor sin, Tensor cos, Tensor slots, "
-    "Tensor(a!) keys, Tensor(b!) values) -> Tensor",
+    "Tensor(a!) keys, Tensor(b!) values, bool interleaved=False, int? rotary_dim=None) -> Tensor",
     allocate,
     launch,
 )
 
-_READERS = dict.fromkeys(("query", "key", "value", "sin", "cos", "slots", "keys", "values"), readers.tensor)
+_READERS = {
+    **dict.fromkeys(("query", "key", "value", "sin", "cos", "slots", "keys", "values"), readers.tensor),
+    "interleaved": readers.flag,
+    "rotary_dim": readers.optional(readers.integer),
+}
 
 
 def rope_into_cache(
@@ -86,8 +91,10 @@ def rope_into_cache(
     slots: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
+    interleaved: bool = False,
+    rotary_dim: int | None = None,
 ) -> torch.Tensor:
-    """Rotate `query` and `key` as `rope(..., interleaved=False)` does, and write into a cache; give the rotated query.
+    """Rotate `query` and `key` as `rope` does, and write into a cache; give the rotated query.
 
     `query` is (batch, tokens, heads, D), and so are `key` and `value`, with as many heads or a divisor. The rotated key
     of a token and its value go to `keys` and `values`, (batch, heads, length, D), at the place that `slots` tells,
@@ -95,7 +102,8 @@ def rope_into_cache(
     cannot stop, that token's query becomes NaN and nothing is written. No derivative is recorded.
     """
     tensors: Sequence[torch.Tensor] = query, key, value, sin, cos, slots, keys, values
-    if not all(isinstance(each, torch.Tensor) for each in tensors):
-        tensors = readers.read(NAME, None, _READERS, *tensors)
+    are_read = type(interleaved) is bool and rotary_dim is None
+    if not (are_read and all(isinstance(each, torch.Tensor) for each in tensors)):
+        *tensors, interleaved, rotary_dim = readers.read(NAME, None, _READERS, *tensors, interleaved, rotary_dim)
 
-    return operator(*tensors)
+    return operator(*tensors, interleaved, rotary_dim)

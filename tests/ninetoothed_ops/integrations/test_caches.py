@@ -42,7 +42,7 @@ def static(model, length=32):
 
 
 @pytest.mark.parametrize("join", (False, True))
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", (*NAMES, "Glm"))
 def test_bit_for_bit(make, batch, monkeypatch, name, join):
     model, inputs = make(name), batch(3, 11)
     swap_modules(model, join=join)

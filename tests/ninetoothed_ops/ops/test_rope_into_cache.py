@@ -43,17 +43,17 @@ def arguments(label="one token", dtype=torch.float32, layout="product", tables=N
     return [*states, sin, cos, slots, keys, values]
 
 
-def reference(query, key, value, sin, cos, slots, keys, values):
+def reference(query, key, value, sin, cos, slots, keys, values, interleaved=False, rotary_dim=None):
     """The query, the keys and the values, in float64."""
     query, key, value, sin, cos, keys, values = (t.double() for t in (query, key, value, sin, cos, keys, values))
     keys, values = keys.clone(), values.clone()
-    key = rope(key, sin, cos, interleaved=False)
+    key = rope(key, sin, cos, interleaved, rotary_dim)
     slots = slots.expand(query.shape[:2])
     for entry in range(query.shape[0]):
         for token in range(query.shape[1]):
             keys[entry, :, slots[entry, token]] = key[entry, token]
             values[entry, :, slots[entry, token]] = value[entry, token]
-    return rope(query, sin, cos, interleaved=False), keys, values
+    return rope(query, sin, cos, interleaved, rotary_dim), keys, values
 
 
 def check(args, tolerance=1e-6):
@@ -64,7 +64,7 @@ def check(args, tolerance=1e-6):
     finally:
         torch.use_deterministic_algorithms(False)
     assert output.shape == args[0].shape and output.dtype == args[0].dtype and output.is_contiguous()
-    for actual, wanted in zip((output, *args[-2:]), expected):
+    for actual, wanted in zip((output, *args[6:8]), expected):
         assert (actual.double() - wanted).norm() <= tolerance * wanted.norm()
 
 
@@ -82,6 +82,13 @@ def test_layouts(layout):
 @pytest.mark.parametrize("tables", ((4, 12), (4, 6), (1, 4, 12), (3, 4, 6)))
 def test_tables(tables):
     check(arguments("tokens", tables=tables))
+
+
+@pytest.mark.parametrize("columns", (4, 8))
+@pytest.mark.parametrize("interleaved", (False, True))
+def test_other_pairs_and_a_part_of_each_head(interleaved, columns):
+    check([*arguments("tokens", tables=(3, 4, columns)), interleaved, 8])
+    check([*arguments("tokens", torch.bfloat16, tables=(4, 12)), interleaved], 8e-3)
 
 
 def test_slots_of_each_entry_and_of_another_type():
@@ -106,10 +113,10 @@ def test_the_cache_as_index_copy_writes_it():
 
 
 def test_fakes_tell_what_the_real_ones_are():
-    args = arguments("tokens", layout="sliced")
-    real = operator(*args)
+    args = arguments("tokens", layout="sliced", tables=(4, 8))
+    real = operator(*args, True, 8)
     with FakeTensorMode() as mode:
-        fake = operator(*map(mode.from_tensor, args))
+        fake = operator(*map(mode.from_tensor, args), True, 8)
     assert (fake.shape, fake.dtype, fake.device, fake.stride()) == (real.shape, real.dtype, real.device, real.stride())
 
 
