@@ -102,8 +102,9 @@ class Libdevice:
 
         def function(*operands):
             arrays = [torch.from_numpy(operand.handle.data) for operand in operands]
-            result = getattr(torch, name)(*arrays).numpy()
-            return tl.tensor(TensorHandle(result, operands[0].handle.dtype), operands[0].type)
+            result = getattr(torch, {"fast_dividef": "div"}.get(name, name))(*arrays).numpy()
+            widest = max(operands, key=lambda operand: operand.handle.data.size)
+            return tl.tensor(TensorHandle(result, widest.handle.dtype), widest.type)
 
         return function
 

@@ -371,7 +371,8 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
     for j in range(tl.minimum(key_size_2 // 64, pid_2)):
         key = tl.reshape(key_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         scores = tl.dot(query, tl.trans(key))
-        scores = 1.0 - 2.0 / (1.0 + tl.exp2(scores * (scale * 1.4426950408889634)))
+        grown = tl.exp2(scores * (scale * 1.4426950408889634))
+        scores = 1.0 - libdevice.fast_dividef(tl.full((), 2.0, tl.float32), 1.0 + grown)
         new_peak = tl.maximum(peak, tl.max(scores, axis=1))
         decay = tl.exp2((peak - new_peak) * 2.8853900817779268)
         weights = tl.exp2(scores * 2.8853900817779268 - (new_peak * 2.8853900817779268)[:, None])
@@ -386,7 +387,8 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
     if j < tl.cdiv(tl.minimum(pid_2 * 64 + 64, key_size_2), 64):
         key = tl.reshape(key_desc.load([pid_0, pid_1, j * 64, 0]), (64, 64))
         scores = tl.dot(query, tl.trans(key))
-        scores = 1.0 - 2.0 / (1.0 + tl.exp2(scores * (scale * 1.4426950408889634)))
+        grown = tl.exp2(scores * (scale * 1.4426950408889634))
+        scores = 1.0 - libdevice.fast_dividef(tl.full((), 2.0, tl.float32), 1.0 + grown)
         index = j * 64 + tl.arange(0, 64)
         visible = index[None, :] <= index_1[:, None]
         scores = tl.where(visible, scores, float("-inf"))
