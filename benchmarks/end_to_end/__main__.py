@@ -5,10 +5,9 @@
 Two sequences of 32 tokens each, 128, 512 and 2048 new tokens, greedily; without PATH, random weights of the shapes of
 an 8B Llama, made on the device. Each variant runs once to compile and to make graphs, then three times (once for 2048),
 and gives the time to the first token, the tokens per second after it (the median), and the fraction of the memory
-roofline: a step's weights over the bandwidth of a copy, measured in the same run. Where the step is that of
-examples/decoding.py, one step is broken down by kernel. After each variant STEM.json is written: a run that was cut
-short goes on where it ended, and `--again` begins anew. The Triton twins are not
-among the variants: they are kernels, and no modules.
+roofline: a step's weights over the bandwidth of a copy, measured in the same run. One step is broken down by kernel,
+about half way, unless a run takes more than 20 s. After each variant STEM.json is written: a run that was cut short
+goes on where it ended, and `--again` begins anew.
 """
 
 import argparse
@@ -25,14 +24,15 @@ import torch
 
 from benchmarks.end_to_end import breakdown, llama
 from benchmarks.end_to_end.figure import draw
-from benchmarks.end_to_end.variants import VARIANTS, Loop
+from benchmarks.end_to_end.variants import VARIANTS
 from benchmarks.report import RESULTS, save, slug, table
-from ninetoothed_ops import swap_modules
 
 COUNTS = (128, 512, 2048)
 # As many runs of more tokens would take minutes.
 LONG = 2048
-KERNELS = 16
+# Seconds of a run that is not worth another for its kernels.
+MUCH = 20
+KERNELS = 6
 
 
 def main(arguments=None):
@@ -117,7 +117,7 @@ def kept(path, options):
 def measured(variant, model, options, count, roofline):
     """Run one variant: a plain dictionary of what was measured, or of why it failed."""
     inputs = prompt(model, options)
-    report = None if variant.swap is None else swap_modules(model, **variant.swap)
+    report = None if variant.swap is None else variant.swap(model)
     row = {"variant": variant.name, "count": count}
     try:
         run = variant.prepare(model, inputs, count)
@@ -128,8 +128,8 @@ def measured(variant, model, options, count, roofline):
         row["tokens/s"] = statistics.median(rates)
         row["runs"] = rates
         row["roofline"] = row["tokens/s"] / roofline
-        if isinstance(run, Loop):
-            row["kernels"] = breakdown.kernels(run.decoder, inputs, count)
+        if runs[0][1] <= MUCH:
+            row["kernels"] = breakdown.kernels(run, count, model.device)
     except Exception as error:  # Whatever stops a variant is a result to be shown, not the end of the run.
         row["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
     finally:
@@ -143,7 +143,7 @@ def measured(variant, model, options, count, roofline):
 def forget(model):
     """Free what a variant has kept: compiled code, and the static cache that `generate` leaves in a model."""
     torch.compiler.reset()
-    for name in ("_cache", "_compiled_call", "_last_compile_config"):
+    for name in ("_cache", "_compiled_call", "_last_compile_config", "_previous_max_cache_length"):
         vars(model).pop(name, None)
     gc.collect()
     if model.device.type == "cuda":
@@ -157,7 +157,7 @@ def prompt(model, options):
 
 
 def timed(run, device):
-    """Give the seconds to the first token, and to the last."""
+    """Give the seconds to the first token, and to the last, without Python's garbage collection, as `timeit` does."""
 
     def wait():
         if device.type == "cuda":
@@ -165,9 +165,13 @@ def timed(run, device):
         return time.perf_counter()
 
     seen = []
-    start = wait()
-    run(lambda: seen.append(wait()))
-    return seen[0] - start, wait() - start
+    gc.disable()
+    try:
+        start = wait()
+        run(lambda: seen or seen.append(wait()))
+        return seen[0] - start, wait() - start
+    finally:
+        gc.enable()
 
 
 def copied_bytes(device):
@@ -175,8 +179,8 @@ def copied_bytes(device):
     source = torch.ones(2**29 if device.type == "cuda" else 2**22, device=device)
     target = torch.empty_like(source)
 
-    def copy(at_first):
-        at_first()
+    def copy(at_token):
+        at_token()
         target.copy_(source)
 
     return 2 * source.numel() * source.element_size() / min(timed(copy, device)[1] for _ in range(6))

@@ -6,32 +6,51 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 STEPS = 4
+# C++ kernels have names of a thousand letters.
+LETTERS = 160
 
 
-def kernels(decoder, inputs, count):
-    """`[{"name", "count", "microseconds"}]` of one step of a decoder, about half way, the longest in all first.
+class _Seen(Exception):
+    """Ends a run of which enough was seen."""
 
-    On a CPU, operators stand in for kernels, without what they call. Nothing where there are less than four tokens.
+
+def kernels(run, count, device):
+    """`[{"name", "count", "microseconds"}]` of one step of a run, about half way, the longest in all first.
+
+    run: as `prepare` of a variant gives it, for `count` tokens. On a CPU, operators stand in for kernels, without what
+    they call. Nothing where there are less than four tokens.
     """
-    half = max(2, count // 2)
-    steps = min(STEPS, count - 1 - half)
+    first = max(2, count // 2)
+    # Of the last token some loops tell without another step.
+    steps = min(STEPS, count - 1 - first)
     if steps < 1:
         return []
-    on_gpu = decoder.device.type == "cuda"
-    stream = decoder.stream(inputs, count)
-    for _ in range(half):
-        next(stream)
-    activity = ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU
-    with profile(activities=[activity], acc_events=True) as found:
-        for _ in range(steps):
-            next(stream)
+    on_gpu = device.type == "cuda"
+    found = profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU], acc_events=True)
+    tokens = 0
+
+    def watch():
+        nonlocal tokens
+        tokens += 1
+        if tokens not in (first, first + steps):
+            return
         if on_gpu:
-            torch.cuda.synchronize()
-    stream.close()
+            torch.cuda.synchronize(device)
+        if tokens == first:
+            found.start()
+        else:
+            found.stop()
+            raise _Seen
+
+    try:
+        run(watch)
+    except _Seen:
+        pass
     times = defaultdict(list)
     for event in found.events():
         if on_gpu == event.device_type.name.startswith("CUDA"):
-            times[event.name].append(event.time_range.elapsed_us() if on_gpu else event.self_cpu_time_total)
+            spent = event.time_range.elapsed_us() if on_gpu else event.self_cpu_time_total
+            times[event.name[:LETTERS]].append(spent)
     rows = [
         {"name": name, "count": len(each) / steps, "microseconds": sum(each) / steps} for name, each in times.items()
     ]
