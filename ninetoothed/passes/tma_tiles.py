@@ -197,8 +197,12 @@ def _split(access: ir.Access, index: Expr) -> tuple[Expr, ir.Lane | None] | None
 
 
 def _is_own(guard: Guard, access: ir.Access, parameter: ir.Parameter, facts: Facts) -> bool:
-    """Tell whether a guard says no more than that an index is one of the source's own."""
-    own = (size for index, size in zip(access.indices, parameter.sizes, strict=True) if guard.index == index)
+    """Tell whether a guard says no more than that an index is one of the source's own, along a stride that is not 0.
+
+    Others are not the descriptor's: past the end of a source of one element, it would give that element again.
+    """
+    dimensions = zip(access.indices, parameter.sizes, parameter.strides, strict=True)
+    own = (size for index, size, stride in dimensions if guard.index == index and stride != 0)
     return any(not guard.upper or is_nonnegative(guard.size - size, facts) for size in own)
 
 

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from ninetoothed.schedule import Persistent
-from ninetoothed_ops.kernels import addmm, bmm, mm, sdpa
+from ninetoothed_ops.kernels import addmm, bmm, conv2d, mm, sdpa
 from tests.ninetoothed.backends import interpreted
 
 
@@ -56,6 +56,16 @@ def sums():
         check("addmm", addmm.make(), (x, a, b, 0.5, 1.5, c), c, expected, described)
 
 
+def images_of_one_row():
+    """What is padded has stride 0, and is no dimension of a descriptor."""
+    image, filters, output = random(2, 64, 1, 64), random(64, 64, 3, 1), empty(2, 64, 1, 64)
+    image, filters, output = (each.to(memory_format=torch.channels_last) for each in (image, filters, output))
+    arguments = image, filters, filters[:, 0, 0, 0], output, False
+    expected = F.conv2d(image.double(), filters.double(), padding=(1, 0))
+    emitted = check("one row", conv2d.make((1, 1), (1, 0)), arguments, output, expected, 2)
+    assert "input_desc" not in emitted.source
+
+
 def batches():
     a, b, c = random(3, 150, 72), random(3, 72, 264), empty(3, 150, 264)
     check("bmm", bmm.make(), (a, b, c), c, a.double() @ b.double(), 3)
@@ -76,6 +86,6 @@ def attention():
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    for run in (matrices, odd_matrices, sums, batches, attention):
+    for run in (matrices, odd_matrices, sums, images_of_one_row, batches, attention):
         run()
         print(run.__name__)
