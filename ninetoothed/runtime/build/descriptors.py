@@ -21,6 +21,8 @@ from ninetoothed.runtime.call_cache import FunctionBody
 
 # How many sets of addresses a launch remembers; the older half goes when there are more.
 CAPACITY = 256
+# What CUDA's driver says of error 201, a call that needs a context where the thread has none.
+_NO_CONTEXT = "invalid device context"
 
 
 @functools.cache
@@ -74,7 +76,9 @@ def _with_context(encode: Callable[[int, DescribedMemory], tuple], position: int
     """
     try:
         return encode(position, described)
-    except RuntimeError:
+    except RuntimeError as error:
+        if _NO_CONTEXT not in str(error):
+            raise
         torch.cuda.mem_get_info()  # Any call of the runtime that is allowed while a graph is captured.
         return encode(position, described)
 

@@ -121,6 +121,19 @@ class TestLaunching:
         assert table.make((16, 32)) == (0, 16, 1, 32)
         assert contexts == ["made"]
 
+    def test_any_other_failure_is_told_at_once(self, monkeypatch):
+        calls = []
+
+        def encode(position, described):
+            calls.append(position)
+            raise RuntimeError("Failed to create tensor map descriptor: invalid argument")
+
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: calls.append("context"))
+        table = descriptors.DescriptorTable(encode, (([8], [1], [8]),))
+        with pytest.raises(RuntimeError, match="invalid argument"):
+            table.make((16,))
+        assert calls == [0]
+
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
     def test_a_thread_that_has_called_nothing_of_cuda_yet(self):
         operands = [torch.randn(512, 512, device="cuda", dtype=torch.float16) for _ in range(4)]
