@@ -69,7 +69,7 @@ class Schedule:
     num_warps: of a program. num_stages: of its pipelined loops.
     sharing: how tiles are shared out. A pass that cannot share tiles so leaves them a program each.
     use_tma: the parameters that may be accessed through tensor descriptors; their addresses are multiples of 16.
-    group_rows: rows of tiles that share a band of the L2 cache.
+    group_rows: rows of tiles that share a band of the L2 cache; 1 where there is one row, or no such band is wanted.
     multi_axis_grid: whether programs may be counted along several axes of the launch.
     """
 
@@ -90,6 +90,11 @@ class Schedule:
     def programs(self) -> int | None:
         """The most programs to launch; None where each computes one tile."""
         return self.sharing.programs if isinstance(self.sharing, Persistent) else None
+
+    @property
+    def parts(self) -> int:
+        """The programs that each tile is shared out over."""
+        return self.sharing.parts if isinstance(self.sharing, SplitK) else 1
 
     def __str__(self) -> str:
         parts = [f"{name}={value}" for name, value in self.meta]

@@ -36,6 +36,7 @@ from ninetoothed.metaops import pull_back
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host, role_of
 from ninetoothed.runtime.call_cache import ALIGNMENT
 from ninetoothed.runtime.checks import SizeCondition, conditions_of
+from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import ArgumentClass, Specialisation
 from ninetoothed.symbol import Symbol, leaves_of, plain_name
 from ninetoothed.tiling import Tiling, are_alike
@@ -208,7 +209,7 @@ class SpecialisationPlan:
 def specialise(
     plan: SpecialisationPlan, call: BoundCall, values: Mapping[str, int], device: torch.device
 ) -> Specialisation:
-    """Find the class of a call on a device; `with_blocks` adds block sizes and the grid once they are chosen."""
+    """Find the class of a call on a device; `with_schedule` adds block sizes and the grid once they are chosen."""
     strides = _strides(plan, call)
     numbers = {**values, **strides}
     known = _known(plan, call, numbers, strides)
@@ -335,15 +336,15 @@ def _is_wide(tensor: torch.Tensor) -> bool:
     return max(last, tensor.numel(), *(max(pair) for pair in extents), 0) >= WIDE
 
 
-def with_blocks(
+def with_schedule(
     specialisation: Specialisation,
-    blocks: Mapping[str, int],
+    schedule: Schedule,
     shapes: Mapping[str, tuple[int, ...]],
     grid: tuple[int, ...],
 ) -> Specialisation:
     """Add block sizes, what the outermost shapes have in common, and how high the grid is."""
     return replace(
-        specialisation.with_numbers(blocks),
+        specialisation.with_numbers(schedule.blocks),
         shared_grid=len(set(shapes.values())) <= 1,
-        spread=math.prod(grid[:-1]) <= HIGHEST,
+        spread=schedule.parts * math.prod(grid[:-1]) <= HIGHEST,
     )

@@ -154,9 +154,8 @@ class VariantCache:
         family = self._configure(specialisation, values, gpu)
         choices = self._choices[family]
         fit = choices.fit(self._plan, schedule, values) if schedule else choices.choose(self._plan, values)
-        blocks = fit.schedule.blocks
-        specialisation = specialise.with_blocks(specialisation, blocks, fit.shapes, fit.grid)
-        return Selection(specialisation, fit.schedule, fit.grid, {**values, **blocks}, gpu, family)
+        specialisation = specialise.with_schedule(specialisation, fit.schedule, fit.shapes, fit.grid)
+        return Selection(specialisation, fit.schedule, fit.grid, {**values, **fit.schedule.blocks}, gpu, family)
 
     def learn(self, selection: Selection, error: SizeError) -> None:
         """Choose other blocks for calls like this, for which tracing found that sizes do not fit; raise if none can."""

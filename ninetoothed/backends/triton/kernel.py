@@ -97,8 +97,7 @@ def print_kernel(
     context.names.take(title, *names.values())
     if is_persistent:
         grid.enter_tile_loop(context)
-    may_spread = not is_persistent and not scheduled.buffers and remainder is None
-    is_spread = grid.decompose(context, may_spread, remainder)
+    is_spread = grid.decompose(context, not is_persistent and remainder is None, remainder)
     statements.block(context, ROOT, program.body, statements.YieldTargets())
     if is_persistent:
         grid.leave_tile_loop(context, grid.count(context))

@@ -105,6 +105,18 @@ def test_grouped_programs_are_counted_along_one_axis():
     assert not text.multi_axis_grid and text.programs(values)[1:] == (1, 1)
 
 
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(16, 28672, 4096), (28672, 16, 4096), (16, 2048, 28672)])
+def test_one_row_of_tiles_needs_no_groups(rows, columns, depth):
+    shapes = ((rows, depth), (columns, depth), (rows, columns))
+    lhs, rhs, output = (torch.empty(shape, dtype=torch.float16) for shape in shapes)
+    text, values = emitted(mm.make(), lhs, rhs.t(), output)
+    parts = dispatch.launcher_of(mm.make()).trace((lhs, rhs.t(), output), {}, machine.H200).selection.schedule.parts
+    across, along, outer = text.programs(values)
+    assert text.multi_axis_grid and 1 in (across, along) and outer == parts
+    assert (parts > 1) == (depth > 4096) and ("program_id(2)" in text.source) == (parts > 1)
+    assert "group_rows" not in text.source
+
+
 def test_launched():
     assert grid.launched((), False) == (1, 1, 1) and grid.launched((5, 3), False) == (15, 1, 1)
     assert grid.launched((5, 3), True) == (3, 5, 1) and grid.launched((2, 4, 5, 3), True) == (3, 5, 8)

@@ -36,15 +36,9 @@ class GoldenTest(expecttest.TestCase):
             text[text.index("@triton.jit") :],
             """\
 @triton.jit
-def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_size_1):
-    pid = tl.program_id(0)
-    rows = tl.cdiv(input_size_0, 16)
-    columns = tl.cdiv(other_size_1, 64)
-    group_size = 8 * columns
-    first_row = pid // group_size * 8
-    group_rows = tl.minimum(rows - first_row, 8)
-    pid_0 = first_row + pid % group_size % group_rows
-    pid_1 = pid % group_size // group_rows
+def mm(input_desc, other_desc, output_desc, input_size_1):
+    pid_0 = tl.program_id(1)
+    pid_1 = tl.program_id(0)
     accumulator = tl.zeros((64, 16), tl.float32)
     for k in tl.range(tl.cdiv(input_size_1, 256), disable_licm=True):
         input = input_desc.load([pid_0 * 16, k * 256])

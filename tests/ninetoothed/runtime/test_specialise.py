@@ -7,7 +7,8 @@ from ninetoothed.expr import const, var
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.checks import measure
 from ninetoothed.runtime.selection.choices import grid_of, outermost_shapes
-from ninetoothed.runtime.specialise import SpecialisationPlan, specialise, with_blocks
+from ninetoothed.runtime.specialise import SpecialisationPlan, specialise, with_schedule
+from ninetoothed.schedule import Schedule, in_parts
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
@@ -275,9 +276,16 @@ class TestGrid:
 
     def test_blocks_and_shared_grids(self):
         spec = classify(elementwise(2), torch.zeros(5), torch.zeros(5), BLOCK=4)
-        shared = with_blocks(spec, {"M": 32}, {"x": (2,), "y": (2,)}, (2,))
+        shared = with_schedule(spec, Schedule((("M", 32),)), {"x": (2,), "y": (2,)}, (2,))
         assert shared.shared_grid and shared.numbers["M"] == 32 and shared.numbers["BLOCK"] == 4
-        assert not with_blocks(spec, {}, {"x": (2,), "y": (1, 2)}, (1, 2)).shared_grid
+        assert not with_schedule(spec, Schedule(), {"x": (2,), "y": (1, 2)}, (1, 2)).shared_grid
+
+
+@pytest.mark.parametrize(("parts", "fits"), [(1, True), (2, True), (3, False)])
+def test_parts_of_sums_are_counted_along_the_outer_axes(parts, fits):
+    schedule = Schedule(sharing=in_parts(parts))
+    shape = (2**15 - 1, 10**6)
+    assert with_schedule(Specialisation(()), schedule, {"x": shape}, shape).spread == fits
 
 
 def test_what_is_known_is_put_into_what_was_known_of_other_symbols():
