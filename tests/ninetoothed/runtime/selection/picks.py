@@ -120,6 +120,12 @@ CLOSE_PRODUCTS = (
     *((768, 2304, 1024), (1024, 2304, 1024), (2560, 1024, 1024), (256, 11008, 1024), (6144, 512, 1024)),
     *((376, 1016, 4088), (248, 1016, 1016), (376, 504, 1016), (256, 512, 256), (512, 11008, 4096), (6144, 1024, 4096)),
 )
+# Few rows by the weights of Llamas of 1B, 8B and 70B, (outputs, inputs).
+LLAMA_WEIGHTS = (
+    *((3072, 2048), (2048, 2048), (16384, 2048), (2048, 8192), (128256, 2048)),
+    *((6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (1024, 4096), (128256, 4096)),
+    *((10240, 8192), (8192, 8192), (57344, 8192), (8192, 28672)),
+)
 FEW_PRODUCTS = ((1, 4096, 4096), (16, 64, 100), (128, 128, 128), (512, 512, 8192), (1000, 1000, 1000), (4096,) * 3)
 
 
@@ -148,6 +154,9 @@ def products():
         yield "mm", f"{named(m, n, k)} float16 everywhere", mm.make(), matrices(m, n, k), "highest", ALL
         mixed = tensor(m, k), tensor(k, n, dtype=F32), tensor(m, n, dtype=F32)
         yield "mm", f"{named(m, n, k)} float16 x float32", mm.make(), mixed, "high", GENERATIONS
+    for (n, k), m in itertools.product(LLAMA_WEIGHTS, (1, 16, 32, 64)):
+        arguments = tensor(m, k, dtype=BF16), tensor(n, k, dtype=BF16).T, tensor(m, n, dtype=BF16)
+        yield "mm", f"{named(m, n, k)} bfloat16 transposed", mm.make(), arguments, "highest", (H100, H200)
     yield from layouts()
 
 
