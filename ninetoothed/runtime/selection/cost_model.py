@@ -72,20 +72,31 @@ def _step(wave: Wave) -> float:
     plan, together, costs = wave.plan, wave.together, wave.plan.product.costs
     hidden = max(plan.stages - costs.stages_in_use, costs.least_hidden)
     latency = costs.latency / hidden + costs.round_trip
-    loads = _load(plan, wave.programs, together)
-    return max(together * _multiply(plan), together * _copy(plan), loads, latency) + together * costs.issue
+    bounds = (together * _multiply(plan), together * _copy(plan), latency, *_loads(plan, wave.programs, together))
+    return _joined(bounds, costs.sharpness) + together * costs.issue
 
 
-def _load(plan: Plan, programs: int, together: int) -> float:
-    """Estimate how long memory takes for the loads of a step, 0 if it is not counted; the small operand is cached."""
+def _joined(bounds: tuple[float, ...], sharpness: float) -> float:
+    """Return the time of what is bounded by several things at once: the longest, and more where others are near it."""
+    longest = max(bounds)
+    if math.isinf(sharpness):
+        return longest
+    return longest * sum((bound / longest) ** sharpness for bound in bounds) ** (1 / sharpness)
+
+
+def _loads(plan: Plan, programs: int, together: int) -> tuple[float, float]:
+    """Estimate how long the loads of a step take a multiprocessor, and how long memory; the small operand is cached.
+
+    0 where memory is not counted.
+    """
     product, costs = plan.product, plan.product.costs
     if not costs.reached:
-        return 0
+        return 0, 0
     problem, pattern = product.problem, product.pattern
     small = plan.blocks[min((pattern.rows, pattern.columns), key=problem.extent)]
     streamed = plan.loaded_bytes - small * plan.depth * problem.bits(pattern.lhs) // 8
     bandwidth = product.machine.bandwidth * costs.unit * costs.reached
-    return max(together * plan.loaded_bytes / costs.intake, programs * streamed / bandwidth)
+    return together * plan.loaded_bytes / costs.intake, programs * streamed / bandwidth
 
 
 def _multiply(plan: Plan) -> float:

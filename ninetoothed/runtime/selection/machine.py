@@ -34,6 +34,8 @@ class ProductCosts:
     Waiting: `latency` from a load to its use, which the steps in flight hide (all stages but `stages_in_use`, and at
     least `least_hidden`), `round_trip` of a step, which nothing hides, and `issue` of a step of each program.
 
+    Of what bounds a step, the longest counts, and what is near it the more, the smaller `sharpness` is.
+
     Starting and ending: `launch`, `wave` of programs, `lone_wave` of one more where a program has a multiprocessor to
     itself, `refill` of one more for each byte of a step; for an element stored: `wave_store` in each wave, `store` by
     each program, `store_behind` by each program that loads its next tile meanwhile. `fix_up` for the parts of a sum to
@@ -63,6 +65,7 @@ class ProductCosts:
     least_hidden: float = 1
     round_trip: float = 0
     issue: float = 60
+    sharpness: float = math.inf
     launch: float = 0
     wave: float = 1500
     lone_wave: float = 0
@@ -122,6 +125,7 @@ _HOPPER_STREAMS = ProductCosts(
     reached=0.852,
     latency=1.21,
     issue=0,
+    sharpness=6,
     launch=3.3,
     wave=0,
     refill=4.5e-5,
