@@ -201,12 +201,6 @@ class Plan:
         return all(FEWEST_LANES <= block < problem.extent(name) for name, block in sides)
 
     @property
-    def is_one_row(self) -> bool:
-        """Tell whether there is one row of tiles, or one column: programs that run together share an operand anyway."""
-        problem, pattern = self.product.problem, self.product.pattern
-        return problem.extent(pattern.rows) <= self.rows or problem.extent(pattern.columns) <= self.columns
-
-    @property
     def parts(self) -> int:
         """The parts of a sum that has parts."""
         match self.sharing:
@@ -240,5 +234,4 @@ class Plan:
     def schedule(self) -> Schedule:
         """Return the plan as a schedule."""
         chosen = self.product.problem.schedule(self.blocks, self.warps, self.stages)
-        group_rows = 1 if self.is_one_row else chosen.group_rows
-        return replace(chosen, sharing=self.sharing, group_rows=group_rows)
+        return replace(chosen, sharing=self.sharing)

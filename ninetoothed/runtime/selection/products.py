@@ -74,7 +74,8 @@ def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) 
     if own is not None and are_halves and not is_empty:
         if machine.generation.streams is not None:
             streams = _ranked(_streams(ProductProblem(problem, pattern, machine, machine.generation.streams)))
-            yield from (plan.schedule() for plan in streams)
+            # A tile has all rows (or columns): there is nothing to group for L2.
+            yield from (replace(plan.schedule(), group_rows=1) for plan in streams)
         ranked = _ranked(_all_plans(ProductProblem(problem, pattern, machine, own)))
         yield from (plan.schedule() for plan in ranked)
         if ranked:

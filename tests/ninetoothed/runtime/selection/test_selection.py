@@ -226,7 +226,7 @@ def test_tiles_fit_registers_and_shared_memory(gpu, dtype):
 def test_few_variants_over_many_sizes():
     sizes = (17, 64, 100, 1000, 1024, 3000, 4096, 5000, 8192)
     found = {product(m, n, 4096)[1] for m, n in itertools.product(sizes, repeat=2)}
-    assert len(found) <= 17
+    assert len(found) <= 19
 
 
 def test_the_choice_depends_on_classes_alone():
