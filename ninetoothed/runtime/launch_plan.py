@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from ninetoothed.runtime.call_cache import ALIGNMENT, SEEN, CallCache, Entry, FunctionBody, Mark
+from ninetoothed.runtime.launch_steps import CopyStep, LaunchStep, View, ZeroStep
 from ninetoothed.runtime.private import TorchDispatchMode, modes_see_operations
 from ninetoothed.runtime.workspace import Allocation
 
@@ -36,67 +37,6 @@ _EMPTY = frozenset(
 _COPIES = frozenset({"aten::clone", "aten::_to_copy"})
 _ZEROS = frozenset({"aten::zeros", "aten::zeros_like", "aten::new_zeros"})
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
-
-
-@dataclass(frozen=True)
-class LaunchStep:
-    """A kernel that a call launches.
-
-    args: what it is launched on, but for tensors. places: for each of these (position, number, bytes): it lies at the
-    address of the argument or allocation of this number, plus so many bytes.
-    """
-
-    executable: Any
-    args: tuple
-    places: tuple[tuple[int, int, int], ...]
-
-    def write(self, source: FunctionBody) -> None:
-        values = [source.name(value) for value in self.args]
-        for position, number, offset in self.places:
-            values[position] = f"p{number} + {source.name(offset)}" if offset else f"p{number}"
-        self.executable.write(source, values)
-
-
-@dataclass(frozen=True)
-class View:
-    """A view of the tensor of this number, whose elements start `start` elements after its own.
-
-    is_whole: whether it is that very tensor.
-    """
-
-    number: int
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    start: int
-    is_whole: bool
-
-    def write(self, source: FunctionBody) -> str:
-        base = f"x{self.number}"
-        if self.is_whole:
-            return base
-        size, stride, start = map(source.name, (self.size, self.stride, self.start))
-        return f"{base}.as_strided({size}, {stride}, {base}.storage_offset() + {start})"
-
-
-@dataclass(frozen=True)
-class CopyStep:
-    """A copy of elements that a call makes, converted where types differ."""
-
-    source: View
-    target: View
-
-    def write(self, source: FunctionBody) -> None:
-        source.add(f"{self.target.write(source)}.copy_({self.source.write(source)})")
-
-
-@dataclass(frozen=True)
-class ZeroStep:
-    """Elements that a call sets to 0."""
-
-    target: View
-
-    def write(self, source: FunctionBody) -> None:
-        source.add(f"{self.target.write(source)}.zero_()")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
-from ninetoothed.runtime import private
+from ninetoothed.runtime import private_triton
 from ninetoothed.runtime.build import assembler, descriptors, disk_cache, triton_cache
 from ninetoothed.runtime.call_cache import FunctionBody
 from ninetoothed.runtime.selection.machine import Machine
@@ -206,7 +206,7 @@ class LoadedKernel:
         self._function = kernel.function
         self._metadata = kernel.packed_metadata
         self._runtime = runtime
-        self._launch, self._fixed, self._singly = private.c_launcher(kernel.run, self._function, self._metadata)
+        self._launch, self._fixed, self._singly = private_triton.c_launcher(kernel.run, self._function, self._metadata)
 
     @classmethod
     def of(cls, compiled: CompiledKernel) -> LoadedKernel:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ninetoothed.backends.triton import Emitted
-from ninetoothed.runtime import private
+from ninetoothed.runtime import private_triton
 from ninetoothed.runtime.call_cache import FunctionBody
 
 # How many sets of addresses a launch remembers; the older half goes when there are more.
@@ -55,7 +55,7 @@ class DescribedMemory:
 
 def encoder(run: Any) -> Callable[[int, DescribedMemory], tuple]:
     """Return the encoder of descriptors for Triton's launcher: (position, described) -> arguments in its place."""
-    encode = private.descriptor_encoder(run)
+    encode = private_triton.descriptor_encoder(run)
     return encode or (lambda position, described: (_of_triton(described),))
 
 

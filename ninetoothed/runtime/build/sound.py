@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ninetoothed.runtime import private
+from ninetoothed.runtime import private_triton
 from ninetoothed.runtime.build import assembler, wgmma
 from ninetoothed.runtime.build.assembler import Assembler
 
@@ -40,4 +40,4 @@ def _lost(ptx: str, cubin: bytes) -> tuple[str, ...]:
 def _assembled(kernel: Any, ptx: str, chosen: Assembler) -> Any:
     """Return the kernel with another assembler's machine code, kept in Triton's cache under a key of its own."""
     key = hashlib.sha256(f"{kernel.hash}-{chosen}".encode()).hexdigest()
-    return private.with_machine_code(kernel, key, chosen.assemble(ptx))
+    return private_triton.with_machine_code(kernel, key, chosen.assemble(ptx))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ninetoothed.runtime import private
+from ninetoothed.runtime import private_triton
 from ninetoothed.runtime.build import assembler, disk_cache
 from ninetoothed.runtime.build.disk_cache import DiskRecord
 from ninetoothed.runtime.build.sound import sound
@@ -97,7 +97,7 @@ def _digest(kernel: Any) -> str:
 
 def _record(source: Any, target: Any, options: dict[str, Any], chosen: assembler.Assembler | None) -> DiskRecord | None:
     """Say where Triton's key is kept; None where this Triton is left to itself."""
-    key = private.compilation_key(source, target, options)
+    key = private_triton.compilation_key(source, target, options)
     if key is None:
         return None
     return DiskRecord("compiled", source.name[:100], {**key, "triton": _fingerprint(), "assembler": str(chosen)})
@@ -123,10 +123,10 @@ def _load(source: Any, kept: _Kept, path: Path) -> Any:
     """Load the kernel of a key in Triton's cache; None where it is there no more, or is not what was put there."""
     name = source.name[:150]
     try:
-        files = private.cached_files(kept.hash, source)
+        files = private_triton.cached_files(kept.hash, source)
         if not {f"{name}.json", f"{name}.cubin"} <= files.keys():
             return None
-        kernel = private.load_kernel(kept.hash, source, files)
+        kernel = private_triton.load_kernel(kept.hash, source, files)
         if _digest(kernel) == kept.digest:
             return kernel
     except (OSError, ValueError, KeyError, AttributeError, TypeError):

@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
 from ninetoothed.errors import ArgumentError, UnsupportedError
-from ninetoothed.runtime import call_cache, launch_plan, private
+from ninetoothed.runtime import call_cache, launch_plan, private, private_triton
 from ninetoothed.runtime.workspace import Allocation
 from ninetoothed_ops import registration
 from ninetoothed_ops.modules import overrides
@@ -278,16 +278,16 @@ def test_triton_s_launcher_is_written_in_c_underneath():
     fields |= {"kernel_signature": b"", "cluster_dims": (1, 1, 1), "launch": lambda *args: reached.append(args)}
     for name, value in fields.items():
         setattr(launcher, name, value)
-    found, fixed, singly = private.c_launcher(launcher, "function", (1, 1, 0))
+    found, fixed, singly = private_triton.c_launcher(launcher, "function", (1, 1, 0))
     assert found is launcher.launch, f"Triton's launcher takes {taken}"
     launcher(3, 1, 1, 9, "function", (1, 1, 0), None, None, None, 5, 6)
     assert reached[-1] == (3, 1, 1, 9, *fixed, *((5, 6) if singly else ((5, 6),)))
 
 
 def test_a_launcher_that_is_not_as_expected_is_left_alone():
-    assert private.c_launcher(types.SimpleNamespace(), None, None) == (None, (), True)
+    assert private_triton.c_launcher(types.SimpleNamespace(), None, None) == (None, (), True)
     run = types.SimpleNamespace(launch=len)
-    assert private.descriptor_encoder(run) is None and run.launch is len
+    assert private_triton.descriptor_encoder(run) is None and run.launch is len
 
 
 def test_triton_tells_what_a_compilation_depends_on(tmp_path, monkeypatch):
@@ -304,10 +304,10 @@ def test_triton_tells_what_a_compilation_depends_on(tmp_path, monkeypatch):
     emitted = emit(launcher_of(silu.make()).trace((torch.zeros(64), torch.zeros(64)), {}, H200).program)
     source = build._source(emitted, build.write_module(emitted.name, emitted.source), frozenset())
     target = compiler.GPUTarget("cuda", 90, 32)
-    first, other = (private.compilation_key(source, target, {"num_warps": warps}) for warps in (4, 8))
+    first, other = (private_triton.compilation_key(source, target, {"num_warps": warps}) for warps in (4, 8))
     assert first is not None and first["source"] == other["source"] and first["options"] != other["options"]
     with knobs.compilation.scope():
         knobs.compilation.always_compile = True
-        assert private.compilation_key(source, target, {}) is None
+        assert private_triton.compilation_key(source, target, {}) is None
     monkeypatch.delattr("triton.compiler.compiler.get_cache_invalidating_env_vars")
-    assert private.compilation_key(source, target, {}) is None
+    assert private_triton.compilation_key(source, target, {}) is None

@@ -1,0 +1,112 @@
+"""Keep the private names of Triton, of its launcher, compiler and cache: why each is used, and what if it is missing.
+
+As in private.py, all but those of the cache save time alone, and have a fallback. Who calls these does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def c_launcher(run: Any, function: Any, metadata: Any) -> tuple[Callable[..., Any] | None, tuple[Any, ...], bool]:
+    """Find the function in C that Triton's launcher `run` calls, which takes half a microsecond less.
+
+    Returns the function, what it is passed between the stream and the arguments (always the same where no hook
+    watches), and whether the arguments follow one by one or as one tuple. Versions differ in what they pass, so that is
+    found out by watching one call. None for the function where it is not as expected, or allocates memory at each
+    launch: `run` itself then serves.
+    """
+    stream, argument, seen = object(), object(), []
+    try:
+        launch, sizes = run.launch, (run.global_scratch_size, getattr(run, "profile_scratch_size", 0))
+        run.launch = lambda *given: seen.append(given)
+    except AttributeError:
+        return None, (), True
+    try:
+        if not any(sizes):
+            run(1, 1, 1, stream, function, metadata, None, None, None, argument)
+    except Exception:  # Whatever it raises for a stream and an argument like these, it is not as expected.
+        seen = []
+    finally:
+        run.launch = launch
+    for *first, last in seen:
+        if first[:4] == [1, 1, 1, stream] and (last is argument or last == (argument,)):
+            return launch, tuple(first[4:]), last is argument
+    return None, (), True
+
+
+def descriptor_encoder(run: Any) -> Callable[[int, Any], tuple[Any, ...]] | None:
+    """Let Triton's launcher `run` take encoded descriptors, and return its encoder: (position, described) -> arguments.
+
+    Otherwise it encodes every descriptor anew at each launch. None where the launcher is not built as expected: it is
+    left as it is, and takes instances of `TensorDescriptor`.
+    """
+    try:
+        cells = zip(run.launch.__code__.co_freevars, run.launch.__closure__, strict=True)
+        found = {name: cell.cell_contents for name, cell in cells}
+        launcher, metadata = found["launcher"], found["tensordesc_meta"]
+        encode = run.launch.__globals__["make_tensordesc_arg"]
+    except (AttributeError, KeyError, TypeError):
+        return None
+    run.launch = launcher
+    return lambda position, described: tuple(encode(described, metadata[position] if metadata else None))
+
+
+# What else Triton's compiler looks at may change what it does: then nothing is told of a compilation.
+_HOOKS = (
+    ("runtime", "add_stages_inspection_hook"),
+    ("compilation", "always_compile"),
+    ("compilation", "override"),
+    ("compilation", "dump_ir"),
+    ("compilation", "listener"),
+)
+
+
+def compilation_key(source: Any, target: Any, options: dict[str, Any]) -> dict[str, Any] | None:
+    """Tell in JSON's values what a compilation by Triton depends on, but for the content of its library.
+
+    Triton's own key has that content in it, half a gigabyte, which it reads and hashes once a process. None where this
+    Triton is not as expected, or is being watched: then it is left to itself.
+    """
+    from triton import knobs
+
+    try:
+        from triton.compiler.compiler import get_cache_invalidating_env_vars, make_backend
+
+        if any(getattr(getattr(knobs, room), name, None) for room, name in _HOOKS):
+            return None
+        backend = make_backend(target)
+        return {
+            "source": source.hash(),
+            "backend": backend.hash(),
+            "options": backend.parse_options(dict(options, **source.parse_options())).hash(),
+            "environment": sorted(map(list, get_cache_invalidating_env_vars().items())),
+        }
+    except (ImportError, AttributeError, TypeError):
+        return None
+
+
+def cached_files(key: str, source: Any) -> dict[str, str]:
+    """Find the files of a compiled kernel in Triton's cache: paths by name, none where it has none of this key."""
+    from triton.runtime.cache import get_cache_manager
+
+    return dict(get_cache_manager(key).get_group(f"{source.name[:150]}.json") or {})
+
+
+def load_kernel(key: str, source: Any, files: dict[str, str]) -> Any:
+    """Load a compiled kernel from its files in Triton's cache."""
+    from triton.compiler import CompiledKernel
+
+    return CompiledKernel(source, files, key)
+
+
+def with_machine_code(kernel: Any, key: str, cubin: bytes) -> Any:
+    """Return a compiled kernel with other machine code, kept in Triton's cache under a key of its own."""
+    from triton.runtime.cache import get_cache_manager
+
+    manager, name = get_cache_manager(key), kernel.src.name[:150]
+    files = cached_files(kernel.hash, kernel.src)
+    files[f"{name}.cubin"] = manager.put(cubin, f"{name}.cubin")
+    manager.put_group(f"{name}.json", files)
+    return load_kernel(key, kernel.src, files)
