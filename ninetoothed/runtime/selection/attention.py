@@ -16,6 +16,8 @@ from ninetoothed.schedule import Schedule, in_parts
 FEW_ROWS = 32
 # The fewest blocks of keys that are shared out: parts take some 3 microseconds to meet.
 FEWEST_SHARED = 8
+# The fewest keys of a part that come in blocks of 128.
+MANY_KEYS = 1024
 
 
 class _Shape(NamedTuple):
@@ -58,18 +60,24 @@ def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
 def _few_rows(problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int) -> Iterator[Schedule]:
     """Yield a schedule for a step of decoding, whose programs are few: the keys of each are shared out over several.
 
-    As many parts as fill the multiprocessors once, of two blocks at least; timed on an H200 with 40 to 32768 keys.
+    As many parts as fill the multiprocessors once, of two blocks at least; timed on an H200 with 40 to 32768 keys. Many
+    keys of a part come in blocks of 128, of which twice as much is in flight.
     """
-    shape = _Shape(max(power_above(problem.extent(pattern.rows)), 16), 64, 3, 4)
-    rows, keys = _blocks(problem, pattern, shape)
-    needed = _shared_memory(problem, pattern, rows, keys, width, shape.stages)
-    if problem.extent(pattern.rows) > min(rows, FEW_ROWS) or needed > machine.shared_memory:
+    few = max(power_above(problem.extent(pattern.rows)), 16)
+    shapes = _Shape(few, 128, 3, 8), _Shape(few, 64, 3, 4)
+    rows, keys = _blocks(problem, pattern, shapes[-1])
+    if problem.extent(pattern.rows) > min(rows, FEW_ROWS):
         return
-    blocks = {pattern.rows: rows, pattern.keys: keys}
-    free = machine.multiprocessors // max(problem.programs(blocks), 1)
-    steps = problem.extent(pattern.keys) // keys
+    free = machine.multiprocessors // max(problem.programs({pattern.rows: rows}), 1)
+    extent = problem.extent(pattern.keys)
+    steps = extent // keys
     parts = min(power_below(max(free, 1)), power_below(steps // 2)) if steps >= FEWEST_SHARED else 1
-    yield replace(problem.schedule(blocks, 4, shape.stages), sharing=in_parts(parts))
+    for shape in shapes if extent >= MANY_KEYS * parts else shapes[1:]:
+        rows, keys = _blocks(problem, pattern, shape)
+        if _shared_memory(problem, pattern, rows, keys, width, shape.stages) <= machine.shared_memory:
+            chosen = problem.schedule({pattern.rows: rows, pattern.keys: keys}, shape.warps or 4, shape.stages)
+            yield replace(chosen, sharing=in_parts(parts))
+            return
 
 
 def _blocks(problem: TuningProblem, pattern: AttentionPattern, shape: _Shape) -> tuple[int, int]:

@@ -39,7 +39,7 @@ def duration(plan: Plan) -> float:
     number = sum(math.ceil(wave.count) for wave in waves)
     total += sum(math.ceil(wave.count) * (costs.wave + wave.plan.area * costs.wave_store) for wave in waves)
     total += stored * costs.store + (number - 1) * costs.lone_wave * (plan.resident == 1)
-    total += (number - 1) * costs.refill * plan.loaded_bytes if costs.refill else 0
+    total += costs.refill * plan.loaded_bytes / plan.resident if costs.refill and number > 1 else 0
     return total + _fix_up(plan, waves[-1].plan.area)
 
 
@@ -73,10 +73,10 @@ def _step(wave: Wave) -> float:
     hidden = max(plan.stages - costs.stages_in_use, costs.least_hidden)
     latency = costs.latency / hidden + costs.round_trip
     bounds = (together * _multiply(plan), together * _copy(plan), latency, *_loads(plan, wave.programs, together))
-    return _joined(bounds, costs.sharpness) + together * costs.issue
+    return joined(bounds, costs.sharpness) + together * costs.issue
 
 
-def _joined(bounds: tuple[float, ...], sharpness: float) -> float:
+def joined(bounds: tuple[float, ...], sharpness: float) -> float:
     """Return the time of what is bounded by several things at once: the longest, and more where others are near it."""
     longest = max(bounds)
     if math.isinf(sharpness):
@@ -84,19 +84,20 @@ def _joined(bounds: tuple[float, ...], sharpness: float) -> float:
     return longest * sum((bound / longest) ** sharpness for bound in bounds) ** (1 / sharpness)
 
 
-def _loads(plan: Plan, programs: int, together: int) -> tuple[float, float]:
-    """Estimate how long the loads of a step take a multiprocessor, and how long memory; the small operand is cached.
+def _loads(plan: Plan, programs: int, together: int) -> tuple[float, ...]:
+    """Estimate how long a multiprocessor, L2 and memory take for the loads of a step; the small operand is cached.
 
-    0 where memory is not counted.
+    None where memory is not counted.
     """
     product, costs = plan.product, plan.product.costs
     if not costs.reached:
-        return 0, 0
+        return ()
     problem, pattern = product.problem, product.pattern
     small = plan.blocks[min((pattern.rows, pattern.columns), key=problem.extent)]
     streamed = plan.loaded_bytes - small * plan.depth * problem.bits(pattern.lhs) // 8
     bandwidth = product.machine.bandwidth * costs.unit * costs.reached
-    return together * plan.loaded_bytes / costs.intake, programs * streamed / bandwidth
+    loaded = plan.loaded_bytes
+    return together * loaded / costs.intake, programs * loaded / costs.shared_intake, programs * streamed / bandwidth
 
 
 def _multiply(plan: Plan) -> float:
@@ -126,4 +127,4 @@ def _fix_up(plan: Plan, area: int) -> float:
             met = plan.parts
         case _:
             return 0
-    return costs.fix_up + plan.parts * costs.whole_part + met * area * costs.part
+    return costs.fix_up + met * area * costs.part

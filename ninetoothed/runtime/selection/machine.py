@@ -28,8 +28,8 @@ class ProductCosts:
     Copying, in bytes a cycle: `copy` of whole rows, `odd_copy` where rows start at odd multiples of 16 bytes, `gather`
     where threads gather the elements.
 
-    Loading, where memory is counted: at most `intake` bytes a cycle by a multiprocessor, and by all together the part
-    `reached` of the bandwidth. Where `reached` is 0, memory is not counted.
+    Loading, where memory is counted: at most `intake` bytes a cycle by a multiprocessor, `shared_intake` by all of them
+    from L2, and from memory the part `reached` of its bandwidth. Where `reached` is 0, memory is not counted.
 
     Waiting: `latency` from a load to its use, which the steps in flight hide (all stages but `stages_in_use`, and at
     least `least_hidden`), `round_trip` of a step, which nothing hides, and `issue` of a step of each program.
@@ -37,9 +37,10 @@ class ProductCosts:
     Of what bounds a step, the longest counts, and what is near it the more, the smaller `sharpness` is.
 
     Starting and ending: `launch`, `wave` of programs, `lone_wave` of one more where a program has a multiprocessor to
-    itself, `refill` of one more for each byte of a step; for an element stored: `wave_store` in each wave, `store` by
-    each program, `store_behind` by each program that loads its next tile meanwhile. `fix_up` for the parts of a sum to
-    meet, `whole_part` for each, and `part` for an element of each.
+    itself, `refill` where there are several, for each byte of a step, shared by the programs that are resident together
+    (later waves begin at different times); for an element stored: `wave_store` in each wave, `store` by each program,
+    `store_behind` by each program that loads its next tile meanwhile. `fix_up` for the parts of a sum to meet, and
+    `part` for an element of each.
 
     Holding: at most `most_resident` programs, each with `other_registers` a thread beside its accumulator (None where
     registers are not counted); a multiprocessor has `own_shared_memory` bytes more than one program may take.
@@ -58,6 +59,7 @@ class ProductCosts:
     odd_copy: float = 64
     gather: float = 64
     intake: float = math.inf
+    shared_intake: float = math.inf
     reached: float = 0
     unit: float = 0
     latency: float = 800
@@ -74,7 +76,6 @@ class ProductCosts:
     store: float = 1 / 64
     store_behind: float = 0
     fix_up: float = 0
-    whole_part: float = 0
     part: float = 0
     most_resident: int = 4
     other_registers: int | None = None
@@ -113,27 +114,28 @@ _HOPPER_HALVES = ProductCosts(
 
 
 # Of few rows, in microseconds: a large operand streams past a small one, and memory alone is waited for. Fitted to some
-# 1500 timed products of 2 to 64 rows by the weights of Llama models on an H200, of which the pick is on average within
-# 3 % of the fastest.
+# 1700 timed products of 2 to 64 rows by the weights of Llama models on an H200, of which the pick is on average within
+# 1 % of the fastest.
 _HOPPER_STREAMS = ProductCosts(
     unit=1e-6,
     rate=math.inf,
     copy=math.inf,
     odd_copy=math.inf,
     gather=math.inf,
-    intake=125e3,
-    reached=0.852,
-    latency=1.21,
+    intake=158e3,
+    shared_intake=13.8e6,
+    reached=0.883,
+    latency=0.757,
     issue=0,
-    sharpness=6,
-    launch=3.3,
+    sharpness=4.2,
+    launch=3.36,
     wave=0,
-    refill=4.5e-5,
+    refill=6.6e-5,
     store=0,
-    fix_up=2.7,
-    whole_part=0.19,
+    fix_up=0.706,
+    part=1.22e-4,
     is_fitted=True,
-    precision=0.02,
+    precision=0.002,
 )
 
 

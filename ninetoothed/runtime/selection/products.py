@@ -61,7 +61,7 @@ _SHALLOW_ACCUMULATOR = 32
 # The most rows (or columns) that are few, and the least of the others and of the sums, where a large operand streams
 # past a small one; its sides and parts, and how many programs a multiprocessor runs at once.
 _FEW, _MANY, _DEEP = 64, 1024, 1024
-_STREAMED_SIDES, _STREAMED_PARTS, _TOGETHER = (64, 128), (1, 2, 3, 4, 6, 8), (1, 2, 3, 4)
+_STREAMED_SIDES, _STREAMED_PARTS, _TOGETHER = (64, 128, 32, 16), (1, 2, 3, 4, 6, 8), (1, 2, 3, 4)
 # From so many steps on pipelines are deep and steps short.
 _MANY_STEPS = 16
 
@@ -147,9 +147,11 @@ def _streams(product: ProductProblem) -> Iterator[Plan]:
         return
     short = problem.block(few, max(power_above(problem.extent(few)), 16))
     # Of equals long steps come first, and few programs together: each waits the fewest times.
-    depths, fewest = ((256, 128), 3) if short < 64 else ((128,), 2)
+    depths = (256, 128) if short < 64 else (128,)
     seen: set[Plan] = set()
-    for depth, side, together in itertools.product(depths, _STREAMED_SIDES, _TOGETHER):
+    # One of a tile's sides has to fill the instruction.
+    sides = [side for side in _STREAMED_SIDES if max(side, short) >= 64]
+    for depth, side, together in itertools.product(depths, sides, _TOGETHER):
         blocks = {few: short, many: problem.block(many, side), pattern.depth: problem.block(pattern.depth, depth)}
         rows, columns = blocks[pattern.rows], blocks[pattern.columns]
         plan = Plan(product, rows, columns, blocks[pattern.depth], problem.warps(4))
@@ -157,7 +159,7 @@ def _streams(product: ProductProblem) -> Iterator[Plan]:
         plan = replace(plan, stages=problem.stages(max(min(fitting, _MOST_STAGES), 1)))
         for sharing in map(in_parts, _STREAMED_PARTS):
             each = replace(plan, sharing=sharing)
-            if plan.stages >= fewest and plan.steps >= 4 * each.parts and each not in seen:
+            if plan.stages >= 2 and plan.steps >= 4 * each.parts and each not in seen:
                 seen.add(each)
                 yield replace(each, together=together)
 

@@ -10,7 +10,7 @@ import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import ArrangementError
 from ninetoothed.runtime import checks, dispatch, specialise
-from ninetoothed.runtime.selection import machine, ranking
+from ninetoothed.runtime.selection import cost_model, machine, ranking
 from ninetoothed.runtime.selection.pattern import AttentionPattern, Pattern, ProductPattern, pattern_of
 from ninetoothed.runtime.selection.problem import SHORTEST
 from ninetoothed.schedule import DataParallel, Persistent, StreamK
@@ -346,3 +346,16 @@ def test_presets_describe_their_generation():
     assert [gpu.capability for gpu in GPUS] == [80, 90, 90, 100]
     assert str(machine.H200) == "H200 (sm_90, 132 multiprocessors)"
     assert len({*GPUS, *GPUS}) == 4
+
+
+def test_what_is_bounded_by_several_things_waits_for_those_near_the_longest():
+    assert cost_model.joined((3.0, 2.0, 0.0), math.inf) == 3.0
+    assert cost_model.joined((4.0, 3.0, 0.0), 2.0) == pytest.approx(5.0)
+    assert cost_model.joined((4.0, 1.0), 8.0) == pytest.approx(4.0, rel=1e-5)
+
+
+@pytest.mark.parametrize("keys, block, warps", ((160, 64, 4), (4096, 64, 4), (32768, 128, 8)))
+def test_many_keys_of_a_part_come_in_larger_blocks(keys, block, warps):
+    query, key = tensor(1, 8, 4, 128), tensor(1, 8, keys, 128)
+    best, *_ = chosen(sdpa.make(), query, key, key, query, 0.125, query, sdpa.NO_MASK, False)
+    assert (sorted(best.blocks.values()), best.num_warps) == ([16, block], warps)
