@@ -99,7 +99,7 @@ CHANGES: dict[str, Callable] = {
 }
 PYTORCH = {
     "rope": None,
-    "sdpa": torch.nn.functional.scaled_dot_product_attention,
+    "sdpa": operators.attention,
     "silu": torch.nn.functional.silu,
     "layer_norm": torch.nn.functional.layer_norm,
     "rms_norm": torch.nn.functional.rms_norm,

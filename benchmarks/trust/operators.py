@@ -215,14 +215,19 @@ def sdpa(make: Maker) -> Sample:
         shape = rng.choice(((queries, keys), (batch, 1, queries, keys), (batch, heads, queries, keys), (1, keys)))
         mask = make(*shape) if kind is not torch.bool else make.numbers(shape, torch.float64).to(make.device) > -0.7
     options = {"is_causal": causal, "scale": rng.choice((None, 0.3, 0.05)), "enable_gqa": True}
+    if not make.has_specials and rng.random() < 0.4:
+        options |= {"softcap": rng.choice((None, 0.7, 50.0)), "sinks": rng.choice((None, make(heads)))}
 
-    def magnitude(q, k, v, mask=None, **options):
+    def magnitude(q, k, v, mask=None, softcap=None, sinks=None, **options):
         spread = torch.matmul(q.abs(), repeated(k.abs(), q).mT) * (options["scale"] or depth**-0.5)
         largest = spread.amax(-1, keepdim=True) if spread.shape[-1] else spread.new_zeros(*spread.shape[:-1], 1)
         most = v.abs().amax(-2, keepdim=True) if v.shape[-2] else v.new_zeros(*v.shape[:-2], 1, v.shape[-1])
-        return (
-            1 + largest + (0 if mask is None or mask.dtype is torch.bool or not mask.numel() else mask.abs().max())
-        ) * repeated(most, q)
+        others = (
+            each.abs().max()
+            for each in (mask, sinks)
+            if each is not None and each.numel() and each.dtype.is_floating_point
+        )
+        return (1 + largest + (softcap or 0) + sum(others)) * repeated(most, q)
 
     return Sample("sdpa", (q, k, v, mask), options, attention, magnitude, keys + depth + 4)
 
@@ -231,8 +236,20 @@ def repeated(x, like):
     return x.repeat_interleave(like.shape[-3] // x.shape[-3], -3)
 
 
-def attention(q, k, v, mask, is_causal, scale, enable_gqa):
-    return F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+def attention(q, k, v, mask, is_causal, scale, enable_gqa, softcap=None, sinks=None):
+    if softcap is None and sinks is None:
+        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+    scores = q @ repeated(k, q).mT * (scale or q.shape[-1] ** -0.5)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype is torch.bool else scores + mask
+    if is_causal:
+        scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -torch.inf)
+    # A row that sees nothing sees this column alone.
+    sinks = scores.new_full(scores.shape[1:2], torch.finfo(scores.dtype).min) if sinks is None else sinks
+    column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat((scores, column), -1), -1)[..., :-1] @ repeated(v, q)
 
 
 def softmax(make: Maker) -> Sample:
