@@ -34,20 +34,28 @@ def arrangement(input, sin, cos, output, *flags, interleaved, interleaved_output
     return heads(input, interleaved), angles(sin), angles(cos), heads(output, interleaved_output), *flags
 
 
-def rotate(even, odd, sines, cosines):
-    return even * cosines[0] - odd * sines[0], even * sines[1] + odd * cosines[1]
+def rotate(pair, sines, cosines):
+    return pair[0] * cosines[0] - pair[1] * sines[0], pair[0] * sines[1] + pair[1] * cosines[1]
+
+
+def read(tile, sines, interleaved):
+    if interleaved:
+        # Whole rows are loaded and taken apart in registers: accesses stay wide.
+        even, odd = ntl.split(ntl.reshape(widen(tile[0]), (-1, sines[0].shape[0], 2)))
+    else:
+        even, odd = widen(tile[0]), widen(tile[1])
+    return even, odd
+
+
+def write(tile, pair, interleaved):
+    if interleaved:
+        tile[0] = ntl.reshape(ntl.join(*pair), tile.dtype.shape)
+    else:
+        tile[0], tile[1] = pair
 
 
 def turn(input, sines, cosines, output, interleaved, interleaved_output):
-    if interleaved:
-        # Whole rows are loaded and taken apart in registers: accesses stay wide.
-        even, odd = ntl.split(ntl.reshape(widen(input[0]), (-1, sines[0].shape[0], 2)))
-    else:
-        even, odd = widen(input[0]), widen(input[1])
-    if interleaved_output:
-        output[0] = ntl.reshape(ntl.join(*rotate(even, odd, sines, cosines)), output.dtype.shape)
-    else:
-        output[0], output[1] = rotate(even, odd, sines, cosines)
+    write(output, rotate(read(input, sines, interleaved), sines, cosines), interleaved_output)
 
 
 def application(input, sin, cos, output, interleaved, interleaved_output):

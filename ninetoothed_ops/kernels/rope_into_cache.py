@@ -11,7 +11,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
-from .rope import rotate
+from .rope import read, rotate
 
 
 def arrangement(query, key, value, sin, cos, slots, keys, values, rotated, flag, interleaved):
@@ -47,18 +47,16 @@ def arrangement(query, key, value, sin, cos, slots, keys, values, rotated, flag,
     rows.dtype = rows.dtype.squeeze((0, 1, 2))
     numbers = slots.tile((1, 1)).unsqueeze(2).expand((-1, -1, heads))
     numbers.dtype = numbers.dtype.squeeze(0)
-    read = parts(query), parts(key), rows, angles(sin), angles(cos), numbers
+    loaded = parts(query), parts(key), rows, angles(sin), angles(cos), numbers
 
-    return *read, places(keys, width), places(values, -1), parts(rotated), flag
+    return *loaded, places(keys, width), places(values, -1), parts(rotated), flag
 
 
 def turned(tile, sines, cosines, interleaved):
     """The first parts of a head, rotated, and the others as they are."""
+    first = rotate(read(tile, sines, interleaved), sines, cosines)
     if interleaved:
-        even, odd = ntl.split(ntl.reshape(widen(tile[0]), (-1, sines[0].shape[0], 2)))
-        first = (ntl.reshape(ntl.join(*rotate(even, odd, sines, cosines)), tile.dtype.shape),)
-    else:
-        first = rotate(widen(tile[0]), widen(tile[1]), sines, cosines)
+        first = (ntl.reshape(ntl.join(*first), tile.dtype.shape),)
     return *first, *[tile[i] for i in range(1 if interleaved else 2, tile.shape[0])]
 
 

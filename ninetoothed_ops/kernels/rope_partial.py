@@ -11,18 +11,18 @@ from ninetoothed import Tensor
 from . import rope, rope_backward
 
 
+def rest_of_heads(tensor):
+    """Give each token the columns of all its heads."""
+    tiled = tensor.tile((1, 1, -1, -1))
+    tiled.dtype = tiled.dtype.squeeze((0, 1))
+
+    return tiled
+
+
 def arrangement(input, sin, cos, rest, output_rest, output, *flags, **layouts):
-    """Arrange the columns that are rotated as `rope` does, and give each token the others of all its heads."""
-
-    def others(tensor):
-        tiled = tensor.tile((1, 1, -1, -1))
-        tiled.dtype = tiled.dtype.squeeze((0, 1))
-
-        return tiled
-
     *inputs, output = rope.arrangement(input, sin, cos, output, **layouts)
 
-    return *inputs, others(rest), others(output_rest), output, *flags
+    return *inputs, rest_of_heads(rest), rest_of_heads(output_rest), output, *flags
 
 
 def application(input, sin, cos, rest, output_rest, output, interleaved, interleaved_output):

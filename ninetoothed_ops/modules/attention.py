@@ -117,7 +117,7 @@ class NTAttention(JointModule):
         if written is not None:
             query, key, value = written
         else:
-            query, key = (cls.rotary(states, cos, sin).transpose(1, 2) for states in (query, key))
+            query, key = (states.transpose(1, 2) for states in cls.rotary(cos, sin, query, key))
             value = value.transpose(1, 2)
             if past_key_values is not None:
                 # Only early versions of transformers give a position: their static caches do not count for themselves.

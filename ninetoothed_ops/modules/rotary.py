@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..ops.rope import operator as rope
+from ..ops.rope_pair import operator as rope_pair
 from .overrides import are_overridden
 
 
@@ -30,14 +31,16 @@ class Rotary:
     is_partial: bool = False
     keeps_type: bool = False
 
-    def __call__(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        """Embed positions by rotation in `(B, S, heads, D)` by tables `(S, columns)` or `(1 or B, S, columns)`."""
-        rotary_dim, (cos, sin) = self.read(states, cos, sin)
-        if not (self.keeps_type or states.dtype == cos.dtype == sin.dtype):
+    def __call__(self, cos: torch.Tensor, sin: torch.Tensor, *states: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Rotate `(B, S, heads, D)` by tables `(S, columns)` or `(1 or B, S, columns)`; two of them in one launch."""
+        rotary_dim, (cos, sin) = self.read(states[0], cos, sin)
+        if not self.keeps_type:
             # float32 tables make a half's rotation float32, as PyTorch's promotion does.
-            dtype = torch.promote_types(states.dtype, cos.dtype)
-            states, cos, sin = states.to(dtype), cos.to(dtype), sin.to(dtype)
-        return rope(states, sin, cos, self.interleaved, rotary_dim, self.interleaved_output)
+            states = tuple(each.to(torch.promote_types(each.dtype, cos.dtype)) for each in states)
+        options = self.interleaved, rotary_dim, self.interleaved_output
+        if len(states) == 2 and _differ_in_heads_alone(*states):
+            return rope_pair(*states, sin, cos, *options)
+        return tuple(rope(each, sin, cos, *options) for each in states)
 
     def read(self, states: torch.Tensor, *tables: torch.Tensor) -> tuple[int | None, Sequence[torch.Tensor]]:
         """Give the `rotary_dim` of `rope`, None where every column rotates, and the tables as it takes them."""
@@ -86,8 +89,9 @@ class RotaryFunction:
         for each in states:
             if not self._is_covered(each, cos, sin, heads):
                 return current(*args, **kwargs)
-        rotated = tuple(self._rotate(each, cos, sin, heads) for each in states)
-        return rotated[0] if self.states == 1 else rotated
+        rotated = self.rotary(cos, sin, *(_heads_last(each, heads) for each in states))
+        found = tuple(_as_before(one, other, heads) for one, other in zip(rotated, states))
+        return found[0] if self.states == 1 else found
 
     def _is_covered(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, heads: int) -> bool:
         if heads not in (-2, -3) or not (cos.ndim == 3 or (cos.ndim == 2 and self.takes_flat)):
@@ -96,13 +100,19 @@ class RotaryFunction:
         is_float = states.is_floating_point() and cos.is_floating_point()
         return is_known and is_float and self.rotary.fits(_heads_last(states, heads), cos, sin)
 
-    def _rotate(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, heads: int) -> torch.Tensor:
-        rotated = self.rotary(_heads_last(states, heads), cos, sin)
-        rotated = rotated.transpose(1, 2) if heads == -3 else rotated
-        return rotated[0] if states.ndim == 3 else rotated
-
 
 def _heads_last(states: torch.Tensor, heads: int) -> torch.Tensor:
     """View `(B, heads, S, D)`, or `(B, S, heads, D)` or `(S, heads, D)` where the heads are at -2, as the second."""
     states = states if states.ndim == 4 else states.unsqueeze(0)
     return states.transpose(1, 2) if heads == -3 else states
+
+
+def _as_before(rotated: torch.Tensor, states: torch.Tensor, heads: int) -> torch.Tensor:
+    """View what `_heads_last` gave as the states were."""
+    rotated = rotated.transpose(1, 2) if heads == -3 else rotated
+    return rotated[0] if states.ndim == 3 else rotated
+
+
+def _differ_in_heads_alone(query: torch.Tensor, key: torch.Tensor) -> bool:
+    is_alike = query.dtype == key.dtype and query.device == key.device
+    return is_alike and query.shape[:2] == key.shape[:2] and query.shape[3] == key.shape[3]

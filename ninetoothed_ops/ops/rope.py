@@ -73,8 +73,8 @@ def _launch(whole, layouts, interleaved, output, input, sin, cos, rotary_dim):
     """Launch a kernel of the module `whole` or, where columns are left over, its partial one."""
     if output.numel() == 0:
         return
-    batch, width = input.shape[0], rotary_dim or input.shape[3]
-    sin, cos = (by_pairs(table.expand(batch, -1, -1), width // 2, interleaved) for table in (sin, cos))
+    width = rotary_dim or input.shape[3]
+    sin, cos = tables_by_pairs(sin, cos, input.shape[0], width, interleaved)
     if width == input.shape[3]:
         whole.make(*layouts)(input, sin, cos, output)
         return
@@ -82,6 +82,11 @@ def _launch(whole, layouts, interleaved, output, input, sin, cos, rotary_dim):
         tensor.split_with_sizes((width, tensor.shape[3] - width), 3) for tensor in (input, output)
     )
     partial_kernels.make(*layouts, whole is backward_kernels)(input, sin, cos, rest, output_rest, output)
+
+
+def tables_by_pairs(sin, cos, batch: int, width: int, interleaved: bool) -> tuple[torch.Tensor, ...]:
+    """View tables as kernels take them: (batch, sequence, 1 or 2, width / 2)."""
+    return tuple(by_pairs(table.expand(batch, -1, -1), width // 2, interleaved) for table in (sin, cos))
 
 
 def by_pairs(table: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor:
@@ -101,40 +106,42 @@ def setup_context(ctx, inputs, output):
 def backward(ctx, grad):
     input, sin, cos = ctx.saved_tensors
     options = ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output
+    to_tables = ctx.needs_input_grad[1:3]
     input_grad = backward_operator(grad, sin, cos, *options) if ctx.needs_input_grad[0] else None
 
-    return input_grad, *_gradients_of_tables(ctx, grad, input, sin, cos), None, None, None
+    return input_grad, *gradients_of_tables(to_tables, grad, input, sin, cos, *options), None, None, None
 
 
 def backward_of_backward(ctx, grad_of_grad):
     """The rotation once more: a product with its transpose gives the tables the same gradients as one with it does."""
     grad, sin, cos = ctx.saved_tensors
     options = ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output
+    to_tables = ctx.needs_input_grad[1:3]
     grad_grad = operator(grad_of_grad, sin, cos, *options) if ctx.needs_input_grad[0] else None
 
-    return grad_grad, *_gradients_of_tables(ctx, grad, grad_of_grad, sin, cos), None, None, None
+    return grad_grad, *gradients_of_tables(to_tables, grad, grad_of_grad, sin, cos, *options), None, None, None
 
 
-def _gradients_of_tables(ctx, grad, input, sin, cos):
+def gradients_of_tables(needed, grad, input, sin, cos, interleaved, rotary_dim, interleaved_output):
     """Sum grad * (input turned by 90 degrees) for the sines and grad * input for the cosines over heads.
 
     Autograd sums over the batch where a table has none, and casts.
     """
-    _, to_sin, to_cos, *_ = ctx.needs_input_grad
+    to_sin, to_cos = needed
     if not (to_sin or to_cos):
         return None, None
-    width, wide = ctx.rotary_dim or input.shape[-1], torch.promote_types(input.dtype, torch.float32)
-    interleaved_grad = ctx.interleaved if ctx.interleaved_output is None else ctx.interleaved_output
+    width, wide = rotary_dim or input.shape[-1], torch.promote_types(input.dtype, torch.float32)
+    interleaved_grad = interleaved if interleaved_output is None else interleaved_output
     of_grad, of_input = (
         _pairs(tensor[..., :width].to(wide), width // 2, is_interleaved).unbind(-2)
-        for tensor, is_interleaved in ((grad, interleaved_grad), (input, ctx.interleaved))
+        for tensor, is_interleaved in ((grad, interleaved_grad), (input, interleaved))
     )
 
     def total(first, second, table):
         """Add what is of the two of a pair, unless a table has a column for each, which lie as those of the input."""
         if table.shape[-1] == width // 2:
             return (first + second).sum(2)
-        return torch.stack((first, second), -1 if ctx.interleaved else -2).flatten(-2).sum(2)
+        return torch.stack((first, second), -1 if interleaved else -2).flatten(-2).sum(2)
 
     (first_grad, second_grad), (first, second) = of_grad, of_input
     return (

@@ -72,7 +72,7 @@ def test_everything_is_swapped_and_the_operators_run(make, batch, name):
     assert {row.new.__name__ for row in report} == set(classes)
     with torch.no_grad(), Recorder() as recorder:
         model(input_ids=tokens, attention_mask=mask)
-    assert {f"ninetoothed::{op}" for op in ("linear", "rms_norm", "rope", "sdpa", "silu")} <= recorder.names
+    assert {f"ninetoothed::{op}" for op in ("linear", "rms_norm", "rope_pair", "sdpa", "silu")} <= recorder.names
     replaced = {"mm", "addmm", "linear", "silu", "rsqrt", "pow", "scaled_dot_product_attention", "_softmax"}
     # The rotary embedding's own table is a product of two vectors: it comes as a bmm.
     assert not {f"aten::{op}" for op in replaced} & recorder.names

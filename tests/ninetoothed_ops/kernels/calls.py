@@ -21,6 +21,7 @@ from ninetoothed_ops.kernels import (
     rope,
     rope_backward,
     rope_into_cache,
+    rope_pair,
     rope_partial,
     sdpa,
     sdpa_backward_delta,
@@ -68,7 +69,7 @@ SMALL = {
     "sdpa": (1, 4, 70, 24),
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
-NAMES += ("add_rms_norm", "layer_norm", "rope_into_cache", "rope_partial", "swiglu")
+NAMES += ("add_rms_norm", "layer_norm", "rope_into_cache", "rope_pair", "rope_partial", "swiglu")
 # Kernels with options, without which they are as above.
 OPTIONS = ("sdpa_capped",)
 # Kernels of gradients; their outputs are the last tensors.
@@ -163,6 +164,11 @@ def _call(name, make, sizes):
             tables = (make(batch, length, 1, width // 2), make(batch, length, 1, width // 2))
             kernel = rope if name == "rope" else rope_backward
             return kernel.make(), (make(batch, length, heads, width), *tables, make(batch, length, heads, width))
+        case "rope_pair":
+            batch, length, heads, width = sizes["rope"]
+            tables = (make(batch, length, 1, width // 2), make(batch, length, 1, width // 2))
+            query, key, *outputs = (make(batch, length, n, width) for n in (heads, heads // 3) * 2)
+            return rope_pair.make(False), (query, key, *tables, *outputs)
         case "rope_partial":
             batch, length, heads, width = sizes["rope"]
             tables = (make(batch, length, 1, width // 4), make(batch, length, 1, width // 4))

@@ -34,6 +34,7 @@ REFERENCES = {
     "rms_norm": lambda x, weight, eps, _: F.rms_norm(x, weight.shape, weight, eps),
     "rope": lambda x, sin, cos: samples.rope(x, sin[:, :, 0], cos[:, :, 0]),
     "rope_into_cache": lambda q, k, v, sin, cos, *_: turned(q, sin, cos),
+    "rope_pair": lambda _, x, sin, cos, __: samples.rope(x, sin[:, :, 0], cos[:, :, 0], False),
     "rope_partial": lambda x, sin, cos, *_: samples.rope(x, sin[:, :, 0], cos[:, :, 0], False, None, True),
     "sdpa": lambda q, k, v, mask, scale, *_: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale),
     "sdpa_capped": capped_attention,

@@ -17,7 +17,7 @@ LINES = {
     "conv2d": 40,
     "mm": 29,
     "rms_norm": 25,
-    "rope": 39,
+    "rope": 43,
     "sdpa": 100,
     "silu": 14,
     "softmax": 18,
