@@ -1,5 +1,7 @@
 """Swapped models under torch.compile: one graph for all sizes, with the operators in it."""
 
+from collections import Counter
+
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -53,3 +55,29 @@ def test_compiled_decoding_makes_the_same_tokens(make, batch, static):
             found.append(step)
             mask = torch.cat((mask, torch.ones_like(step)), 1)
     assert torch.equal(torch.cat(found, 1), expected)
+
+
+def test_generate_compiles_a_step_whole(make, batch):
+    """As transformers compiles it over a static cache: one graph, in which joined and fused operators stand."""
+    from transformers import CompileConfig
+
+    model, (tokens, mask) = make("Llama"), batch(2, 7)
+    expected, counts = generate(model, tokens, mask), []
+    swap_modules(model, join=True)
+    torch._dynamo.reset()
+
+    def counting(graph, _):
+        counts.append(
+            Counter(
+                str(node.target).removeprefix("ninetoothed.").removesuffix(".default") for node in graph.graph.nodes
+            )
+        )
+        return graph.forward
+
+    config = CompileConfig(backend=counting, mode=None)
+    config._compile_all_devices = True
+    found = generate(model, tokens, mask, cache_implementation="static", compile_config=config)
+    assert torch.equal(found, expected)
+    (names,) = counts
+    wanted = {"joint_linear": 4, "rope_into_cache": 2, "sdpa": 2, "add_rms_norm": 2, "swiglu": 2, "rms_norm": 3}
+    assert {name: names[name] for name in wanted} == wanted and not names["index_copy_"] and not names["rope"]
