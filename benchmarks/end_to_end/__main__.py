@@ -62,6 +62,7 @@ def main(arguments=None):
                 continue
             row = measured(VARIANTS[name], model, options, count, roofline)
             results = [old for old in results if (old["variant"], old["count"]) != (name, count)] + [row]
+            results.sort(key=lambda row: (row["count"], list(VARIANTS).index(row["variant"])))
             save(path, {"options": recorded(options), "bandwidth": bandwidth, "roofline": roofline, "rows": results})
             print(f"{count} tokens, {name}: {row.get('error') or format(row['tokens/s'], '.1f')}", flush=True)
 

@@ -27,7 +27,7 @@ def draw(results, roofline, path, title):
     axes.set_ylabel("tokens per second")
     axes.margins(y=0.15)
     axes.set_title(title)
-    axes.legend(ncols=3, fontsize=7)
+    figure.legend(loc="outside lower center", ncols=6, fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
