@@ -162,7 +162,17 @@ def test_what_is_not_computed_is_an_error(batch):
         attention_interface.attend(module, states, states, states, None, head_mask=states)
 
 
-def test_weights_that_are_asked_for_are_an_error(batch):
-    model, (tokens, _) = decoder("glm", "ninetoothed"), batch(2, 7)
-    with pytest.raises(UnsupportedError, match=r"output_attentions=True asks .*set_attn_implementation\('eager'\)"):
-        logits(model, tokens, output_attentions=True)
+# GPT-2 does not tell its attention that its weights are asked for.
+@pytest.mark.parametrize("family", ("glm", "gpt2"))
+def test_weights_that_are_asked_for_are_an_error(batch, family):
+    model, (tokens, mask) = decoder(family, "ninetoothed"), batch(2, 7)
+    calls = (
+        lambda: logits(model, tokens, output_attentions=True),
+        lambda: generate(model, tokens, mask, output_attentions=True, return_dict_in_generate=True),
+    )
+    for call in calls:
+        with pytest.raises(UnsupportedError, match=r"output_attentions=True asks .*set_attn_implementation\('eager'\)"):
+            call()
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        assert len(model(tokens, output_attentions=True).attentions) == 2
