@@ -19,7 +19,7 @@ from torch import nn
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from docs.family_models import DEPTH, MAKERS, made, reached
-from ninetoothed_ops.integrations.attention_interface import NAME, REFUSED, register_attention
+from ninetoothed_ops.integrations.attention_interface import NAME, register_attention
 from ninetoothed_ops.modules import NTAttention, swap_modules
 
 FILE = pathlib.Path(__file__).with_suffix(".md")
@@ -40,9 +40,9 @@ family's default configuration, of {layers} layers and without weights, is made,
 - *Attention*: `NTAttention` if `swap_modules` puts it in. *By name*: attention that looks its function up, and that was
   seen to call `ninetoothed.sdpa` in a model made with `attn_implementation="ninetoothed"`, after `register_attention()`
   of `ninetoothed_ops.integrations.attention_interface`. *By its code*: attention that looks its function up, too, but
-  was not reached: the call depends on data, or on inputs that are not guessed. What stands behind "except" is an
-  error where it is passed. *Set when made*: `model.set_attn_implementation` does not reach it in this version of
-  transformers; `from_pretrained(..., attn_implementation="ninetoothed")` does.
+  was not reached: the call depends on data, or on inputs that are not guessed. *Set when made*:
+  `model.set_attn_implementation` does not reach it in this version of transformers;
+  `from_pretrained(..., attn_implementation="ninetoothed")` does.
 - *Linear*, *Norm*, *Activation*: the modules that `swap_modules` puts in the place of projections and convolutions, of
   norms and of activation functions; "left" where there are others.
 - *Rope*: what rotates queries and keys, if anything does: a module of ours, or a function of the family's own.
@@ -51,8 +51,7 @@ family's default configuration, of {layers} layers and without weights, is made,
 [The README](../README.md#a-swap) says how to swap and how to register.
 
 Of {total} families, {whole} have attention that is swapped, and {named} others have attention that runs by name, which
-was seen in {seen}; {refused} have exceptions. {other} have attention of other kinds, or none. {missing} could not be
-made; their rows say why.
+was seen in {seen}. {other} have attention of other kinds, or none. {missing} could not be made; their rows say why.
 
 """
 ATTENTION = NTAttention.__name__
@@ -152,13 +151,8 @@ def _rotations(cls: type) -> str:
 
 
 def described(cls: type, is_seen: bool, is_stuck: bool) -> str:
-    """Name a class of attention, and what it passes that is an error."""
-    constants = inspect.unwrap(cls.forward).__code__.co_consts
-    passed = {name for each in constants if isinstance(each, tuple) for name in each if name in REFUSED}
-    text = f"{'by name' if is_seen else 'by its code'} `{cls.__name__}`"
-    return (
-        text + (f" except `{'`, `'.join(sorted(passed))}`" if passed else "") + (" set when made" if is_stuck else "")
-    )
+    """Name a class of attention that looks its function up."""
+    return f"by {'name' if is_seen else 'its code'} `{cls.__name__}`{' set when made' if is_stuck else ''}"
 
 
 def page(rows: list[Row]) -> str:
@@ -171,7 +165,6 @@ def page(rows: list[Row]) -> str:
         whole=len(whole),
         named=len(named),
         seen=sum(any("by name" in each for each in row.attention) for row in named),
-        refused=sum(any("except" in each for each in row.attention) for row in named),
         missing=len(missing),
         other=len(rows) - len(whole) - len(named) - len(missing),
     )

@@ -2,12 +2,14 @@
 
 import contextlib
 import copy
+import inspect
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import torch
 import transformers
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.models.auto import modeling_auto
 
 from ninetoothed_ops.integrations import attention_interface
@@ -118,10 +120,31 @@ def shorten(config: transformers.PreTrainedConfig) -> None:
             shorten(getattr(config, name))
 
 
+class Guesses(TorchDispatchMode):
+    """Answers where a call depends on data that the meta device has not: true, one, and so many as fit one entry."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        name = function.overloadpacket.__name__
+        first = args[0] if args and isinstance(args[0], torch.Tensor) else None
+        if first is not None and first.is_meta:
+            if name == "_local_scalar_dense":
+                return {torch.bool: True}.get(first.dtype, 1)
+            if name == "_to_copy" and kwargs.get("device", first.device).type != "meta":
+                return torch.ones(first.shape, dtype=kwargs.get("dtype") or first.dtype)
+            if name == "nonzero":
+                return torch.empty(1, first.ndim, dtype=torch.long, device="meta")
+            if name == "repeat_interleave" and function._overloadname == "Tensor":
+                return torch.empty(1, dtype=torch.long, device="meta")
+            if name == "_grouped_mm":
+                return first.new_empty(*first.shape[:-1], args[1].shape[-1])
+        return function(*args, **kwargs)
+
+
 def reached(model: torch.nn.Module, classes: set[type]) -> set[type]:
     """Call a model, then the models that it is made of, until our attention was called by modules of all the classes.
 
-    Nothing is computed on the meta device: a call ends where it depends on data, or on inputs that are not guessed.
+    Nothing is computed on the meta device: a call ends where it depends on data, or on inputs, that are not guessed.
     """
     found: set[type] = set()
     check = attention_interface._check
@@ -131,41 +154,61 @@ def reached(model: torch.nn.Module, classes: set[type]) -> set[type]:
         found.add(type(module))
 
     with mock.patch.object(attention_interface, "_check", record), torch.no_grad():
-        for part in model.modules():
-            if (
-                isinstance(part, transformers.PreTrainedModel)
-                and not {type(m) for m in part.modules()} & classes <= found
-            ):
-                with contextlib.suppress(Exception):
-                    part(**dict(_inputs(part)))
+        for part in (each for each in model.modules() if isinstance(each, transformers.PreTrainedModel)):
+            for mode in (contextlib.nullcontext(), Guesses()):
+                if not {type(module) for module in part.modules()} & classes <= found:
+                    with contextlib.suppress(Exception), mode:
+                        part(**dict(_inputs(part)))
     return found & classes
 
 
-def _inputs(model: transformers.PreTrainedModel) -> Iterator[tuple[str, torch.Tensor]]:
-    """Guess what a model may be called with, of one entry."""
-    config, name = model.config, model.main_input_name
+def _inputs(model: transformers.PreTrainedModel) -> Iterator[tuple[str, Any]]:
+    """Guess what a model may be called with, of one entry: its main input, and what it cannot be called without."""
+    config = model.config
     tokens = torch.ones(1, 8, dtype=torch.long, device="meta")
-    if name.startswith("pixel_values"):
-        size = _number(config, ("image_size", "img_size", "input_size"), 224)
-        frames = (_number(config, ("num_frames",), 16),) if name.endswith("videos") else ()
-        yield name, torch.empty(1, *frames, _number(config, ("num_channels", "in_chans"), 3), size, size, device="meta")
-    elif name == "input_features":
-        bands = _number(config, ("num_mel_bins", "feature_size", "input_feat_per_channel"), 80)
-        length = 2 * _number(config, ("max_source_positions",), 1500)
-        yield name, torch.empty(1, bands, length, device="meta")
-    elif name == "input_values":
-        yield name, torch.empty(1, 16000, device="meta")
-    else:
-        yield name, tokens
+    needed = (each for each in inspect.signature(model.forward).parameters.values() if each.default is each.empty)
+    names = dict.fromkeys(
+        (model.main_input_name, *(each.name for each in needed if each.kind is each.POSITIONAL_OR_KEYWORD))
+    )
+    if len(names) > 1 and model.main_input_name not in inspect.signature(model.forward).parameters:
+        names.pop(model.main_input_name)
+    for name in names:
+        if name.startswith("pixel_values") and not name.endswith("mask"):
+            yield name, torch.empty(1, *_image(config, name), device="meta")
+        elif name == "input_features":
+            yield name, torch.empty(1, *_spectrum(config), device="meta")
+        elif name == "input_values":
+            yield name, torch.empty(1, 16000, device="meta")
+        elif name.endswith("grid_thw"):
+            yield name, torch.ones(1, 3, dtype=torch.long, device="meta")
+        elif name.endswith(("embeds", "hidden_states")):
+            yield name, torch.empty(1, 8, _number(config, ("hidden_size", "d_model"), 64), device="meta")
+        else:
+            yield name, tokens
     if getattr(config, "is_encoder_decoder", False):
         yield "decoder_input_ids", tokens
 
 
+def _image(config: transformers.PreTrainedConfig, name: str) -> tuple[int, ...]:
+    size = _number(config, ("image_size", "img_size", "input_size"), 224)
+    frames = (_number(config, ("num_frames",), 16),) if name.endswith("videos") or hasattr(config, "num_frames") else ()
+    return (*frames, _number(config, ("num_channels", "in_chans"), 3), size, size)
+
+
+def _spectrum(config: transformers.PreTrainedConfig) -> tuple[int, int]:
+    """Give the shape of audio features: bands first to Whisper and its kin, which know how long they are."""
+    names = "num_mel_bins", "feature_projection_input_dim", "feature_size", "input_feat_per_channel", "input_dim"
+    bands, length = _number(config, names, 80), _number(config, ("max_source_positions",), 0)
+    return (bands, 2 * length) if length and hasattr(config, "num_mel_bins") else (64, bands)
+
+
 def _number(config: transformers.PreTrainedConfig, names: tuple[str, ...], default: int) -> int:
-    """Find the first of some attributes that is a number, or numbers, of which the first counts."""
-    for name in names:
-        value = getattr(config, name, None)
-        value = value[0] if isinstance(value, (tuple, list)) and value else value
-        if isinstance(value, int):
-            return value
+    """Find the first of some attributes that is a number, or numbers, of which the first counts, here or in a part."""
+    parts = (getattr(config, name, None) for name in config.sub_configs)
+    for part in (config, *(each for each in parts if each is not None)):
+        for name in names:
+            value = getattr(part, name, None)
+            value = value[0] if isinstance(value, (tuple, list)) and value else value
+            if isinstance(value, int):
+                return value
     return default

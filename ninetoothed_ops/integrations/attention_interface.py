@@ -22,14 +22,13 @@ except ImportError:  # in version 4 every attention is told
     _active_collector = None  # type: ignore[assignment]
 
 from ..ops.sdpa import operator as sdpa
+from .sparse import chosen
 
 NAME = "ninetoothed"
 # The attribute by which a mask tells how many keys each batch entry has at most.
 LENGTHS = "ninetoothed_lengths"
-# Arguments of some families that change what attention computes, and that `attend` has no answer to.
+# Arguments that change what attention computes, and that `attend` has no answer to.
 REFUSED = {
-    "indices": "sparse attention by the indices of keys",
-    "block_indices": "sparse attention by the indices of blocks of keys",
     "head_mask": "masks of heads",
 }
 
@@ -93,6 +92,7 @@ def attend(
     """
     _check(module, kwargs)
     length, lengths = query.shape[2], getattr(attention_mask, LENGTHS, None)
+    attention_mask = chosen(module, query, key, attention_mask, kwargs)
     asked = getattr(module, "is_causal", True) if is_causal is None else is_causal
     # A single token sees all that is in the cache. No mask means causality to all others, if it means anything.
     is_causal = length > 1 and attention_mask is None and bool(asked)

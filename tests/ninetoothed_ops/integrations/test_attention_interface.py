@@ -162,6 +162,53 @@ def test_what_is_not_computed_is_an_error(batch):
         attention_interface.attend(module, states, states, states, None, head_mask=states)
 
 
+MOE = {
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "mlp_layer_types": ["dense", "dense"],
+    "moe_intermediate_size": 32,
+}
+SPARSE = {
+    "deepseek_v32": {
+        "index_topk": 3,
+        "index_n_heads": 2,
+        "index_head_dim": 16,
+        "kv_lora_rank": 16,
+        "q_lora_rank": 16,
+        "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 8,
+        "v_head_dim": 12,
+        "num_key_value_heads": 4,
+        "head_dim": 8,
+    },
+    "minimax_m3_vl_text": {
+        "index_n_heads": 2,
+        "index_head_dim": 16,
+        "index_block_size": 2,
+        "index_topk_blocks": 2,
+        "rotary_dim": 8,
+        "dense_intermediate_size": 96,
+    },
+}
+
+
+@pytest.mark.parametrize("family", SPARSE)
+def test_keys_that_an_indexer_chooses(batch, family):
+    """Fewer than there are: of eleven three, and of six blocks of two keys two."""
+    model, (tokens, mask) = decoder(family, "eager", **MOE, **SPARSE[family]), batch(3, 11)
+    calls = (
+        lambda: logits(model, tokens),
+        lambda: logits(model, tokens, mask),
+        lambda: logits(model, tokens, use_cache=False),
+        lambda: generate(model, tokens, mask, count=3).double(),
+        lambda: generate(model, tokens, mask, count=3, cache_implementation="static").double(),
+    )
+    expected = [call() for call in calls]
+    model.set_attn_implementation("ninetoothed")
+    assert all(error(call(), wanted) < TOLERANCE[torch.float32] for call, wanted in zip(calls, expected))
+    assert attention_operators(lambda: logits(model, tokens)) == (2, 0)
+
+
 # GPT-2 does not tell its attention that its weights are asked for.
 @pytest.mark.parametrize("family", ("glm", "gpt2"))
 def test_weights_that_are_asked_for_are_an_error(batch, family):
