@@ -11,8 +11,9 @@ Semaphores are zeros. They would cost a kernel that zeros them, which takes a te
 Kernels leave them at zero, so those of a stream are kept, outside of every private pool: launches on one stream run one
 after another, and each finds zeros. A captured launch cannot share them, since its graph may be replayed on any stream,
 while others run. It gets zeros that no other launch ever gets, out of a reserve that is made before: a graph is
-replayed one time after another, and leaves zeros for the next. Where the reserve is used up, or nothing was launched
-before the capture, zeros are made within the graph at each replay, which costs that kernel.
+replayed one time after another, and leaves zeros for the next. One that runs low is followed by another at the next
+launch that is not captured. Where it is used up, or nothing was launched before the capture, zeros are made within the
+graph at each replay, which costs that kernel.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class Semaphores:
 
     PyTorch has few streams, 32 of each priority, so few are kept.
 
-    reserve: what is left of the zeros for captured launches, in a list of at most one.
+    reserve: what is left of the zeros for captured launches, the newest last; graphs write into what was taken of each.
 
     A launch holds the tensor that it gets until it is enqueued. So one that has become too small may be dropped while
     another thread is about to launch on it.
@@ -154,10 +155,16 @@ class Semaphores:
         """Take zeros that only the launch that is being captured will have."""
         size = -(-count // ALIGNMENT) * ALIGNMENT
         with self.lock:
-            if self.reserve and self.reserve[0].numel() >= size:
-                taken, self.reserve[0] = self.reserve[0][:size], self.reserve[0][size:]
+            if self.reserve and self.reserve[-1].numel() >= size:
+                taken, self.reserve[-1] = self.reserve[-1][:size], self.reserve[-1][size:]
+                if self._is_low:
+                    self.kept.clear()  # Who launches next will look after the reserve, too.
                 return taken
         return self._zeros(count)
+
+    @property
+    def _is_low(self) -> bool:
+        return not self.reserve or self.reserve[-1].numel() < RESERVE // 2
 
     def _grown(self, stream: int, count: int) -> torch.Tensor:
         with self.lock:
@@ -166,7 +173,7 @@ class Semaphores:
                 # More than asked for, so that this is rare.
                 size = max(1 << (count - 1).bit_length(), 4096)
                 held = self.kept[stream] = outliving(functools.partial(self._zeros, size), self.device)
-            if not self.reserve:
+            if self._is_low:
                 self.reserve.append(outliving(functools.partial(self._zeros, RESERVE), self.device))
                 if self.device.type == "cuda":  # A graph may be replayed on a stream that waits for nothing.
                     torch.cuda.current_stream(self.device).synchronize()

@@ -124,7 +124,7 @@ def test_captured_launches_share_nothing(gpu, launched):
     before = gpu.left
     gpu.capturing = True
     semaphores = workspace._semaphores(None)
-    left = semaphores.reserve[0].numel()
+    left = semaphores.reserve[-1].numel()
     with gpu.private_pool():
         for _ in range(2):
             launched.again()
@@ -132,7 +132,7 @@ def test_captured_launches_share_nothing(gpu, launched):
     _, *captured = launched.seen
     assert all(own[1] for own, _ in captured), "the workspace is the graph's"
     assert len({id(own) for own, _ in captured}) == 2
-    assert left - semaphores.reserve[0].numel() == 2 * 256 + 256 + 512, "each has zeros of its own"
+    assert left - semaphores.reserve[-1].numel() == 2 * 256 + 256 + 512, "each has zeros of its own"
     first, second = (each.data_ptr() for each in taken)
     assert second == first + 256 and not taken[1].any()
     assert gpu.left == before
@@ -157,6 +157,22 @@ def test_a_reserve_that_is_used_up(gpu):
     with gpu.private_pool():
         after = semaphores.on(0, 100)
     assert after.numel() == 100 and gpu.made[-1][1], "made in the graph"
+
+
+def test_a_reserve_that_runs_low_is_made_anew_by_the_next_launch(gpu):
+    semaphores = Semaphores(torch.device("cpu"))
+    semaphores.on(0, 100)
+    for _ in range(3):
+        gpu.capturing = True
+        with gpu.private_pool():
+            taken = semaphores.on(0, workspace.RESERVE // 2 + 256)
+        assert not gpu.made[-1][1], "made before, and not in the graph"
+        address = taken.data_ptr()
+        del taken
+        gpu.capturing = False
+        semaphores.on(0, 100)
+    kept = [each.untyped_storage().data_ptr() for each in semaphores.reserve]
+    assert len(set(kept)) == 4 and kept[-2] == address, "graphs write into those of before"
 
 
 def test_streams_have_semaphores_of_their_own(gpu, launched):
