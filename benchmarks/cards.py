@@ -105,6 +105,14 @@ CARDS = {
             lambda r, n: {"input": r(2, n // 8, 13, 12), "weight": r(24, n // 8, 3, 3), "bias": r(24)},
             lambda function, *inputs: function(*inputs, stride=2, padding=1),
         ),
+        Card("gelu", ninetoothed_ops.gelu, F.gelu, _rows("input")),
+        Card(
+            "gelu, tanh",
+            ninetoothed_ops.gelu,
+            F.gelu,
+            _rows("input"),
+            lambda function, input: function(input, approximate="tanh"),
+        ),
         Card(
             "layer_norm",
             ninetoothed_ops.layer_norm,
@@ -189,6 +197,12 @@ CARDS = {
             _with_cache,
             outputs=("query", "keys"),
             differentiable=None,
+        ),
+        Card(
+            "gated",
+            lambda gate, up: ninetoothed_ops.gated(gate, up, "gelu"),
+            lambda gate, up: F.gelu(gate) * up,
+            _rows("gate", "up"),
         ),
         Card("swiglu", ninetoothed_ops.swiglu, lambda gate, up: F.silu(gate) * up, _rows("gate", "up")),
     )

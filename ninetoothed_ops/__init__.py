@@ -1,12 +1,14 @@
 """Operators and modules for PyTorch, written in NineToothed.
 
-Importing this registers `torch.ops.ninetoothed.{add, addmm, bmm, conv2d, layer_norm, linear, mm, rms_norm, rope, sdpa,
-silu, softmax}`. The functions of these names take the arguments of PyTorch's. `add_rms_norm`, `rope_into_cache` and
-`swiglu` are one launch each for what are several operators of PyTorch's. `register` makes an operator of a kernel of
-your own; `swap_modules` puts modules that run on the operators into a model.
+Importing this registers `torch.ops.ninetoothed.{add, addmm, bmm, conv2d, gelu, layer_norm, linear, mm, rms_norm, rope,
+sdpa, silu, softmax}`. The functions of these names take the arguments of PyTorch's. `add_rms_norm`, `gated`,
+`rope_into_cache` and `swiglu` are one launch each for what are several operators of PyTorch's. `register` makes an
+operator of a kernel of your own; `swap_modules` puts modules that run on the operators into a model.
 """
 
 from .modules import (
+    NTGELU,
+    NTActivation,
     NTAttention,
     NTConv2d,
     NTDecoderLayer,
@@ -25,6 +27,8 @@ from .ops import (
     addmm,
     bmm,
     conv2d,
+    gated,
+    gelu,
     layer_norm,
     linear,
     mm,
@@ -39,6 +43,8 @@ from .ops import (
 from .registration import register
 
 __all__ = [
+    "NTGELU",
+    "NTActivation",
     "NTAttention",
     "NTConv2d",
     "NTDecoderLayer",
@@ -54,6 +60,8 @@ __all__ = [
     "addmm",
     "bmm",
     "conv2d",
+    "gated",
+    "gelu",
     "layer_norm",
     "linear",
     "mm",

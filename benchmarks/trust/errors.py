@@ -101,6 +101,7 @@ PYTORCH = {
     "rope": None,
     "sdpa": operators.attention,
     "silu": torch.nn.functional.silu,
+    "gelu": torch.nn.functional.gelu,
     "layer_norm": torch.nn.functional.layer_norm,
     "rms_norm": torch.nn.functional.rms_norm,
     "conv2d": torch.nn.functional.conv2d,

@@ -151,6 +151,11 @@ def rms_norm(make: Maker) -> Sample:
     return Sample("rms_norm", (make(*shape), normalized, weight, eps), {}, F.rms_norm, magnitude, terms + 4)
 
 
+def gelu(make: Maker) -> Sample:
+    options = {"approximate": make.rng.choice(("none", "tanh"))}
+    return Sample("gelu", (make(*make.rows()),), options, F.gelu, lambda x, approximate: x.abs(), 4)
+
+
 def layer_norm(make: Maker) -> Sample:
     rng, shape = make.rng, make.rows((1, 4))
     normalized = list(shape[-rng.randint(1, len(shape)) :])
@@ -267,7 +272,7 @@ def softmax(make: Maker) -> Sample:
     return Sample("softmax", (make(*shape), dim), {"dtype": dtype}, reference, magnitude, shape[dim] + 4)
 
 
-OPERATORS = (add, silu, mm, addmm, bmm, conv2d, layer_norm, rms_norm, rope, sdpa, softmax)
+OPERATORS = (add, silu, mm, addmm, bmm, conv2d, gelu, layer_norm, rms_norm, rope, sdpa, softmax)
 
 
 def in_float64(value):

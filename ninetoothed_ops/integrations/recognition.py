@@ -11,7 +11,6 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-from torch import nn
 from transformers.utils import deprecation
 
 MODELS = "transformers.models"
@@ -44,14 +43,6 @@ def reference_methods(path: str) -> tuple[tuple[type, ...], dict[str, tuple | No
 
 def _codes(cls: type) -> dict[str, tuple | None]:
     return {name: code_of(each) if isinstance(each, FunctionType) else None for name, each in methods(cls).items()}
-
-
-def more_than_forward(cls: type[nn.Module]) -> str | None:
-    """Give the reason why a class is more than its forward; one that is not may be exchanged for its equal."""
-    if cls.__bases__ != (nn.Module,):
-        return SUBCLASS
-    extra = [name for name in methods(cls) if name != "forward"]
-    return f"it has {', '.join(extra)} beside its forward" if extra else None
 
 
 def methods(cls: type) -> dict[str, Any]:

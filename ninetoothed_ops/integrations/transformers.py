@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from torch import nn
-from transformers.activations import SiLUActivation
 from transformers.integrations import sdpa_attention
 
 from ninetoothed.errors import UnsupportedError
@@ -22,14 +21,15 @@ from ninetoothed.errors import UnsupportedError
 from ..modules.attention import IMPLEMENTATIONS, OTHERS, REGISTRY, ROTARY, projects, replacing
 from ..modules.decoder_layer import replacing as replacing_layer
 from ..modules.eligibility import unsuitable, unsupported
+from ..modules.fused_gated_mlp import replacing as replacing_fused_mlp
 from ..modules.gated_mlp import replacing as replacing_mlp
 from ..modules.rms_norm import NTRMSNorm
 from ..modules.rotary_module import replacing as replacing_rotary, rotates
 from ..modules.rotary_trial import recognised
-from ..modules.silu import NTSiLU
 from . import attention_interface
+from .activations import activation
 from .norms import norm
-from .recognition import MODELS, SUBCLASS, more_than_forward, same, undecorated
+from .recognition import MODELS, SUBCLASS, same, undecorated
 
 LLAMA = "llama.modeling_llama"
 # Attention whose forward calls q_norm and k_norm on each head, and attention that has none.
@@ -37,13 +37,6 @@ PLAIN = (f"{LLAMA}.LlamaAttention", "mistral.modeling_mistral.MistralAttention",
 NORMED = ("qwen3.modeling_qwen3.Qwen3Attention",)
 LAYER = f"{LLAMA}.LlamaDecoderLayer"
 PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_key_values")
-
-
-def silu(module: nn.Module) -> type[nn.Module] | str | None:
-    """Choose NTSiLU for what `hidden_act="silu"` makes."""
-    if type(module) is not SiLUActivation:
-        return None
-    return more_than_forward(SiLUActivation) or unsuitable(module) or NTSiLU
 
 
 def attention(module: nn.Module) -> type[nn.Module] | tuple[type[nn.Module], str] | str | None:
@@ -71,7 +64,7 @@ def rotary(module: nn.Module) -> tuple[type[nn.Module], str] | str | None:
         return str(error)
 
 
-RULES = (norm, silu, attention, rotary)
+RULES = (norm, activation, attention, rotary)
 
 
 def gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
@@ -81,6 +74,13 @@ def gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
     if not same(vars(type(module)).get("forward"), f"{LLAMA}.LlamaMLP"):
         return "its forward is not that of LlamaMLP"
     return unsuitable(module) or replacing_mlp(type(module))  # type: ignore[arg-type]
+
+
+def fused_gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
+    """Choose NTFusedGatedMLP for the MLP of Phi-3 and its copies, whatever their activation."""
+    if not same(vars(type(module)).get("forward"), "phi3.modeling_phi3.Phi3MLP"):
+        return None
+    return unsuitable(module) or replacing_fused_mlp(type(module))  # type: ignore[arg-type]
 
 
 def decoder_layer(module: nn.Module) -> type[nn.Module] | str | None:
@@ -96,7 +96,7 @@ def decoder_layer(module: nn.Module) -> type[nn.Module] | str | None:
     return unsuitable(module) or replacing_layer(type(module))  # type: ignore[arg-type]
 
 
-JOINED = (gated_mlp, decoder_layer)
+JOINED = (gated_mlp, fused_gated_mlp, decoder_layer)
 
 
 class _Term(tuple):

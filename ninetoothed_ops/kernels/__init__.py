@@ -4,6 +4,8 @@
 """
 
 from . import (
+    activation,
+    activation_backward,
     add,
     add_rms_norm,
     addmm,
@@ -12,6 +14,8 @@ from . import (
     conv2d,
     conv2d_backward_input,
     conv2d_backward_weight,
+    gated,
+    gated_backward,
     layer_norm,
     layer_norm_backward,
     layer_norm_weight_backward,
@@ -41,6 +45,8 @@ from . import (
 )
 
 __all__ = [
+    "activation",
+    "activation_backward",
     "add",
     "add_rms_norm",
     "addmm",
@@ -49,6 +55,8 @@ __all__ = [
     "conv2d",
     "conv2d_backward_input",
     "conv2d_backward_weight",
+    "gated",
+    "gated_backward",
     "layer_norm",
     "layer_norm_backward",
     "layer_norm_weight_backward",

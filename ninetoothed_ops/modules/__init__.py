@@ -1,5 +1,6 @@
 """Modules that run on NineToothed's operators, and the swap that puts them into a model."""
 
+from .activations import NTGELU, NTActivation
 from .attention import NTAttention
 from .conv2d import NTConv2d
 from .decoder_layer import NTDecoderLayer
@@ -12,6 +13,8 @@ from .silu import NTSiLU
 from .swap import SwapError, SwapReport, swap_modules
 
 __all__ = [
+    "NTGELU",
+    "NTActivation",
     "NTAttention",
     "NTConv2d",
     "NTDecoderLayer",

@@ -18,7 +18,19 @@ from torch.torch_version import TorchVersion
 
 from ninetoothed.errors import ArgumentTypeError, NineToothedError
 
-from . import attention, conv2d, decoder_layer, gated_mlp, layer_norm, linear, rms_norm, rotary_module, silu
+from . import (
+    activations,
+    attention,
+    conv2d,
+    decoder_layer,
+    fused_gated_mlp,
+    gated_mlp,
+    layer_norm,
+    linear,
+    rms_norm,
+    rotary_module,
+    silu,
+)
 from .joint import JointProjection, join_all, separate
 from .residual import unlink
 
@@ -33,12 +45,15 @@ REPLACEMENTS = (
     rms_norm.NTRMSNorm,
     layer_norm.NTLayerNorm,
     silu.NTSiLU,
+    activations.NTActivation,
     attention.NTAttention,
     gated_mlp.NTGatedMLP,
+    fused_gated_mlp.NTFusedGatedMLP,
     decoder_layer.NTDecoderLayer,
     rotary_module.NTRotary,
 )
-RULES: tuple[Rule, ...] = tuple(each.replacement for each in (linear, conv2d, rms_norm, layer_norm, silu, attention))
+KINDS = linear, conv2d, rms_norm, layer_norm, silu, activations, attention
+RULES: tuple[Rule, ...] = tuple(each.replacement for each in KINDS)
 
 
 class SwapError(NineToothedError, RuntimeError):
@@ -65,6 +80,7 @@ class Row(NamedTuple):
 MAKERS: dict[type[nn.Module], Callable] = {
     attention.NTAttention: attention.replacing,
     gated_mlp.NTGatedMLP: gated_mlp.replacing,
+    fused_gated_mlp.NTFusedGatedMLP: fused_gated_mlp.replacing,
     decoder_layer.NTDecoderLayer: decoder_layer.replacing,
     rotary_module.NTRotary: rotary_module.replacing,
 }

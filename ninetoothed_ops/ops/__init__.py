@@ -5,6 +5,8 @@ from .add_rms_norm import add_rms_norm
 from .addmm import addmm
 from .bmm import bmm
 from .conv2d import conv2d
+from .gated import gated
+from .gelu import gelu
 from .layer_norm import layer_norm
 from .linear import linear
 from .mm import mm
@@ -22,6 +24,8 @@ __all__ = [
     "addmm",
     "bmm",
     "conv2d",
+    "gated",
+    "gelu",
     "layer_norm",
     "linear",
     "mm",

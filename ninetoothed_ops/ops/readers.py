@@ -101,6 +101,12 @@ def flag(value: Any) -> bool | torch.SymBool:
     return value
 
 
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a string")
+    return value
+
+
 def scalar_type(value: Any) -> torch.dtype:
     if isinstance(value, torch.dtype):
         return value

@@ -37,6 +37,8 @@ CALLS: dict[str, tuple[Callable, Callable[[], tuple]]] = {
     "sdpa, of one query": (ops.sdpa, lambda: (half(2, 8, 1, 64), half(2, 8, 512, 64), half(2, 8, 512, 64))),
     "sdpa": (ops.sdpa, lambda: tuple(half(2, 8, 256, 64) for _ in range(3))),
     "rms_norm": (lambda x, weight: ops.rms_norm(x, (4096,), weight), lambda: (half(16, 4096), half(4096))),
+    "gated": (lambda x: ops.gated(*x.chunk(2, -1), "gelu"), lambda: (half(16, 4096),)),
+    "gelu": (ops.gelu, lambda: (half(16, 4096),)),
     "layer_norm": (lambda x, w: ops.layer_norm(x, (4096,), w, w), lambda: (half(16, 4096), half(4096))),
     "softmax": (lambda x: ops.softmax(x, -1), lambda: (half(64, 4096),)),
     "softmax, of long rows": (lambda x: ops.softmax(x, -1), lambda: (half(4, 200_000),)),

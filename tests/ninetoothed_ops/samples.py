@@ -44,6 +44,7 @@ NAMESAKES: dict[str, Callable] = {
     "addmm": torch.addmm,
     "bmm": torch.bmm,
     "conv2d": F.conv2d,
+    "gelu": F.gelu,
     "layer_norm": F.layer_norm,
     "linear": F.linear,
     "mm": torch.mm,
@@ -250,6 +251,14 @@ def _rms_norm(r) -> Iterator:
     yield "empty rows", (r(5, 0), [0])
 
 
+def _gelu(r) -> Iterator:
+    yield "rows", (r(9, 14),)
+    yield "tanh", (3 * r(9, 14),), {"approximate": "tanh"}
+    yield "sliced", (r(9, 14, layout="sliced"),)
+    yield "permuted", (r(2, 3, 4, 5).permute(3, 1, 0, 2),), {"approximate": "tanh"}
+    yield "number", (r(),)
+
+
 def _layer_norm(r) -> Iterator:
     yield "rows", (r(9, 300), [300])
     yield "weight and bias", (r(4, 7, 33), [33], r(33), r(33), 0.5)
@@ -360,6 +369,7 @@ _CALLS: dict[str, Callable[..., Iterator]] = {
     "addmm": _addmm,
     "bmm": _bmm,
     "conv2d": _conv2d,
+    "gelu": _gelu,
     "layer_norm": _layer_norm,
     "linear": _linear,
     "mm": _mm,

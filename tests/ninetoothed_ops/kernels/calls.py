@@ -3,6 +3,8 @@
 import torch
 
 from ninetoothed_ops.kernels import (
+    activation,
+    activation_backward,
     add,
     add_rms_norm,
     addmm,
@@ -11,6 +13,8 @@ from ninetoothed_ops.kernels import (
     conv2d,
     conv2d_backward_input,
     conv2d_backward_weight,
+    gated,
+    gated_backward,
     layer_norm,
     layer_norm_backward,
     layer_norm_weight_backward,
@@ -69,14 +73,16 @@ SMALL = {
     "sdpa": (1, 4, 70, 24),
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
-NAMES += ("add_rms_norm", "layer_norm", "rope_into_cache", "rope_pair", "rope_partial", "swiglu")
+NAMES += ("activation", "add_rms_norm", "gated", "layer_norm", "rope_into_cache", "rope_pair", "rope_partial", "swiglu")
 # Kernels with options, without which they are as above.
 OPTIONS = ("sdpa_capped",)
 # Kernels of gradients; their outputs are the last tensors.
 GRADIENTS = (
+    "activation_backward",
     "column_sums",
     "conv2d_backward_input",
     "conv2d_backward_weight",
+    "gated_backward",
     "layer_norm_backward",
     "layer_norm_weight_backward",
     "rms_norm_backward",
@@ -94,6 +100,10 @@ GRADIENTS = (
 
 def _call(name, make, sizes):
     match name:
+        case "activation" | "activation_backward" | "gated" | "gated_backward":
+            kernels = {"activation": (activation, 2), "activation_backward": (activation_backward, 3)}
+            kernel, count = (kernels | {"gated": (gated, 3), "gated_backward": (gated_backward, 5)})[name]
+            return kernel.make(), tuple(make(sizes["vector"]) for _ in range(count))
         case "silu_backward" | "swiglu_backward":
             kernel, count = (silu_backward, 3) if name == "silu_backward" else (swiglu_backward, 5)
             return kernel.make(1), tuple(make(sizes["vector"]) for _ in range(count))

@@ -24,7 +24,9 @@ def capped_attention(query, key, value, mask, scale, masking, is_causal, softcap
 REFERENCES = {
     "add": lambda x, y, alpha: x + alpha * y,
     "addmm": lambda input, x, y, beta, alpha: beta * input + alpha * (x @ y),
+    "activation": F.gelu,
     "bmm": torch.matmul,
+    "gated": lambda gate, up: F.gelu(gate) * up,
     "conv2d_backward_input": F.conv_transpose2d,
     "conv2d_backward_weight": lambda grad, image: torch.nn.grad.conv2d_weight(image, (7, 5, 3, 3), grad),
     "sum_of_parts": lambda parts: parts.sum(0),
@@ -44,6 +46,8 @@ REFERENCES = {
     "swiglu": lambda gate, up: F.silu(gate) * up,
 }
 REFERENCES |= {
+    "activation_backward": torch.ops.aten.gelu_backward,
+    "gated_backward": lambda grad, gate, *_: grad * F.gelu(gate),
     "column_sums": lambda x: x.sum(0, keepdim=True),
     "layer_norm_backward": lambda grad, x, w, eps, _: pulled_back(layer_norm(w, None, eps), x, grad),
     "layer_norm_weight_backward": lambda grad, *_: torch.stack([rows.sum(0) for rows in grad.split(4)]),

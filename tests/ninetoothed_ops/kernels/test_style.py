@@ -54,4 +54,5 @@ def test_a_kernel_is_made_once(name):
     module = getattr(kernels, name)
 
     assert module.make() is module.make()
-    assert module.make().__name__ == name and module.__doc__
+    # Kernels of activations are named after the function, too.
+    assert module.make().__name__ in (name, f"{name}_gelu") and module.__doc__

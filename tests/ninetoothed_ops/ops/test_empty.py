@@ -18,7 +18,7 @@ def calls(name: str, *sizes: int):
         case "add", (a, b):
             yield r(a, b), r(a, b)
             yield r(a, 1), r(b)
-        case "silu", (a, b, c):
+        case "silu" | "gelu", (a, b, c):
             yield (r(a, b, c),)
             yield (r(a, c, b).mT,)
         case "swiglu", (a, b, c):
@@ -52,6 +52,7 @@ def calls(name: str, *sizes: int):
 
 
 DIMENSIONS = {"add": 2, "bmm": 4, "rope": 4, "sdpa": 6}
+DIMENSIONS["gelu"] = 3
 DIMENSIONS |= dict.fromkeys(
     ("silu", "softmax", "swiglu", "layer_norm", "rms_norm", "linear", "mm", "addmm", "conv2d"), 3
 )

@@ -55,6 +55,8 @@ def bad_calls():
     yield "mm", "vector", (r(3, 4), r(4))
     yield "mm", "shapes", (r(3, 4), r(5, 6))
     yield "mm", "types", (r(3, 4), double(4, 5))
+    yield "gelu", "approximate", (r(3),), {"approximate": "sigmoid"}
+    yield "gelu", "integers", (integers(3),)
     yield "layer_norm", "shape", (r(4, 8), [9])
     yield "layer_norm", "no shape", (r(4, 8), [])
     yield "layer_norm", "weight", (r(4, 8), [8], r(4))

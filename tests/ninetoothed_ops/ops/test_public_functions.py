@@ -26,6 +26,7 @@ CALLS = {
         "groups": 1,
     },
     "mm": {"input": r(3, 4), "mat2": r(4, 5)},
+    "gelu": {"input": r(3, 4), "approximate": "none"},
     "layer_norm": {"input": r(3, 4), "normalized_shape": [4], "weight": r(4), "bias": r(4), "eps": 1e-3},
     "rms_norm": {"input": r(3, 4), "normalized_shape": [4], "weight": r(4), "eps": 1e-3},
     "rope": {

@@ -50,6 +50,8 @@ BACKWARDS = {
     "silu_backward": lambda r: (r(5, 7), r(5, 7)),
     "swiglu_backward": lambda r: (r(5, 7), r(5, 7), r(5, 7)),
     "softmax_backward": lambda r: (r(5, 7), r(5, 7), 0, torch.float32),
+    "activation_backward": lambda r: (r(5, 7), r(5, 7), "gelu"),
+    "gated_backward": lambda r: (r(5, 7), r(5, 7), r(5, 7), "gelu_tanh"),
     "layer_norm_backward": lambda r: (r(5, 7), r(5, 7), [7], r(7), r(7), 1e-6, [True, True, True]),
     "layer_norm_backward of the input": lambda r: (r(5, 7), r(5, 7), [7], None, None, 1e-6, [True, False, False]),
     "rms_norm_backward": lambda r: (r(5, 7), r(5, 7), [7], r(7), 1e-6, [True, True], r(5, 7)),

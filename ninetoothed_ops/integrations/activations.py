@@ -1,0 +1,51 @@
+"""The activations of transformers that compute what NineToothed's activations compute, by what a config names them.
+
+They are a single file of classes, each of them its own: none is a copy of another.
+"""
+
+from functools import partial
+
+from torch import nn
+from torch.nn import functional
+from transformers import activations
+
+from ..modules.activations import NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared
+from ..modules.eligibility import unsuitable
+from ..modules.silu import NTSiLU
+from .recognition import SUBCLASS, methods
+
+# Early versions of transformers have other names for some.
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "SiLUActivation": NTSiLU,
+    "GELUActivation": NTGELU,
+    "GELUTanh": NTGELUTanh,
+    "PytorchGELUTanh": NTGELUTanh,
+    "NewGELUActivation": NTGELUTanh,
+    "FastGELUActivation": NTGELUTanh,
+    "AccurateGELUActivation": NTGELUTanh,
+    "QuickGELUActivation": NTQuickGELU,
+    "ReLUSquaredActivation": NTReLUSquared,
+}
+
+
+def activation(module: nn.Module) -> type[nn.Module] | str | None:
+    """Choose an activation of NineToothed for one of transformers'; None for any other module."""
+    cls = type(module)
+    found = ACTIVATIONS.get(cls.__name__)
+    if found is None or getattr(activations, cls.__name__, None) is not cls:
+        return None
+    if cls.__bases__ != (nn.Module,):
+        return SUBCLASS
+    files = {getattr(getattr(each, "__code__", None), "co_filename", None) for each in methods(cls).values()}
+    if files != {activations.__file__}:
+        return "a method of its class was patched"
+    return unsuitable(module) or (found if _applies_its_own(module) else "it applies a function of its instance")
+
+
+def _applies_its_own(module: nn.Module) -> bool:
+    """Tell whether an activation that holds its function as `act` holds the one that its class stands for."""
+    act = vars(module).get("act")
+    if isinstance(act, partial):
+        return act.func is functional.gelu and (act.args, act.keywords) == ((), {"approximate": "tanh"})
+    bound = getattr(act, "__func__", None)
+    return act is None or act is functional.gelu or bound in methods(type(module)).values()

@@ -1,0 +1,23 @@
+"""input_grad = grad * function'(input), element by element, for a function of `functions`."""
+
+import functools
+
+import ninetoothed
+from ninetoothed import Tensor
+
+from .elementwise import arrangement
+from .functions import FUNCTIONS
+from .numeric import widen
+
+
+@functools.cache
+def make(name="gelu", ndim=1):
+    """The kernel `(grad, input, input_grad)` of a function, for tensors of `ndim` dimensions."""
+    _, slope = FUNCTIONS[name]
+
+    def application(grad, input, input_grad):
+        input_grad = grad * slope(widen(input))
+
+    tensors = tuple(Tensor(ndim) for _ in range(3))
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name=f"activation_backward_{name}")

@@ -1,0 +1,61 @@
+"""Activations of PyTorch and of transformers on NineToothed's activation, which applies a function in one launch."""
+
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from ..ops.activation import operator as activation
+from ..ops.functions import FUNCTIONS
+from .eligibility import unsuitable
+from .overrides import are_overridden
+
+
+class NTActivation(nn.Module):
+    """An activation whose `forward(input)` is `function(input)`, element by element, on `ninetoothed.activation`.
+
+    Where a `TorchFunctionMode` is active, it is the function in PyTorch's operations.
+    """
+
+    function: ClassVar[str]
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if are_overridden(input):
+            return FUNCTIONS[self.function](input)
+        return activation(input, self.function)
+
+
+class NTGELU(NTActivation, nn.GELU):
+    """A `torch.nn.GELU`."""
+
+    function = "gelu"
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class NTGELUTanh(NTGELU):
+    """A `torch.nn.GELU(approximate="tanh")`, and transformers' activations of this formula."""
+
+    function = "gelu_tanh"
+
+
+class NTQuickGELU(NTActivation):
+    """The activation of CLIP and others: `input * sigmoid(1.702 * input)`."""
+
+    function = "quick_gelu"
+
+
+class NTReLUSquared(NTActivation):
+    """The activation of Nemotron and others: the square of `relu(input)`."""
+
+    function = "relu_squared"
+
+
+def replacement(module: nn.Module) -> type[nn.Module] | str | None:
+    """`NTGELU` for a plain `torch.nn.GELU`, a reason for a subclass of it, None for anything else."""
+    if type(module) is nn.GELU:
+        return unsuitable(module) or (NTGELUTanh if module.approximate == "tanh" else NTGELU)
+    if isinstance(module, nn.GELU):
+        return unsuitable(module) or "a subclass of torch.nn.GELU, which may compute something else"
+    return None

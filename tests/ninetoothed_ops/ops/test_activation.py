@@ -1,0 +1,92 @@
+"""`activation` and `gated`: values, gradients of every order, fakes, compiled calls, errors; and how exact `erf` is."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from ninetoothed.errors import ArgumentError, ArgumentTypeError
+from ninetoothed_ops import gated
+from ninetoothed_ops.ops.functions import FUNCTIONS
+from tests.ninetoothed_ops.samples import operator, random as r
+
+TOLERANCES = {torch.float64: 1e-13, torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
+REFERENCES = {
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "quick_gelu": lambda x: x * (1.702 * x).sigmoid(),
+    "relu": F.relu,
+    "relu_squared": lambda x: F.relu(x) ** 2,
+}
+
+
+def close(found, expected, tolerance):
+    assert found.shape == expected.shape
+    assert (found - expected).norm() <= tolerance * expected.norm()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("function", REFERENCES)
+def test_values_and_gradients(function, dtype):
+    leaves = [(3 * r(5, 70, dtype=dtype)).requires_grad_(), r(5, 70, dtype=dtype).requires_grad_()]
+    grad = r(5, 70, dtype=dtype)
+    wide = [each.detach().double().requires_grad_() for each in leaves]
+    calls = {1: operator("activation"), 2: operator("gated")}
+    for count, call in calls.items():
+        found, given = call(*leaves[:count], function), wide[:count]
+        expected = REFERENCES[function](given[0]) * (given[1] if count == 2 else 1)
+        assert found.dtype == dtype
+        close(found, expected, TOLERANCES[dtype])
+        grads = torch.autograd.grad(found, leaves[:count], grad)
+        for each, wanted in zip(grads, torch.autograd.grad(expected, given, grad.double())):
+            close(each, wanted, 4 * TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_derivatives_of_every_order(function):
+    args = [r(2, 3, dtype=torch.float64).requires_grad_() for _ in range(2)]
+    assert torch.autograd.gradgradcheck(lambda gate, up: gated(gate, up, function), args)
+    assert torch.autograd.gradgradcheck(lambda x: operator("activation")(x, function), args[:1])
+    to_up = torch.autograd.grad(gated(args[0].detach(), args[1], function).sum(), args[1])[0]
+    close(to_up, REFERENCES[function](args[0]), 1e-12)
+
+
+def test_registered_as_pytorch_asks():
+    torch.library.opcheck(operator("gated").default, (r(3, 4).requires_grad_(), r(3, 4), "gelu"))
+    torch.library.opcheck(operator("activation").default, (r(3, 4).requires_grad_(), "quick_gelu"))
+
+
+def test_halves_of_a_product_are_not_copied():
+    gate, up = r(3, 66).chunk(2, -1)
+    found = gated(gate, up, "gelu")
+    assert found.is_contiguous()
+    torch.testing.assert_close(found, F.gelu(gate) * up)
+
+
+def test_errors():
+    with pytest.raises(ArgumentError, match="ninetoothed::gated: function is 'swish'; it is one of 'gelu'"):
+        gated(r(3), r(3), "swish")
+    with pytest.raises(ArgumentTypeError, match="takes a string for function"):
+        gated(r(3), r(3), 1)
+    with pytest.raises(RuntimeError, match="cannot take"):
+        gated(r(3), r(3).half(), "gelu")
+    with pytest.raises(RuntimeError):
+        gated(r(2, 3), r(2, 4), "gelu")
+
+
+def test_extremes():
+    inf, nan = math.inf, math.nan
+    x = torch.tensor([inf, -inf, nan, 0.0, -0.0, 1e18, -1e18, 1e-30], device=r(1).device)
+    for function, expected in REFERENCES.items():
+        found = operator("activation")(x, function)
+        # In float32, PyTorch gives NaN for gelu of infinity on some CPUs.
+        torch.testing.assert_close(found.double(), expected(x.double()), equal_nan=True)
+
+
+def test_erf_is_exact_to_a_few_ulps():
+    """The error of gelu is that of the error function, wherever 1 + erf does not cancel."""
+    x = torch.linspace(1e-3, 6, 4001, device=r(1).device)
+    found, expected = operator("activation")(x, "gelu").double(), F.gelu(x.double())
+    ulps = (found - expected).abs() / (expected * torch.finfo(torch.float32).eps)
+    assert ulps.max() < 4
