@@ -150,7 +150,7 @@ def _unlike(module: nn.Module) -> str | None:
     found = recognised(names, ROTARY)
     if isinstance(found, str):
         return found
-    takes_heads_first = (found.states, found.is_sine_first, found.heads) == (2, False, -3)
+    takes_heads_first = (found.states, found.tables, found.heads) == (2, ("cos", "sin"), -3)
     return None if takes_heads_first else f"its {ROTARY} takes other arguments than that of Llama"
 
 

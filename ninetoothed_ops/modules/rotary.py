@@ -64,28 +64,30 @@ class Rotary:
 class RotaryFunction:
     """Stands for a family's function as long as its file has that by this name.
 
-    It takes the same arguments: so many `states` that are rotated, the tables, and perhaps `unsqueeze_dim`, where the
-    heads are that the tables lack. Calls of another kind than those that were tried go to the family's function.
+    It takes the same arguments: so many `states` that are rotated, then tables, then `options`, of which it knows but
+    the defaults and `unsqueeze_dim`, where the heads are that the tables lack. Calls of another kind than those that
+    were tried go to the family's function.
     """
 
     original: Callable
     file: Mapping[str, Any]
     states: int
-    is_sine_first: bool
+    # The names of the tables, ("cos", "sin"), ("sin", "cos"), or ("freqs_cis",) for one of complex numbers.
+    tables: tuple[str, ...]
+    options: Mapping[str, Any]
     # As `unsqueeze` takes it, negative; if the function takes none, or is not given any.
     heads: int
     rotary: Rotary = Rotary()
-    # Tables without a batch were tried too: with states that have none either, where the heads are at -2.
-    takes_flat: bool = False
+    # The dimensions of tables that were tried; two without a batch, which states lack too where the heads are at -2.
+    dims: tuple[int, ...] = (3,)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         current = self.file.get(self.original.__name__, self.original)
-        if current is not self.original or len(args) != self.states + 2 or not kwargs.keys() <= {"unsqueeze_dim"}:
+        read = self._read(args, kwargs) if current is self.original else None
+        if read is None:
             return current(*args, **kwargs)
-        states, tables = args[: self.states], args[self.states :]
-        sin, cos = tables if self.is_sine_first else (tables[1], tables[0])
-        heads = kwargs.get("unsqueeze_dim", self.heads)
-        heads = heads - cos.ndim - 1 if heads >= 0 else heads
+        cos, sin, heads = read
+        states = args[: self.states]
         for each in states:
             if not self._is_covered(each, cos, sin, heads):
                 return current(*args, **kwargs)
@@ -93,12 +95,31 @@ class RotaryFunction:
         found = tuple(_as_before(one, other, heads) for one, other in zip(rotated, states))
         return found[0] if self.states == 1 else found
 
+    def _read(self, args: tuple, kwargs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, int] | None:
+        """Read the tables and where the heads are from a call; None for options that were not tried."""
+        tables = dict(zip(self.tables, args[self.states :]))
+        for name, value in kwargs.items():
+            if name in self.tables:
+                tables[name] = value
+            elif name not in self.options or (name != "unsqueeze_dim" and value != self.options[name]):
+                return None
+        if len(tables) < len(self.tables) or len(args) > self.states + len(self.tables):
+            return None
+        cos, sin = (tables[name] for name in ("cos", "sin")) if len(tables) == 2 else _parts(*tables.values())
+        heads = kwargs.get("unsqueeze_dim", self.heads)
+        return cos, sin, heads - cos.ndim - 1 if heads >= 0 else heads
+
     def _is_covered(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, heads: int) -> bool:
-        if heads not in (-2, -3) or not (cos.ndim == 3 or (cos.ndim == 2 and self.takes_flat)):
+        if heads not in (-2, -3) or cos.ndim not in self.dims:
             return False
         is_known = states.ndim == (3 if cos.ndim == 2 and heads == -2 else 4) and not are_overridden(states)
         is_float = states.is_floating_point() and cos.is_floating_point()
         return is_known and is_float and self.rotary.fits(_heads_last(states, heads), cos, sin)
+
+
+def _parts(table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """View the cosines and the sines of a table of complex numbers; numbers of another kind are for nobody."""
+    return (table.real, table.imag) if table.is_complex() else (table.new_empty(0), table)
 
 
 def _heads_last(states: torch.Tensor, heads: int) -> torch.Tensor:

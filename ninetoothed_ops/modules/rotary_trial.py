@@ -20,10 +20,12 @@ from .rotary import Rotary, RotaryFunction
 TOLERANCE = 1e-5
 # Heads of so many columns, of which so many rotate.
 WHOLE, PARTIAL = (8, 8), (12, 8)
+# The names of tables, as functions take them.
+TABLES = (("cos", "sin"), ("sin", "cos"), ("freqs_cis",))
 
 
 def rotary_functions(function: FunctionType) -> dict[str, RotaryFunction | str]:
-    """Find the functions with a `cos` and a `sin` that a function calls by their names in its file.
+    """Find the functions that take tables of angles among those that a function calls by their names in its file.
 
     Each name comes with what may stand for it, or with the reason why nothing may.
     """
@@ -34,15 +36,15 @@ def rotary_functions(function: FunctionType) -> dict[str, RotaryFunction | str]:
 def _takes_tables(function: Any) -> TypeGuard[FunctionType]:
     if not isinstance(function, FunctionType):
         return False
-    code = function.__code__
-    return {"cos", "sin"} <= set(code.co_varnames[: code.co_argcount])
+    names = set(function.__code__.co_varnames[: function.__code__.co_argcount])
+    return any(names.issuperset(tables) for tables in TABLES)
 
 
 def recognised(file: Mapping[str, Any], name: str) -> RotaryFunction | str:
     """Give what may stand for the function of a file that rotates, or the reason why nothing may."""
     function = file.get(name)
     if not _takes_tables(function):
-        return f"its {name} is no function of a cos and a sin"
+        return f"its {name} takes no tables"
     if function.__globals__ is not file or function.__name__ != name:
         return f"its {name} was patched"
     try:
@@ -56,18 +58,19 @@ def recognised(file: Mapping[str, Any], name: str) -> RotaryFunction | str:
 def _tried(function: FunctionType) -> RotaryFunction | None:
     """Call a function on small tensors, and find the form of `rope` that gives the same."""
     parameters = inspect.signature(function).parameters
-    names = list(parameters)
-    states = min(names.index("cos"), names.index("sin"))
-    others = [parameters[name] for name in names[states + 2 :]]
-    if states not in (1, 2) or {*names[states : states + 2]} != {"cos", "sin"}:
+    names = tuple(parameters)
+    places = ((i, tables) for i in (1, 2) for tables in TABLES if names[i : i + len(tables)] == tables)
+    states, tables = next(places, (0, ()))
+    others = [parameters[name] for name in names[states + len(tables) :]]
+    options = {each.name: each.default for each in others if each.kind is not each.VAR_KEYWORD}
+    if not states or inspect.Parameter.empty in options.values():
         return None
-    if any(each.default is each.empty and each.kind is not each.VAR_KEYWORD for each in others):
-        return None
-    dims = (parameters["unsqueeze_dim"].default - 4,) if "unsqueeze_dim" in names else (-3, -2)
-    for heads, rotary in itertools.product(dims, _forms()):
-        candidate = RotaryFunction(function, function.__globals__, states, names[states] == "sin", heads, rotary)
+    takes_dim = "unsqueeze_dim" in options
+    heads = (options["unsqueeze_dim"] - 4,) if takes_dim else (-3, -2)
+    for dims, place, rotary in itertools.product(((3,),) if takes_dim else ((3,), (2,)), heads, _forms()):
+        candidate = RotaryFunction(function, function.__globals__, states, tables, options, place, rotary, dims)
         if _agrees(candidate, *WHOLE):
-            return _completed(candidate, "unsqueeze_dim" in names)
+            return _completed(candidate, takes_dim)
     return None
 
 
@@ -81,17 +84,20 @@ def _forms() -> Iterator[Rotary]:
 def _completed(found: RotaryFunction, takes_dim: bool) -> RotaryFunction | None:
     """Find out what a function does with wider heads, with tables without a batch, and with types that differ.
 
-    One that rotates a part of wider heads as no form does is for these alone: None.
+    None is for a function that rotates a part of wider heads as no form does, or a part of the tokens.
     """
-    flat = replace(found, takes_flat=True)
-    found = flat if _agrees(flat, *WHOLE, takes_dim=takes_dim) else found
-    partial = replace(found, takes_flat=False, rotary=replace(found.rotary, is_partial=True))
+    if _called(found, WHOLE[0], WHOLE[1], rows=4) is not None:
+        return None
+    flat = replace(found, dims=(2,))
+    if found.dims == (3,) and _agrees(flat, *WHOLE, takes_dim=takes_dim):
+        found = replace(found, dims=(3, 2))
+    partial = replace(found, rotary=replace(found.rotary, is_partial=True))
     agrees = _agrees(partial, *PARTIAL)
     if agrees is not None:
-        found = replace(found, rotary=partial.rotary)
+        found = partial
         if not agrees:
             return None
-    states, tables = _arguments(replace(found, takes_flat=False), *WHOLE)
+    states, tables = _arguments(found, *WHOLE)
     mixed = _listed(found.original(*(each.bfloat16() for each in states), *tables))
     keeps_type = all(each.dtype is torch.bfloat16 for each in mixed)
     return replace(found, rotary=replace(found.rotary, keeps_type=keeps_type))
@@ -102,13 +108,12 @@ def _agrees(candidate: RotaryFunction, width: int, rotated: int, takes_dim: bool
 
     None is for a function that takes no such heads.
     """
-    states, tables = _arguments(candidate, width, rotated)
     options = {"unsqueeze_dim": candidate.heads + 3} if takes_dim else {}
+    expected = _called(candidate, width, rotated, **options)
+    if expected is None:
+        return None
+    states, tables = _arguments(candidate, width, rotated)
     with torch.no_grad():
-        try:
-            expected = _listed(candidate.original(*states, *tables, **options))
-        except (RuntimeError, IndexError, ValueError):  # of shapes that do not fit
-            return None
         found = _listed(candidate(*states, *tables, **options))
     return len(found) == len(expected) and all(
         type(other) is torch.Tensor and each.shape == other.shape and bool(((each - other).abs() <= TOLERANCE).all())
@@ -116,14 +121,27 @@ def _agrees(candidate: RotaryFunction, width: int, rotated: int, takes_dim: bool
     )
 
 
-def _arguments(candidate: RotaryFunction, width: int, rotated: int) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Make states of different numbers of heads, and tables in which no angle comes twice."""
+def _called(candidate: RotaryFunction, width: int, rotated: int, rows: int = 5, **options: int) -> list | None:
+    """Call the family's function; None if it does not take these shapes."""
+    states, tables = _arguments(candidate, width, rotated, rows)
+    try:
+        with torch.no_grad():
+            return _listed(candidate.original(*states, *tables, **options))
+    except (RuntimeError, IndexError, ValueError):
+        return None
+
+
+def _arguments(
+    candidate: RotaryFunction, width: int, rotated: int, rows: int = 5
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Make states of five tokens and different numbers of heads, and tables in which no angle comes twice."""
     columns = rotated // 2 if candidate.rotary.columns == "halved" else rotated
     states = [_numbers(2, 5, heads, width) for heads in (3, 1)[: candidate.states]]
-    tables = [_numbers(2, 5, columns) + 0.1, _numbers(2, 5, columns) - 0.2]
+    both = {"cos": _numbers(2, rows, columns) + 0.1, "sin": _numbers(2, rows, columns) - 0.2}
+    tables = [both[name] if name in both else torch.complex(both["cos"], both["sin"]) for name in candidate.tables]
     if candidate.heads == -3:
         states = [each.transpose(1, 2) for each in states]
-    if candidate.takes_flat:
+    if candidate.dims == (2,):
         tables = [each[0] for each in tables]
         states = [each[0] for each in states] if candidate.heads == -2 else states
     return states, tables

@@ -197,12 +197,54 @@ def test_calls_of_another_kind_go_to_the_familys_function(monkeypatch):
     assert found(*calls[0][0]) == "patched"
 
 
+def test_tables_of_complex_numbers_and_for_all_of_a_batch():
+    """What is not tried, another length of keys or options of other values, is the family's own."""
+    half = r(2, 3, 5, 8, dtype=torch.bfloat16), r(2, 1, 5, 8, dtype=torch.bfloat16)
+    angles = torch.polar(torch.ones(2, 5, 4), torch.rand(2, 5, 4) * 6).to(DEVICE)
+    flat = r(5, 8), r(5, 8)
+    longer = half[0], half[1].repeat(1, 1, 2, 1), *(each[None, None] for each in flat)
+    for family, name, args, options in (
+        ("deepseek_v2", "apply_rotary_emb", (*half, angles), {}),
+        ("llama4", "apply_rotary_emb", (*(each.transpose(1, 2) for each in half), angles), {}),
+        ("sam2_video", "apply_rotary_pos_emb_2d", (*half, *flat), {"num_k_exclude_rope": 0, "repeat_freqs_k": False}),
+        (
+            "sam2_video",
+            "apply_rotary_pos_emb_2d",
+            (half[0], half[1].repeat(1, 1, 2, 1), *flat),
+            {"repeat_freqs_k": True},
+        ),
+        ("sam3", "apply_rotary_pos_emb_2d", half, {"cos": flat[0], "sin": flat[1]}),
+    ):
+        written, found = function(family, name)
+        cast = [each.double() if each.dtype is torch.bfloat16 else each for each in args]
+        with Recorder() as recorder:
+            ours = found(*args, **options)
+        assert ("ninetoothed::rope_pair" in recorder.names) is (args is not longer), family
+        for one, exact in zip(ours, written(*cast, **options)):
+            assert one.dtype is torch.bfloat16 and one.shape == exact.shape and error(one, exact) < 4e-3
+
+
+def test_trains_under_autocast(family, batch):
+    model, (tokens, _) = family("Olmo2"), batch(2, 7)
+
+    def gradients():
+        model.zero_grad()
+        with torch.autocast(DEVICE, torch.bfloat16):
+            model(input_ids=tokens, labels=tokens, use_cache=False).loss.backward()
+        return [each.grad.clone() for each in model.parameters() if each.grad is not None]
+
+    expected = gradients()
+    swapped(model)
+    assert all(error(*pair) < 0.1 for pair in zip(gradients(), expected))
+
+
 def test_what_no_form_computes_is_left_alone():
     for family, name in (
         ("nanochat", "apply_rotary_pos_emb"),  # the other way round
         ("clvp", "apply_rotary_pos_emb"),  # values too
         ("deepseek_v4", "apply_rotary_pos_emb"),  # the last columns
         ("dinov3_vit", "apply_rotary_pos_emb"),  # the last tokens
+        ("edgetam_video", "apply_rotary_pos_emb_2d_cross_attn"),
         ("gemma4", "apply_multidimensional_rope"),
     ):
         assert function(family, name)[1] == f"its {name} rotates in a way of its own"
