@@ -207,12 +207,7 @@ def test_tables_of_complex_numbers_and_for_all_of_a_batch():
         ("deepseek_v2", "apply_rotary_emb", (*half, angles), {}),
         ("llama4", "apply_rotary_emb", (*(each.transpose(1, 2) for each in half), angles), {}),
         ("sam2_video", "apply_rotary_pos_emb_2d", (*half, *flat), {"num_k_exclude_rope": 0, "repeat_freqs_k": False}),
-        (
-            "sam2_video",
-            "apply_rotary_pos_emb_2d",
-            (half[0], half[1].repeat(1, 1, 2, 1), *flat),
-            {"repeat_freqs_k": True},
-        ),
+        ("sam2_video", "apply_rotary_pos_emb_2d", longer, {"repeat_freqs_k": True}),
         ("sam3", "apply_rotary_pos_emb_2d", half, {"cos": flat[0], "sin": flat[1]}),
     ):
         written, found = function(family, name)
