@@ -139,7 +139,9 @@ def print_first_calls(first):
 
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kernels", description=__doc__.splitlines()[0])
-    parser.add_argument("--op", action="append", choices=tasks.NAMES, help="only this operation (may be repeated)")
+    parser.add_argument(
+        "--op", action="append", choices=(*tasks.NAMES, *tasks.MORE), help="only this operation (may be repeated)"
+    )
     parser.add_argument("--case", default="paper", help="a case of benchmarks/tasks/OP.py, or 'all'")
     parser.add_argument("--dtype", default="float16", choices=("float16", "bfloat16", "float32"))
     parser.add_argument("--backward", action="store_true", help="forward with backward, in place of forward")

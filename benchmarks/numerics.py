@@ -7,7 +7,7 @@ Inputs are normal numbers, rounded to a type. An error is the norm of a result's
 of the same inputs, over the norm of that; its unit is the type's last place (`finfo.eps`). Rounding alone makes 0.2.
 Of 20 draws, the root mean square is to be at most 1.1 times PyTorch's, or at most 0.5.
 
-Of five operators, a row is to have the same bits whatever other rows there are.
+Of six operators, a row is to have the same bits whatever other rows there are.
 
 FILE is written, and docs/numerics.md anew of all such files; `--merge` makes one FILE of several, of parts of the
 operators. The exit status is 1 where a bound is broken.

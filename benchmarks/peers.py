@@ -17,16 +17,16 @@ def functions(task, args):
         "triton": twin(task, args),
         "eager": task.eager,
         "inductor": torch.compile(lambda *args, **kwargs: task.eager(*args, **kwargs), dynamic=False),
+        "liger": liger_function(task, args),
     }
-    liger = liger_function(task, args)
-    return {**found, "liger": liger} if liger else found
+    return {name: function for name, function in found.items() if function is not None}
 
 
 def twin(task, args):
-    """The twin's function. It gets a filter as a model holds it: repacked before, as ours remembers it."""
+    """The twin's function, or None where there is none; it gets a filter as a model holds it: repacked, as ours is."""
     from benchmarks.twins import launch
 
-    function = getattr(launch, task.name)
+    function = getattr(launch, task.name, None)
     if task.name != "conv2d":
         return function
     weight = launch.repacked(args[1])
@@ -44,6 +44,8 @@ def liger_function(task, args):
     # Liger's normalisation always multiplies by a weight.
     if task.name == "rms_norm" and len(args) == 3:
         return lambda input, shape, weight, eps: functional.liger_rms_norm(input, weight, eps, in_place=False)
+    if task.name == "layer_norm" and len(args) == 4:
+        return lambda input, shape, weight, bias, eps: functional.liger_layer_norm(input, weight, bias, eps)
     return None
 
 

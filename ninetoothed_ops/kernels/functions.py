@@ -18,12 +18,14 @@ def gelu_slope(x):
 
 def gelu_tanh(x):
     """0.5 * x * (1 + tanh(u)), which is x * sigmoid(2 * u), where u = sqrt(2 / pi) * (x + 0.044715 * x^3)."""
-    return x * ntl.sigmoid(TWICE * x * (1 + CUBIC * x * x))
+    return x * ntl.sigmoid(TWICE * (x + CUBIC * x * x * x))
 
 
 def gelu_tanh_slope(x):
-    gate = ntl.sigmoid(TWICE * x * (1 + CUBIC * x * x))
-    return gate + gate * (1 - gate) * (TWICE * x * (1 + 3 * CUBIC * x * x))
+    inner = TWICE * (x + CUBIC * x * x * x)
+    gate = ntl.sigmoid(inner)
+    # 1 - gate would be what rounding leaves of a difference.
+    return gate + gate * ntl.sigmoid(-inner) * (TWICE * (x + 3 * CUBIC * x * x * x))
 
 
 def quick_gelu(x):

@@ -53,6 +53,13 @@ def test_table_json_and_picture(pretend, tmp_path, capsys):
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("name", tasks.MORE)
+def test_operations_beyond_the_paper(pretend, name, tmp_path, capsys):
+    assert {"paper", "quick", "cpu"} <= tasks.load(name).cases.keys() and peers.twin(tasks.load(name), ()) is None
+    assert kernels.main(["--quick", "--dtype", "float32", "--op", name, "--output", str(tmp_path / "run")]) == 0
+    assert f"| {name} " in capsys.readouterr().out
+
+
 def test_gradients(pretend, tmp_path, capsys):
     stem = tmp_path / "run"
     assert kernels.main(["--quick", "--dtype", "float32", "--backward", "--op", "mm", "--output", str(stem)]) == 0
