@@ -34,6 +34,8 @@ from . import (
 from .joint import JointProjection, join_all, separate
 from .residual import unlink
 
+# The attribute by which `generate` finds a model's own function for masks (step_masks.py).
+MASKS = "create_masks_for_generate"
 # What to put in a module's place, perhaps with the reason why it is not more than a part; or why it is left alone.
 Verdict = type[nn.Module] | tuple[type[nn.Module], str] | str | None
 Rule = Callable[[nn.Module], Verdict]
@@ -107,6 +109,7 @@ class SwapReport:
     rows: tuple[Row, ...]
     modules: tuple[nn.Module, ...] = field(repr=False)
     joint: tuple[JointProjection, ...] = ()
+    generators: tuple[nn.Module, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -141,6 +144,8 @@ class SwapReport:
         for module in (*self.modules, *(each.module for each in self.joint)):
             separate(module)
             unlink(module)
+        for module in self.generators:
+            vars(module).pop(MASKS, None)
         _forget_compiled_code()
 
     def __repr__(self) -> str:
@@ -212,8 +217,19 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     if join:
         report = replace(report, joint=join_all(model))
         decoder_layer.link_all(model)
+    if any(isinstance(module, attention.NTAttention) for module in report.modules):
+        report = replace(report, generators=_with_quick_masks(model))
     _forget_compiled_code()
     return report
+
+
+def _with_quick_masks(model: nn.Module) -> tuple[nn.Module, ...]:
+    """Let `generate` make the mask of a step by two launches, where transformers has the caches for it."""
+    try:
+        from ..integrations import step_masks
+    except ImportError:  # of an early version
+        return ()
+    return step_masks.install(model)
 
 
 def _hindrance(row: Row, module: nn.Module) -> str | None:

@@ -1,0 +1,71 @@
+"""The mask of one token over a static cache, which `generate` makes on the host before each compiled step.
+
+transformers makes it in a dozen launches, while the GPU waits. For plain causal attention it says of each slot of the
+cache whether the attention mask of the tokens so far shows it: that is two launches. `generate` looks for a model's own
+`create_masks_for_generate`; the one here has the same values, and leaves whatever is not plain to transformers.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers import cache_utils, masking_utils
+
+from ..modules.attention import NTAttention
+from .recognition import undecorated
+
+NAME = "create_masks_for_generate"
+
+
+def install(model: nn.Module) -> tuple[nn.Module, ...]:
+    """Give each causal language model in a model, itself included, whose attention was swapped, the masks of steps."""
+    models = [module for module in model.modules() if hasattr(type(module), "prepare_inputs_for_generation")]
+    chosen = tuple(each for each in models if not hasattr(each, NAME) and _attends_by_ours(each))
+    for each in chosen:
+        vars(each)[NAME] = create_masks_for_generate
+    return chosen
+
+
+def _attends_by_ours(model: Any) -> bool:
+    """Tell whether every layer has an NTAttention, which reads no more of a cache than it holds, whatever the mask."""
+    layers = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", 0)
+    return 0 < layers == sum(isinstance(module, NTAttention) for module in model.modules())
+
+
+def create_masks_for_generate(
+    config: Any, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, past_key_values: Any, **others: Any
+) -> Any:
+    """Make the masks of a step as `transformers.masking_utils.create_masks_for_generate` does."""
+    is_token = inputs_embeds.shape[1] == 1 and type(attention_mask) is torch.Tensor and attention_mask.ndim == 2
+    if is_token and _is_plain(config.get_text_config(), others):
+        missing = _length_of(past_key_values) - attention_mask.shape[1]  # type: ignore[union-attr]
+        if missing >= 0:
+            shown = attention_mask.to(device=inputs_embeds.device, dtype=torch.bool)  # type: ignore[union-attr]
+            return functional.pad(shown, (0, missing))[:, None, None]
+    given = {"inputs_embeds": inputs_embeds, "attention_mask": attention_mask, "past_key_values": past_key_values}
+    return masking_utils.create_masks_for_generate(config=config, **given, **others)
+
+
+def _is_plain(config: Any, others: dict[str, Any]) -> bool:
+    """Tell whether all layers attend causally to all tokens, and masks of PyTorch's attention are transformers' own."""
+    more = ("or_mask_function", "and_mask_function", "block_sequence_ids")
+    windows = ("layer_types", "sliding_window", "attention_chunk_size")
+    if not getattr(config, "is_causal", True) or any(others.get(name) is not None for name in more):
+        return False
+    made = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation)
+    is_own = made is masking_utils.sdpa_mask and _is_own(made) and _is_own(masking_utils.create_masks_for_generate)
+    return is_own and all(getattr(config, name, None) is None for name in windows)
+
+
+def _is_own(function: Any) -> bool:
+    """Tell whether a function is that of transformers' file, unpatched."""
+    return getattr(undecorated(function), "__globals__", None) is vars(masking_utils)
+
+
+def _length_of(cache: Any) -> int:
+    """Find the length of a static cache of transformers that holds all tokens; -1 of any other."""
+    layers = getattr(cache, "layers", ())
+    first: Any = layers[0] if layers else None
+    is_static = type(cache) is cache_utils.StaticCache and type(first) is cache_utils.StaticLayer
+    return first.max_cache_len if is_static and first.is_initialized else -1
