@@ -118,9 +118,9 @@ def kept(path, options):
 def measured(variant, model, options, count, roofline):
     """Run one variant: a plain dictionary of what was measured, or of why it failed."""
     inputs = prompt(model, options)
-    report = None if variant.swap is None else variant.swap(model)
-    row = {"variant": variant.name, "count": count}
+    report, row = None, {"variant": variant.name, "count": count}
     try:
+        report = None if variant.swap is None else variant.swap(model)
         run = variant.prepare(model, inputs, count)
         row["warm-up"] = timed(run, model.device)[1]
         runs = [timed(run, model.device) for _ in range(1 if count >= LONG else 3)]
