@@ -34,7 +34,7 @@ class Rotary:
     def __call__(self, cos: torch.Tensor, sin: torch.Tensor, *states: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Rotate `(B, S, heads, D)` by tables `(S, columns)` or `(1 or B, S, columns)`; two of them in one launch."""
         rotary_dim, (cos, sin) = self.read(states[0], cos, sin)
-        if not self.keeps_type:
+        if not (self.keeps_type or states[0].dtype == states[-1].dtype == cos.dtype):
             # float32 tables make a half's rotation float32, as PyTorch's promotion does.
             states = tuple(each.to(torch.promote_types(each.dtype, cos.dtype)) for each in states)
         options = self.interleaved, rotary_dim, self.interleaved_output
@@ -87,13 +87,16 @@ class RotaryFunction:
         if read is None:
             return current(*args, **kwargs)
         cos, sin, heads = read
-        states = args[: self.states]
-        for each in states:
-            if not self._is_covered(each, cos, sin, heads):
-                return current(*args, **kwargs)
-        rotated = self.rotary(cos, sin, *(_heads_last(each, heads) for each in states))
-        found = tuple(_as_before(one, other, heads) for one, other in zip(rotated, states))
-        return found[0] if self.states == 1 else found
+        viewed = [self._viewed(each, cos, sin, heads) for each in args[: self.states]]
+        covered = [each for each in viewed if each is not None]
+        if len(covered) < self.states:
+            return current(*args, **kwargs)
+        rotated = self.rotary(cos, sin, *covered)
+        if heads == -3:
+            rotated = tuple(each.transpose(1, 2) for each in rotated)
+        if args[0].ndim == 3:
+            rotated = tuple(each[0] for each in rotated)
+        return rotated[0] if self.states == 1 else rotated
 
     def _read(self, args: tuple, kwargs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, int] | None:
         """Read the tables and where the heads are from a call; None for options that were not tried."""
@@ -109,29 +112,21 @@ class RotaryFunction:
         heads = kwargs.get("unsqueeze_dim", self.heads)
         return cos, sin, heads - cos.ndim - 1 if heads >= 0 else heads
 
-    def _is_covered(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, heads: int) -> bool:
-        if heads not in (-2, -3) or cos.ndim not in self.dims:
-            return False
-        is_known = states.ndim == (3 if cos.ndim == 2 and heads == -2 else 4) and not are_overridden(states)
+    def _viewed(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, heads: int) -> torch.Tensor | None:
+        """View states as `(B, S, heads, D)`; None for calls of another kind than those that were tried."""
         is_float = states.is_floating_point() and cos.is_floating_point()
-        return is_known and is_float and self.rotary.fits(_heads_last(states, heads), cos, sin)
+        if heads not in (-2, -3) or cos.ndim not in self.dims or not is_float:
+            return None
+        is_flat = cos.ndim == 2 and heads == -2
+        if states.ndim != (3 if is_flat else 4) or are_overridden(states):
+            return None
+        viewed = states.unsqueeze(0) if is_flat else states if heads == -2 else states.transpose(1, 2)
+        return viewed if self.rotary.fits(viewed, cos, sin) else None
 
 
 def _parts(table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """View the cosines and the sines of a table of complex numbers; numbers of another kind are for nobody."""
     return (table.real, table.imag) if table.is_complex() else (table.new_empty(0), table)
-
-
-def _heads_last(states: torch.Tensor, heads: int) -> torch.Tensor:
-    """View `(B, heads, S, D)`, or `(B, S, heads, D)` or `(S, heads, D)` where the heads are at -2, as the second."""
-    states = states if states.ndim == 4 else states.unsqueeze(0)
-    return states.transpose(1, 2) if heads == -3 else states
-
-
-def _as_before(rotated: torch.Tensor, states: torch.Tensor, heads: int) -> torch.Tensor:
-    """View what `_heads_last` gave as the states were."""
-    rotated = rotated.transpose(1, 2) if heads == -3 else rotated
-    return rotated[0] if states.ndim == 3 else rotated
 
 
 def _differ_in_heads_alone(query: torch.Tensor, key: torch.Tensor) -> bool:
