@@ -33,17 +33,23 @@ def arrangement(grad, input, weight, eps, addend, input_grad, partial_grad, need
 
 def application(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added, unit_offset):
     total, factor = ntl.zeros(partial_grad.shape, dtype=partial_grad.dtype), factor_of(weight, unit_offset)
+    last, has_rest = input.shape[0] - 1, needed and added
 
-    for i in range(input.shape[0]):
-        # All is loaded before the first sum, for which threads wait.
-        slope = widen(grad[i])
-        rest = widen(addend[i]) if needed and added else 0.0
-        row = widen(input[i])
+    def take_in(i, grad, row, rest, total):
+        slope, row = widen(grad), widen(row)
         scale = scale_of(row, eps)
         total += slope * (row * scale)
         if needed:
             result = through_norm(slope * factor, row, scale)
-            input_grad[i] = result + rest if added else result
+            input_grad[i] = result + widen(rest) if added else result
+
+    # A row is loaded before the sums of the one before it, for which threads wait.
+    slope, row, rest = grad[0], input[0], addend[0] if has_rest else 0.0
+    for i in range(last):
+        ready = slope, row, rest
+        slope, row, rest = grad[i + 1], input[i + 1], addend[i + 1] if has_rest else 0.0
+        take_in(i, *ready, total)
+    take_in(last, slope, row, rest, total)
 
     partial_grad = total
 
@@ -55,7 +61,8 @@ def make(ndim=2, group=1, unit_offset=False):
     `partial_grad` is (groups, columns), in the type in which rows are computed. Where `needed` is false, the gradient
     of the input is left out; where `added` is, `addend` is not read.
     """
-    grad, input, addend, input_grad = (Tensor(ndim) for _ in range(4))
+    # Rows beyond the last add nothing.
+    grad, input, addend, input_grad = (Tensor(ndim, other=0.0) for _ in range(4))
     needed, added = (Tensor(0, constexpr=True) for _ in range(2))
     offset = Tensor(0, constexpr=True, value=unit_offset)
     tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, Tensor(2), needed, added, offset)

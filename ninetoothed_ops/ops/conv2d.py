@@ -12,7 +12,7 @@ from ..kernels import conv2d as kernels
 from ..registration import register
 from . import conv2d_backward_input, conv2d_backward_weight, readers
 from .checks import alike, check_product, refuse
-from .convolution import empty, pair, size_of
+from .convolution import OPTIONS, empty, pair, size_of
 from .layout import is_contiguous
 from .packing import packed, pays
 
@@ -72,8 +72,7 @@ def backward(ctx, grad):
 
 
 operator = register(
-    "ninetoothed::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, "
-    "SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
+    f"ninetoothed::conv2d(Tensor input, Tensor weight, Tensor? bias=None, {OPTIONS}) -> Tensor",
     allocate,
     launch,
     backward=backward,

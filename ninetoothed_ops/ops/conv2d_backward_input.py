@@ -8,8 +8,7 @@ import itertools
 import torch
 
 from ..kernels import conv2d_backward_input as kernels
-from ..registration import register
-from .convolution import check_gradient, empty, pair
+from .convolution import check_gradient, empty, pair, register_gradient
 from .packing import packed, pays
 from .phases import phases
 
@@ -54,29 +53,12 @@ def launch(output, grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(
         output.copy_(target)
 
 
-def setup_context(ctx, inputs, output):
-    grad, weight, _, *ctx.options = inputs
-    needs_grad, needs_weight = ctx.needs_input_grad[:2]
-    ctx.save_for_backward(grad if needs_weight else None, weight if needs_grad else None)
-    ctx.size = weight.shape
-
-
-def backward(ctx, of_output):
-    grad, weight = ctx.saved_tensors
-    operators = torch.ops.ninetoothed
-    of_grad = None if weight is None else operators.conv2d(of_output, weight, None, *ctx.options)
-    of_weight = None if grad is None else operators.conv2d_backward_weight(grad, of_output, ctx.size, *ctx.options)
-
-    return of_grad, of_weight, *[None] * (1 + len(ctx.options))
-
-
-operator = register(
-    "ninetoothed::conv2d_backward_input(Tensor grad, Tensor weight, SymInt[] size, SymInt[2] stride=1, "
-    "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
+operator = register_gradient(
+    "conv2d_backward_input",
+    "weight",
     allocate,
     launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
+    convolved=lambda of_input, weight: (of_input, weight),
+    counterpart="conv2d_backward_weight",
     kept=kept,
 )

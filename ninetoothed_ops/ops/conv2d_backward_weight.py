@@ -6,8 +6,7 @@ The gradient of `conv2d` with respect to its weight, of this size, as `torch.nn.
 import torch
 
 from ..kernels import conv2d_backward_weight as kernels, sum_of_parts
-from ..registration import register
-from .convolution import check_gradient, empty, pair
+from .convolution import check_gradient, empty, pair, register_gradient
 from .packing import pays
 
 # So many times as much is read for the sums of a part as they take themselves.
@@ -71,28 +70,11 @@ def _in_order(weight: torch.Tensor) -> torch.Tensor:
     return weight if weight.is_contiguous() else weight.permute(0, 2, 3, 1)
 
 
-def setup_context(ctx, inputs, output):
-    grad, input, _, *ctx.options = inputs
-    needs_grad, needs_input = ctx.needs_input_grad[:2]
-    ctx.save_for_backward(grad if needs_input else None, input if needs_grad else None)
-    ctx.size = input.shape
-
-
-def backward(ctx, of_output):
-    grad, input = ctx.saved_tensors
-    operators = torch.ops.ninetoothed
-    of_grad = None if input is None else operators.conv2d(input, of_output, None, *ctx.options)
-    of_input = None if grad is None else operators.conv2d_backward_input(grad, of_output, ctx.size, *ctx.options)
-
-    return of_grad, of_input, *[None] * (1 + len(ctx.options))
-
-
-operator = register(
-    "ninetoothed::conv2d_backward_weight(Tensor grad, Tensor input, SymInt[] size, SymInt[2] stride=1, "
-    "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
+operator = register_gradient(
+    "conv2d_backward_weight",
+    "input",
     allocate,
     launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
+    convolved=lambda of_weight, input: (input, of_weight),
+    counterpart="conv2d_backward_input",
 )

@@ -1,11 +1,16 @@
 """Sizes and layouts of convolutions, which `conv2d` and its gradients share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
+from ninetoothed.runtime.private import OpOverload
+
+from ..registration import register
 from .checks import alike, check_product, of_shapes
 from .layout import empty_in_order, is_channels_last
+
+OPTIONS = "SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1"
 
 
 @of_shapes
@@ -49,6 +54,47 @@ def check_gradient(name: str, grad, other, input, weight, stride, padding, dilat
             f"{other.device}; give both one floating-point type and one device"
         )
     check_product(name, grad)
+
+
+def register_gradient(
+    name: str,
+    operand: str,
+    allocate: Callable,
+    launch: Callable,
+    *,
+    convolved: Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]],
+    counterpart: str,
+    kept: Callable | None = None,
+) -> OpOverload:
+    """Register a gradient of `conv2d`, by that of its result and by an operand; the size is that of the other.
+
+    Its own gradients are a convolution, of the images and filters that `convolved(of_result, operand)` gives, and the
+    `counterpart`, the other gradient.
+    """
+
+    def setup_context(ctx, inputs, output):
+        grad, other, _, *ctx.options = inputs
+        needs_grad, needs_other = ctx.needs_input_grad[:2]
+        ctx.save_for_backward(grad if needs_other else None, other if needs_grad else None)
+        ctx.size = other.shape
+
+    def backward(ctx, of_result):
+        grad, other = ctx.saved_tensors
+        conv2d, derive = torch.ops.ninetoothed.conv2d, getattr(torch.ops.ninetoothed, counterpart)
+        of_grad = None if other is None else conv2d(*convolved(of_result, other), None, *ctx.options)
+        of_other = None if grad is None else derive(grad, of_result, ctx.size, *ctx.options)
+
+        return of_grad, of_other, *[None] * (1 + len(ctx.options))
+
+    return register(
+        f"ninetoothed::{name}(Tensor grad, Tensor {operand}, SymInt[] size, {OPTIONS}) -> Tensor",
+        allocate,
+        launch,
+        backward=backward,
+        setup_context=setup_context,
+        replay=True,
+        kept=kept,
+    )
 
 
 def empty(size, *operands: torch.Tensor) -> torch.Tensor:

@@ -479,22 +479,35 @@ def rms_norm_weight_backward(
     mask = tl.arange(0, 4096) < grad_size_1
     weight = tl.load(weight_ptr + tl.arange(0, 4096), mask=mask, other=0.0)
     factor = weight.to(tl.float32)
+    grad = tl.load(grad_ptr + pid * 4 * grad_size_1 + tl.arange(0, 4096), mask=mask, other=0.0)
+    input = tl.load(input_ptr + pid * 4 * grad_size_1 + tl.arange(0, 4096), mask=mask, other=0.0)
     total = tl.zeros((4096,), tl.float32)
-    grad_offsets = pid * 4 * grad_size_1 + tl.arange(0, 4096)
-    for i in range(4):
+    grad_offsets = (pid * 4 + 1) * grad_size_1 + tl.arange(0, 4096)
+    input_grad_offsets = pid * 4 * grad_size_1 + tl.arange(0, 4096)
+    for i in range(3):
         tl.debug_barrier()
-        grad = tl.load(grad_ptr + i * grad_size_1 + grad_offsets, mask=mask, other=0.0)
+        grad_1 = tl.load(grad_ptr + i * grad_size_1 + grad_offsets, mask=mask, other=0.0)
+        input_1 = tl.load(input_ptr + i * grad_size_1 + grad_offsets, mask=mask, other=0.0)
         slope = grad.to(tl.float32)
-        input = tl.load(input_ptr + i * grad_size_1 + grad_offsets, mask=mask, other=0.0)
         row = input.to(tl.float32)
         scale = tl.rsqrt(tl.sum(row * row) / tl.cast(grad_size_1, tl.float32) + eps)
         total = total + slope * (row * scale)
         mul = slope * factor
         result = scale * (mul - row * (scale * scale * (tl.sum(mul * row) / tl.cast(grad_size_1, tl.float32))))
-        tl.store(input_grad_ptr + i * grad_size_1 + grad_offsets, result.to(tl.float16), mask=mask)
+        tl.store(input_grad_ptr + i * grad_size_1 + input_grad_offsets, result.to(tl.float16), mask=mask)
+        grad = grad_1
+        input = input_1
+    slope = grad.to(tl.float32)
+    row = input.to(tl.float32)
+    scale = tl.rsqrt(tl.sum(row * row) / tl.cast(grad_size_1, tl.float32) + eps)
+    total_1 = total + slope * (row * scale)
+    mul = slope * factor
+    result = scale * (mul - row * (scale * scale * (tl.sum(mul * row) / tl.cast(grad_size_1, tl.float32))))
+    tl.debug_barrier()
+    tl.store(input_grad_ptr + (pid * 4 + 3) * grad_size_1 + tl.arange(0, 4096), result.to(tl.float16), mask=mask)
     tl.store(
         partial_grad_ptr + pid * grad_size_1 + tl.arange(0, 4096),
-        total,
+        total_1,
         mask=(pid < partial_grad_size_0) & (tl.arange(0, 4096) < grad_size_1),
     )
 """,
