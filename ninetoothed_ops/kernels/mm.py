@@ -8,7 +8,7 @@ from ninetoothed import Tensor, block_size
 
 BLOCK_SIZE_M = block_size(lower_bound=16)
 BLOCK_SIZE_N = block_size(lower_bound=16)
-BLOCK_SIZE_K = block_size(lower_bound=16)
+BLOCK_SIZE_K = block_size()
 
 
 def arrangement(input, other, output):

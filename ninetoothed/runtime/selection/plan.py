@@ -89,8 +89,7 @@ class Plan:
         problem, pattern = product.problem, product.pattern
         sides = zip((pattern.rows, pattern.columns), (rows, columns), strict=True)
         rows, columns = (problem.block(name, max(side, SHORTEST)) for name, side in sides)
-        depth = max(min(depth, power_above(product.depth)), 1 if product.is_exact else SHORTEST)
-        depth = problem.block(pattern.depth, depth)
+        depth = problem.block(pattern.depth, min(depth, power_above(product.depth)))
         plan = cls(product, rows, columns, depth, problem.warps(warps))
         return plan if plan.accumulator <= product.most_accumulator else None
 

@@ -55,9 +55,6 @@ _WARP_GROUP_TILES = (
 # Parts of all sums; and the most parts of sums of tiles left over, and of their subtiles.
 _PARTS, _MOST_PARTS, _MOST_SUBTILE_PARTS = (2, 3, 4, 6, 8), (4, 8), 8
 _MOST_STAGES = 8
-# Registers of a thread for the accumulator from which on exact products take their shortest steps: beside it there is
-# as much for sums of blocks (see `passes/blocked_summation.py`), and what is left holds few operands.
-_SHALLOW_ACCUMULATOR = 32
 # The most rows (or columns) that are few, and the least of the others and of the sums, where a large operand streams
 # past a small one; its sides and parts, and how many programs a multiprocessor runs at once.
 _FEW, _MANY, _DEEP = 64, 1024, 1024
@@ -107,7 +104,7 @@ def _general_plans(product: ProductProblem) -> Iterator[Plan]:
         if row_bytes == 256 and (product.is_exact or rows * columns > product.machine.generation.most_deep_area):
             continue  # Too few stages would fit, or too much would be unrolled.
         plan = Plan.of(product, rows, columns, row_bytes * 8 // product.bits, warps)
-        if plan is None or product.is_exact and row_bytes > 64 and plan.accumulator > _SHALLOW_ACCUMULATOR:
+        if plan is None:
             continue
         plan = replace(plan, stages=problem.stages(3 if plan.area >= 128 * 256 else 4))
         while not problem.definition.num_stages and plan.stages > 2 and not plan.fits:

@@ -41,15 +41,19 @@ class GoldenTest(expecttest.TestCase):
         self.assertExpectedInline(
             loops(mm.make(), (a, b, c)),
             """\
-    for k in range(input_size_1 // 16):
-        input = tl.load(input_ptr + k * 16 + input_offsets, mask=input_index_0[:, None] < input_size_0, other=0.0)
+    for k in range(tl.cdiv(input_size_1, 32)):
+        input = tl.load(
+            input_ptr + k * 32 + input_offsets,
+            mask=(input_index_0[:, None] < input_size_0) & (tl.arange(0, 32)[None, :] < input_size_1 - k * 32),
+            other=0.0,
+        )
         other = tl.load(
-            other_ptr + k * 16 * other_stride_0 + other_offsets,
-            mask=other_index_1[None, :] < other_size_1,
+            other_ptr + k * 32 * other_stride_0 + other_offsets,
+            mask=(other_index_1[None, :] < other_size_1) & (tl.arange(0, 32)[:, None] < input_size_1 - k * 32),
             other=0.0,
         )
         part_1 = tl.dot(input, other, part, input_precision="ieee")
-        if k % (input_size_1 // 1536 + 1) == input_size_1 // 1536:
+        if k % ((input_size_1 + 31) // 3072 + 1) == (input_size_1 + 31) // 3072:
             accumulator_1 = accumulator + part_1
             accumulator = accumulator_1
             part = tl.zeros((128, 128), tl.float32)
