@@ -144,7 +144,7 @@ def _fine_gradients(
     if not machine.generation.has_wgmma or problem.bits(pattern.query) > 16 or width > 128:
         return
     if pattern.accumulators > 1:
-        yield _Shape(64, 32 if is_flagged or width > 64 else 64, 3, 4)
+        yield _Shape(64, 32, 3, 4) if is_flagged else _Shape(64, 64, 3 if width <= 64 else 2, 4)
     else:
         yield _Shape(64, 64, 2, 4)
 
