@@ -14,7 +14,7 @@ from .layout import coalesce
 
 # The weight's gradient is summed up in groups of rows: enough of them for a GPU, and so short that little is lost by
 # adding one row after another.
-GROUPS, LONGEST_GROUP = 512, 32
+GROUPS, LONGEST_GROUP = 256, 16
 
 
 def allocate(grad, input, normalized_shape, weight, eps, output_mask, addend=None, unit_offset=False):
