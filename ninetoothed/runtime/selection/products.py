@@ -143,7 +143,8 @@ def _streams(product: ProductProblem) -> Iterator[Plan]:
     if problem.extent(few) > _FEW or problem.extent(many) < _MANY or product.depth < _DEEP:
         return
     short = problem.block(few, max(power_above(problem.extent(few)), 16))
-    # Of equals long steps come first, and few programs together: each waits the fewest times.
+    # Of equals long steps come first, and few programs together: each waits the fewest times. Two stages of long steps
+    # were up to half as slow again as estimated.
     depths = (256, 128) if short < 64 else (128,)
     seen: set[Plan] = set()
     # One of a tile's sides has to fill the instruction.
@@ -156,7 +157,7 @@ def _streams(product: ProductProblem) -> Iterator[Plan]:
         plan = replace(plan, stages=problem.stages(max(min(fitting, _MOST_STAGES), 1)))
         for sharing in map(in_parts, _STREAMED_PARTS):
             each = replace(plan, sharing=sharing)
-            if plan.stages >= 2 and plan.steps >= 4 * each.parts and each not in seen:
+            if plan.stages >= depth // 128 + 1 and plan.steps >= 4 * each.parts and each not in seen:
                 seen.add(each)
                 yield replace(each, together=together)
 
