@@ -18,7 +18,7 @@ from ninetoothed.errors import UnsupportedError
 
 try:
     from transformers.utils.output_capturing import _active_collector
-except ImportError:  # in version 4 every attention is told
+except ImportError:  # version 4 collects otherwise
     _active_collector = None  # type: ignore[assignment]
 
 from ..ops.sdpa import operator as sdpa

@@ -45,8 +45,8 @@ def attention(module: nn.Module) -> type[nn.Module] | tuple[type[nn.Module], str
         return None
     unlike = _unlike(module)
     if unlike:
-        verdict = rotary(module)
-        return (verdict[0], unlike) if isinstance(verdict, tuple) else unlike
+        verdict, reason = rotary(module), _by_name(module, unlike)
+        return (verdict[0], reason) if isinstance(verdict, tuple) else reason
     # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
     return unsuitable(module) or _unready(module) or replacing(type(module))  # type: ignore[arg-type]
 
@@ -59,12 +59,32 @@ def rotary(module: nn.Module) -> tuple[type[nn.Module], str] | str | None:
     if reason:
         return reason
     try:
-        return replacing_rotary(type(module)), "its attention is of no known kind"  # type: ignore[arg-type]
+        cls = replacing_rotary(type(module))  # type: ignore[arg-type]
+        return cls, _by_name(module, "its attention is of no known kind")
     except UnsupportedError as error:
         return str(error)
 
 
-RULES = (norm, activation, attention, rotary)
+def attention_by_name(module: nn.Module) -> str | None:
+    """Tell of any other attention that looks its function up how it runs here."""
+    return _by_name(module, "its attention is of no known kind") if _looks_up(module) else None
+
+
+RULES = (norm, activation, attention, rotary, attention_by_name)
+
+
+def _looks_up(module: nn.Module) -> bool:
+    code = getattr(undecorated(vars(type(module)).get("forward")), "__code__", None)
+    return code is not None and REGISTRY in code.co_names
+
+
+def _by_name(module: nn.Module, reason: str) -> str:
+    """Add to the reason why attention is left alone that its scores run on `sdpa` by name, if they can."""
+    if not _looks_up(module):
+        return reason
+    name = attention_interface.NAME
+    runs = getattr(getattr(module, "config", None), "_attn_implementation", None) == name
+    return f'{reason}; {"it runs" if runs else "it would run"} on ninetoothed.sdpa by attn_implementation="{name}"'
 
 
 def gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:

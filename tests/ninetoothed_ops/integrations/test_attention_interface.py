@@ -110,11 +110,15 @@ def test_dropout_is_that_of_the_seed(batch):
     assert torch.equal(drawn[0], drawn[1]) and error(drawn[2], drawn[0]) > 1e-2
 
 
-def test_other_modules_are_swapped_beside_it(batch):
-    model, (tokens, mask) = decoder("phi3"), batch(3, 11)
+@pytest.mark.parametrize("family", ("phi3", "gpt2"))
+def test_other_modules_are_swapped_beside_it(batch, family):
+    model, (tokens, mask) = decoder(family), batch(3, 11)
     expected = logits(model, tokens, mask)
+    report = swap_modules(model)
+    assert 'it would run on ninetoothed.sdpa by attn_implementation="ninetoothed"' in str(report)
+    report.undo()
     model.set_attn_implementation("ninetoothed")
-    swap_modules(model)
+    assert 'it runs on ninetoothed.sdpa by attn_implementation="ninetoothed"' in str(swap_modules(model))
     assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
 
 

@@ -13,7 +13,7 @@ def test_soft_caps(make, batch):
     model, (tokens, mask) = make("Gemma2", sliding_window=5), batch(2, 11)
     expected = logits(model, tokens, mask)
     why = reasons(swap_modules(model))
-    assert why["model.layers.1.self_attn"] == "it soft-caps its attention logits"
+    assert why["model.layers.1.self_attn"].startswith("it soft-caps its attention logits; it would run")
     assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
 
 
@@ -117,7 +117,7 @@ def test_a_class_that_something_has_patched(make, monkeypatch):
     why = reasons(swap_modules(make("Llama")))
     recognition.reference.cache_clear(), recognition.reference_methods.cache_clear()
     assert why["model.norm"] == UNKNOWN
-    assert why["model.layers.0.self_attn"] == "its apply_rotary_pos_emb was patched"
+    assert why["model.layers.0.self_attn"].startswith("its apply_rotary_pos_emb was patched")
 
 
 @pytest.mark.parametrize("name", ("sdpa", "eager"))
