@@ -1,6 +1,8 @@
 """The activations of transformers that compute what NineToothed's activations compute, by what a config names them.
 
-They are a single file of classes, each of them its own: none is a copy of another.
+They are a single file of classes, each of them its own: none is a copy of another. Those that are one launch in PyTorch
+already stay as they are, as PyTorch's own do: a swap would cost host time and save none on a GPU. Only in a gated MLP,
+which applies them and multiplies in one launch, are they swapped.
 """
 
 from functools import partial
@@ -9,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import activations
 
-from ..modules.activations import NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared
+from ..modules.activations import NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared, replacement
 from ..modules.eligibility import unsuitable
 from ..modules.silu import NTSiLU
 from .recognition import SUBCLASS, methods
@@ -29,6 +31,21 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 def activation(module: nn.Module) -> type[nn.Module] | str | None:
+    """Choose an activation of NineToothed for one of transformers' that takes several launches, or is SiLU."""
+    return None if _is_one_launch(module) else _of_transformers(module)
+
+
+def activation_in_mlp(module: nn.Module) -> type[nn.Module] | str | None:
+    """Choose an activation of NineToothed for one of transformers' or PyTorch's, in a gated MLP."""
+    return _of_transformers(module) or replacement(module)
+
+
+def _is_one_launch(module: nn.Module) -> bool:
+    act = vars(module).get("act")
+    return act is functional.gelu or (isinstance(act, partial) and act.func is functional.gelu)
+
+
+def _of_transformers(module: nn.Module) -> type[nn.Module] | str | None:
     """Choose an activation of NineToothed for one of transformers'; None for any other module."""
     cls = type(module)
     found = ACTIVATIONS.get(cls.__name__)

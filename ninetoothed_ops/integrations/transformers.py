@@ -27,7 +27,7 @@ from ..modules.rms_norm import NTRMSNorm
 from ..modules.rotary_module import replacing as replacing_rotary, rotates
 from ..modules.rotary_trial import recognised
 from . import attention_interface
-from .activations import activation
+from .activations import activation, activation_in_mlp
 from .norms import norm
 from .recognition import MODELS, SUBCLASS, same, undecorated
 
@@ -116,7 +116,15 @@ def decoder_layer(module: nn.Module) -> type[nn.Module] | str | None:
     return unsuitable(module) or replacing_layer(type(module))  # type: ignore[arg-type]
 
 
-JOINED = (gated_mlp, fused_gated_mlp, decoder_layer)
+def joined(model: nn.Module) -> tuple[Callable[[nn.Module], type[nn.Module] | str | None], ...]:
+    """Collect the rules for what is joined in a model: MLPs with their activations, and layers."""
+    verdicts = ((module, gated_mlp(module) or fused_gated_mlp(module)) for module in model.modules())
+    parts = {id(part) for module, verdict in verdicts if isinstance(verdict, type) for part in module.children()}
+
+    def inner(module: nn.Module) -> type[nn.Module] | str | None:
+        return activation_in_mlp(module) if id(module) in parts else None
+
+    return inner, gated_mlp, fused_gated_mlp, decoder_layer
 
 
 class _Term(tuple):

@@ -54,7 +54,7 @@ REPLACEMENTS = (
     decoder_layer.NTDecoderLayer,
     rotary_module.NTRotary,
 )
-KINDS = linear, conv2d, rms_norm, layer_norm, silu, activations, attention
+KINDS = linear, conv2d, rms_norm, layer_norm, silu, attention
 RULES: tuple[Rule, ...] = tuple(each.replacement for each in KINDS)
 
 
@@ -291,7 +291,7 @@ def _rules(model: nn.Module, join: bool) -> tuple[Rule, ...]:
     if "transformers" in sys.modules and any(map(_from_transformers, model.modules())):
         from ..integrations import transformers
 
-        return (*transformers.RULES, *(transformers.JOINED if join else ()), *RULES)
+        return (*transformers.RULES, *(transformers.joined(model) if join else ()), *RULES)
     return RULES
 
 

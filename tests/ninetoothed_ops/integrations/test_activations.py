@@ -8,13 +8,12 @@ import torch
 from torch import nn
 
 from ninetoothed_ops.modules import swap_modules
+from ninetoothed_ops.modules.activations import NTGELU, NTGELUTanh
 from tests.ninetoothed_ops.integrations.calls import DEVICE, error, reasons
 
 activations = pytest.importorskip("transformers.activations")
 NAMES = {
-    "gelu": "NTGELU",
     "gelu_python": "NTGELU",
-    "gelu_pytorch_tanh": "NTGELUTanh",
     "gelu_python_tanh": "NTGELUTanh",
     "gelu_new": "NTGELUTanh",
     "gelu_fast": "NTGELUTanh",
@@ -25,6 +24,8 @@ NAMES = {
     "swish": "NTSiLU",
     # One launch in PyTorch already, or none of NineToothed's functions.
     "relu": "ReLU",
+    "gelu": "GELUActivation",
+    "gelu_pytorch_tanh": "GELUTanh",
     "gelu_10": "ClippedGELUActivation",
     "laplace": "LaplaceActivation",
 }
@@ -47,13 +48,13 @@ def test_each_is_what_it_was(name):
     assert type(ours) is type(theirs)
 
 
-@pytest.mark.parametrize("approximate", ("none", "tanh"))
-def test_pytorchs_own(approximate):
-    theirs, input = nn.GELU(approximate), torch.randn(5, 70, device=DEVICE)
-    ours = nn.GELU(approximate)
-    swap_modules(ours)
+@pytest.mark.parametrize("cls", (NTGELU, NTGELUTanh))
+def test_as_pytorchs_own(cls):
+    theirs, input = nn.GELU("tanh" if cls is NTGELUTanh else "none"), torch.randn(5, 70, device=DEVICE)
+    ours = cls()
     assert isinstance(ours, nn.GELU) and error(ours(input), theirs(input)) < 1e-6
-    assert type(pickle.loads(pickle.dumps(ours))) is type(ours)
+    assert type(pickle.loads(pickle.dumps(ours))) is cls
+    assert not swap_modules(theirs).swapped
 
 
 def test_one_with_a_function_of_its_own_is_left_alone():
