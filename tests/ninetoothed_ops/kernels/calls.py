@@ -162,7 +162,7 @@ def _call(name, make, sizes):
             tensors = (*tensors, make(batch, channels, height, width))
             grad, weight, image = (each.to(memory_format=torch.channels_last) for each in tensors)
             if name == "conv2d_backward_input":
-                return conv2d_backward_input.make(((2, 2), (2, 2))), (grad, weight, image)
+                return conv2d_backward_input.make(padding=((2, 2), (2, 2))), (grad, weight, image)
             return conv2d_backward_weight.make(), (grad, image, weight[None])
         case "conv2d":
             batch, channels, height, width, filters = sizes["conv2d"]
