@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import AttentionInterface
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+from transformers.masking_utils import AttentionMaskInterface, causal_mask_function, sdpa_mask
 
 from ninetoothed.errors import UnsupportedError
 
@@ -46,21 +46,23 @@ def register_attention() -> None:
 def make_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
     """Make the mask that transformers makes for "sdpa"; over a static cache it tells where what is visible ends.
 
-    A static cache has more keys than it holds, and attention reads all of them unless it is told how many count. They
-    are counted in the mask, once for all layers and on the device, so that no number depends on the kind of cache. A
-    mask of one's own, or one that a model makes of this one, tells nothing: then all keys are read.
+    A static cache has more keys than it holds, and attention reads all of them unless it is told how many count. That
+    is found once for all layers and on the device: plain causality ends at the last query, and in any other mask the
+    keys are counted. A mask of one's own, or one that a model makes of this one, tells nothing: then all are read.
     """
     mask = sdpa_mask(*args, **kwargs)
-    if mask is not None and _may_be_longer(**kwargs):
-        setattr(mask, LENGTHS, _visible(mask))
+    if mask is not None:
+        end = _end_of_queries(**kwargs)
+        if isinstance(end, torch.Tensor) and kwargs.get("mask_function") is causal_mask_function:
+            setattr(mask, LENGTHS, end)
+        elif not isinstance(end, int) or end < mask.shape[-1]:
+            setattr(mask, LENGTHS, _visible(mask))
     return mask
 
 
-def _may_be_longer(q_length: int = 0, kv_length: int = 0, q_offset: Any = None, kv_offset: int = 0, **_: Any) -> bool:
-    """Tell whether there may be more keys than a cache holds; a static one counts what it holds on the device."""
-    if q_offset is None or isinstance(q_offset, torch.Tensor):
-        return True
-    return kv_length > q_offset + q_length - kv_offset
+def _end_of_queries(q_length: int = 0, q_offset: Any = None, kv_offset: int = 0, **_: Any) -> torch.Tensor | int | None:
+    """Give the place behind the last query, a tensor where a cache counts on the device; None if it is not known."""
+    return None if q_offset is None else q_offset + (q_length - kv_offset)
 
 
 def _visible(mask: torch.Tensor) -> torch.Tensor:

@@ -39,7 +39,7 @@ class Lengths(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is torch.ops.ninetoothed.sdpa.default:
             lengths = args[6] if len(args) > 6 else (kwargs or {}).get("lengths")
-            self.told.append((args[1].shape[2], None if lengths is None else lengths.tolist()))
+            self.told.append((args[1].shape[2], None if lengths is None else lengths.expand(len(args[0])).tolist()))
         return func(*args, **(kwargs or {}))
 
 
