@@ -29,15 +29,23 @@ def application(grad, input, weight, eps, input_grad, weight_sums, bias_sums, we
     bias_total = ntl.zeros(bias_sums.shape, dtype=bias_sums.dtype)
     factor = widen(weight) if weighted else 1.0
 
-    for i in range(input.shape[0]):
-        # All is loaded before the first sum, for which threads wait.
-        slope = widen(grad[i])
-        centred, scale = centred_and_scale(widen(input[i]), eps)
+    def take_in(i, grad, row, weight_total, bias_total):
+        slope = widen(grad)
+        centred, scale = centred_and_scale(widen(row), eps)
         normalized = centred * scale
         weight_total += slope * normalized
         bias_total += slope
         if needed:
             input_grad[i] = through_norm(slope * factor, normalized, scale)
+
+    # A row is loaded before the sums of the one before it, for which threads wait.
+    last = input.shape[0] - 1
+    slope, row = grad[0], input[0]
+    for i in range(last):
+        ready = slope, row
+        slope, row = grad[i + 1], input[i + 1]
+        take_in(i, *ready, weight_total, bias_total)
+    take_in(last, slope, row, weight_total, bias_total)
 
     weight_sums = weight_total
     bias_sums = bias_total
@@ -50,7 +58,8 @@ def make(ndim=2, group=1):
     The sums are (groups, columns), in the type in which rows are computed. Where `needed` is false, the gradient of the
     input is left out; where `weighted` is, `weight` is not read.
     """
-    grad, input, input_grad = (Tensor(ndim) for _ in range(3))
+    # Rows beyond the last add nothing.
+    grad, input, input_grad = (Tensor(ndim, other=0.0) for _ in range(3))
     flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True))
     tensors = (grad, input, Tensor(1), Tensor(0), input_grad, Tensor(2), Tensor(2), *flags)
     arrange = functools.partial(arrangement, group=group)
