@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ninetoothed import passes
-from ninetoothed.backends import triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentTypeError
 from ninetoothed.passes.report import show, texts
 from ninetoothed.runtime.build.compile import write_module
 from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.dispatch import Launcher, launcher_of
-from ninetoothed.runtime.executable import emitted_for, schedule_of
+from ninetoothed.runtime.executable import emitted_for, printed, schedule_of
 from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern, ProductPattern, pattern_of
 from ninetoothed.runtime.variants import Selection
@@ -83,7 +82,7 @@ def explain(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expla
     variant = launcher.trace(args, kwargs, gpu)
     schedule, target = schedule_of(variant), target_of(gpu)
     rewritten = passes.run(variant.program, target, schedule, passes.GPU)
-    emitted = triton.print_kernel(rewritten, variant.program.parameters, schedule, target)
+    emitted = printed(rewritten, variant, schedule, target)
     reports = (*variant.reports, *rewritten.reports)
     sections = {
         "specialisation": "\n".join(_known(kernel.definition, variant.selection.specialisation)),

@@ -71,6 +71,7 @@ class Schedule:
     use_tma: the parameters that may be accessed through tensor descriptors; their addresses are multiples of 16.
     group_rows: rows of tiles that share a band of the L2 cache; 1 where there is one row, or no such band is wanted.
     multi_axis_grid: whether programs may be counted along several axes of the launch.
+    overlaps: whether products overlap with what lies between them, which takes warps with tasks of their own.
     """
 
     meta: tuple[tuple[str, int], ...] = ()
@@ -80,6 +81,7 @@ class Schedule:
     use_tma: frozenset[str] = frozenset()
     group_rows: int = 8
     multi_axis_grid: bool = True
+    overlaps: bool = False
 
     @property
     def blocks(self) -> dict[str, int]:
@@ -99,4 +101,5 @@ class Schedule:
     def __str__(self) -> str:
         parts = [f"{name}={value}" for name, value in self.meta]
         parts += [f"num_warps={self.num_warps}", f"num_stages={self.num_stages}", str(self.sharing)]
+        parts += ["overlaps"] if self.overlaps else []
         return ", ".join(filter(None, parts))

@@ -18,8 +18,11 @@ from ninetoothed.passes import (
     exponentials,
     loop_peeling,
     overhang,
+    overlapped_products,
     persistent,
+    product_rounds,
     remainder_subtile,
+    row_halves,
     split_k,
     stream_k,
     swap_operands,
@@ -130,6 +133,18 @@ def _blocked_summation(state: ScheduledProgram, target: Target, schedule: Schedu
     return _with_program(state, blocked_summation.sum_in_blocks(state.program, threads))
 
 
+def _row_halves(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    """A warp has 16 rows of an instruction: halves of rows for twice as many as the warps of a task have."""
+    if state.is_distributed or not product_rounds.rounds_of(state.program):
+        return None
+    return _with_program(state, row_halves.halve(state.program, 2 * 16 * schedule.num_warps))
+
+
+def _overlapped_products(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    program = None if state.is_distributed else overlapped_products.overlap(state.program)
+    return None if program is None else replace(state, program=program, is_overlapped=True)
+
+
 def _shares(schedule: Schedule, way: type[Sharing]) -> bool:
     return isinstance(schedule.sharing, way)
 
@@ -155,6 +170,8 @@ GPU = (
     Pass("coarsening", _coarsening, lambda target, schedule: _shares(schedule, DataParallel)),
     Pass("loop_peeling", _loop_peeling),
     Pass("blocked_summation", _blocked_summation),
+    Pass("row_halves", _row_halves, lambda target, schedule: schedule.overlaps and target.has_tma),
+    Pass("overlapped_products", _overlapped_products, lambda target, schedule: schedule.overlaps and target.has_tma),
     Pass(
         "wgmma_operands",
         _rewrites(wgmma_operands.keep_in_shared_memory),

@@ -37,6 +37,7 @@ class ScheduledProgram:
     buffers: memory in which parts of sums meet.
     remainder: the tiles beyond whole waves, where these alone are shared out.
     coarsening: how many programs of the original grid one computes.
+    is_overlapped: whether loops compute the second of two products a round late, so that it may run meanwhile.
     reports: the passes that were run, in their order.
     """
 
@@ -45,6 +46,7 @@ class ScheduledProgram:
     buffers: tuple[Buffer, ...] = ()
     remainder: Remainder | None = None
     coarsening: int = 1
+    is_overlapped: bool = False
     reports: tuple[PassReport, ...] = ()
 
     @property

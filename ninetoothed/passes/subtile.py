@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from ninetoothed import ir
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.ir.rewriter import access_at
-from ninetoothed.passes.operations import is_lanewise
+from ninetoothed.passes.operations import is_fold, is_lanewise
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SubtileBuilder:
         piece = tuple(part for part in piece if value.type.lanes and value.type.lanes[part.axis] != 1)
         if (value, piece) not in self.known:
             producer = self.producers.get(value)
-            found = self.outside(value, piece) if producer is None else self._computed(producer, value, piece)
+            found = self.outside(value, piece) if producer is None else self.computed(producer, value, piece)
             self.known[value, piece] = found
         return self.known[value, piece]
 
@@ -62,7 +62,7 @@ class SubtileBuilder:
         """Store a subtile."""
         return replace(store, access=_access(store.access, piece), value=self.of(store.value, piece))
 
-    def _computed(self, operation: ir.Operation, value: ir.Value, piece: Subtile) -> ir.Value:
+    def computed(self, operation: ir.Operation, value: ir.Value, piece: Subtile) -> ir.Value:
         """Clone an operation for a subtile of its result."""
         result = ir.Value(subtile_type(value.type, piece), value.hint)
         match operation:
@@ -141,4 +141,7 @@ def _of_operands(operation: ir.Apply, value: ir.Value, piece: Subtile) -> list[S
             return [tuple(replace(part, axis=order[part.axis] % rank) for part in piece)]
         case "dot", (_, _) if rank == 2:
             return [tuple(part for part in piece if part.axis == axis) for axis in (0, 1)]
+        case _, (operand,) if is_fold(operation) and len(operand.type.lanes) == rank + 1:
+            gone = operation.attribute("axis") % (rank + 1)
+            return [tuple(replace(part, axis=part.axis + (part.axis >= gone)) for part in piece)]
     raise Inseparable

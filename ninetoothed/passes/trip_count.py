@@ -52,13 +52,19 @@ def is_at_least(a: Expr, b: Expr, facts: Facts) -> bool:
 
 
 def _cases(e: Expr) -> Iterator[Expr]:
-    """Yield expressions of which `e` is always one: a minimum is one of its operands."""
+    """Yield expressions of which `e` is always one: a minimum is one of its operands, also where it is divided."""
     for monomial, coefficient in e.terms:
-        if len(monomial) == 1 and isinstance(monomial[0], Min | Max):
-            rest = e - Expr(((monomial, coefficient),))
-            for operand in monomial[0].operands:
-                yield from _cases(rest + operand * coefficient)
-            return
+        match monomial:
+            case (Min(operands) | Max(operands),):
+                ones = operands
+            case (FloorDiv(numerator, denominator),) if len(parts := tuple(_cases(numerator))) > 1:
+                ones = tuple(part // denominator for part in parts)
+            case _:
+                continue
+        rest = e - Expr(((monomial, coefficient),))
+        for one in ones:
+            yield from _cases(rest + one * coefficient)
+        return
     yield e
 
 

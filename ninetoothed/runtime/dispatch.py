@@ -38,6 +38,8 @@ from ninetoothed.schedule import Schedule
 
 # How many schedules that spill are compiled before the best of them is taken.
 MOST_SPILLING = 4
+# Bytes of what tasks of one kernel compute alike, which may wait in local memory until they begin: no loop reads it.
+MOST_SHARED = 64
 
 
 def program(kernel: Any, args: tuple, kwargs: dict[str, Any]) -> ir.Program:
@@ -220,10 +222,13 @@ class Launcher:
         with self._lock:
             while True:
                 try:
-                    return variants.trace(self.definition, selection)
+                    traced = variants.trace(self.definition, selection)
                 except SizeError as error:
                     self._variants.learn(selection, error)
-                    selection = self._variants.select(call, place, gpu)
+                else:
+                    if executable.has_form(traced) or not self._variants.reject(selection):
+                        return traced
+                selection = self._variants.select(call, place, gpu)
 
     def _prepare(self, given: BoundCall, constants: tuple) -> tuple[tuple, Entry]:
         """Check the arguments, and find or make what the call leads to; constants: by which it is looked up."""
@@ -287,6 +292,8 @@ class Launcher:
                 continue
             is_chosen = selection.gpu is None or self._variants.is_settled(selection)
             spills = 0 if is_chosen else variant.compiled.spills
+            if selection.schedule.overlaps and spills <= MOST_SHARED:
+                spills = 0
             if not spills:
                 return selection, variant
             spilling.append((spills, len(spilling), selection, variant))

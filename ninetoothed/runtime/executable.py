@@ -14,8 +14,9 @@ import torch
 
 from ninetoothed import passes
 from ninetoothed.backends import torch as evaluator, triton
+from ninetoothed.backends.triton import gluon
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import AssemblerError
+from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
 from ninetoothed.passes import Target
 from ninetoothed.passes.report import dump
 from ninetoothed.runtime import private
@@ -103,11 +104,18 @@ class GpuExecutable:
 
     @staticmethod
     def compile(definition: KernelDefinition, variant: TracedVariant) -> CompiledKernel:
-        """Compile a variant for its GPU, which need not be there. Errors: see `compile_kernel`."""
+        """Compile a variant for its GPU, which need not be there. Errors: see `compile_kernel`.
+
+        Where products do not overlap as the schedule has it, `ResourceError` says so: another schedule serves.
+        """
         schedule, target = schedule_of(variant), target_of(variant.selection.gpu)
         try:
             return _compiled(definition, variant, schedule, target)
-        except AssemblerError:
+        except CompilationError as error:
+            if schedule.overlaps:
+                raise ResourceError(f"kernel `{definition.name}` cannot have {schedule}\n{error}") from error
+            if not isinstance(error, AssemblerError):
+                raise
             # The instructions of the generation before are awaited one by one; it had no copy engine.
             return _compiled(definition, variant, schedule, replace(target, has_tma=False), uses_wgmma=False)
 
@@ -149,6 +157,8 @@ def _compiled(
     gpu = variant.selection.gpu
     assert gpu is not None
     emitted = _emitted(variant, schedule, target)
+    if schedule.overlaps and emitted.dialect != "gluon":
+        raise ResourceError("its products do not overlap with what lies between them")
     warps = COARSENED_WARPS if emitted.coarsening > 1 else schedule.num_warps
     aligned = aligned_tensors(definition, variant.selection.specialisation) | {each.name for each in emitted.buffers}
     return compile_kernel(emitted, gpu, warps, schedule.num_stages, aligned, uses_wgmma)
@@ -159,11 +169,25 @@ def emitted_for(variant: TracedVariant) -> triton.Emitted:
     return _emitted(variant, schedule_of(variant), target_of(variant.selection.gpu))
 
 
+def has_form(variant: TracedVariant) -> bool:
+    """Tell whether a variant's products overlap, if its schedule says so."""
+    return not variant.selection.schedule.overlaps or emitted_for(variant).dialect == "gluon"
+
+
 def _emitted(variant: TracedVariant, schedule: Schedule, target: Target) -> triton.Emitted:
     scheduled = passes.run(variant.program, target, schedule, passes.GPU)
     reports = (passes.PassReport("before", True, variant.program), *scheduled.reports)
     dump(f"kernel {variant.program.name}: the passes for {variant.selection.gpu}", reports)
-    return triton.print_kernel(scheduled, variant.program.parameters, schedule, target)
+    return printed(scheduled, variant, schedule, target)
+
+
+def printed(
+    scheduled: passes.ScheduledProgram, variant: TracedVariant, schedule: Schedule, target: Target
+) -> triton.Emitted:
+    """Print a program in Gluon where its products overlap and it has such a form, in Triton elsewhere."""
+    given = variant.program.parameters
+    overlapped = gluon.print_kernel(scheduled, given, schedule, target) if scheduled.is_overlapped else None
+    return overlapped or triton.print_kernel(scheduled, given, schedule, target)
 
 
 def schedule_of(variant: Variant) -> Schedule:

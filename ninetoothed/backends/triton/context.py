@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
@@ -15,6 +16,9 @@ from ninetoothed.expr import Expr, Facts
 from ninetoothed.passes.target import Target
 from ninetoothed.passes.tma_tiles import TmaTile
 from ninetoothed.schedule import Schedule
+
+if TYPE_CHECKING:
+    from ninetoothed.backends.triton.variables import OperationPlace
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,18 @@ class TextBlock:
     repeats: bool = False
 
 
+class Dialect(Protocol):
+    """Prints some operations in a way of its own."""
+
+    def prints(self, context: EmitContext, operation: ir.Operation, place: OperationPlace) -> bool:
+        """Print an operation, or only what has to come before it; tell whether it is printed."""
+        ...
+
+    def ends(self, context: EmitContext) -> None:
+        """Print what has to come at the end of a block, before its yields."""
+        ...
+
+
 @dataclass
 class EmitContext:
     """The state of one emission.
@@ -78,6 +94,7 @@ class EmitContext:
     zeros: program indices that are always 0.
     used: the kernel arguments that the text mentions, by their names in the program.
     tma_tiles: the accesses that go through descriptors. descriptors: the arguments for these, and a tile of each.
+    dialect: prints what is not printed as Triton.
     """
 
     program: ir.Program
@@ -96,6 +113,7 @@ class EmitContext:
     argument_names: dict[str, str] = field(default_factory=dict)
     helpers: list[str] = field(default_factory=list)
     libdevice: bool = False
+    dialect: Dialect | None = None
     # Parameters written, and read, since the last barrier: by what accesses.
     written: dict[str, set] = field(default_factory=dict)
     read: dict[str, set] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from ninetoothed.passes.tma_tiles import TmaTile
 def load(context: EmitContext, operation: ir.Load, tile: TmaTile) -> ValueText:
     """`desc.load([...])`, with the axes of the tile."""
     lanes = operation.access.type.lanes
-    node = syntax.method(_descriptor(context, tile), "load", _offsets(context, operation.access, tile))
+    node = syntax.method(descriptor(context, tile), "load", offsets(context, operation.access, tile))
     counts = tuple(count for count, axis in zip(tile.block, tile.axes, strict=True) if axis is not None)
     order = [axis for axis in tile.axes if axis is not None]
     if counts != tile.block:
@@ -37,27 +37,28 @@ def store(context: EmitContext, operation: ir.Store, tile: TmaTile, value: ast.e
         value = _permuted(value, tuple(sorted(order).index(axis) for axis in order))
     if tuple(lanes[axis] for axis in order) != tile.block:
         value = syntax.call("tl.reshape", value, tile.block)
-    offsets = _offsets(context, operation.access, tile)
-    context.run(syntax.method(_descriptor(context, tile), "store", offsets, value))
+    place = offsets(context, operation.access, tile)
+    context.run(syntax.method(descriptor(context, tile), "store", place, value))
 
 
 def _permuted(node: ast.expr, order: tuple[int, ...]) -> ast.expr:
     return syntax.call("tl.trans", node) if order == (1, 0) else syntax.call("tl.permute", node, order)
 
 
-def _offsets(context: EmitContext, access: ir.Access, tile: TmaTile) -> ast.expr:
+def offsets(context: EmitContext, access: ir.Access, tile: TmaTile) -> ast.expr:
+    """List where a tile begins, a number for each dimension of its descriptor."""
     printer = TilePrinter.of(context, (), ir.TileType(int32), ()).assuming(access.guards)
-    offsets = [printer.scalar(offset) for offset in tile.offsets]
+    nodes = [printer.scalar(offset) for offset in tile.offsets]
     if any(parameter.wide for parameter in context.program.parameters):
         # Sizes may be of 64 bits then, and so what is computed of them; the copy engine counts in 32.
-        offsets = [
+        nodes = [
             node if offset.is_constant else syntax.call("tl.cast", node, syntax.name("tl.int32"))
-            for node, offset in zip(offsets, tile.offsets, strict=True)
+            for node, offset in zip(nodes, tile.offsets, strict=True)
         ]
-    return ast.List(offsets)
+    return ast.List(nodes)
 
 
-def _descriptor(context: EmitContext, tile: TmaTile) -> ast.expr:
+def descriptor(context: EmitContext, tile: TmaTile) -> ast.expr:
     """Name the kernel argument for a tile; tiles that differ in their offsets alone have one."""
     key = (tile.parameter, tile.block, tile.strides)
     if key not in context.descriptors:

@@ -45,7 +45,7 @@ class Emitted:
     Descriptors come first among the arguments. grid: how many programs there are along each axis, those with one left
     out. multi_axis_grid: whether these are axes of the launch (see `grid`), or one is. persistent: whether fewer
     programs than tiles will do. coarsening: how many programs of the original grid each computes. buffers: memory that
-    the kernel takes beside what it is called with, by the names of arguments.
+    the kernel takes beside what it is called with, by the names of arguments. dialect: "triton" or "gluon".
     """
 
     name: str
@@ -56,6 +56,7 @@ class Emitted:
     persistent: bool = False
     coarsening: int = 1
     buffers: tuple[Buffer, ...] = ()
+    dialect: str = "triton"
 
     @property
     def descriptors(self) -> tuple[KernelArgument, ...]:
@@ -87,7 +88,7 @@ def print_kernel(
     """
     program, remainder = scheduled.program, scheduled.remainder
     is_persistent = scheduled.persistent_loop is not None
-    names = _argument_names(program, given)
+    names = argument_names(program, given)
     title = syntax.identifier(program.name)
     tiles = tma_tiles.usable(program, target, schedule)
     analysis = replace(analyse(program.body), awaited=tiles)
@@ -101,8 +102,8 @@ def print_kernel(
     statements.block(context, ROOT, program.body, statements.YieldTargets())
     if is_persistent:
         grid.leave_tile_loop(context, grid.count(context))
-    arguments = tuple(_argument(program, name, names[name]) for name in names if name in context.used)
-    arguments = (*(_descriptor(program, name, tile) for name, tile in context.descriptors.values()), *arguments)
+    arguments = tuple(argument_of(program, name, names[name]) for name in names if name in context.used)
+    arguments = (*(descriptor_of(program, name, tile) for name, tile in context.descriptors.values()), *arguments)
     extents = tuple(extent for extent in program.grid if extent != 1) if remainder is None else (remainder.programs,)
     source = _module(context, title, arguments)
     return Emitted(title, source, arguments, extents, is_spread, is_persistent, scheduled.coarsening, scheduled.buffers)
@@ -118,12 +119,12 @@ def _module(context: EmitContext, title: str, arguments: tuple[KernelArgument, .
     return "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
 
 
-def _descriptor(program: ir.Program, name: str, tile: tma_tiles.TmaTile) -> KernelArgument:
+def descriptor_of(program: ir.Program, name: str, tile: tma_tiles.TmaTile) -> KernelArgument:
     dtype = program.parameter(tile.parameter).dtype
     return KernelArgument(name, "descriptor", tile.parameter, dtype, 1, tile.sizes, tile.strides, tile.block)
 
 
-def _argument_names(program: ir.Program, given: tuple[ir.Parameter, ...]) -> dict[str, str]:
+def argument_names(program: ir.Program, given: tuple[ir.Parameter, ...]) -> dict[str, str]:
     """Name each possible argument in the text: pointers and scalars, then sizes, then strides.
 
     given: the parameters with the dimensions that they were given with.
@@ -164,7 +165,7 @@ def _integers_of(operation: ir.Operation) -> frozenset[str]:
     return frozenset().union(*(e.variables for e in expressions)) - local
 
 
-def _argument(program: ir.Program, name: str, text: str) -> KernelArgument:
+def argument_of(program: ir.Program, name: str, text: str) -> KernelArgument:
     for parameter in program.parameters:
         if parameter.name == name:
             role = "pointer" if parameter.role == "tensor" else "scalar"

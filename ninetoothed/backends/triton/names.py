@@ -27,6 +27,10 @@ class NameTable:
         """Reserve names, which are then never handed out."""
         self._taken.update(names)
 
+    def copy(self) -> NameTable:
+        """Return a table of its own in which the same names are taken."""
+        return NameTable(self._taken)
+
     def release(self, names: set[str]) -> None:
         """NameTable whose block has ended may be handed out again."""
         self._taken -= names

@@ -28,7 +28,11 @@ from ninetoothed.passes import trip_count
 def block(context: EmitContext, key: BlockKey, operations: ir.Block, targets: YieldTargets) -> None:
     """The statements of one block, appended to the innermost scope."""
     for position, operation in enumerate(operations):
-        _operation(context, operation, OperationPlace(key, position, targets))
+        place = OperationPlace(key, position, targets)
+        if context.dialect is None or not context.dialect.prints(context, operation, place):
+            _operation(context, operation, place)
+    if context.dialect is not None:
+        context.dialect.ends(context)
 
 
 def _operation(context: EmitContext, operation: ir.Operation, place: OperationPlace) -> None:

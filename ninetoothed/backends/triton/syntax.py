@@ -144,13 +144,13 @@ def _apart(value):
     return [*map(_apart, value)] if isinstance(value, list | tuple) else value
 
 
-def function(title: str, parameters: list[str], body: list[ast.stmt]) -> str:
-    """A `triton.jit` function; one parameter a line where they do not fit into one."""
+def function(title: str, parameters: list[str], body: list[ast.stmt], decorator: str = "triton.jit") -> str:
+    """A function of a kernel's; one parameter a line where they do not fit into one."""
     header = f"def {title}({', '.join(parameters)}):"
     if len(header) > LINE_LENGTH:
         listed = "".join(f"    {parameter},\n" for parameter in parameters)
         header = f"def {title}(\n{listed}):"
-    return "\n".join(["@triton.jit", header, *_lines(body, 1)]) + "\n"
+    return "\n".join([f"@{decorator}", header, *_lines(body, 1)]) + "\n"
 
 
 def _lines(statements: list[ast.stmt], depth: int) -> list[str]:
@@ -196,6 +196,9 @@ def _broken(head: str, node: ast.expr, tail: str, indent: str) -> list[str]:
         return [f"{indent}{head}{text_of(node.func)}(", *itertools.chain(*arguments), f"{indent}){tail}"]
     if isinstance(node, ast.BinOp):
         return [f"{indent}{head}(", *_chain_lines(node, inner), f"{indent}){tail}"]
+    if isinstance(node, ast.List):
+        items = (_argument(item, inner) for item in node.elts)
+        return [f"{indent}{head}[", *itertools.chain(*items), f"{indent}]{tail}"]
     return [line]
 
 
@@ -207,7 +210,9 @@ def _is_long(head: str, function: ast.Attribute, indent: str) -> bool:
 def _argument(node: ast.expr, indent: str) -> list[str]:
     """A positional argument, which needs no parentheses to be broken at its operators."""
     if isinstance(node, ast.Tuple):
-        return [f"{indent}{text_of(node)},"]
+        line = f"{indent}{text_of(node)},"
+        items = (_argument(item, indent + "    ") for item in node.elts)
+        return [line] if len(line) <= LINE_LENGTH else [f"{indent}(", *itertools.chain(*items), f"{indent}),"]
     lines = _broken("", node, ",", indent)
     if len(lines) == 1 or not isinstance(node, ast.BinOp):
         return lines

@@ -86,10 +86,10 @@ def of_triton() -> Assembler:
     return Assembler(tool.path, (int(major), int(minor)))
 
 
-def disassemble(cubin: bytes) -> str:
-    """Return the machine code of a cubin as text."""
-    # The analysis of data flow, which is left out, takes a third of the time and adds nothing to the text.
-    return _tool("nvdisasm", cubin, "--print-code", "--no-dataflow")
+def disassemble(cubin: bytes, has_tables: bool = False) -> str:
+    """Return the machine code of a cubin as text; has_tables: whether jumps to computed places tell which these are."""
+    # The analysis of data flow takes a third of the time, and adds nothing else to the text.
+    return _tool("nvdisasm", cubin, "--print-code", *(() if has_tables else ("--no-dataflow",)))
 
 
 def usage(cubin: bytes) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
 from ninetoothed.runtime import private_triton
-from ninetoothed.runtime.build import assembler, descriptors, disk_cache, triton_cache
+from ninetoothed.runtime.build import assembler, descriptors, disk_cache, gluon, triton_cache
 from ninetoothed.runtime.call_cache import FunctionBody
 from ninetoothed.runtime.selection.machine import Machine
 
@@ -95,10 +95,15 @@ def _module(path: Path, source: str) -> Path:
 
 def _source(emitted: Emitted, path: Path, aligned: frozenset[str]) -> Any:
     """Make what Triton compiles: the kernel's function, the types of its arguments, and what is known of them."""
+    if emitted.dialect == "gluon":
+        return gluon.source(_function(emitted, path), _types(emitted), _attributes(emitted, aligned))
     from triton.compiler import ASTSource
 
-    types = {argument.name: _type(argument) for argument in emitted.arguments}
-    return ASTSource(_function(emitted, path), types, {}, _attributes(emitted, aligned))
+    return ASTSource(_function(emitted, path), _types(emitted), {}, _attributes(emitted, aligned))
+
+
+def _types(emitted: Emitted) -> dict[str, str]:
+    return {argument.name: _type(argument, emitted.dialect) for argument in emitted.arguments}
 
 
 def _function(emitted: Emitted, path: Path) -> Any:
@@ -119,10 +124,11 @@ _TYPES = {
 }
 
 
-def _type(argument: KernelArgument) -> str:
+def _type(argument: KernelArgument, dialect: str) -> str:
     name = _TYPES[argument.dtype.name]
     if argument.role == "descriptor":
-        return f"tensordesc<{name}[{', '.join(map(str, argument.block))}]>"
+        layout = f", {gluon.layout(argument)}" if dialect == "gluon" else ""
+        return f"tensordesc<{name}[{', '.join(map(str, argument.block))}]{layout}>"
     return f"*{name}" if argument.role == "pointer" else name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from ninetoothed.runtime.build.code import Code, Instruction, Wgmma
 
@@ -13,6 +14,7 @@ _FUNCTION = re.compile(r"^\s*(?:\.\w+\s+)*\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([
 _IGNORED = re.compile(r"//[^\n]*|^\s*\.[^\n]*", re.MULTILINE)  # comments, and directives, which take whole lines
 _END = re.compile(r";|(?<=:)\s*\n|^\s*[{}]\s*$", re.MULTILINE)  # of a statement: braces by themselves are scopes
 _STATEMENT = re.compile(r"(?:([\w$]+):)?\s*(?:@!?([%\w]+)\s+)?([a-z][\w.:]*)?\s*(.*)", re.DOTALL)
+_TABLE = re.compile(r"^\s*([\w$]+):\s*\.branchtargets\s+([^;]*);", re.MULTILINE)
 _REGISTER = re.compile(r"%[a-z]+\d+")
 _WGMMA = re.compile(r"wgmma\.mma_async\.\S*\.m(\d+)n(\d+)k(\d+)\.")
 # Begin the names of instructions whose results depend on other threads, or on a function.
@@ -29,7 +31,8 @@ def functions(text: str) -> dict[str, Code]:
 def _function(text: str) -> Code:
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
-    for statement in _END.split(_IGNORED.sub("", text.partition("\n{")[2])):
+    body, tables = _TABLE.sub("", text), dict(_TABLE.findall(text))
+    for statement in _END.split(_IGNORED.sub("", body.partition("\n{")[2])):
         found = _STATEMENT.fullmatch(statement.strip())
         label, predicate, opcode, operands = found.groups() if found else (None, None, None, statement)
         if not opcode and operands.strip("{} \n"):
@@ -37,12 +40,17 @@ def _function(text: str) -> Code:
         if label:
             labels.append((label, len(instructions)))
         if opcode:
-            instructions.append(_instruction(opcode, operands, predicate is not None))
+            instructions.append(_instruction(opcode, operands, predicate is not None, tables))
     return Code(instructions, labels)
 
 
-def _instruction(opcode: str, operands: str, is_conditional: bool) -> Instruction:
+def _instruction(opcode: str, operands: str, is_conditional: bool, tables: Mapping[str, str]) -> Instruction:
+    """Make one instruction. tables: the places of computed jumps, by the names of their tables."""
     text = f"{opcode} {operands}"
+    if opcode == "brx.idx":
+        return Instruction(
+            text, targets=tuple(re.findall(r"[\w$]+", tables[operands.split()[-1]])), falls=is_conditional
+        )
     if opcode.startswith("bra"):
         return Instruction(text, targets=(operands.split()[-1],), falls=is_conditional)
     if opcode in ("ret", "exit", "trap"):

@@ -13,6 +13,8 @@ _INSTRUCTION = re.compile(r"\s*/\*\w+\*/\s+(?:@(?P<guard>!?U?P\w+)\s+)?(?P<opcod
 _REGISTER = re.compile(r"(?<![A-Z_])(U?R)(\d+)(\.64)?")
 _PREDICATE = re.compile(r"!?U?P(\d|T)$")
 _TARGET = re.compile(r"`\(([^)]+)\)")
+# The places of a computed jump, such as that by which warps of several tasks find theirs.
+_TABLE = re.compile(r'"BRANCH_TARGETS ([^"]+)"')
 _CONSTANT = re.compile(r"\bc\[[^]]*\]\[[^]]*\]")
 _WGMMA = re.compile(r"[HQIB]GMMA\.(64x(\d+)x\d+)\.(\w+)")
 # Registers of a left operand: 64 rows of 32 bytes, shared out to 128 threads.
@@ -55,7 +57,9 @@ def _instruction(found: re.Match, reconvergence: dict[str, tuple[str, ...]]) -> 
         case "BRA" | "JMP":
             return Instruction(text, targets=targets, falls=is_guarded or operands[:1] != "`")
         case "BRX" | "JMX":
-            raise LookupError(f"`{text}` goes to a place that is computed")
+            if (table := _TABLE.search(operands)) is None:
+                raise LookupError(f"`{text}` goes to a place that is computed")
+            return Instruction(text, targets=tuple(table[1].split(",")), falls=is_guarded)
         case "EXIT" | "RET":
             return Instruction(text, falls=is_guarded)
         case "BSSY":

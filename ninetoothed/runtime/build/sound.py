@@ -31,7 +31,7 @@ def _lost(ptx: str, cubin: bytes) -> tuple[str, ...]:
     if not wgmma.faults(ptx, cubin):
         return ()
     try:
-        machine = assembler.disassemble(cubin)
+        machine = assembler.disassemble(cubin, has_tables="brx.idx" in ptx)
     except (OSError, RuntimeError) as error:
         return (f"its machine code cannot be verified: {error}",)
     return tuple(map(str, wgmma.faults(ptx, machine)))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ninetoothed.expr.sizes import evaluate, power_above, power_below
+from ninetoothed.runtime.build import gluon
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern
 from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem
@@ -18,6 +19,8 @@ FEW_ROWS = 32
 FEWEST_SHARED = 8
 # The fewest keys of a part that come in blocks of 128.
 MANY_KEYS = 1024
+# The fewest keys for which products overlap with exponentials within a program.
+FEWEST_OVERLAPPED = 2048
 
 
 class _Shape(NamedTuple):
@@ -39,6 +42,7 @@ def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
         yield from _gradients(problem, pattern, machine, width)
         return
     yield from _few_rows(problem, pattern, machine, width)
+    yield from _overlapped(problem, pattern, machine)
     most, rows = machine.generation.attention_registers, min(128, power_above(problem.extent(pattern.rows)))
     while rows > 64 and problem.programs({pattern.rows: problem.block(pattern.rows, rows)}) < machine.multiprocessors:
         rows //= 2
@@ -78,6 +82,25 @@ def _few_rows(problem: TuningProblem, pattern: AttentionPattern, machine: Machin
             chosen = problem.schedule({pattern.rows: rows, pattern.keys: keys}, shape.warps or 4, shape.stages)
             yield replace(chosen, sharing=in_parts(parts))
             return
+
+
+def _overlapped(problem: TuningProblem, pattern: AttentionPattern, machine: Machine) -> Iterator[Schedule]:
+    """Yield a schedule by which products overlap with exponentials, for tiles that are wide: two tasks of 64 rows.
+
+    Of narrow ones the exponentials take longer than the products, and programs side by side hide either. A program
+    fills a multiprocessor: few programs leave some idle, and those of few keys do little but begin and end. Timed on an
+    H200.
+    """
+    if not machine.generation.has_wgmma or not gluon.is_supported() or problem.bits(pattern.query) != 16:
+        return
+    blocks = dict(zip((pattern.rows, pattern.keys), _blocks(problem, pattern, _Shape(128, 128, 2)), strict=True))
+    is_whole = evaluate(pattern.width, problem.values) == 128 and [*blocks.values()] == [128, 128]
+    is_long = problem.extent(pattern.keys) >= FEWEST_OVERLAPPED
+    are_many = problem.programs(blocks) >= machine.multiprocessors
+    schedule = problem.schedule(blocks, 4, 2)
+    is_allowed = (schedule.num_warps, schedule.num_stages) == (4, 2)
+    if is_whole and is_long and are_many and is_allowed and not pattern.row_vectors:
+        yield replace(schedule, overlaps=True)
 
 
 def _blocks(problem: TuningProblem, pattern: AttentionPattern, shape: _Shape) -> tuple[int, int]:

@@ -59,7 +59,7 @@ def candidates(
     ranked = tuple(dict.fromkeys(found)) or (lanewise(problem, gpu),)
     has_tiles = isinstance(problem.pattern, ProductPattern | AttentionPattern) and 0 not in sizes.values()
     use_tma = problem.aligned if has_tiles and gpu.generation.has_tma else frozenset[str]()
-    return tuple(replace(each, use_tma=use_tma) for each in ranked)
+    return tuple(replace(each, use_tma=use_tma) for each in ranked if use_tma or not each.overlaps)
 
 
 def varied(definition: KernelDefinition, pick: Schedule, names: Collection[str]) -> Iterator[Schedule]:

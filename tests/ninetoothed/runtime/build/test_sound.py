@@ -123,7 +123,7 @@ def test_the_last_resort_is_a_product_without_wgmma(bundled, monkeypatch):
 
 
 def test_machine_code_that_cannot_be_read_is_not_launched(bundled, monkeypatch):
-    def fails(cubin):
+    def fails(cubin, has_tables):
         raise OSError("no nvdisasm")
 
     monkeypatch.setattr(assembler, "disassemble", fails)

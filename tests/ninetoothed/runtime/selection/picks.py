@@ -79,6 +79,7 @@ def described(definition, pick):
     blocks = "x".join(str(pick.blocks[name]) for name in definition.meta_symbols)
     parts = [blocks or "-", f"w{pick.num_warps}", f"s{pick.num_stages}"]
     parts += ["tma"] if pick.use_tma else []
+    parts += ["overlaps"] if pick.overlaps else []
     match pick.sharing:
         case DataParallel(coarsening) if coarsening > 1:
             parts.append(f"coarsening={coarsening}")

@@ -319,7 +319,8 @@ def test_attention_fits_registers(gpu, width):
     pattern = pattern_of(kernel.definition)
     m, n = best.blocks[pattern.rows], best.blocks[pattern.keys]
     assert m in (64, 128) and n >= 32 and best.num_warps in (4, 8)
-    assert m * (2 * n + width) // (32 * best.num_warps) <= 200
+    tasks = 2 if best.overlaps else 1  # of so many warps each
+    assert m * (2 * n + width) // (32 * best.num_warps * tasks) <= 200
 
 
 def test_the_cpu_gets_few_programs():

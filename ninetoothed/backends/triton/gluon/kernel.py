@@ -1,0 +1,216 @@
+"""Emit a program with overlapped products as the text of a module with one Gluon kernel, whose warps have tasks.
+
+    gl.warp_specialize([(compute, (0, ...)), (compute, (1, ...)), (copy, (...))], [4, 1], [240, 24])
+
+One warp copies tiles into rings of buffers, and the others compute: see `copies` and `products`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ninetoothed import ir
+from ninetoothed.backends.triton import descriptors, grid, statements, syntax
+from ninetoothed.backends.triton.analysis import ROOT, analyse
+from ninetoothed.backends.triton.context import Dialect, EmitContext
+from ninetoothed.backends.triton.gluon import layouts, shared_memory
+from ninetoothed.backends.triton.gluon.copies import CopyingWarp, copies
+from ninetoothed.backends.triton.gluon.products import ComputingWarps
+from ninetoothed.backends.triton.gluon.rings import Ring
+from ninetoothed.backends.triton.gluon.shared_memory import SharedMemory
+from ninetoothed.backends.triton.kernel import Emitted, argument_names, argument_of, descriptor_of
+from ninetoothed.backends.triton.names import NameTable
+from ninetoothed.expr import Expr
+from ninetoothed.passes import ScheduledProgram, Target, tma_tiles
+from ninetoothed.passes.operations import is_dot
+from ninetoothed.passes.row_halves import HALF, HALVES
+from ninetoothed.schedule import Schedule
+
+_IMPORTS = """\
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)"""
+_IMPORTED = ("gluon", "gl", "fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mma_wait")
+# Registers of a thread: as few as there can be for the warp that copies, as many as that leaves for two that compute.
+_COPYING_REGISTERS, _COMPUTING_REGISTERS = 24, 240
+
+
+def print_kernel(
+    scheduled: ScheduledProgram, given: tuple[ir.Parameter, ...], schedule: Schedule, target: Target
+) -> Emitted | None:
+    """Print a program that has been through all passes; None for one that has no such form.
+
+    given: the parameters with the dimensions that they had before.
+    """
+    program = _touched(scheduled.program)
+    tiles, stop = tma_tiles.usable(program, target, schedule), _last_stop(program.body)
+    arguments, title = argument_names(program, given), syntax.identifier(program.name)
+    names = NameTable((title, *arguments.values(), *_IMPORTED, layouts.NAME, HALF))
+    tasks = HALVES if HALF in program.axes else 1
+    memory = shared_memory.find(program, tiles, schedule.num_stages, tasks, names)
+    if memory is None or stop is None:
+        return None
+    copied = copies(program.body, memory)
+    if any(HALF in e.variables for operation in ir.walk(copied) for e in _expressions(operation)):
+        return None
+    module = _Module(_without_halves(program), schedule, target, memory, arguments, names)
+    half = syntax.name(HALF) if tasks > 1 else syntax.number(0)
+    compute = module.function("compute", program.body, ComputingWarps(memory, stop, half), tasks)
+    copy = module.function("copy", copied, CopyingWarp(memory))
+    return module.emitted(title, (compute, copy)) if module.has_form else None
+
+
+def _touched(program: ir.Program) -> ir.Program:
+    """Leave out tensors that a program never accesses: their sizes would tell how wide integers have to be."""
+    accesses = (each.access for each in ir.walk(program.body) if isinstance(each, ir.Load | ir.Store))
+    touched = {access.parameter for access in accesses}
+    kept = tuple(each for each in program.parameters if each.role != "tensor" or each.name in touched)
+    return replace(program, parameters=kept)
+
+
+def _without_halves(program: ir.Program) -> ir.Program:
+    """Return a program without the axis of halves, which tasks of one program count."""
+    kept = [(axis, extent) for axis, extent in zip(program.axes, program.grid, strict=True) if axis != HALF]
+    return replace(program, axes=tuple(axis for axis, _ in kept), grid=tuple(extent for _, extent in kept))
+
+
+def _expressions(operation: ir.Operation) -> tuple[Expr, ...]:
+    """Return the expressions by which copies are made: what they count, and where tiles begin."""
+    match operation:
+        case ir.For(start=start, stop=stop):
+            return start, stop
+        case ir.Index(expr=e):
+            return (e,)
+        case ir.Load(access=access):
+            return access.indices
+    return ()
+
+
+def _last_stop(block: ir.Block) -> Expr | None:
+    """Find where the counter of the last loop over products ends."""
+    loops = [each for each in ir.walk(block) if isinstance(each, ir.For) and any(map(is_dot, each.body))]
+    return loops[-1].stop if loops else None
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function that warps run: its name, the arguments and memory that it takes, and its text.
+
+    tasks: how many run it, each with its number before all else.
+    """
+
+    name: str
+    taken: tuple[str, ...]
+    text: str
+    tasks: int
+
+    def calls(self) -> Iterator[ast.expr]:
+        """Yield what `warp_specialize` takes of each task."""
+        given = [*map(syntax.name, self.taken)]
+        for number in range(self.tasks):
+            own = [syntax.number(number)] if self.tasks > 1 else []
+            yield ast.Tuple([syntax.name(self.name), ast.Tuple([*own, *given])])
+
+
+@dataclass
+class _Module:
+    """The module that is being printed.
+
+    arguments: what each argument that there may be is called. used, descriptors: those that were needed so far.
+    is_spread: whether programs are counted along several axes of the launch.
+    has_form: whether all that functions do has a form in Gluon.
+    """
+
+    program: ir.Program
+    schedule: Schedule
+    target: Target
+    memory: SharedMemory
+    arguments: dict[str, str]
+    names: NameTable
+    used: dict[str, None] = field(default_factory=dict)
+    descriptors: dict = field(default_factory=dict)
+    is_spread: bool = False
+    has_form: bool = True
+
+    def __post_init__(self):
+        context = self._context((), None)
+        for buffer in self.memory.all:
+            descriptors.descriptor(context, buffer.tile)
+        self.names.take(*(name for name, _ in self.descriptors.values()))
+
+    def function(self, wanted: str, body: ir.Block, dialect: Dialect, tasks: int = 1) -> _Function:
+        """Print the function of some tasks."""
+        name, context = self.names.fresh(wanted), self._context(body, dialect)
+        context.variables[HALF] = syntax.name(HALF), 0
+        self.is_spread = grid.decompose(context, may_spread=True)
+        for ring in self._rings():
+            context.append(syntax.assign(ring.count, syntax.call("tl.to_tensor", 0)))
+        statements.block(context, ROOT, body, statements.YieldTargets())
+        self.has_form &= not (context.libdevice or context.helpers)
+        lines = [layouts.translated(each) for each in context.scopes[0].statements]
+        mentioned = frozenset[str]().union(*map(syntax.names_in, lines))
+        taken = tuple(name for name in self._known() if name in mentioned)
+        if layouts.NAME in mentioned:
+            lines.insert(0, layouts.defined(self.schedule.num_warps, self._columns()))
+        parameters = [*([f"{HALF}: gl.constexpr"] if tasks > 1 else []), *taken]
+        return _Function(name, taken, syntax.function(name, parameters, lines, "gluon.jit"), tasks)
+
+    def emitted(self, title: str, functions: tuple[_Function, ...]) -> Emitted:
+        """Put imports, the functions and the kernel that starts them together."""
+        program = self.program
+        arguments = tuple(argument_of(program, name, self.arguments[name]) for name in self._used())
+        arguments = (*(descriptor_of(program, *each) for each in self.descriptors.values()), *arguments)
+        body = [layouts.translated(each) for each in self._start(functions)]
+        kernel = syntax.function(title, [argument.name for argument in arguments], body, "gluon.jit")
+        texts = [_IMPORTS, *(each.text.rstrip() for each in functions), kernel.rstrip()]
+        extents = tuple(extent for extent in program.grid if extent != 1)
+        return Emitted(title, "\n\n\n".join(texts) + "\n", arguments, extents, self.is_spread, dialect="gluon")
+
+    def _start(self, functions: tuple[_Function, ...]) -> Iterator[ast.stmt]:
+        """Allocate the memory and share out the warps."""
+        context = self._context((), None)
+        for buffer in self.memory.all:
+            yield from buffer.allocated(descriptors.descriptor(context, buffer.tile))
+        tasks = [call for each in functions for call in each.calls()]
+        more = len(tasks) - 2  # The first task has the warps that the kernel begins with.
+        warps = ast.List([*map(syntax.number, [self.schedule.num_warps] * more + [1])])
+        registers = ast.List([*map(syntax.number, [_COMPUTING_REGISTERS] * more + [_COPYING_REGISTERS])])
+        yield ast.Expr(syntax.call("tl.warp_specialize", ast.List(tasks), warps, registers))
+
+    def _context(self, body: ir.Block, dialect: Dialect | None) -> EmitContext:
+        return EmitContext(
+            self.program,
+            replace(analyse(body), awaited=self.memory.tiles),
+            self.schedule,
+            self.target,
+            names=self.names.copy(),
+            facts=self.program.facts,
+            argument_names=self.arguments,
+            descriptors=self.descriptors,
+            used=self.used,
+            dialect=dialect,
+        )
+
+    def _known(self) -> Iterator[str]:
+        """Yield what functions may take: arguments and memory."""
+        yield from (name for name, _ in self.descriptors.values())
+        yield from (self.arguments[name] for name in self._used())
+        yield from (name for buffer in self.memory.all for name in buffer.names)
+
+    def _used(self) -> Iterator[str]:
+        return (name for name in self.arguments if name in self.used)
+
+    def _rings(self) -> Mapping[Ring, None]:
+        return dict.fromkeys(self.memory.rings.values())
+
+    def _columns(self) -> int:
+        """The columns of the instruction: those that all products have."""
+        return min(dot.result.type.lanes[1] for dot in filter(is_dot, ir.walk(self.program.body)))

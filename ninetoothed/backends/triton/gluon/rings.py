@@ -1,0 +1,106 @@
+"""Rings of buffers in shared memory: one warp copies tiles into them, those that compute take them out in that order.
+
+    key_ready[slot]: the tile is there                    key_free[slot]: nobody reads it any more
+
+Each barrier is waited for by the parity of its phase, which is that of how often the ring was gone round.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.functions import dtype_node
+from ninetoothed.dtypes import DType, PointerType
+from ninetoothed.passes.tma_tiles import TmaTile
+
+
+@dataclass(frozen=True)
+class SharedTiles:
+    """Shared memory for a tile of each task that computes.
+
+    tiles: its name. ready: that of the barrier at which its copy arrives, if it has one. slots: how many tiles it has.
+    """
+
+    tile: TmaTile
+    dtype: DType | PointerType
+    tiles: str
+    ready: str = ""
+    slots: int = 1
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.tile.block) * self.dtype.bits // 8
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the tile in a product, or as it is stored."""
+        return tuple(count for count, axis in zip(self.tile.block, self.tile.axes, strict=True) if axis is not None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.tiles, self.ready) if self.ready else (self.tiles,)
+
+    def barriers(self) -> dict[str, int]:
+        """Count for each barrier of a slot how many arrive there."""
+        return {self.ready: 1} if self.ready else {}
+
+    def allocated(self, descriptor: ast.expr) -> Iterator[ast.stmt]:
+        """Allocate the memory, in the layout in which a descriptor copies."""
+        shape, layout = (self.slots, *self.tile.block), ast.Attribute(descriptor, "layout")
+        yield _allocated(self.tiles, dtype_node(self.dtype), shape, layout)
+        for name in self.barriers():
+            yield _allocated(name, syntax.name("tl.int64"), (self.slots, 1), syntax.call("mbarrier.MBarrierLayout"))
+        slot, counts = syntax.name("slot"), self.barriers().items()
+        each: list[ast.stmt] = [
+            ast.Expr(syntax.call("mbarrier.init", at(name, slot), count=count)) for name, count in counts
+        ]
+        if each:
+            yield ast.For(slot, syntax.call("tl.static_range", self.slots), each, [], lineno=0)
+
+    def tile_in(self, slot: ast.expr) -> ast.expr:
+        """The tile in a slot, without the dimensions of its tensor along which it has one element."""
+        tile = at(self.tiles, slot)
+        return tile if self.shape == self.tile.block else syntax.method(tile, "reshape", self.shape)
+
+
+@dataclass(frozen=True)
+class Ring(SharedTiles):
+    """Shared memory for tiles that all tasks read, one after the other.
+
+    free: the name of the barriers of empty slots. count: that of how many tiles came. readers: how many tasks read.
+    """
+
+    free: str = ""
+    count: str = ""
+    readers: int = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.tiles, self.ready, self.free
+
+    def barriers(self) -> dict[str, int]:
+        return {self.ready: 1, self.free: self.readers}
+
+    def slot(self) -> ast.expr:
+        return syntax.binary("%", syntax.name(self.count), syntax.number(self.slots))
+
+    def parity(self) -> ast.expr:
+        """The parity of the phase in which a slot becomes ready."""
+        rounds = syntax.binary("//", syntax.name(self.count), syntax.number(self.slots))
+        return syntax.binary("&", rounds, syntax.number(1))
+
+    def counted(self) -> ast.stmt:
+        return syntax.assign(self.count, syntax.binary("+", syntax.name(self.count), syntax.number(1)))
+
+
+def at(name: str, slot: ast.expr) -> ast.expr:
+    return syntax.method(syntax.name(name), "index", slot)
+
+
+def _allocated(name: str, dtype: ast.expr, shape: tuple[int, ...], layout: ast.expr) -> ast.stmt:
+    sizes = ast.List([*map(syntax.number, shape)])
+    return syntax.assign(name, syntax.call("tl.allocate_shared_memory", dtype, sizes, layout))

@@ -1,0 +1,179 @@
+"""Pass: in a loop over two products, compute the second of each round in the round after it.
+
+    for j in range(n):                                    scores = dot(query, key[0])
+        scores = dot(query, key[j])                       peak, weights = f(scores, peak)
+        peak, weights = f(scores, peak)                   total = g(total, peak)
+        total = g(total, peak)                     ->     for j in range(1, n):
+        total = total + dot(weights, value[j])                scores = dot(query, key[j])
+                                                              total = total + dot(weights, value[j - 1])
+                                                              peak, weights = f(scores, peak)
+                                                              total = g(total, peak)
+                                                          total = total + dot(weights, value[n - 1])
+
+No product waits for the other of its round then, and where products run on by themselves, f is computed meanwhile.
+Several loops, each of which goes on where the one before has stopped, are one such loop with several forms of f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ninetoothed import ir
+from ninetoothed.dtypes import int1, int32
+from ninetoothed.expr import Expr, maximum, var
+from ninetoothed.passes.product_rounds import Round, rounds_of
+
+_Values = tuple[ir.Value, ...]
+
+
+def overlap(program: ir.Program) -> ir.Program | None:
+    """Return the program with its loops over two products rewritten; None where there are none, or others too."""
+    found = rounds_of(program)
+    if not found:
+        return None
+    loops = [each.loop for each in found]
+    position = program.body.index(loops[0])
+    end = program.body.index(loops[-1])
+    # What stands between loops reads nothing of theirs.
+    between = (operation for operation in program.body[position:end] if operation not in loops)
+    before, after = (*program.body[:position], *between), program.body[end + 1 :]
+    return replace(program, body=(*before, *_Overlapped(found).block(), *after))
+
+
+@dataclass(kw_only=True)
+class _At(ir.Cloner):
+    """Clones a part of a round for another value of its counter."""
+
+    counters: Mapping[str, Expr]
+
+    def at(self, e: Expr) -> Expr:
+        return e.subs(self.counters)
+
+
+@dataclass(frozen=True)
+class _State:
+    """The values that one round leaves for the next: the scaled total, the weights, and all else that is carried."""
+
+    others: _Values
+    scaled: ir.Value
+    weights: ir.Value
+
+    @property
+    def values(self) -> _Values:
+        return (*self.others, self.scaled, self.weights)
+
+    @classmethod
+    def of(cls, values: _Values) -> _State:
+        return cls(values[:-2], *values[-2:])
+
+    def like(self) -> _State:
+        """Return new values of the same types."""
+        return _State.of(tuple(ir.Value(value.type, value.hint) for value in self.values))
+
+
+@dataclass(frozen=True)
+class _Overlapped:
+    """Builds the operations in place of loops that follow each other. rounds: those of each loop."""
+
+    rounds: tuple[Round, ...]
+
+    @property
+    def start(self) -> Expr:
+        return self.rounds[0].loop.start
+
+    def block(self) -> ir.Block:
+        """Compute what the last loop leaves; where there is no round at all, that is what the first starts from."""
+        stop, last = self.rounds[-1].loop.stop, self.rounds[-1]
+        block: list[ir.Operation] = []
+        state = self._first(block)
+        for each in self.rounds:
+            state = self._loop(each, state, block)
+        total = self._added(last, state.weights, state.scaled, {last.loop.variable: stop - 1}, block)
+        yields = (*state.others[: last.total], total, *state.others[last.total :])
+        has_any, condition = _is_less(self.start, stop)
+        return (*condition, ir.If(has_any, tuple(block), yields, (), self.rounds[0].loop.initial, last.loop.results))
+
+    def _first(self, block: list[ir.Operation]) -> _State:
+        """Compute the first round but for its second product, in the form of the first loop that has any."""
+        last = self.rounds[-1]
+        first = _At(counters={last.loop.variable: self.start})
+        block += first.block(last.first)
+        scores = first.value(last.scores)
+        initial = self.rounds[0].loop.initial
+        return self._branches(self.rounds, scores, initial, block)
+
+    def _branches(
+        self, rounds: Sequence[Round], scores: ir.Value, initial: _Values, block: list[ir.Operation]
+    ) -> _State:
+        own, *others = rounds
+        if not others:
+            return _middle(own, scores, initial, initial[own.total], {own.loop.variable: self.start}, block)
+        then_body: list[ir.Operation] = []
+        else_body: list[ir.Operation] = []
+        then = self._branches((own,), scores, initial, then_body)
+        other = self._branches(others, scores, initial, else_body)
+        results = then.like()
+        is_own, condition = _is_less(self.start, own.loop.stop)
+        branch = ir.If(is_own, tuple(then_body), then.values, tuple(else_body), other.values, results.values)
+        block += (*condition, branch)
+        return results
+
+    def _loop(self, own: Round, state: _State, block: list[ir.Operation]) -> _State:
+        """Compute the rounds of a loop, but for the very first."""
+        loop, carried, results = own.loop, state.like(), state.like()
+        body: list[ir.Operation] = []
+        here = _At(counters={})
+        body += here.block(own.first)
+        total = self._added(own, carried.weights, carried.scaled, {loop.variable: var(loop.variable) - 1}, body)
+        arguments = (*carried.others[: own.total], total, *carried.others[own.total :])
+        end = _middle(own, here.value(own.scores), arguments, total, {}, body)
+        start = self.start + 1 if own is self.rounds[0] else maximum(loop.start, self.start + 1)
+        block.append(
+            replace(
+                loop,
+                start=start,
+                initial=state.values,
+                arguments=carried.values,
+                body=tuple(body),
+                yields=end.values,
+                results=results.values,
+            )
+        )
+        return results
+
+    def _added(
+        self,
+        own: Round,
+        weights: ir.Value,
+        scaled: ir.Value,
+        counters: Mapping[str, Expr],
+        block: list[ir.Operation],
+    ) -> ir.Value:
+        """Add the second product of the round that `counters` tells to what is scaled."""
+        there = _At(counters=counters, values={own.weights: weights, own.scaled: scaled})
+        block += there.block(own.second)
+        return there.value(own.sum)
+
+
+def _middle(
+    own: Round,
+    scores: ir.Value,
+    arguments: _Values,
+    total: ir.Value,
+    counters: Mapping[str, Expr],
+    block: list[ir.Operation],
+) -> _State:
+    """Compute what lies between the products of a round, and what is made of the total before the second is added."""
+    values = dict(zip(own.loop.arguments, arguments, strict=True))
+    values |= {own.scores: scores, own.loop.arguments[own.total]: total}
+    here = _At(counters=counters, values=values)
+    block += (*here.block(own.middle), *here.block(own.scaling))
+    others = tuple(map(here.value, own.without_total(own.loop.yields)))
+    return _State(others, here.value(own.scaled), here.value(own.weights))
+
+
+def _is_less(first: Expr, second: Expr) -> tuple[ir.Value, ir.Block]:
+    """Compare two integers: the result, and the operations that compute it."""
+    one, other, result = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int1))
+    return result, (ir.Index(one, first), ir.Index(other, second), ir.Apply((result,), "lt", (one, other)))

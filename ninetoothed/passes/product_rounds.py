@@ -1,0 +1,193 @@
+"""Take loops over two products apart, the second of which depends on the first: attention, and what is like it.
+
+for j in range(n):
+    scores = dot(query, key[j])                       first
+    peak, weights = f(scores, peak)                   middle
+    total = g(total, peak)                            scaling
+    total = total + dot(weights, value[j])            second
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ninetoothed import ir
+from ninetoothed.expr import Expr, var
+from ninetoothed.passes.operations import is_dot, is_fold, is_ordered, producers, readers
+from ninetoothed.passes.trip_count import is_at_least
+
+
+@dataclass(frozen=True)
+class Round:
+    """The parts of a loop's body.
+
+    first, second: the products, each with what loads its right operand. total: which of the loop-carried variables the
+    second is added to. scaling: the operations on that variable, and middle: all others. weights, scaled: the values
+    from either that the second takes.
+    """
+
+    loop: ir.For
+    first: ir.Block
+    middle: ir.Block
+    scaling: ir.Block
+    second: ir.Block
+    total: int
+    weights: ir.Value
+    scaled: ir.Value
+
+    @property
+    def scores(self) -> ir.Value:
+        """The first product."""
+        (result,) = ir.results(self.first[-1])
+        return result
+
+    @property
+    def sum(self) -> ir.Value:
+        """The total with the second product."""
+        (result,) = ir.results(self.second[-1])
+        return result
+
+    def without_total(self, values: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
+        """Leave out the one of some loop-carried values that the second product is added to."""
+        return (*values[: self.total], *values[self.total + 1 :])
+
+
+def rounds_of(program: ir.Program) -> tuple[Round, ...]:
+    """Take the loops of a program apart; () where they are not all of this form."""
+    loops = [operation for operation in program.body if ir.blocks(operation)]
+    rounds = [_match(loop) for loop in loops if isinstance(loop, ir.For)]
+    found = tuple(each for each in rounds if each is not None)
+    return found if found and len(found) == len(loops) and _follow_each_other(found, program) else ()
+
+
+def _match(loop: ir.For) -> Round | None:
+    """Take the body of a loop over two products apart; None for any other."""
+    defined_by = producers(loop.body)
+    dots = [operation for operation in loop.body if is_dot(operation) and len(operation.operands) == 2]
+    is_counted = loop.step == 1 and not loop.bindings and loop.merge is None
+    if len(dots) != 2 or not is_counted or not all(map(_is_plain, loop.body)):
+        return None
+    for total, end in enumerate(loop.yields):
+        match defined_by.get(end):
+            case ir.Apply(function="add", operands=operands) as add:
+                for product, scaled in (operands, operands[::-1]):
+                    found = _taken_apart(loop, dots, add, product, scaled, total, defined_by)
+                    if found is not None:
+                        return found
+    return None
+
+
+def _taken_apart(
+    loop: ir.For,
+    dots: Sequence[ir.Apply],
+    add: ir.Apply,
+    product: ir.Value,
+    scaled: ir.Value,
+    total: int,
+    defined_by: Mapping[ir.Value, ir.Operation],
+) -> Round | None:
+    """Take a body apart whose `total` is `add`, of `scaled` and the second `product`."""
+    second = defined_by.get(product)
+    if second not in dots or not is_dot(second):
+        return None
+    (first,) = (dot for dot in dots if dot is not second)
+    loads = [_loading(dot.operands[1], defined_by) for dot in (first, second)]
+    is_inside = first.operands[0] in defined_by or second.operands[0] not in defined_by
+    if is_inside or not all(loads) or any(isinstance(operation, ir.Load) for operation in _without(loop.body, *loads)):
+        return None
+    scaling = _made_of(loop.arguments[total], _without(loop.body, (add,)))
+    middle = _without(loop.body, (first, second, add), scaling, *loads)
+    made = {value for operation in scaling for value in ir.results(operation)}
+    kept = [value for value in loop.yields if value is not loop.yields[total]]
+    read = [value for operation in (*middle, *loads[0], *loads[1], first, second) for value in ir.reads(operation)]
+    reads = [value for operation in loop.body for value in ir.reads(operation)]
+    is_apart = not made & {*kept, *read} and scaled in (made or {loop.arguments[total]})
+    is_once = reads.count(product) == 1 and not {product, add.result} & {*kept, *read}
+    if not is_apart or not is_once or len(kept) + 1 < len(loop.yields):
+        return None
+    narrowing, weights = _narrowing(second.operands[0], middle, kept)
+    block = (*loads[1], *narrowing, second, add)
+    return Round(loop, (*loads[0], first), _without(middle, narrowing), scaling, block, total, weights, scaled)
+
+
+def _narrowing(weights: ir.Value, middle: ir.Block, kept: Sequence[ir.Value]) -> tuple[ir.Block, ir.Value]:
+    """Return a cast that only the second product needs, and the value that it casts, which whole registers carry."""
+    for operation in middle:
+        match operation:
+            case ir.Apply(function="cast", operands=(wide,), results=(narrow,)) if narrow is weights:
+                is_own = narrow not in kept and not any(narrow in ir.reads(each) for each in middle)
+                return ((operation,), wide) if is_own else ((), weights)
+    return (), weights
+
+
+def _is_plain(operation: ir.Operation) -> bool:
+    """Tell whether an operation is a load, or computes lane by lane, or row by row of a matrix."""
+    match operation:
+        case ir.Apply(function="dot"):
+            return True
+        case ir.Apply() if is_fold(operation):
+            rank = len(operation.operands[0].type.lanes)
+            return rank == 2 and operation.attribute("axis") in (1, -1)
+        case ir.Apply(function="full" | "broadcast" | "expand_dims" | "permute"):
+            return True
+        case ir.Apply():
+            return operation.primitive.is_map and not is_ordered(operation)
+        case ir.Load(access=access):
+            return not access.bindings
+    return isinstance(operation, ir.Constant | ir.ScalarArgument | ir.Index)
+
+
+def _loading(value: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> ir.Block:
+    """Return the load of a tile that is used as it is in memory, and what turns it; () where it is no such tile."""
+    match defined_by.get(value):
+        case ir.Load() as load:
+            return (load,)
+        case ir.Apply(function="permute", operands=(operand,)) as turn:
+            earlier = _loading(operand, defined_by)
+            return (*earlier, turn) if earlier else ()
+    return ()
+
+
+def _made_of(value: ir.Value, block: ir.Block) -> ir.Block:
+    """Return the operations for which a value is needed, one after the other."""
+    made, found = {value}, []
+    for operation in block:
+        if made.intersection(ir.reads(operation)):
+            made |= set(ir.results(operation))
+            found.append(operation)
+    return tuple(found)
+
+
+def _without(block: ir.Block, *left_out: Container[ir.Operation]) -> ir.Block:
+    return tuple(operation for operation in block if not any(operation in each for each in left_out))
+
+
+def _follow_each_other(rounds: Sequence[Round], program: ir.Program) -> bool:
+    """Tell whether each loop goes on with what the one before it leaves, on the tiles after those of that one."""
+    first, read_by = rounds[0], readers(program.body)
+    if not all(is_at_least(each.loop.stop, each.loop.start, program.facts) for each in rounds):
+        return False
+    for earlier, later in zip(rounds, rounds[1:], strict=False):
+        one, other = earlier.loop, later.loop
+        if other.initial != one.results or other.start != one.stop or later.total != first.total:
+            return False
+        if any(reader is not other for value in one.results for reader in read_by.get(value, ())):
+            return False
+        counters = {other.variable: var(one.variable)}
+        for block, own in ((earlier.first, later.first), (earlier.second, later.second)):
+            if [_place(load, {}) for load in _loads(block)] != [_place(load, counters) for load in _loads(own)]:
+                return False
+        if ir.reads(later.first[-1])[0] is not ir.reads(earlier.first[-1])[0]:
+            return False
+    return True
+
+
+def _loads(block: ir.Block) -> Iterator[ir.Load]:
+    yield from (operation for operation in block if isinstance(operation, ir.Load))
+
+
+def _place(load: ir.Load, counters: Mapping[str, Expr]) -> tuple[Any, ...]:
+    access = load.access
+    return access.parameter, access.other, access.type.lanes, tuple(index.subs(counters) for index in access.indices)

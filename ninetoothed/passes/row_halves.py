@@ -1,0 +1,74 @@
+"""Pass: let two tasks compute a half of a program's rows each.
+
+    total = zeros(128)                             a_half = a[half * 64 :][:64]; total = zeros(64)
+    for k in range(n):                     ->      for k in range(n):
+        total += sum(dot(a, b[k]), axis=1)             total += sum(dot(a_half, b[k]), axis=1)
+    store(c, total)                                store(c[half * 64 :][:64], total)
+
+What does not depend on `half` is the same for both: tiles such as b[k], and the number of rounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ninetoothed import ir
+from ninetoothed.expr import const, var
+from ninetoothed.passes.dead_code import remove_dead
+from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder, producers_of, subtile_type
+
+HALF = "half"
+HALVES = 2
+
+
+def halve(program: ir.Program, rows: int) -> ir.Program | None:
+    """Return the program of a half of so many rows, which axis 0 of all that is stored has; None where it has none."""
+    piece = (AxisSlice(0, rows // HALVES, var(HALF) * (rows // HALVES)),)
+    builder = _LoopsToo(producers_of(program.body), _never)
+    stores: list[ir.Store] = []
+    try:
+        for operation in program.body:
+            match operation:
+                case ir.Store(value=value) if value.type.lanes[:1] == (rows,):
+                    stores.append(builder.stored(operation, piece))
+                case ir.Store() | ir.If() | ir.While() | ir.Print() | ir.Breakpoint() | ir.Apply(results=()):
+                    return None
+    except Inseparable:
+        return None
+    return replace(
+        program,
+        grid=(*program.grid, const(HALVES)),
+        axes=(*program.axes, HALF),
+        body=remove_dead((*builder.operations, *stores)),
+        facts=program.facts.bind(HALF, 0, HALVES - 1),
+    )
+
+
+def _never(value: ir.Value, piece: Subtile) -> ir.Value:
+    raise Inseparable
+
+
+@dataclass
+class _LoopsToo(SubtileBuilder):
+    """Builds subtiles of what loops carry, too: of all of it at once, along its first axis."""
+
+    def computed(self, operation: ir.Operation, value: ir.Value, piece: Subtile) -> ir.Value:
+        if not isinstance(operation, ir.For):
+            return super().computed(operation, value, piece)
+        if operation.merge is not None or operation.bindings or not piece or piece[0].axis != 0:
+            raise Inseparable
+        pieces = [piece if argument.type.lanes[:1] not in ((), (1,)) else () for argument in operation.arguments]
+        arguments, results = (
+            tuple(ir.Value(subtile_type(each.type, part), each.hint) for each, part in zip(values, pieces, strict=True))
+            for values in (operation.arguments, operation.results)
+        )
+        known = dict(zip(zip(operation.arguments, pieces, strict=True), arguments, strict=True))
+        within = _LoopsToo(producers_of(operation.body), self.of, known=known)
+        yields = tuple(map(within.of, operation.yields, pieces))
+        initial = tuple(map(self.of, operation.initial, pieces))
+        body = tuple(within.operations)
+        self.operations.append(
+            replace(operation, initial=initial, arguments=arguments, body=body, yields=yields, results=results)
+        )
+        self.known |= dict(zip(zip(operation.results, pieces, strict=True), results, strict=True))
+        return self.known[value, piece]

@@ -1,0 +1,320 @@
+"""Attention-shaped kernels in Gluon: how they read, what they compile to, and what stands behind them."""
+
+import functools
+import re
+
+import expecttest
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+from ninetoothed.errors import CompilationError
+from ninetoothed.runtime import arguments, dispatch, executable
+from ninetoothed.runtime.build import assembler, gluon, wgmma
+from ninetoothed.runtime.selection import machine
+from ninetoothed_ops.kernels import sdpa
+from ninetoothed_ops.kernels.attention import blocks, rows
+
+
+def arrangement(query, key, value, slope, output):
+    return rows(query), blocks(key, query), blocks(value, query), slope, rows(output)
+
+
+def application(query, key, value, slope, output):
+    """An attention with scores of its own: a cap bends them, and they fall with the distance."""
+    peak = ntl.full(query.shape[:1], float("-inf"), dtype=ntl.float32)
+    total = ntl.zeros(query.shape[:1], dtype=ntl.float32)
+    accumulator = ntl.zeros(output.shape, dtype=ntl.float32)
+
+    for j in range(key.shape[0]):
+        scores = ntl.dot(query, ntl.trans(key[j]))
+        scores = scores / (1.0 + ntl.abs(scores) / 50.0)
+        scores -= slope * ntl.abs(query.offsets(-2)[:, None] - key[j].offsets(-2)[None, :])
+        new_peak = ntl.maximum(peak, ntl.max(scores, axis=1))
+        weights = ntl.exp(scores - new_peak[:, None])
+        decay = ntl.exp(peak - new_peak)
+        total = total * decay + ntl.sum(weights, axis=1)
+        accumulator = accumulator * decay[:, None] + ntl.dot(ntl.cast(weights, value.dtype.dtype), value[j])
+        peak = new_peak
+
+    output = accumulator / total[:, None]
+
+
+@functools.cache
+def make():
+    constant = {"constexpr": True}
+    query, key, value, output = (Tensor(4, shape_options=(None, constant, None, constant)) for _ in range(4))
+    return ninetoothed.make(arrangement, application, (query, key, value, Tensor(0), output), kernel_name="biased")
+
+
+def halves(*shape):
+    return torch.empty(shape, dtype=torch.float16)
+
+
+@pytest.fixture(autouse=True)
+def _any_release(monkeypatch):
+    pytest.importorskip("triton.experimental.gluon")
+    monkeypatch.setattr(gluon, "_release", lambda: gluon.TRIED[-1])
+
+
+@functools.cache
+def variant():
+    x = halves(1, 16, 4096, 128)
+    return dispatch.Launcher(make().definition).trace((x, x, x, 0.1, x), {}, machine.H200)
+
+
+@functools.cache
+def compiled():
+    return executable.GpuExecutable.compile(make().definition, variant())
+
+
+class GoldenTest(expecttest.TestCase):
+    maxDiff = None
+
+    def test_own_scores(self):
+        text = executable.emitted_for(variant()).source
+        self.assertExpectedInline(
+            text[: text.index("@gluon.jit\ndef biased")],
+            """\
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+
+@gluon.jit
+def compute(
+    half: gl.constexpr,
+    query_desc,
+    output_desc,
+    slope,
+    key_size_2,
+    query_tiles,
+    query_ready,
+    key_tiles,
+    key_ready,
+    key_free,
+    value_tiles,
+    value_ready,
+    value_free,
+    output_tiles,
+):
+    layout: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 128, 16])
+    pid_1 = gl.program_id(1)
+    pid_2 = gl.program_id(0)
+    key_count = gl.to_tensor(0)
+    value_count = gl.to_tensor(0)
+    mbarrier.expect(query_ready.index(half), 16384)
+    tma.async_copy_global_to_shared(
+        query_desc,
+        [pid_1, half * 64 + pid_2 * 128, 0],
+        query_ready.index(half),
+        query_tiles.index(half),
+    )
+    mbarrier.wait(query_ready.index(half), 0)
+    query = query_tiles.index(half).reshape((64, 128))
+    total = gl.zeros((64,), gl.float32, gl.SliceLayout(1, layout))
+    accumulator = gl.zeros((64, 128), gl.float32, layout)
+    peak = gl.full((64,), float("-inf"), gl.float32, gl.SliceLayout(1, layout))
+    index = half * 64 + pid_2 * 128 + gl.arange(0, 64)
+    if 0 < gl.cdiv(key_size_2, 128):
+        key_slot = key_count % 2
+        mbarrier.wait(key_ready.index(key_slot), key_count // 2 & 1)
+        key_count = key_count + 1
+        key = key_tiles.index(key_slot).reshape((128, 128))
+        scores = warpgroup_mma(
+            query,
+            key.permute((1, 0)),
+            gl.zeros((64, 128), gl.float32, layout),
+            use_acc=False,
+            is_async=True,
+        )
+        scores = warpgroup_mma_wait(0, (scores,))
+        mbarrier.arrive(key_free.index(key_slot), count=1)
+        scores = scores / (1.0 + gl.abs(scores) / 50.0)
+        scores = scores - slope * gl.abs(index[:, None] - gl.arange(0, 128)[None, :]).to(gl.float32)
+        scores = gl.where(gl.arange(0, 128)[None, :] < key_size_2, scores, float("-inf"))
+        new_peak = gl.maximum(peak, gl.max(scores, axis=1))
+        decay = gl.exp2((peak - new_peak) * 1.4426950408889634)
+        weights = gl.exp2((scores - new_peak[:, None]) * 1.4426950408889634)
+        total_1 = total * decay + gl.sum(weights, axis=1)
+        carried = accumulator * decay[:, None]
+        for j in range(1, gl.cdiv(key_size_2, 128)):
+            key_slot_1 = key_count % 2
+            mbarrier.wait(key_ready.index(key_slot_1), key_count // 2 & 1)
+            key_count = key_count + 1
+            key_1 = key_tiles.index(key_slot_1).reshape((128, 128))
+            scores_1 = warpgroup_mma(
+                query,
+                key_1.permute((1, 0)),
+                gl.zeros((64, 128), gl.float32, layout),
+                use_acc=False,
+                is_async=True,
+            )
+            value_slot = value_count % 2
+            mbarrier.wait(value_ready.index(value_slot), value_count // 2 & 1)
+            value_count = value_count + 1
+            value = value_tiles.index(value_slot).reshape((128, 128))
+            operand = gl.convert_layout(weights.to(gl.float16), gl.DotOperandLayout(0, layout, 2))
+            accumulator_1 = warpgroup_mma(operand, value, carried, is_async=True)
+            index_1 = j * 128 + gl.arange(0, 128)
+            scores_1 = warpgroup_mma_wait(1, (scores_1,))
+            mbarrier.arrive(key_free.index(key_slot_1), count=1)
+            scores_1 = scores_1 / (1.0 + gl.abs(scores_1) / 50.0)
+            scores_1 = scores_1 - slope * gl.abs(index[:, None] - index_1[None, :]).to(gl.float32)
+            scores_1 = gl.where(index_1[None, :] < key_size_2, scores_1, float("-inf"))
+            new_peak_1 = gl.maximum(new_peak, gl.max(scores_1, axis=1))
+            decay_1 = gl.exp2((new_peak - new_peak_1) * 1.4426950408889634)
+            weights = gl.exp2((scores_1 - new_peak_1[:, None]) * 1.4426950408889634)
+            total_1 = total_1 * decay_1 + gl.sum(weights, axis=1)
+            mbarrier.wait(key_ready.index(key_count % 2), key_count // 2 & 1, pred=j + 1 < gl.cdiv(key_size_2, 128))
+            accumulator_1, operand = warpgroup_mma_wait(0, (accumulator_1, operand))
+            mbarrier.arrive(value_free.index(value_slot), count=1)
+            carried = accumulator_1 * decay_1[:, None]
+            new_peak = new_peak_1
+        value_slot = value_count % 2
+        mbarrier.wait(value_ready.index(value_slot), value_count // 2 & 1)
+        value_count = value_count + 1
+        value = value_tiles.index(value_slot).reshape((128, 128))
+        operand = gl.convert_layout(weights.to(gl.float16), gl.DotOperandLayout(0, layout, 2))
+        accumulator_1 = warpgroup_mma(operand, value, carried, is_async=True)
+        accumulator_1, operand = warpgroup_mma_wait(0, (accumulator_1, operand))
+        mbarrier.arrive(value_free.index(value_slot), count=1)
+        total = total_1
+        accumulator = accumulator_1
+        peak = new_peak
+    output = accumulator / total[:, None]
+    output_tiles.index(half).reshape((64, 128)).store(output.to(gl.float16))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(output_desc, [pid_1, half * 64 + pid_2 * 128, 0], output_tiles.index(half))
+    tma.store_wait(0)
+
+
+@gluon.jit
+def copy(key_desc, value_desc, key_size_2, key_tiles, key_ready, key_free, value_tiles, value_ready, value_free):
+    pid_1 = gl.program_id(1)
+    pid_2 = gl.program_id(0)
+    key_count = gl.to_tensor(0)
+    value_count = gl.to_tensor(0)
+    if 0 < gl.cdiv(key_size_2, 128):
+        slot = key_count % 2
+        mbarrier.wait(key_free.index(slot), key_count // 2 & 1 ^ 1)
+        mbarrier.expect(key_ready.index(slot), 32768)
+        tma.async_copy_global_to_shared(key_desc, [pid_1, 0, 0], key_ready.index(slot), key_tiles.index(slot))
+        key_count = key_count + 1
+        for j in range(1, gl.cdiv(key_size_2, 128)):
+            slot_1 = key_count % 2
+            mbarrier.wait(key_free.index(slot_1), key_count // 2 & 1 ^ 1)
+            mbarrier.expect(key_ready.index(slot_1), 32768)
+            tma.async_copy_global_to_shared(
+                key_desc,
+                [pid_1, j * 128, 0],
+                key_ready.index(slot_1),
+                key_tiles.index(slot_1),
+            )
+            key_count = key_count + 1
+            slot_2 = value_count % 2
+            mbarrier.wait(value_free.index(slot_2), value_count // 2 & 1 ^ 1)
+            mbarrier.expect(value_ready.index(slot_2), 32768)
+            tma.async_copy_global_to_shared(
+                value_desc,
+                [pid_1, j * 128 - 128, 0],
+                value_ready.index(slot_2),
+                value_tiles.index(slot_2),
+            )
+            value_count = value_count + 1
+        slot_1 = value_count % 2
+        mbarrier.wait(value_free.index(slot_1), value_count // 2 & 1 ^ 1)
+        mbarrier.expect(value_ready.index(slot_1), 32768)
+        tma.async_copy_global_to_shared(
+            value_desc,
+            [pid_1, gl.cdiv(key_size_2, 128) * 128 - 128, 0],
+            value_ready.index(slot_1),
+            value_tiles.index(slot_1),
+        )
+        value_count = value_count + 1
+
+
+""",
+        )
+
+
+def test_it_compiles_without_spills():
+    assert compiled().emitted.dialect == "gluon" and compiled().spills == 0
+    assert compiled().shared <= machine.H200.shared_memory
+
+
+def test_exponentials_run_beside_the_second_product():
+    """Between the wait for the first product and that for both lie the exponentials of all weights of a thread."""
+    code = assembler.disassemble(compiled().asm["cubin"])
+    awaited = re.split(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1 ", code)[1:]
+    beside = [each.partition("WARPGROUP.DEPBAR.LE gsb0, 0x0 ")[0] for each in awaited]
+    assert len(beside) == 2 and all(each.count("MUFU.EX2") >= 64 and "HGMMA" not in each for each in beside)
+
+
+def test_the_bundled_assembler_keeps_its_registers():
+    """Warps find their tasks by a jump to a computed place, which is followed."""
+    ptx = compiled().asm["ptx"]
+    cubin = assembler.of_triton().assemble(ptx)
+    assert wgmma.is_needed(ptx) and "brx.idx" in ptx
+    assert wgmma.faults(ptx, assembler.disassemble(cubin, has_tables=True)) == ()
+    assert wgmma.faults(ptx, assembler.disassemble(cubin)) != ()
+
+
+# -- what stands behind them --
+
+
+def schedules(values, gpu=machine.H200, kernel=None):
+    """Whether the schedule overlaps that a call gets, by its trace."""
+    kernel = sdpa.make() if kernel is None else kernel
+    return dispatch.Launcher(kernel.definition).trace(values, {}, gpu).selection.schedule.overlaps
+
+
+def attention(query, key, masking=sdpa.NO_MASK, is_causal=True):
+    mask = torch.empty(1, 1, 1, 1, dtype=torch.bool).expand(*query.shape[:3], key.shape[2])
+    return query, key, key, mask, 0.1, query, masking, is_causal
+
+
+def test_attention_overlaps(monkeypatch):
+    query, key = halves(1, 16, 4096, 128), halves(1, 4, 4096, 128)
+    assert schedules(attention(query, key)) and schedules(attention(query, key, is_causal=False))
+    assert not schedules(attention(query, key, sdpa.BOOLEAN_MASK, False))  # loads that are no operands
+    assert not schedules(attention(query[..., :64], key[..., :64]))
+    assert not schedules(attention(query.float(), key.float()))
+    assert not schedules(attention(query, key), machine.A100)
+    assert not schedules(attention(query, key), machine.B200)
+    assert not schedules(attention(query, halves(1, 4, 4096, 132)[..., :128]))  # no rows of whole 16 bytes
+    monkeypatch.setattr(gluon, "_release", lambda: (3, 8))
+    assert not schedules(attention(query, key))
+
+
+def test_it_can_be_switched_off(monkeypatch):
+    values = attention(halves(1, 16, 4096, 128), halves(1, 4, 4096, 128))
+    monkeypatch.setenv("NINETOOTHED_GLUON", "0")
+    assert not schedules(values)
+
+
+def test_what_does_not_compile_gets_another_schedule(monkeypatch):
+    x = halves(1, 16, 4096, 128)
+    launcher = dispatch.Launcher(make().definition)
+    call, place = arguments.check(make().definition, arguments.bind(make().definition, (x, x, x, 0.1, x), {}))
+    select = functools.partial(launcher._variants.select, call, place, machine.H200)
+    tried = []
+
+    def compile_kernel(emitted, *rest):
+        tried.append(emitted.dialect)
+        if emitted.dialect == "gluon":
+            raise CompilationError("this release has another name for it")
+        return type("Compiled", (), {"emitted": emitted, "spills": 0})
+
+    monkeypatch.setattr(executable, "compile_kernel", compile_kernel)
+    selection, found = launcher._fitting(select(), select, executable.GpuExecutable)
+    assert tried == ["gluon", "triton"] and not selection.schedule.overlaps
+    assert found.compiled.emitted.source.startswith("import triton\n")

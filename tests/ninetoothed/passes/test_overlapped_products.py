@@ -1,0 +1,127 @@
+"""Products that overlap with what lies between them: the rewritten program gives the very same numbers."""
+
+import dataclasses
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor, ir
+from ninetoothed.backends import torch as evaluator
+from ninetoothed.passes.overlapped_products import overlap
+from ninetoothed.passes.row_halves import HALF, halve
+from ninetoothed.runtime import arguments, dispatch, variants
+from ninetoothed.verify import verify
+from ninetoothed_ops.kernels import mm, sdpa
+
+
+def tensors(queries, keys, width=32):
+    torch.manual_seed(0)
+    return tuple(torch.randn(2, heads, rows, width) for heads, rows in ((4, queries), (2, keys), (2, keys)))
+
+
+def given(query, key, value, is_causal):
+    """The arguments of `sdpa`'s kernel, with an output of NaN."""
+    mask = torch.empty(1, 1, 1, 1, dtype=torch.bool).expand(*query.shape[:3], key.shape[2])
+    return query, key, value, mask, 0.2, torch.full_like(query, float("nan")), sdpa.NO_MASK, is_causal
+
+
+def traced(kernel, values, *blocks):
+    """A variant with these blocks, as it runs on the CPU."""
+    launcher = dispatch.Launcher(kernel.definition)
+    call, place = arguments.check(kernel.definition, arguments.bind(kernel.definition, values, {}))
+    schedule = launcher._variants.select(call, place, None).schedule
+    meta = tuple(sorted(zip(kernel.definition.meta_symbols, blocks, strict=True)))
+    selection = launcher._variants.select(call, place, None, dataclasses.replace(schedule, meta=meta))
+    return variants.trace(kernel.definition, selection)
+
+
+def run(program, kernel, values, variant):
+    names = [parameter.name for parameter in kernel.definition.parameters]
+    evaluator.prepare(program)(dict(zip(names, values)), variant.selection.values)
+
+
+@pytest.mark.parametrize("is_causal", (False, True))
+@pytest.mark.parametrize("queries, keys", ((128, 128), (200, 75), (64, 20), (40, 333)))
+def test_attention_is_the_same(queries, keys, is_causal):
+    kernel, own = sdpa.make(), tensors(queries, keys)
+    variant = traced(kernel, given(*own, is_causal), 64, 32)
+    halved = halve(variant.program, 64)
+    verify(halved)
+    found = []
+    for program in (variant.program, overlap(variant.program), halved, overlap(halved)):
+        verify(program)
+        values = given(*own, is_causal)
+        run(program, kernel, values, variant)
+        found.append(values[5])
+    assert not found[0].isnan().any() and all(torch.equal(found[0], each) for each in found[1:])
+    query, key, value = (each.double() for each in own)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, is_causal=is_causal, scale=0.2, enable_gqa=True
+    )
+    torch.testing.assert_close(found[0].double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_no_keys():
+    kernel, own = sdpa.make(), tensors(70, 0)
+    variant = traced(kernel, given(*own, False), 64, 32)
+    values = given(*own, False)
+    run(overlap(variant.program), kernel, values, variant)
+    assert (values[5] == 0).all()
+
+
+def test_the_second_product_is_a_round_late():
+    variant = traced(sdpa.make(), given(*tensors(128, 1024), True), 64, 32)
+    program = overlap(variant.program)
+    (branch,) = (operation for operation in program.body if isinstance(operation, ir.If))
+    loops = [operation for operation in branch.then_body if isinstance(operation, ir.For)]
+    assert len(loops) == 2
+    for loop in loops:
+        lines = [str(operation) for operation in loop.body]
+        key, value = (next(line for line in lines if f"load {name}[" in line) for name in ("key", "value"))
+        assert f"32 * {loop.variable} + lane_0" in key and f"32 * {loop.variable} + lane_0 - 32" in value
+        products = [n for n, operation in enumerate(loop.body) if getattr(operation, "function", "") == "dot"]
+        exponentials = [n for n, operation in enumerate(loop.body) if getattr(operation, "function", "") == "exp"]
+        assert max(products) < min(exponentials)
+
+
+def test_what_halves_share():
+    variant = traced(sdpa.make(), given(*tensors(128, 256), True), 64, 32)
+    program = halve(variant.program, 64)
+    assert program.axes[-1] == HALF and program.grid[-1] == 2
+    for operation in ir.walk(program.body):
+        match operation:
+            case ir.For(start=start, stop=stop):
+                assert HALF not in start.variables | stop.variables
+            case ir.Load(access=access) | ir.Store(access=access):
+                is_own = any(HALF in index.variables for index in access.indices)
+                assert is_own == (access.parameter in ("query", "output"))
+
+
+def scores_of_totals(query, key, value, output):
+    """An attention whose weights depend on what they are multiplied for: its products cannot overlap."""
+    total = ntl.zeros(output.shape, dtype=ntl.float32)
+
+    for j in range(key.shape[0]):
+        weights = ntl.dot(query, ntl.trans(key[j])) * ntl.max(total)
+        total = total * 2.0 + ntl.dot(ntl.cast(weights, value.dtype.dtype), value[j])
+
+    output = total
+
+
+def test_others_stay():
+    matrices = tuple(torch.empty(64, 64) for _ in range(3))
+    assert overlap(traced(mm.make(), matrices, 32, 32, 32).program) is None
+
+    def arrangement(query, key, value, output):
+        return sdpa.rows(query), sdpa.blocks(key, query), sdpa.blocks(value, query), sdpa.rows(output)
+
+    kernel = ninetoothed.make(arrangement, scores_of_totals, tuple(sdpa_tensor() for _ in range(4)))
+    own = tensors(64, 64)
+    assert overlap(traced(kernel, (*own, torch.empty_like(own[0])), 64, 32).program) is None
+
+
+def sdpa_tensor():
+    constant = {"constexpr": True}
+    return Tensor(4, shape_options=(None, constant, None, constant))
