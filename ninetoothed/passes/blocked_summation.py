@@ -121,7 +121,7 @@ def _in_blocks(loop: ir.For, sums: tuple[_SummedProduct, ...], rounds: Expr) -> 
     zeros = [_full(each.total, 0.0) for each in sums]
     parts, ends, next_parts, last_parts = ([ir.Value(each.total.type, "part") for each in sums] for _ in range(4))
     totals = [_like(each.total) for each in sums]
-    adds = {
+    adds: dict[ir.Operation, ir.Block] = {
         each.add: (_reading(each.add, each.total, part, end),)
         for each, part, end in zip(sums, parts, ends, strict=True)
     }
