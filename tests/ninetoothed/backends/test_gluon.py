@@ -1,5 +1,6 @@
 """Attention-shaped kernels in Gluon: how they read, what they compile to, and what stands behind them."""
 
+import dataclasses
 import functools
 import re
 
@@ -11,7 +12,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.errors import CompilationError
-from ninetoothed.runtime import arguments, dispatch, executable
+from ninetoothed.runtime import arguments, dispatch, executable, variants
 from ninetoothed.runtime.build import assembler, gluon, wgmma
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import sdpa
@@ -318,3 +319,18 @@ def test_what_does_not_compile_gets_another_schedule(monkeypatch):
     selection, found = launcher._fitting(select(), select, executable.GpuExecutable)
     assert tried == ["gluon", "triton"] and not selection.schedule.overlaps
     assert found.compiled.emitted.source.startswith("import triton\n")
+
+
+@pytest.mark.parametrize("rows, warps, is_gluon", ((128, 4, True), (128, 8, True), (64, 4, True), (64, 8, False)))
+def test_warps_have_sixteen_rows_each(rows, warps, is_gluon):
+    """Two tasks share 128 rows where their warps are for 64."""
+    chosen = variant().selection.schedule
+    meta = tuple(sorted(zip(make().definition.meta_symbols, (rows, 128), strict=True)))
+    schedule = dataclasses.replace(chosen, meta=meta, num_warps=warps)
+    x = halves(1, 16, 4096, 128)
+    launcher = dispatch.Launcher(make().definition)
+    call, place = arguments.check(make().definition, arguments.bind(make().definition, (x, x, x, 0.1, x), {}))
+    traced = variants.trace(make().definition, launcher._variants.select(call, place, machine.H200, schedule))
+    emitted = executable.emitted_for(traced)
+    assert (emitted.dialect == "gluon") == is_gluon == executable.has_form(traced)
+    assert ("half: gl.constexpr" in emitted.source) == ((rows, warps) == (128, 4))

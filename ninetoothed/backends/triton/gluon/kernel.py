@@ -56,7 +56,7 @@ def print_kernel(
     names = NameTable((title, *arguments.values(), *_IMPORTED, layouts.NAME, HALF))
     tasks = HALVES if HALF in program.axes else 1
     memory = shared_memory.find(program, tiles, schedule.num_stages, tasks, names)
-    if memory is None or stop is None:
+    if memory is None or stop is None or not _are_for_warps(program, schedule.num_warps):
         return None
     copied = copies(program.body, memory)
     if any(HALF in e.variables for operation in ir.walk(copied) for e in _expressions(operation)):
@@ -66,6 +66,13 @@ def print_kernel(
     compute = module.function("compute", program.body, ComputingWarps(memory, stop, half), tasks)
     copy = module.function("copy", copied, CopyingWarp(memory))
     return module.emitted(title, (compute, copy)) if module.has_form else None
+
+
+def _are_for_warps(program: ir.Program, num_warps: int) -> bool:
+    """Tell whether all products are of 16-bit numbers, and of as many rows as the instructions of so many warps."""
+    products = [dot for dot in ir.walk(program.body) if is_dot(dot)]
+    are_narrow = all(operand.type.dtype.bits == 16 for dot in products for operand in dot.operands)
+    return are_narrow and all(dot.result.type.lanes[0] == 16 * num_warps for dot in products)
 
 
 def _touched(program: ir.Program) -> ir.Program:
