@@ -6,8 +6,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .numeric import computed, exponential, widen
-from .rms_norm import factor_of
+from .numeric import computed, exponential, factor_of, widen
 
 # Rows of more elements than this are read in chunks.
 LONGEST = 32768

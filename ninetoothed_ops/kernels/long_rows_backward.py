@@ -7,8 +7,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .long_rows import CHUNK, chunks, statistics
-from .numeric import computed, widen
-from .rms_norm import factor_of
+from .numeric import computed, factor_of, widen
 
 
 def softmax_arrangement(grad, output, input_grad):

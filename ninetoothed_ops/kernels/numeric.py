@@ -13,6 +13,11 @@ def widen(tile):
     return ntl.cast(tile, computed(tile.dtype))
 
 
+def factor_of(weight, unit_offset):
+    """What a norm multiplies a row by; 1 is added to a half in float32."""
+    return widen(weight) + 1 if unit_offset else widen(weight)
+
+
 def rounded(tile, dtype):
     """The tile in the type in which values of `dtype` are computed, and rounded to `dtype` if it is not in that."""
     return tile if tile.dtype is computed(dtype) else widen(ntl.cast(tile, dtype))

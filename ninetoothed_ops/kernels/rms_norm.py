@@ -9,7 +9,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .numeric import widen
+from .numeric import factor_of, widen
 from .rowwise import rows
 
 
@@ -18,11 +18,6 @@ def arrangement(input, weight, eps, output, weighted, unit_offset):
     weight_arranged = weight.tile((-1,)).expand((input_arranged.shape[0],))
 
     return input_arranged, weight_arranged, eps, rows(output), weighted, unit_offset
-
-
-def factor_of(weight, unit_offset):
-    """The factor of a row; 1 is added to a half in float32."""
-    return widen(weight) + 1 if unit_offset else widen(weight)
 
 
 def application(input, weight, eps, output, weighted, unit_offset):

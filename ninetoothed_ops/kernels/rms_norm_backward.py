@@ -10,8 +10,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .numeric import widen
-from .rms_norm import factor_of
+from .numeric import factor_of, widen
 from .rowwise import rows
 
 
