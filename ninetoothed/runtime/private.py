@@ -170,8 +170,8 @@ has_global_hook: Callable[[], bool] = getattr(nn.modules.module, "_has_any_globa
 def runs_forward_alone(module: nn.Module) -> bool:
     """Tell whether calling a module runs the forward of its class alone: no hook of its own, patch or compiled code."""
     try:
-        # Of these `torch.compile` remembers the first, and looks again for the second.
-        is_patched = "forward" in module.__dict__ or module.forward.__code__ is not type(module).forward.__code__
+        # `torch.compile` remembers what is in a dictionary, and looks again for what it has looked up.
+        is_patched = "forward" in module.__dict__ or module.forward is None
         if is_patched or module._compiled_call_impl is not None:
             return False
         hooks = module._forward_hooks or module._forward_pre_hooks

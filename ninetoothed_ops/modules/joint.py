@@ -69,7 +69,7 @@ def project(module: JointModule, input: torch.Tensor, siblings: Sequence[str]) -
     Where the module is joined, the results are parts of one product: strided views of `(..., N1 + N2 + ...)`.
     """
     layers = [_layer(module, name) for name in siblings]
-    if getattr(module, JOINT, None) is not None and _are_plain(layers) and not (has_global_hook() or has_transforms()):
+    if JOINT in module.__dict__ and _are_plain(layers) and not (has_global_hook() or has_transforms()):
         weights, biases = ([layer._parameters[name] for layer in layers] for name in ("weight", "bias"))
         biases = [] if biases[0] is None else biases
         if not are_overridden(input, *weights, *biases):
