@@ -65,7 +65,8 @@ def in_parts(parts: int) -> Sharing:
 class Schedule:
     """Tell how the work of a kernel is cut into tiles and shared out over programs.
 
-    meta: (name, number) for each block size that the compiler chooses.
+    meta: (name, number) for each block size that the compiler chooses, in the definition's order. Sorted by name they
+        would differ between processes: names are numbered as they are made, and `10` sorts before `9`.
     num_warps: of a program. num_stages: of its pipelined loops.
     sharing: how tiles are shared out. A pass that cannot share tiles so leaves them a program each.
     use_tma: the parameters that may be accessed through tensor descriptors; their addresses are multiples of 16.

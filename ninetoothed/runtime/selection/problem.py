@@ -115,7 +115,7 @@ class TuningProblem:
     def schedule(self, blocks: Mapping[str, int], warps: int, stages: int) -> Schedule:
         """Return a schedule with a value for every meta symbol; those that `blocks` lacks get a modest one."""
         meta = {name: blocks.get(name, within(symbol, 64)) for name, symbol in self.definition.meta_symbols.items()}
-        return Schedule(sorted_blocks(meta), self.warps(warps), self.stages(stages))
+        return Schedule(tuple(meta.items()), self.warps(warps), self.stages(stages))
 
 
 def aligned_tensors(definition: KernelDefinition, specialisation: Specialisation) -> frozenset[str]:
@@ -141,8 +141,3 @@ def nearest(given: tuple[int, ...] | None, wanted: int) -> int:
     if not given:
         return wanted
     return min(given, key=lambda value: abs(math.log2(value / wanted)))
-
-
-def sorted_blocks(blocks: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Return block sizes as a hashable value, the same for equal ones."""
-    return tuple(sorted(blocks.items()))

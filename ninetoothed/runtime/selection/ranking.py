@@ -16,7 +16,7 @@ from ninetoothed.expr.sizes import power_above, power_below
 from ninetoothed.runtime.selection.attention import attentions
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern, ProductPattern
-from ninetoothed.runtime.selection.problem import TuningProblem, sorted_blocks, within
+from ninetoothed.runtime.selection.problem import TuningProblem, within
 from ninetoothed.runtime.selection.products import products
 from ninetoothed.runtime.selection.rows import lanewise, on_cpu
 from ninetoothed.schedule import DataParallel, Schedule
@@ -73,7 +73,7 @@ def varied(definition: KernelDefinition, pick: Schedule, names: Collection[str])
 
     for values in sorted(itertools.islice(choices, MOST_VARIED), key=distance):
         blocks = {**pick.blocks, **dict(zip(symbols, values, strict=True))}
-        yield replace(pick, meta=sorted_blocks(blocks), sharing=DataParallel())
+        yield replace(pick, meta=tuple(blocks.items()), sharing=DataParallel())
 
 
 def _values(symbol: Symbol) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ninetoothed.expr.sizes import evaluate, power_above, power_below
 from ninetoothed.runtime.selection.machine import Machine
-from ninetoothed.runtime.selection.problem import MOST_LANES, TuningProblem, sorted_blocks, within
+from ninetoothed.runtime.selection.problem import MOST_LANES, TuningProblem, within
 from ninetoothed.schedule import DataParallel, Schedule
 
 # Lanes of all rows that one program computes side by side: enough for its warps to have two vectors a thread.
@@ -111,4 +111,4 @@ def on_cpu(problem: TuningProblem) -> Schedule:
             break
         largest = max(smaller, key=blocks.__getitem__)
         blocks[largest] = halves[largest]
-    return Schedule(sorted_blocks(blocks))
+    return Schedule(tuple(blocks.items()))

@@ -28,7 +28,7 @@ from ninetoothed.runtime.build import disk_cache
 from ninetoothed.runtime.call_cache import unguarded
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.measuring import Clock, compile_all, fastest, preserved
-from ninetoothed.runtime.selection.problem import sorted_blocks, within
+from ninetoothed.runtime.selection.problem import within
 from ninetoothed.schedule import Schedule
 
 # The formula's pick and its neighbours.
@@ -58,7 +58,7 @@ def _neighbours(definition: KernelDefinition, pick: Schedule) -> Iterator[Schedu
     for name, block in pick.meta:
         for wanted in (block * 2, block // 2):
             value = within(definition.meta_symbols[name], max(wanted, 1))
-            yield dataclasses.replace(pick, meta=sorted_blocks({**pick.blocks, name: value}))
+            yield dataclasses.replace(pick, meta=tuple({**pick.blocks, name: value}.items()))
     for stages in definition.num_stages or (pick.num_stages + 1, pick.num_stages - 1):
         if stages >= 1:
             yield dataclasses.replace(pick, num_stages=stages)

@@ -32,7 +32,7 @@ def traced(kernel, values, *blocks):
     launcher = dispatch.Launcher(kernel.definition)
     call, place = arguments.check(kernel.definition, arguments.bind(kernel.definition, values, {}))
     schedule = launcher._variants.select(call, place, None).schedule
-    meta = tuple(sorted(zip(kernel.definition.meta_symbols, blocks, strict=True)))
+    meta = tuple(zip(kernel.definition.meta_symbols, blocks, strict=True))
     selection = launcher._variants.select(call, place, None, dataclasses.replace(schedule, meta=meta))
     return variants.trace(kernel.definition, selection)
 

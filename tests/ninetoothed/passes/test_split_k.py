@@ -151,10 +151,9 @@ def test_buffers_and_programs():
     emitted = emit(variant.program, Schedule(sharing=SplitK(4)))
     sizes = dict(variant.selection.values)
     tiles = math.prod(emit(variant.program).programs(sizes))
-    blocks = sorted(variant.selection.schedule.blocks.items())
-    area = blocks[0][1] * blocks[1][1]
+    rows, columns, _ = variant.selection.schedule.blocks.values()
     assert emitted.programs(sizes) == (4 * tiles, 1, 1)
-    assert [each.count.evaluate(sizes) for each in emitted.buffers] == [4 * tiles * area, tiles]
+    assert [each.count.evaluate(sizes) for each in emitted.buffers] == [4 * tiles * rows * columns, tiles]
 
 
 def test_compiled(tmp_path, monkeypatch):

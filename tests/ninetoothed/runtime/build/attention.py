@@ -57,7 +57,7 @@ def variant(rows, warps, gpu=machine.H200, columns=64):
     launcher = dispatch.Launcher(make().definition)
     given = tuple(torch.empty(2, 4, 1024, 64, dtype=torch.float16) for _ in range(4))
     configuration = launcher.trace(given, {}, gpu).selection.schedule
-    meta = tuple(sorted(zip(launcher.definition.meta_symbols, (rows, columns))))
+    meta = tuple(zip(launcher.definition.meta_symbols, (rows, columns), strict=True))
     configuration = replace(configuration, meta=meta, num_warps=warps, num_stages=3)
     call = arguments.BoundCall(given, ())
     selection = launcher._variants.select(call, torch.device("cpu"), gpu, configuration)

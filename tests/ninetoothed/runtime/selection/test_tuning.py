@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import threading
 import types
 
@@ -10,7 +11,7 @@ import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor, block_size
+from ninetoothed import Tensor, block_size, symbol
 from ninetoothed.errors import ArgumentError, ResourceError
 from ninetoothed.runtime import arguments, dispatch, executable
 from ninetoothed.runtime.selection import machine, measuring, tuning
@@ -123,13 +124,15 @@ def make_product(**options):
     return ninetoothed.make(arrangement, application, tuple(Tensor(2) for _ in range(3)), **options)
 
 
-def candidates_of(kernel, *args):
+def ranked(kernel, *args):
     launcher = dispatch.launcher_of(kernel)
     call = launcher._checked(args, {})[0]
     known = launcher._variants
-    return tuning.shortlist(
-        kernel.definition, known.candidates(known.select(call, torch.device("cuda:0"), machine.H200))
-    )
+    return known.candidates(known.select(call, torch.device("cuda:0"), machine.H200))
+
+
+def candidates_of(kernel, *args):
+    return tuning.shortlist(kernel.definition, ranked(kernel, *args))
 
 
 def tensors(size=1000):
@@ -358,6 +361,15 @@ class TestShortlist:
     def test_the_user_is_obeyed(self):
         short = self.short(num_warps=(4, 8), num_stages=3)
         assert {each.num_warps for each in short} == {4, 8} and {each.num_stages for each in short} == {3}
+
+    @pytest.mark.parametrize("made_before", (0, 8, 9))
+    def test_variations_are_the_same_however_many_block_sizes_were_made_before(self, made_before, monkeypatch):
+        monkeypatch.setattr(symbol, "_fresh", itertools.count(made_before))
+        definition = (kernel := make_product()).definition
+        pick, *others = tuning.shortlist(definition, ranked(kernel, *(torch.empty(512, 512) for _ in range(3)))[:1])
+        assert list(pick.blocks) == list(definition.meta_symbols)
+        changed = [name for each in others for name, block in each.meta if block != pick.blocks[name]]
+        assert list(dict.fromkeys(changed)) == list(definition.meta_symbols)
 
     @pytest.mark.parametrize("most", (1, 3, 100))
     def test_max_num_configs(self, most):
