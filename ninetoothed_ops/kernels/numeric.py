@@ -14,7 +14,7 @@ def widen(tile):
 
 
 def factor_of(weight, unit_offset):
-    """What a norm multiplies a row by; 1 is added to a half in float32."""
+    """Return the factor by which a norm multiplies its rows; 1 is added to a half in float32."""
     return widen(weight) + 1 if unit_offset else widen(weight)
 
 
