@@ -146,10 +146,10 @@ def compute(
         decay = gl.exp2((peak - new_peak) * 1.4426950408889634)
         weights = gl.exp2((scores - new_peak[:, None]) * 1.4426950408889634)
         total_1 = total * decay + gl.sum(weights, axis=1)
+        mbarrier.wait(key_ready.index(key_count % 2), key_count // 2 & 1, pred=1 < gl.cdiv(key_size_2, 128))
         carried = accumulator * decay[:, None]
         for j in range(1, gl.cdiv(key_size_2, 128)):
             key_slot_1 = key_count % 2
-            mbarrier.wait(key_ready.index(key_slot_1), key_count // 2 & 1)
             key_count = key_count + 1
             key_1 = key_tiles.index(key_slot_1).reshape((128, 128))
             scores_1 = warpgroup_mma(

@@ -78,7 +78,8 @@ class ComputingWarps:
                 self._store(context, operation, self.memory.stored[operation])
             case _:
                 self._await(context, None if ir.blocks(operation) else ir.reads(operation))
-                self.counter = operation.variable if isinstance(operation, ir.For) else self.counter
+                if isinstance(operation, ir.For):
+                    self._enter(context, operation)
                 return False
         return True
 
@@ -90,7 +91,8 @@ class ComputingWarps:
     def _take(self, context: EmitContext, load: ir.Load, ring: Ring) -> None:
         """Wait for the next tile of a ring."""
         slot = context.assign(f"{load.access.parameter}_slot", ring.slot())
-        context.run(syntax.call("mbarrier.wait", at(ring.ready, slot), ring.parity()))
+        if ring is not self._first or not context.scopes[-1].repeats:
+            context.run(syntax.call("mbarrier.wait", at(ring.ready, slot), ring.parity()))
         context.append(ring.counted())
         assert isinstance(slot, ast.Name)
         self._hold(context, load, ring.tile_in(slot), ring)
@@ -168,8 +170,8 @@ class ComputingWarps:
         done, self.running = self.running[:last], self.running[last:]
         if not done:
             return
-        if not self.running:
-            self._await_next_tile(context)
+        if not self.running and context.scopes[-1].repeats:
+            self._await_next_tile(context, var(self.counter) + 1)
         names = [context.texts[each.result].node for each in done]
         names += [syntax.name(each.operand) for each in done if each.operand is not None]
         wait = syntax.call("warpgroup_mma_wait", len(self.running), ast.Tuple(names))
@@ -177,18 +179,26 @@ class ComputingWarps:
         for each in done:
             context.run(syntax.call("mbarrier.arrive", at(each.ring.free, syntax.name(each.slot)), count=1))
 
-    def _await_next_tile(self, context: EmitContext) -> None:
-        """In a loop, wait for the tile of the next round first.
+    def _enter(self, context: EmitContext, loop: ir.For) -> None:
+        """Wait for the first tile of the first loop: all others are waited for in the round before."""
+        if not self.counter:
+            self._await_next_tile(context, loop.start)
+        self.counter = loop.variable
+
+    def _await_next_tile(self, context: EmitContext, number: Expr) -> None:
+        """Wait for the first tile of the round of so high a counter, if there is such a round.
 
         That is soon done, and ptxas moves nothing across it: what is to run beside a product it would move beyond the
-        wait for that product.
+        wait for that product. The next round begins with a product at once.
         """
-        if not context.scopes[-1].repeats:
-            return
-        ring = next(iter(self.memory.rings.values()))
-        printer = TilePrinter.of(context, (), ir.TileType(int32), ())
-        has_next = syntax.binary("<", printer.scalar(var(self.counter) + 1), printer.scalar(self.stop))
+        ring, printer = self._first, TilePrinter.of(context, (), ir.TileType(int32), ())
+        has_next = syntax.binary("<", printer.scalar(number), printer.scalar(self.stop))
         context.run(syntax.call("mbarrier.wait", at(ring.ready, ring.slot()), ring.parity(), pred=has_next))
+
+    @property
+    def _first(self) -> Ring:
+        """The ring from which a round takes its first tile."""
+        return next(iter(self.memory.rings.values()))
 
 
 def _turned(node: ast.expr, dims: tuple[int, ...]) -> ast.expr:
