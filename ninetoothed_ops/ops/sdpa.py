@@ -45,7 +45,10 @@ def _checked(
     """Return the dimensions before the last two, broadcast; raise for arguments that do not fit together."""
     batch = _batch(query.shape, key.shape, value.shape, enable_gqa) if alike(query, key, value) else None
     fits = attn_mask is None or batch is not None and _masks(attn_mask, query, key, batch)
-    if batch is None or not fits or not 0.0 <= dropout_p <= 1.0:
+    if not 0.0 <= dropout_p <= 1.0:
+        # PyTorch's kernels for GPUs take such a rate, or blame another thing.
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
+    if batch is None or not fits:
         options = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal}
         options |= {"scale": scale, "enable_gqa": enable_gqa}
         refuse("sdpa", functional.scaled_dot_product_attention, query, key, value, **options)

@@ -83,4 +83,4 @@ def test_autocast():
     assert output.dtype == torch.bfloat16 and weight.grad.dtype == bias.grad.dtype == torch.float32
     assert weight.grad.is_contiguous()
     torch.testing.assert_close(weight.grad, half.sum(0).expand(3, 4).bfloat16().float())
-    torch.testing.assert_close(bias.grad, torch.full((3,), 5.0))
+    torch.testing.assert_close(bias.grad, torch.full((3,), 5.0, device=DEVICE))

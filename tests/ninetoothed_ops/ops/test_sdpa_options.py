@@ -113,7 +113,9 @@ def test_other_ranks_and_lengths():
 @pytest.mark.parametrize("scale", (1.0, -0.5, 0.0))
 def test_scores_that_are_large_or_infinite(scale):
     """A cap makes numbers of infinities."""
-    query, key, value = random(1, 2, 33, 4) * 1e25, random(1, 2, 70, 4) * 1e25, random(1, 2, 70, 8)
+    # The terms of a score have one sign: of both, it depends on how they are added whether that is NaN.
+    query, key, value = random(1, 2, 33, 4).abs() * 1e25, random(1, 2, 70, 4).abs() * 1e25, random(1, 2, 70, 8)
+    key *= random(1, 2, 70, 1).sign()
     query[0, 0, 3], key[0, 0, 5], query[0, 1, 2] = math.inf, 1.0, math.nan
     for dtype in (torch.float32, torch.bfloat16):
         tensors = [each.to(dtype) for each in (query, key, value)]
