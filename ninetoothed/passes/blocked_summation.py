@@ -83,14 +83,22 @@ class _Summer(ir.Rewriter):
         self, loop: ir.For, read: list[ir.Value], total: ir.Value, end: ir.Value, result: ir.Value
     ) -> _SummedProduct | None:
         add = self.producers.get(end)
-        if not isinstance(add, ir.Apply) or add.function not in ("add", "dot") or total not in add.operands[-2:]:
-            return None
-        dot = add if is_dot(add) else self.producers.get(next(each for each in add.operands if each is not total))
-        if not isinstance(dot, ir.Apply) or not _is_exact(dot) or total.type.dtype != float32:
+        dot = self.added(add, total)
+        if dot is None or not isinstance(add, ir.Apply) or not _is_exact(dot) or total.type.dtype != float32:
             return None
         is_own = add in loop.body and dot in loop.body
         are_read_once = all(read.count(value) == 1 for value in (total, end, dot.result))
         return _SummedProduct(total, end, result, add, dot) if is_own and are_read_once else None
+
+    def added(self, add: ir.Operation | None, total: ir.Value) -> ir.Apply | None:
+        """Return the product that an operation adds to a total, and nothing else with it; None for any other."""
+        match add:
+            case ir.Apply(operands=(_, _, accumulator)) if is_dot(add):
+                return add if accumulator is total else None
+            case ir.Apply(function="add", operands=(left, right)) if (left is total) != (right is total):
+                product = self.producers.get(right if left is total else left)
+                return product if isinstance(product, ir.Apply) and len(product.operands) == 2 else None
+        return None
 
 
 def _is_exact(dot: ir.Apply) -> bool:

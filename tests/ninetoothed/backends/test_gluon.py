@@ -247,6 +247,42 @@ def copy(key_desc, value_desc, key_size_2, key_tiles, key_ready, key_free, value
         )
 
 
+def latent(query, tile, half, output):
+    """An attention whose keys are its values, too, and whose query is computed."""
+    peak = ntl.full(query.shape[:1], float("-inf"), dtype=ntl.float32)
+    total = ntl.zeros(query.shape[:1], dtype=ntl.float32)
+    accumulator = ntl.zeros(output.shape, dtype=ntl.float32)
+    scaled = ntl.cast(query * half, query.dtype)
+
+    for j in range(tile.shape[0]):
+        scores = ntl.dot(scaled, ntl.trans(tile[j]))
+        new_peak = ntl.maximum(peak, ntl.max(scores, axis=1))
+        weights = ntl.exp(scores - new_peak[:, None])
+        decay = ntl.exp(peak - new_peak)
+        total = total * decay + ntl.sum(weights, axis=1)
+        accumulator = accumulator * decay[:, None] + ntl.dot(ntl.cast(weights, tile.dtype.dtype), tile[j])
+        peak = new_peak
+
+    output = accumulator / total[:, None]
+
+
+def test_each_tile_of_a_ring_is_waited_for():
+    """Both products take theirs from one ring; a parameter has the name of the number of a task."""
+
+    def arrange(query, tile, half, output):
+        return rows(query), blocks(tile, query), half, rows(output)
+
+    query, tile, output = (Tensor(4, shape_options=(None, {"constexpr": True}) * 2) for _ in range(3))
+    kernel = ninetoothed.make(arrange, latent, (query, tile, Tensor(0), output))
+    x = halves(1, 16, 4096, 128)
+    emitted = executable.emitted_for(dispatch.Launcher(kernel.definition).trace((x, x, 0.1, x), {}, machine.H200))
+    assert emitted.dialect == "gluon" and "def compute(half_1: gl.constexpr" in re.sub(r"\(\s+", "(", emitted.source)
+    computing, _, _ = emitted.source.partition("def copy(")
+    _, _, loop = computing.partition("        for j in range(1,")
+    waits, takes = (len(re.findall(each, loop)) for each in (r"mbarrier\.wait\(tile_ready", r"tile_slot_?\d* = "))
+    assert waits == takes
+
+
 def test_it_compiles_without_spills():
     assert compiled().emitted.dialect == "gluon" and compiled().spills == 0
     assert compiled().shared <= machine.H200.shared_memory

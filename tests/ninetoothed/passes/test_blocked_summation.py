@@ -6,6 +6,9 @@ import expecttest
 import pytest
 import torch
 
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
 from ninetoothed.passes.blocked_summation import MOST_REGISTERS, sum_in_blocks
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
@@ -88,6 +91,51 @@ def test_not_on_tensor_cores(dtype, precision):
     finally:
         torch.set_float32_matmul_precision(before)
     assert sum_in_blocks(program, 1024) is None
+
+
+def powers(a, b, c):
+    x = b
+    for k in range(a.shape[0]):
+        x = ntl.dot(a[k], x)
+    c = x
+
+
+def powers_from_the_left(a, b, c):
+    x = b
+    for k in range(a.shape[0]):
+        x = ntl.dot(x, a[k])
+    c = x
+
+
+def two_summands(a, b, c):
+    total = ntl.zeros(c.shape, dtype=ntl.float32)
+    for k in range(a.shape[0]):
+        total += ntl.dot(a[k], b, b)
+    c = total
+
+
+def doublings(a, b, c):
+    total = b
+    for _ in range(a.shape[0]):
+        total = total + total
+    c = total
+
+
+@pytest.mark.parametrize("application", (powers, powers_from_the_left, two_summands, doublings))
+@pytest.mark.parametrize("options", ({}, {"constexpr": True}))
+def test_not_of_what_is_no_sum_of_products(application, options):
+    def arrangement(a, b, c):
+        b, c = (tensor.tile((-1, -1)) for tensor in (b, c))
+        a = a.tile((1, -1, -1)).tile((-1, 1, 1)).squeeze((1, 2))
+        a.dtype = a.dtype.squeeze((1, 2))
+        a.dtype.dtype = a.dtype.dtype.squeeze(0)
+        a = a.unsqueeze(1).expand((-1, c.shape[1]))
+        return a, b, c
+
+    shapes = ({"constexpr": True},) * 2
+    tensors = Tensor(3, shape_options=(options or None, *shapes)), *(Tensor(2, shape_options=shapes) for _ in "bc")
+    kernel = ninetoothed.make(arrangement, application, tensors)
+    assert sum_in_blocks(traced(kernel, (whole(3, 16, 16), whole(16, 16), whole(16, 16))).program, 128) is None
 
 
 def test_not_without_registers():

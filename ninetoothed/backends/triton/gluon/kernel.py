@@ -53,7 +53,8 @@ def print_kernel(
     program = _touched(scheduled.program)
     tiles, stop = tma_tiles.usable(program, target, schedule), _last_stop(program.body)
     arguments, title = argument_names(program, given), syntax.identifier(program.name)
-    names = NameTable((title, *arguments.values(), *_IMPORTED, layouts.NAME, HALF))
+    names = NameTable((title, *arguments.values(), *_IMPORTED, layouts.NAME))
+    half = names.fresh(HALF)
     tasks = HALVES if HALF in program.axes else 1
     memory = shared_memory.find(program, tiles, schedule.num_stages, tasks, names)
     if memory is None or stop is None or not _are_for_warps(program, schedule.num_warps):
@@ -61,9 +62,9 @@ def print_kernel(
     copied = copies(program.body, memory)
     if any(HALF in e.variables for operation in ir.walk(copied) for e in _expressions(operation)):
         return None
-    module = _Module(_without_halves(program), schedule, target, memory, arguments, names)
-    half = syntax.name(HALF) if tasks > 1 else syntax.number(0)
-    compute = module.function("compute", program.body, ComputingWarps(memory, stop, half), tasks)
+    module = _Module(_without_halves(program), schedule, target, memory, arguments, names, half)
+    task = syntax.name(half) if tasks > 1 else syntax.number(0)
+    compute = module.function("compute", program.body, ComputingWarps(memory, stop, task), tasks)
     copy = module.function("copy", copied, CopyingWarp(memory))
     return module.emitted(title, (compute, copy)) if module.has_form else None
 
@@ -131,7 +132,8 @@ class _Function:
 class _Module:
     """The module that is being printed.
 
-    arguments: what each argument that there may be is called. used, descriptors: those that were needed so far.
+    arguments: what each argument that there may be is called. half: what the number of a task is called.
+    used, descriptors: those that were needed so far.
     is_spread: whether programs are counted along several axes of the launch.
     has_form: whether all that functions do has a form in Gluon.
     """
@@ -142,6 +144,7 @@ class _Module:
     memory: SharedMemory
     arguments: dict[str, str]
     names: NameTable
+    half: str
     used: dict[str, None] = field(default_factory=dict)
     descriptors: dict = field(default_factory=dict)
     is_spread: bool = False
@@ -156,7 +159,7 @@ class _Module:
     def function(self, wanted: str, body: ir.Block, dialect: Dialect, tasks: int = 1) -> _Function:
         """Print the function of some tasks."""
         name, context = self.names.fresh(wanted), self._context(body, dialect)
-        context.variables[HALF] = syntax.name(HALF), 0
+        context.variables[HALF] = syntax.name(self.half), 0
         self.is_spread = grid.decompose(context, may_spread=True)
         for ring in self._rings():
             context.append(syntax.assign(ring.count, syntax.call("tl.to_tensor", 0)))
@@ -167,7 +170,7 @@ class _Module:
         taken = tuple(name for name in self._known() if name in mentioned)
         if layouts.NAME in mentioned:
             lines.insert(0, layouts.defined(self.schedule.num_warps, self._columns()))
-        parameters = [*([f"{HALF}: gl.constexpr"] if tasks > 1 else []), *taken]
+        parameters = [*([f"{self.half}: gl.constexpr"] if tasks > 1 else []), *taken]
         return _Function(name, taken, syntax.function(name, parameters, lines, "gluon.jit"), tasks)
 
     def emitted(self, title: str, functions: tuple[_Function, ...]) -> Emitted:

@@ -44,7 +44,7 @@ class ComputingWarps:
 
     stop: where the counter of the last loop ends. task: the number of the task among those that compute.
     running: the products that were issued and not yet waited for. slots: where tiles of rings are. counter: that of the
-    loop that was opened last.
+    loop that was opened last. is_awaited: whether the tile that is taken next in it was waited for in the round before.
     """
 
     memory: SharedMemory
@@ -53,6 +53,7 @@ class ComputingWarps:
     running: list[RunningProduct] = field(default_factory=list)
     slots: dict[ir.Value, tuple[Ring, str]] = field(default_factory=dict)
     counter: str = ""
+    is_awaited: bool = False
 
     def prints(self, context: EmitContext, operation: ir.Operation, place: OperationPlace) -> bool:
         match operation:
@@ -91,7 +92,9 @@ class ComputingWarps:
     def _take(self, context: EmitContext, load: ir.Load, ring: Ring) -> None:
         """Wait for the next tile of a ring."""
         slot = context.assign(f"{load.access.parameter}_slot", ring.slot())
-        if ring is not self._first or not context.scopes[-1].repeats:
+        if ring is self._first and self.is_awaited:
+            self.is_awaited = False
+        else:
             context.run(syntax.call("mbarrier.wait", at(ring.ready, slot), ring.parity()))
         context.append(ring.counted())
         assert isinstance(slot, ast.Name)
@@ -183,7 +186,7 @@ class ComputingWarps:
         """Wait for the first tile of the first loop: all others are waited for in the round before."""
         if not self.counter:
             self._await_next_tile(context, loop.start)
-        self.counter = loop.variable
+        self.counter, self.is_awaited = loop.variable, True
 
     def _await_next_tile(self, context: EmitContext, number: Expr) -> None:
         """Wait for the first tile of the round of so high a counter, if there is such a round.
