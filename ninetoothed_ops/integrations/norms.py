@@ -9,7 +9,7 @@ from torch import nn
 from ..modules.eligibility import unsuitable
 from ..modules.layer_norm import NTChannelsLayerNorm, NTRoundedLayerNorm
 from ..modules.rms_norm import NTRMSNorm, NTRoundedRMSNorm, NTT5RMSNorm, NTUnitOffsetRMSNorm
-from .recognition import SUBCLASS, computes_like
+from .recognition import SUBCLASS, computes_like, methods, undecorated
 
 # The classes of which others are copies, each by its file, and what is put in the place of a copy.
 NORMS: dict[str, type[nn.Module]] = {
@@ -28,6 +28,8 @@ NORMS: dict[str, type[nn.Module]] = {
     "olmo.modeling_olmo.OlmoLayerNorm": NTRoundedLayerNorm,
     "convnext.modeling_convnext.ConvNextLayerNorm": NTChannelsLayerNorm,
 }
+# The names by which norms hold what they add to the mean of squares, or to the variance.
+EPS = ("variance_epsilon", "eps")
 UNKNOWN = "its code is not that of a norm that NineToothed knows"
 
 
@@ -46,8 +48,22 @@ def norm(module: nn.Module) -> type[nn.Module] | str | None:
 
 def _unsuitable(module: nn.Module) -> str | None:
     """Give the reason why a norm that is known cannot be swapped as it stands; None if it can."""
-    # Some have no weight, or one that is a buffer and is not read.
-    read = [name for name in ("weight", "bias") if hasattr(module, name) and name not in dict(module.named_buffers())]
-    reason = unsuitable(module, *read)
-    dims = {module.get_parameter(name).ndim for name in read} if reason is None else {1}
-    return reason or (None if dims <= {1} else "its weight has several dimensions")
+    names = [name for name in ("weight", "bias") if hasattr(module, name)]
+    # Early versions of Gemma 3n's have a buffer of one number in place of a weight.
+    buffers = {name: each.ndim for name, each in module.named_buffers(recurse=False)}
+    read = [name for name in names if buffers.get(name) != 0]
+    buffer = next((name for name in read if name in buffers), None)
+    reason = f"its {buffer} is a buffer" if buffer else unsuitable(module, *read) or _without_eps(module)
+    if reason:
+        return reason
+    parameters = (module._parameters[name] for name in read)
+    is_flat = all(each is None or each.ndim <= 1 for each in parameters)
+    return None if is_flat else "its weight has several dimensions"
+
+
+def _without_eps(module: nn.Module) -> str | None:
+    """Give the reason to leave alone a norm that reads an eps from elsewhere than itself, as from its class."""
+    codes = (getattr(undecorated(each), "__code__", None) for each in methods(type(module)).values())
+    named = {name for code in codes if code is not None for name in code.co_names}
+    missing = named.intersection(EPS) - vars(module).keys()
+    return f"its {missing.pop()} is no attribute of the instance" if missing else None

@@ -43,7 +43,8 @@ class NTRoundedLayerNorm(NTLayerNorm):
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        weight, eps = self._parameters.get("weight"), self.__dict__.get("variance_epsilon", 1e-5)
+        # It need not be a parameter: pruning and parametrisation compute it.
+        weight, eps = getattr(self, "weight", None), self.__dict__.get("variance_epsilon", 1e-5)
         if are_overridden(input, weight):
             normalized = functional.layer_norm(input.float(), input.shape[-1:], eps=eps)
             return (normalized if weight is None else weight.float() * normalized).to(input.dtype)

@@ -59,7 +59,10 @@ class NTRoundedRMSNorm(NTRMSNorm):
     unit_offset: ClassVar[bool] = False
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        weight, eps = self._parameters.get("weight"), eps_of(self)
+        # It need not be a parameter: pruning and parametrisation compute it.
+        weight, eps = getattr(self, "weight", None), eps_of(self)
+        if weight is not None and weight.ndim == 0:
+            weight = weight.expand(input.shape[-1:])
         if are_overridden(input, weight):
             factor = 1.0 if weight is None else weight.float() + self.unit_offset
             return (_normalized(input, eps) * factor).to(input.dtype)

@@ -6,6 +6,7 @@ import importlib
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize, prune
 
 from ninetoothed_ops.modules import swap_modules
 from tests.ninetoothed_ops.integrations.calls import DEVICE, error
@@ -71,11 +72,13 @@ def test_gemma3n_without_scale():
 
 
 @pytest.mark.parametrize("channels", ("first", "last"))
-def test_channels_of_convnext(channels):
+@pytest.mark.parametrize("options", ({}, {"bias": False}, {"elementwise_affine": False}), ids=str)
+def test_channels_of_convnext(channels, options):
     from transformers.models.convnext.modeling_convnext import ConvNextLayerNorm
 
-    norm = ConvNextLayerNorm(6, data_format=f"channels_{channels}").to(DEVICE)
-    nn.init.normal_(norm.weight), nn.init.normal_(norm.bias)
+    norm = ConvNextLayerNorm(6, data_format=f"channels_{channels}", **options).to(DEVICE)
+    for parameter in norm.parameters():
+        nn.init.normal_(parameter)
     input = torch.randn((2, 6, 3, 5) if channels == "first" else (2, 3, 5, 6), device=DEVICE)
     expected = norm(input)
     swap_modules(norm)
@@ -88,6 +91,43 @@ def test_a_weight_of_several_dimensions_is_left_alone():
 
     (row,) = swap_modules(CohereLayerNorm((4, 16))).skipped
     assert row.reason == "its weight has several dimensions"
+
+
+@pytest.mark.parametrize("path", ("olmo2.Olmo2RMSNorm", "cohere.CohereLayerNorm"))
+def test_a_weight_that_is_computed_after_the_swap(path):
+    class Doubled(nn.Module):
+        def forward(self, weight):
+            return weight * 2
+
+    changes = (
+        lambda norm: prune.l1_unstructured(norm, "weight", 0.5),
+        lambda norm: parametrize.register_parametrization(norm, "weight", Doubled()),
+    )
+    for change in changes:
+        theirs, input = made(path, torch.float32), torch.randn(3, COLUMNS, device=DEVICE)
+        ours = copy.deepcopy(theirs)
+        swap_modules(ours)
+        change(theirs), change(ours)
+        assert error(ours(input), theirs(input)) < 1e-6
+
+
+def test_a_weight_that_is_a_buffer_is_left_alone():
+    norm = made("olmo2.Olmo2RMSNorm", torch.float32)
+    weight = norm.weight.detach()
+    del norm.weight
+    norm.register_buffer("weight", weight)
+    (row,) = swap_modules(norm).skipped
+    assert row.reason == "its weight is a buffer"
+
+
+@pytest.mark.parametrize("path", ("llama.LlamaRMSNorm", "cohere.CohereLayerNorm"))
+def test_an_eps_of_the_class_is_left_alone(path):
+    norm = made(path, torch.float32)
+    copied = {name: each for name, each in vars(type(norm)).items() if name in ("forward", "__module__")}
+    norm.__class__ = type(f"My{type(norm).__name__}", (nn.Module,), {**copied, "variance_epsilon": 0.5})
+    del norm.variance_epsilon
+    (row,) = swap_modules(norm).skipped
+    assert row.reason == "its variance_epsilon is no attribute of the instance"
 
 
 @pytest.mark.parametrize("path", ("cohere.CohereLayerNorm", "gemma.GemmaRMSNorm", "t5.T5LayerNorm"))
