@@ -15,6 +15,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, causal_mask_function, sdpa_mask
 
 from ninetoothed.errors import UnsupportedError
+from ninetoothed.runtime.private import version_of
 
 try:
     from transformers.utils.output_capturing import _active_collector
@@ -25,7 +26,7 @@ from ..ops.sdpa import operator as sdpa
 from .sparse import chosen
 
 NAME = "ninetoothed"
-# The attribute by which a mask tells how many keys each batch entry has at most.
+# The attribute by which a mask tells how many keys each batch entry has at most, and of which version of it.
 LENGTHS = "ninetoothed_lengths"
 # Arguments that change what attention computes, and that `attend` has no answer to.
 REFUSED = {
@@ -54,10 +55,27 @@ def make_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
     if mask is not None:
         end = _end_of_queries(**kwargs)
         if isinstance(end, torch.Tensor) and kwargs.get("mask_function") is causal_mask_function:
-            setattr(mask, LENGTHS, end)
+            _tell(mask, end)
         elif not isinstance(end, int) or end < mask.shape[-1]:
-            setattr(mask, LENGTHS, _visible(mask))
+            _tell(mask, _visible(mask))
     return mask
+
+
+def _tell(mask: torch.Tensor, lengths: torch.Tensor) -> None:
+    """Let a mask tell how many keys count, as long as nothing is written to it."""
+    # Compiled code cannot ask for versions, and tensors of inference have none.
+    if torch.compiler.is_compiling():
+        setattr(mask, LENGTHS, (lengths, None))
+    elif not mask.is_inference():
+        setattr(mask, LENGTHS, (lengths, version_of(mask)))
+
+
+def _told(mask: torch.Tensor | None) -> torch.Tensor | None:
+    """Read how many keys count from a mask; None if it does not tell, or was written to since."""
+    lengths, version = getattr(mask, LENGTHS, (None, None))
+    if mask is None or torch.compiler.is_compiling() or version is None:
+        return lengths
+    return lengths if version_of(mask) == version else None
 
 
 def _end_of_queries(q_length: int = 0, q_offset: Any = None, kv_offset: int = 0, **_: Any) -> torch.Tensor | int | None:
@@ -93,7 +111,7 @@ def attend(
     (batch, length, heads, D), and None for the attention weights.
     """
     _check(module, kwargs)
-    length, lengths = query.shape[2], getattr(attention_mask, LENGTHS, None)
+    length, lengths = query.shape[2], _told(attention_mask)
     attention_mask = chosen(module, query, key, attention_mask, kwargs)
     asked = getattr(module, "is_causal", True) if is_causal is None else is_causal
     # A single token sees all that is in the cache. No mask means causality to all others, if it means anything.

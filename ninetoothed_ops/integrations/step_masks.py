@@ -5,6 +5,7 @@ cache whether the attention mask of the tokens so far shows it: that is two laun
 `create_masks_for_generate`; the one here has the same values, and leaves whatever is not plain to transformers.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -25,6 +26,13 @@ def install(model: nn.Module) -> tuple[nn.Module, ...]:
     for each in chosen:
         vars(each)[NAME] = create_masks_for_generate
     return chosen
+
+
+def uninstall(models: Iterable[nn.Module]) -> None:
+    """Take from models the function that `install` gave them; one that was put there since stays."""
+    for each in models:
+        if vars(each).get(NAME) is create_masks_for_generate:
+            del vars(each)[NAME]
 
 
 def _attends_by_ours(model: Any) -> bool:

@@ -9,6 +9,7 @@ by what they compute (rotary_trial.py).
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -58,8 +59,11 @@ def rotary(module: nn.Module) -> tuple[type[nn.Module], str] | str | None:
     reason = unsuitable(module)
     if reason:
         return reason
+    forward: Any = type(module).forward
+    if undecorated(forward) is not inspect.unwrap(forward):
+        return "the forward of its class is wrapped in another function"
     try:
-        cls = replacing_rotary(type(module))  # type: ignore[arg-type]
+        cls = replacing_rotary(type(module))
         return cls, _by_name(module, "its attention is of no known kind")
     except UnsupportedError as error:
         return str(error)

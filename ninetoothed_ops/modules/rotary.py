@@ -62,7 +62,7 @@ class Rotary:
 
 @dataclass(frozen=True)
 class RotaryFunction:
-    """Stands for a family's function as long as its file has that by this name.
+    """Stands for a family's function as long as its file has that by this name, and what that calls by theirs.
 
     It takes the same arguments: so many `states` that are rotated, then tables, then `options`, of which it knows but
     the defaults and `unsqueeze_dim`, where the heads are that the tables lack. Calls of another kind than those that
@@ -70,6 +70,7 @@ class RotaryFunction:
     """
 
     original: Callable
+    called: tuple[tuple[str, Any], ...]
     file: Mapping[str, Any]
     states: int
     # The names of the tables, ("cos", "sin"), ("sin", "cos"), or ("freqs_cis",) for one of complex numbers.
@@ -83,7 +84,7 @@ class RotaryFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         current = self.file.get(self.original.__name__, self.original)
-        read = self._read(args, kwargs) if current is self.original else None
+        read = None if self._is_patched() else self._read(args, kwargs)
         if read is None:
             return current(*args, **kwargs)
         cos, sin, heads = read
@@ -97,6 +98,13 @@ class RotaryFunction:
         if args[0].ndim == 3:
             rotated = tuple(each[0] for each in rotated)
         return rotated[0] if self.states == 1 else rotated
+
+    def _is_patched(self) -> bool:
+        """Tell whether the file has something else now by the name of the function, or of one that it calls."""
+        for name, function in self.called:
+            if self.file.get(name) is not function:
+                return True
+        return False
 
     def _read(self, args: tuple, kwargs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, int] | None:
         """Read the tables and where the heads are from a call; None for options that were not tried."""

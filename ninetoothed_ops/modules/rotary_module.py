@@ -44,10 +44,16 @@ class NTRotary(nn.Module):
         return _make, (type(self).replaced,), self.__dict__
 
 
-@functools.cache
 def replacing(cls: type[nn.Module]) -> type[NTRotary]:
     """Make the NTRotary that is a `cls` too; raises UnsupportedError, with the reason, where that cannot be."""
-    written = inspect.unwrap(cls.forward)
+    # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
+    return _replacing(cls, cls.forward)  # type: ignore[arg-type]
+
+
+@functools.cache
+def _replacing(cls: type[nn.Module], forward: Callable) -> type[NTRotary]:
+    """Make the NTRotary for a class and the forward that it has now, which may be patched and be given back."""
+    written = inspect.unwrap(forward)
     found = rotary_functions(written)
     functions = {name: each for name, each in found.items() if isinstance(each, RotaryFunction)}
     if not functions:
@@ -57,8 +63,7 @@ def replacing(cls: type[nn.Module]) -> type[NTRotary]:
 
 
 def _make(cls: type[nn.Module]) -> NTRotary:
-    # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
-    return object.__new__(replacing(cls))  # type: ignore[arg-type]
+    return object.__new__(replacing(cls))
 
 
 def rotates(cls: type[nn.Module]) -> bool:

@@ -48,14 +48,21 @@ def recognised(file: Mapping[str, Any], name: str) -> RotaryFunction | str:
     if function.__globals__ is not file or function.__name__ != name:
         return f"its {name} was patched"
     try:
-        found = _tried(function)
+        found = _tried(function, _called_by(function))
     except Exception as error:  # whatever it asks for that these calls have not
         return f"its {name} could not be tried: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
     return f"its {name} rotates in a way of its own" if found is None else found
 
 
+def _called_by(function: FunctionType) -> tuple[tuple[str, Any], ...]:
+    """Find what a function calls by name in its file, itself included: that may be patched between two trials."""
+    file = function.__globals__
+    names = (function.__name__, *function.__code__.co_names)
+    return tuple((name, file[name]) for name in names if callable(file.get(name)))
+
+
 @functools.cache
-def _tried(function: FunctionType) -> RotaryFunction | None:
+def _tried(function: FunctionType, called: tuple[tuple[str, Any], ...]) -> RotaryFunction | None:
     """Call a function on small tensors, and find the form of `rope` that gives the same."""
     parameters = inspect.signature(function).parameters
     names = tuple(parameters)
@@ -68,7 +75,7 @@ def _tried(function: FunctionType) -> RotaryFunction | None:
     takes_dim = "unsqueeze_dim" in options
     heads = (options["unsqueeze_dim"] - 4,) if takes_dim else (-3, -2)
     for dims, place, rotary in itertools.product(((3,),) if takes_dim else ((3,), (2,)), heads, _forms()):
-        candidate = RotaryFunction(function, function.__globals__, states, tables, options, place, rotary, dims)
+        candidate = RotaryFunction(function, called, function.__globals__, states, tables, options, place, rotary, dims)
         if _agrees(candidate, *WHOLE):
             return _completed(candidate, takes_dim)
     return None

@@ -34,8 +34,6 @@ from . import (
 from .joint import JointProjection, join_all, separate
 from .residual import unlink
 
-# The attribute by which `generate` finds a model's own function for masks (step_masks.py).
-MASKS = "create_masks_for_generate"
 # What to put in a module's place, perhaps with the reason why it is not more than a part; or why it is left alone.
 Verdict = type[nn.Module] | tuple[type[nn.Module], str] | str | None
 Rule = Callable[[nn.Module], Verdict]
@@ -144,8 +142,10 @@ class SwapReport:
         for module in (*self.modules, *(each.module for each in self.joint)):
             separate(module)
             unlink(module)
-        for module in self.generators:
-            vars(module).pop(MASKS, None)
+        if self.generators:
+            from ..integrations import step_masks
+
+            step_masks.uninstall(self.generators)
         _forget_compiled_code()
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
 """Rotary embeddings of the families, each recognised by what it computes, on `ninetoothed.rope`."""
 
 import copy
+import functools
 import importlib
 import pickle
 from types import FunctionType
@@ -270,10 +271,53 @@ def test_a_forward_that_its_file_does_not_have(family, monkeypatch):
     code = cls.forward.__wrapped__.__code__ if hasattr(cls.forward, "__wrapped__") else cls.forward.__code__
     moved = code.replace(co_firstlineno=code.co_firstlineno + 1)
     monkeypatch.setattr(cls, "forward", FunctionType(moved, vars(modeling_gpt_neox)))
-    replacing.cache_clear()
     report = swap_modules(family("GPTNeoX"))
-    replacing.cache_clear()
     assert reasons(report)["gpt_neox.layers.0.attention"] == "its forward is not what its file says"
+
+
+def test_a_forward_that_is_wrapped(family, batch, monkeypatch):
+    from transformers.models.gpt_neox import modeling_gpt_neox
+
+    cls, (tokens, _) = modeling_gpt_neox.GPTNeoXAttention, batch(2, 7)
+    model, forward = family("GPTNeoX"), cls.forward
+    before = logits(model, tokens)
+
+    @functools.wraps(forward)
+    def doubled(self, *args, **kwargs):
+        output, weights = forward(self, *args, **kwargs)
+        return output * 2, weights
+
+    monkeypatch.setattr(cls, "forward", doubled)
+    expected = logits(model, tokens)
+    report = swap_modules(model)
+    assert error(logits(model, tokens), expected) < 1e-5 < error(expected, before)
+    reason = reasons(report)["gpt_neox.layers.0.attention"]
+    assert reason == "the forward of its class is wrapped in another function"
+
+
+def test_a_forward_that_is_replaced_between_swaps(monkeypatch):
+    from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXAttention
+    from transformers.models.phi import modeling_phi
+
+    first = replacing(GPTNeoXAttention)
+    with monkeypatch.context() as patch:
+        patch.setattr(GPTNeoXAttention, "forward", modeling_phi.PhiAttention.forward)
+        assert replacing(GPTNeoXAttention).forward.__code__.co_filename == modeling_phi.__file__
+    assert replacing(GPTNeoXAttention) is first
+
+
+def test_a_helper_that_is_patched(family, batch, monkeypatch):
+    from transformers.models.gpt_neox import modeling_gpt_neox
+
+    model, (tokens, _) = family("GPTNeoX"), batch(2, 7)
+    report = swapped(model)
+    before = logits(model, tokens)
+    monkeypatch.setattr(modeling_gpt_neox, "rotate_half", lambda states: states * 0)
+    found = logits(model, tokens)
+    report.undo()
+    expected = logits(model, tokens)
+    assert error(found, expected) < 1e-5 < error(expected, before)
+    assert "rotates in a way of its own" in function("gpt_neox")[1]
 
 
 def test_compiled(family, batch):

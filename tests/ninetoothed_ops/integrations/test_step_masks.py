@@ -55,6 +55,15 @@ def test_the_same_mask(make, batch, dtype):
     assert not hasattr(model, NAME)
 
 
+def test_undoing_keeps_a_function_of_the_users(make):
+    model = make("Llama")
+    report = swap_modules(model)
+    own = lambda **kwargs: "own"  # noqa: E731
+    setattr(model, NAME, own)
+    report.undo()
+    assert getattr(model, NAME) is own
+
+
 def test_what_is_not_plain_is_left_to_transformers(make, batch, monkeypatch):
     model, (tokens, mask) = make("Llama"), batch(3, 7)
     swap_modules(model)
