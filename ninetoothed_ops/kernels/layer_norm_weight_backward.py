@@ -13,7 +13,7 @@ from ninetoothed import Tensor
 from .layer_norm import centred_and_scale
 from .layer_norm_backward import through_norm
 from .numeric import widen
-from .rms_norm_weight_backward import grouped
+from .rms_norm_weight_backward import grouped, is_within
 from .rowwise import rows
 
 
@@ -32,6 +32,7 @@ def application(grad, input, weight, eps, input_grad, weight_sums, bias_sums, we
     def take_in(i, grad, row, weight_total, bias_total):
         slope = widen(grad)
         centred, scale = centred_and_scale(widen(row), eps)
+        scale = ntl.where(is_within(input[i]), scale, 0.0)
         normalized = centred * scale
         weight_total += slope * normalized
         bias_total += slope

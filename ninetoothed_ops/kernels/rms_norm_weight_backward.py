@@ -23,6 +23,11 @@ def grouped(tensor, group):
     return tiled
 
 
+def is_within(row):
+    """Tell whether a row is one of the tensor's: the scale of one beyond the last is infinite where eps is 0."""
+    return row.offsets(0) < row.source.shape[0]
+
+
 def arrangement(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added, unit_offset, group):
     grad, input, addend, input_grad = (grouped(tensor, group) for tensor in (grad, input, addend, input_grad))
     weight = weight.tile((-1,)).expand((grad.shape[0],))
@@ -36,7 +41,7 @@ def application(grad, input, weight, eps, addend, input_grad, partial_grad, need
 
     def take_in(i, grad, row, rest, total):
         slope, row = widen(grad), widen(row)
-        scale = scale_of(row, eps)
+        scale = ntl.where(is_within(input[i]), scale_of(row, eps), 0.0)
         total += slope * (row * scale)
         if needed:
             result = through_norm(slope * factor, row, scale)

@@ -472,6 +472,7 @@ def rms_norm_weight_backward(
     eps,
     input_grad_ptr,
     partial_grad_ptr,
+    grad_size_0,
     grad_size_1,
     partial_grad_size_0,
 ):
@@ -490,7 +491,11 @@ def rms_norm_weight_backward(
         input_1 = tl.load(input_ptr + i * grad_size_1 + grad_offsets, mask=mask, other=0.0)
         slope = grad.to(tl.float32)
         row = input.to(tl.float32)
-        scale = tl.rsqrt(tl.sum(row * row) / tl.cast(grad_size_1, tl.float32) + eps)
+        scale = tl.where(
+            i + pid * 4 < grad_size_0,
+            tl.rsqrt(tl.sum(row * row) / tl.cast(grad_size_1, tl.float32) + eps),
+            0.0,
+        )
         total = total + slope * (row * scale)
         mul = slope * factor
         result = scale * (mul - row * (scale * scale * (tl.sum(mul * row) / tl.cast(grad_size_1, tl.float32))))
@@ -499,7 +504,11 @@ def rms_norm_weight_backward(
         input = input_1
     slope = grad.to(tl.float32)
     row = input.to(tl.float32)
-    scale = tl.rsqrt(tl.sum(row * row) / tl.cast(grad_size_1, tl.float32) + eps)
+    scale = tl.where(
+        pid * 4 + 3 < grad_size_0,
+        tl.rsqrt(tl.sum(row * row) / tl.cast(grad_size_1, tl.float32) + eps),
+        0.0,
+    )
     total_1 = total + slope * (row * scale)
     mul = slope * factor
     result = scale * (mul - row * (scale * scale * (tl.sum(mul * row) / tl.cast(grad_size_1, tl.float32))))

@@ -181,6 +181,20 @@ def f(*shape):
     return random(*shape).requires_grad_()
 
 
+@pytest.mark.parametrize("name", ("layer_norm", "rms_norm"))
+@pytest.mark.parametrize("shape", ((257, 8), (129, 3, 8)))
+def test_norms_without_eps_of_rows_that_fill_no_group(name, shape):
+    input, weight, grad = random(*shape).transpose(0, -2), random(8), random(*shape).transpose(0, -2)
+    results = []
+    for function, dtype in ((operator(name), torch.float32), (getattr(torch.nn.functional, name), torch.float64)):
+        leaves = [each.to(dtype).requires_grad_() for each in (input, weight)]
+        others = (None,) if name == "layer_norm" else ()
+        output = function(leaves[0], [8], leaves[1], *others, 0.0)
+        results.append(torch.autograd.grad(output, leaves, grad.to(dtype)))
+    for found, expected in zip(*results):
+        assert (found - expected).norm() <= 1e-5 * expected.norm()
+
+
 BACKWARDS = {
     "silu_backward": (f(3, 4), f(3, 4)),
     "swiglu_backward": (f(3, 4), f(3, 4), f(3, 4)),
