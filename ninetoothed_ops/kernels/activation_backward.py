@@ -13,10 +13,10 @@ from .numeric import widen
 @functools.cache
 def make(name="gelu", ndim=1):
     """The kernel `(grad, input, input_grad)` of a function, for tensors of `ndim` dimensions."""
-    _, slope = FUNCTIONS[name]
+    _, gradient = FUNCTIONS[name]
 
     def application(grad, input, input_grad):
-        input_grad = grad * slope(widen(input))
+        input_grad = gradient(grad, widen(input))
 
     tensors = tuple(Tensor(ndim) for _ in range(3))
 

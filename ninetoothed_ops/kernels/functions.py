@@ -1,4 +1,7 @@
-"""Activation functions of one tile, and their derivatives: what kernels apply element by element, by name."""
+"""Activation functions of one tile, and their gradients: what kernels apply element by element, by name.
+
+A gradient takes that of the result. Factors are multiplied in an order in which 0 never meets infinity for finite x.
+"""
 
 import ninetoothed.language as ntl
 
@@ -12,8 +15,8 @@ def gelu(x):
     return 0.5 * x * (1 + ntl.erf(x * ROOT_HALF))
 
 
-def gelu_slope(x):
-    return 0.5 * (1 + ntl.erf(x * ROOT_HALF)) + x * (DENSITY * ntl.exp(-0.5 * x * x))
+def gelu_gradient(grad, x):
+    return grad * (0.5 * (1 + ntl.erf(x * ROOT_HALF)) + x * (DENSITY * ntl.exp(-0.5 * x * x)))
 
 
 def gelu_tanh(x):
@@ -21,43 +24,45 @@ def gelu_tanh(x):
     return x * ntl.sigmoid(TWICE * (x + CUBIC * x * x * x))
 
 
-def gelu_tanh_slope(x):
+def gelu_tanh_gradient(grad, x):
     inner = TWICE * (x + CUBIC * x * x * x)
     gate = ntl.sigmoid(inner)
     # 1 - gate would be what rounding leaves of a difference.
-    return gate + gate * ntl.sigmoid(-inner) * (TWICE * (x + 3 * CUBIC * x * x * x))
+    rest = gate * ntl.sigmoid(-inner) * x
+    return grad * (gate + TWICE * (rest + 3 * CUBIC * rest * x * x))
 
 
 def quick_gelu(x):
     return x * ntl.sigmoid(1.702 * x)
 
 
-def quick_gelu_slope(x):
+def quick_gelu_gradient(grad, x):
     gate = ntl.sigmoid(1.702 * x)
-    return gate * (1 + 1.702 * x * (1 - gate))
+    return grad * (gate + gate * (1 - gate) * 1.702 * x)
 
 
 def relu(x):
     return ntl.where(x < 0, 0.0, x)
 
 
-def relu_slope(x):
-    return ntl.where(x <= 0, 0.0, 1.0)
+def relu_gradient(grad, x):
+    # A gradient that overflowed is none where x is below 0.
+    return ntl.where(x <= 0, 0.0, grad)
 
 
 def relu_squared(x):
     return relu(x) * relu(x)
 
 
-def relu_squared_slope(x):
-    return 2 * relu(x)
+def relu_squared_gradient(grad, x):
+    return ntl.where(x <= 0, 0.0, grad * (2 * x))
 
 
-# By the names that operators take: the function and its derivative.
+# By the names that operators take: the function and its gradient.
 FUNCTIONS = {
-    "gelu": (gelu, gelu_slope),
-    "gelu_tanh": (gelu_tanh, gelu_tanh_slope),
-    "quick_gelu": (quick_gelu, quick_gelu_slope),
-    "relu": (relu, relu_slope),
-    "relu_squared": (relu_squared, relu_squared_slope),
+    "gelu": (gelu, gelu_gradient),
+    "gelu_tanh": (gelu_tanh, gelu_tanh_gradient),
+    "quick_gelu": (quick_gelu, quick_gelu_gradient),
+    "relu": (relu, relu_gradient),
+    "relu_squared": (relu_squared, relu_squared_gradient),
 }

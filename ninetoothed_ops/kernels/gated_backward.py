@@ -13,12 +13,12 @@ from .numeric import widen
 @functools.cache
 def make(name="gelu", ndim=1):
     """The kernel `(grad, gate, up, gate_grad, up_grad)` of a function, for tensors of `ndim` dimensions."""
-    function, slope = FUNCTIONS[name]
+    function, gradient = FUNCTIONS[name]
 
     def application(grad, gate, up, gate_grad, up_grad):
         wide = widen(gate)
 
-        gate_grad = widen(grad) * up * slope(wide)
+        gate_grad = gradient(widen(grad) * up, wide)
         up_grad = grad * function(wide)
 
     tensors = tuple(Tensor(ndim) for _ in range(5))

@@ -84,6 +84,26 @@ def test_extremes():
         torch.testing.assert_close(found.double(), expected(x.double()), equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
+@pytest.mark.parametrize("function", ("gelu", "gelu_tanh", "quick_gelu", "relu"))
+def test_gradients_of_large_numbers(function, dtype):
+    x = torch.tensor([1e14, -1e14, 1e20, -1e20, 3e38, -3e38], dtype=dtype, device=r(1).device).requires_grad_()
+    wide, grad = x.detach().double().requires_grad_(), torch.full_like(x, 0.5)
+    (expected,) = torch.autograd.grad(REFERENCES[function](wide), wide, grad.double())
+    for found in (operator("activation")(x, function), gated(x, torch.ones_like(x), function)):
+        # PyTorch's GELU with tanh gives NaN beyond 1e19 in float32.
+        torch.testing.assert_close(torch.autograd.grad(found, x, grad)[0], expected.to(dtype))
+
+
+@pytest.mark.parametrize("function", ("relu", "relu_squared"))
+def test_a_gradient_that_overflowed_goes_no_further_than_relu(function):
+    x = torch.tensor([-1.0, 0.0, 2.0, math.nan], device=r(1).device).requires_grad_()
+    grad = torch.full_like(x, math.inf)
+    (expected,) = torch.autograd.grad(REFERENCES[function](x), x, grad)
+    for found in (operator("activation")(x, function), gated(x, torch.ones_like(x), function)):
+        torch.testing.assert_close(torch.autograd.grad(found, x, grad)[0], expected, equal_nan=True)
+
+
 def test_erf_is_exact_to_a_few_ulps():
     """The error of gelu is that of the error function, wherever 1 + erf does not cancel."""
     x = torch.linspace(1e-3, 6, 4001, device=r(1).device)
