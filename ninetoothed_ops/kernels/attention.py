@@ -18,6 +18,9 @@ BLOCK_SIZE_N = block_size(lower_bound=16)
 # Programs of so few rows are few, too: their keys are shared out over several.
 FEW_ROWS = 32
 
+# Up to it, an error of an ulp of 1 in units of a soft cap is below 1e-4 of the score's own unit.
+HIGHEST_LOW_CAP = 1000.0
+
 NO_MASK, BOOLEAN_MASK, ADDITIVE_MASK = range(3)
 
 
@@ -135,10 +138,11 @@ def bounds(query, key, length, is_causal):
 def capped(scores, dtype, scale, softcap):
     """tanh(scores * scale / softcap): capped scores, in units of `softcap`, for operands of `dtype`.
 
-    By an exponential the error is an ulp of 1, however small the score: as good as any where weights are halves, and
-    without the branches of a tanh that is exact. The approximate tanh of GPUs is off by 2^-11, more than halves are.
+    By an exponential the error is an ulp of 1, however small the score, and so `softcap` ulps in the score: as good as
+    any for halves while the cap is low, and without the branches of a tanh that is exact for small scores, too. The
+    approximate tanh of GPUs is off by 2^-11, more than halves are.
     """
-    if dtype in (ntl.float16, ntl.bfloat16):
+    if dtype in (ntl.float16, ntl.bfloat16) and softcap <= HIGHEST_LOW_CAP:
         grown = ntl.exp2(scores * (scale * (2.0 * LOG2E / softcap)))
 
         return 1.0 - ntl.libdevice.fast_dividef(2.0, 1.0 + grown)
