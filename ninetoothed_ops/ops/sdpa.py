@@ -142,9 +142,8 @@ def launch(
         sdpa_with_lse.launch(dropped, *arguments)
         output.copy_(dropped[0].view(output.shape))
         return
-    if scale <= 0:
-        # The kernel takes the largest score before it scales. A product by 0 keeps NaN, as PyTorch's does.
-        query, scale = (query.neg(), -scale) if scale < 0 else (query.mul(0), 1.0)
+    if scale < sdpa_with_lse.LOWEST_SCALE:
+        query, scale = sdpa_with_lse.scaled_above(query, scale)
     batch = output.shape[:-2]
     if query.ndim != 4 or not query.shape[:2] == key.shape[:2] == value.shape[:2] == batch:
         query, key, value = query.expand(*batch, -1, -1), _expanded(key, batch), _expanded(value, batch)

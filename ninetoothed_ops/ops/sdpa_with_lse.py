@@ -16,6 +16,9 @@ from ..registration import register
 from .layout import empty_in_order, is_contiguous
 from .sdpa_backward import gradients, inputs, masking_of
 
+# Divided by it, a sink of up to 1e8 is finite in float32.
+LOWEST_SCALE = 1e-30
+
 
 def empty_output(query, shape) -> torch.Tensor:
     """An empty result of attention, laid out as the queries are: (batch, length, heads, D), transposed, is common."""
@@ -23,6 +26,14 @@ def empty_output(query, shape) -> torch.Tensor:
         return query.new_empty(shape)
     leading = sorted(range(len(shape) - 1), key=query.stride, reverse=True)
     return empty_in_order(shape, (*leading, len(shape) - 1), query.dtype, query.device)
+
+
+def scaled_above(query, scale) -> tuple[torch.Tensor, float]:
+    """Return a query and a scale of the same scores, for a kernel: it takes the largest score before it scales.
+
+    A product by 0 keeps NaN, as PyTorch's does. A sink divided by a scale near 0 would overflow.
+    """
+    return (query.neg(), -scale) if scale <= -LOWEST_SCALE else (query.mul(scale), 1.0)
 
 
 def of_rows(sinks, output) -> torch.Tensor:
@@ -43,9 +54,8 @@ def allocate(query, key, value, mask, lengths, sinks, seed, dropout_p, is_causal
 def launch(outputs, query, key, value, mask, lengths, sinks, seed, dropout_p, is_causal, scale, safe, softcap):
     output, lse = outputs
     flags = masking_of(mask), is_causal, not safe, lengths is not None, seed is not None
-    if scale <= 0:
-        # The kernel takes the largest score before it scales. A product by 0 keeps NaN, as PyTorch's does.
-        query, scale = (query.neg(), -scale) if scale < 0 else (query.mul(0), 1.0)
+    if scale < LOWEST_SCALE:
+        query, scale = scaled_above(query, scale)
     given = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
     options = softcap, None if sinks is None else of_rows(sinks, output)
     kernel = kernels.make(*(option is not None for option in options))

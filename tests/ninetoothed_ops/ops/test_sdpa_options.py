@@ -92,6 +92,26 @@ def test_types(dtype, tolerance):
     check(2.0, True, "added", sizes=(70, 65), dtype=dtype, tolerance=tolerance)
 
 
+@pytest.mark.parametrize("softcap", (1e5, 1e8))
+def test_a_cap_that_is_high_caps_nothing(softcap):
+    tensors = [random(1, 2, 33, 16, dtype=torch.float16).requires_grad_() for _ in range(3)]
+    outputs = [ninetoothed_ops.sdpa(*tensors, softcap=each) for each in (softcap, None)]
+    grads = [torch.autograd.grad(each.float().square().sum(), tensors) for each in outputs]
+    torch.testing.assert_close(*outputs, rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(*grads, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("scale", (1e-38, -1e-38))
+@pytest.mark.parametrize("with_gradients", (False, True))
+def test_sinks_beside_scores_of_a_tiny_scale(scale, with_gradients):
+    tensors = [random(1, 2, 9, 16).requires_grad_(with_gradients) for _ in range(3)]
+    sinks = torch.tensor([1.0, 8.0], device=DEVICE)
+    found = ninetoothed_ops.sdpa(*tensors, scale=scale, sinks=sinks)
+    torch.testing.assert_close(found, ninetoothed_ops.sdpa(*tensors, scale=0.0, sinks=sinks))
+    weights = 1 / (9 + sinks.exp())
+    torch.testing.assert_close(found, (tensors[2].sum(2, keepdim=True) * weights[:, None, None]).expand_as(found))
+
+
 def test_one_query_of_many_keys():
     """Queries of the same keys are rows of one tile, each with the sink of its head."""
     check(2.0, True, "boolean", sizes=(1, 300))
