@@ -18,16 +18,15 @@ NAME = "rope_pair"
 
 
 def allocate(query, key, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=None):
-    options = sin, cos, interleaved, rotary_dim, interleaved_output
-    outputs = allocate_one(query, *options), allocate_one(key, *options)
-    if not alike(query, key) or (query.shape[:2], query.shape[3]) != (key.shape[:2], key.shape[3]):
+    if not alike(query, key) or (query.shape[:2], query.shape[3:]) != (key.shape[:2], key.shape[3:]):
         raise RuntimeError(
             f"ninetoothed::{NAME} expects a query and a key of (batch, sequence, heads, D) that differ in their heads "
             f"alone, but got {list(query.shape)} of {query.dtype} on {query.device} and {list(key.shape)} of "
             f"{key.dtype} on {key.device}"
         )
+    options = sin, cos, interleaved, rotary_dim, interleaved_output
 
-    return outputs
+    return allocate_one(query, *options), allocate_one(key, *options)
 
 
 def launch(outputs, query, key, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=None):
