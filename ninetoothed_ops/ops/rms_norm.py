@@ -79,6 +79,7 @@ _READERS = {
     "weight": readers.optional(readers.tensor),
     "eps": readers.optional(readers.real),
 }
+_OPTIONS = {"unit_offset": readers.flag}
 
 
 def rms_norm(
@@ -92,12 +93,14 @@ def rms_norm(
     """`input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, which have `normalized_shape`.
 
     `eps` is that of float32 (of float64 for float64) where None. With `unit_offset` the factor is `1 + weight`, as
-    Gemma has it, added in float32 for halves. The other arguments and errors are those of
-    `torch.nn.functional.rms_norm`.
+    Gemma has it, added in float32 for halves; without a weight there is no factor, and it has no effect. The other
+    arguments and errors are those of `torch.nn.functional.rms_norm`.
     """
     are_tensors = isinstance(input, torch.Tensor) and (weight is None or isinstance(weight, torch.Tensor))
     if not (are_tensors and readers.are_integers(normalized_shape) and (eps is None or type(eps) is float)):
         read = readers.read("rms_norm", functional.rms_norm, _READERS, input, normalized_shape, weight, eps)
         input, normalized_shape, weight, eps = read
+    if type(unit_offset) is not bool:
+        (unit_offset,) = readers.read("rms_norm", None, _OPTIONS, unit_offset)
 
     return operator(input, normalized_shape, weight, eps, unit_offset)

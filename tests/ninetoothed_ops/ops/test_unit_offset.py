@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from ninetoothed.errors import ArgumentTypeError
 from ninetoothed_ops import rms_norm
 from tests.ninetoothed_ops.samples import random as r
 
@@ -35,6 +36,12 @@ def test_one_is_added_before_rounding():
 def test_no_weight_has_no_offset():
     input = r(5, 33)
     assert torch.equal(rms_norm(input, [33], unit_offset=True), rms_norm(input, [33]))
+
+
+@pytest.mark.parametrize("value", (None, 2, "x"))
+def test_an_offset_that_is_neither_true_nor_false(value):
+    with pytest.raises(ArgumentTypeError, match="takes True or False for unit_offset, but got"):
+        rms_norm(r(5, 33), [33], r(33), unit_offset=value)
 
 
 @pytest.mark.parametrize("shape, normalized", SHAPES.values(), ids=SHAPES)
