@@ -44,12 +44,6 @@ def test_paths_exist(guide):
     assert [path for path in paths(text) if not list(ROOT.glob(path))] == []
 
 
-@pytest.mark.parametrize("guide", GUIDES)
-def test_links_lead_somewhere(guide):
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / guide).read_text())
-    assert [target for target in targets if not (ROOT / target).exists()] == []
-
-
 def test_names_in_tables_are_in_the_files_of_their_rows():
     found = list(rows((ROOT / "ARCHITECTURE.md").read_text()))
     assert len(found) > 50

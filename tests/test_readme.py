@@ -1,4 +1,4 @@
-"""README and docs, executed: Python runs in reading order, commands are what CI runs, links and extras exist."""
+"""README, guides and docs, executed: Python runs in reading order, commands are what CI runs, links and extras exist."""
 
 import importlib.util
 import os
@@ -10,7 +10,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+GUIDES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+PAGES = (*(ROOT / guide for guide in GUIDES), *sorted((ROOT / "docs").glob("*.md")))
 README = PAGES[0].read_text()
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```", re.S | re.M)
 
@@ -81,7 +82,7 @@ def test_commands_are_those_that_ci_extracts(name, ending):
 def test_links_lead_somewhere(path):
     text = re.sub(r"^```.*?^```|`[^`\n]*`", "", path.read_text(), flags=re.S | re.M)
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", text)
-    assert targets and [target for target in targets if not (path.parent / target).exists()] == []
+    assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
