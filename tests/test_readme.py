@@ -1,4 +1,4 @@
-"""README, guides and docs, executed: Python runs in reading order, commands are what CI runs, links and extras exist."""
+"""README, guides and docs, executed: Python runs in reading order, commands are those of CI, links and extras exist."""
 
 import importlib.util
 import os
