@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.values import Cell
+from ninetoothed.frontend.values import Cell, InlineFunction
 from ninetoothed.frontend.variables import read
 from ninetoothed.language.functions import Function
 
 
 def value_of(context: TraceContext, argument: Any) -> Any:
-    """Return the value of an argument; of a variable that is handed over, what it holds."""
+    """Return the value of an argument, which may be a variable."""
     return read(context, argument) if isinstance(argument, Cell) else argument
 
 
@@ -42,19 +41,12 @@ def bind(context: TraceContext, function: Function, args: list, kwargs: dict) ->
     return result
 
 
-def bind_python(
-    context: TraceContext,
-    spec: ast.arguments,
-    name: str,
-    args: tuple,
-    kwargs: dict[str, Any],
-    defaults: Any,
-    keyword_defaults: Any,
-) -> dict[str, Any]:
+def bind_python(context: TraceContext, function: InlineFunction, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Bind arguments to parameters by Python's rules for calls."""
+    spec, name, defaults = function.tree.args, function.name, function.defaults
     positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
     bound: dict[str, Any] = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
-    bound.update(keyword_defaults)
+    bound.update(function.keyword_defaults)
     if len(args) > len(positional) and spec.vararg is None:
         raise context.error(f"{name!r} takes {len(positional)} positional arguments but {len(args)} were given")
     given = dict(zip(positional, args, strict=False))

@@ -12,7 +12,7 @@ from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS
 
 # What a parameter has wherever it lies, whatever was assigned to it.
-OF_PLACES = frozenset({"source", "offsets", "data_ptr"})
+MEMORY_ATTRIBUTES = frozenset({"source", "offsets", "data_ptr"})
 _MUTATORS = frozenset("append extend insert remove pop clear sort reverse".split())
 
 

@@ -21,14 +21,14 @@ Operand = Value | Expr | float
 
 
 class EmissionForbidden(Exception):
-    """An operation was emitted where only known numbers were to be computed."""
+    """An operation was emitted where only known numbers may be computed."""
 
 
 class Builder:
     """Append operations to the innermost open block. `facts` grows as loops and lanes are entered.
 
     sizes: the names to which a call gives numbers.
-    is_closed: whether the first operation ends the trial at hand (see `EmissionForbidden`).
+    forbids_emission: whether to raise `EmissionForbidden` instead of appending.
     """
 
     def __init__(self, facts: Facts, index_type: DType, sizes: frozenset[str] = frozenset()) -> None:
@@ -36,7 +36,7 @@ class Builder:
         self.sizes = sizes
         self.index_type = index_type
         self.location: SourceLocation | None = None
-        self.is_closed = False
+        self.forbids_emission = False
         self._requirements: dict[Expr, ir.Requirement] = {}
         self._blocks: list[list[ir.Operation]] = [[]]
         self._producers: dict[Value, ir.Operation] = {}
@@ -48,7 +48,7 @@ class Builder:
 
     def emit(self, operation: ir.Operation) -> None:
         """Append an operation to the innermost open block."""
-        if self.is_closed:
+        if self.forbids_emission:
             raise EmissionForbidden
         self._blocks[-1].append(operation)
         for result in ir.results(operation):

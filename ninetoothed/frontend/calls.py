@@ -6,7 +6,6 @@ import ast
 import functools
 import inspect
 import types
-from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
@@ -18,15 +17,15 @@ from ninetoothed.frontend import builtins, memory
 from ninetoothed.frontend.arguments import bind, bind_python, value_of
 from ninetoothed.frontend.builder import EmissionForbidden
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.loop_carried import computed
 from ninetoothed.frontend.operators import integer, is_dynamic, operand
 from ninetoothed.frontend.parse import parse, unwrap
+from ninetoothed.frontend.regions import run_when_compiling
 from ninetoothed.frontend.values import (
     UNDEFINED,
     Absent,
     BoundMethod,
     Cell,
-    LocalFunction,
+    InlineFunction,
     Scope,
     SourceRef,
     TileRef,
@@ -75,8 +74,8 @@ def call(context: TraceContext, callee: Any, args: tuple, kwargs: dict, scope: S
         return call(context, callee.func, (*callee.args, *args), {**callee.keywords, **kwargs}, scope)
     if isinstance(callee, types.MethodType):
         return call(context, callee.__func__, (callee.__self__, *args), kwargs, scope)
-    if isinstance(callee, LocalFunction):
-        return _inline_local(context, callee, args, kwargs)
+    if isinstance(callee, InlineFunction):
+        return _inline(context, callee, args, kwargs)
     language = language_function(context, callee)
     if language is not None:
         return _call_language(context, language, args, kwargs)
@@ -111,7 +110,7 @@ def _python(
     """Inline a Python function whose source is there; call any other now, if its arguments are known."""
     function = unwrap(callee)
     if isinstance(function, types.FunctionType) and not _is_foreign(function):
-        return _inline(context, function, args, kwargs)
+        return _inline(context, _helper(context, function), args, kwargs)
     if not callable(callee):
         raise context.error(f"{shown(callee)} cannot be called")
     if any(_is_of_the_kernel(argument) for argument in (*plain, *named.values())):
@@ -134,7 +133,7 @@ def _is_of_the_kernel(value: Any) -> bool:
     if isinstance(value, tuple | list | dict):
         return any(map(_is_of_the_kernel, value.values() if isinstance(value, dict) else value))
     is_number = isinstance(value, Expr) and value.is_constant
-    return not is_number and (is_dynamic(value) or isinstance(value, LocalFunction | BoundMethod | SourceRef))
+    return not is_number and (is_dynamic(value) or isinstance(value, InlineFunction | BoundMethod | SourceRef))
 
 
 def _is_foreign(function: types.FunctionType) -> bool:
@@ -229,40 +228,25 @@ def _breakpoint(context: TraceContext, scope: Scope) -> None:
 # -- inlining --------------------------------------------------------------------------------------
 
 
-def _inline(context: TraceContext, function: types.FunctionType, args: tuple, kwargs: dict) -> Any:
+def _helper(context: TraceContext, function: types.FunctionType) -> InlineFunction:
+    """Read the source of a helper function."""
     try:
         parsed = parse(function)
     except ApplicationError as error:
         raise context.error(error.msg) from None
-    make_scope = partial(Scope, parsed)
-    defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
-    return _run(context, make_scope, parsed.tree, parsed.name, args, kwargs, *defaults)
+    defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
+    return InlineFunction(parsed.tree, None, parsed, parsed.name, defaults, keyword_defaults)
 
 
-def _inline_local(context: TraceContext, function: LocalFunction, args: tuple, kwargs: dict) -> Any:
-    make_scope = partial(Scope, function.parsed, parent=function.scope)
-    defaults = function.defaults, function.keyword_defaults
-    return _run(context, make_scope, function.tree, function.name, args, kwargs, *defaults)
-
-
-def _run(
-    context: TraceContext,
-    make_scope: Callable[..., Scope],
-    tree: Any,
-    name: str,
-    args: tuple,
-    kwargs: dict[str, Any],
-    defaults: Any,
-    keyword_defaults: Any,
-) -> Any:
-    """Inline a function. One that loops over known numbers, and does nothing else, gives known numbers."""
-    trace = partial(_trace, context, make_scope, tree, name, args, kwargs, defaults, keyword_defaults)
-    if not context.builder.is_closed and all(map(_is_known, (*args, *kwargs.values()))) and _loops(tree):
+def _inline(context: TraceContext, function: InlineFunction, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Inline a function. One that only loops over known numbers is run when compiling."""
+    are_known = all(map(_is_known, (*args, *kwargs.values())))
+    if not context.builder.forbids_emission and are_known and _loops(function.tree):
         try:
-            return computed(context, trace)
+            return run_when_compiling(context, partial(_trace, context, function, args, kwargs))
         except EmissionForbidden:
             pass
-    return trace()
+    return _trace(context, function, args, kwargs)
 
 
 def _is_known(argument: Any) -> bool:
@@ -275,27 +259,18 @@ def _loops(tree: ast.AST) -> bool:
     return any(isinstance(node, ast.For | ast.While) for node in ast.walk(tree))
 
 
-def _trace(
-    context: TraceContext,
-    make_scope: Callable[..., Scope],
-    tree: Any,
-    name: str,
-    args: tuple,
-    kwargs: dict[str, Any],
-    defaults: Any,
-    keyword_defaults: Any,
-) -> Any:
+def _trace(context: TraceContext, function: InlineFunction, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Bind parameters as Python does, and trace the body in a scope of its own: names never clash."""
-    scope = make_scope(depth=len(context.write_logs))
-    context.depth += 1
-    if context.depth > MAX_DEPTH:
-        raise context.error(f"{name!r} calls itself; helper functions are inlined and cannot recurse")
-    for parameter, argument in bind_python(context, tree.args, name, args, kwargs, defaults, keyword_defaults).items():
+    scope = Scope(function.parsed, parent=function.scope, depth=len(context.write_logs))
+    context.call_depth += 1
+    if context.call_depth > MAX_DEPTH:
+        raise context.error(f"{function.name!r} calls itself; helper functions are inlined and cannot recurse")
+    for parameter, argument in bind_python(context, function, args, kwargs).items():
         scope.cells[parameter] = _cell(context, parameter, argument)
     site = context.builder.location
-    result = _body(context, scope, tree)
+    result = _body(context, scope, function.tree)
     context.builder.location = site
-    context.depth -= 1
+    context.call_depth -= 1
     return result
 
 
@@ -310,5 +285,5 @@ def _cell(context: TraceContext, name: str, argument: Any) -> Cell:
     if isinstance(argument, Cell):
         return argument
     if isinstance(argument, TileRef | Absent):
-        return Cell(name, None, cast(TileRef, argument), born=len(context.write_logs))
-    return Cell(name, outside(context, argument), born=len(context.write_logs))
+        return Cell(name, None, cast(TileRef, argument), depth=len(context.write_logs))
+    return Cell(name, outside(context, argument), depth=len(context.write_logs))

@@ -49,7 +49,7 @@ class TraceContext:
     locations: dict = field(default_factory=dict)
     counters: dict[str, Dimension] = field(default_factory=dict)
     conditions: int = 0
-    depth: int = 0
+    call_depth: int = 0
     write_logs: list = field(default_factory=list)
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Any
 from ninetoothed.ir import Value
 
 
-def settle(
+def bottom_up(
     value: Value, known: dict[Value, Any], inputs: Callable[[Value], Iterable[Value]], rule: Callable[[Value], Any]
 ) -> Any:
     """Apply `rule` to a value after its inputs, to each value once; `known` holds the results."""

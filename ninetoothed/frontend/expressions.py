@@ -9,10 +9,10 @@ from typing import Any
 
 from ninetoothed.dtypes import DType, int1
 from ninetoothed.frontend import functions, remedies
-from ninetoothed.frontend.attributes import OF_PLACES, attribute
+from ninetoothed.frontend.attributes import MEMORY_ATTRIBUTES, attribute
+from ninetoothed.frontend.branches import choose
 from ninetoothed.frontend.calls import call_node
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.control import choose
 from ninetoothed.frontend.indexing import index
 from ninetoothed.frontend.operators import (
     BINARY,
@@ -24,7 +24,7 @@ from ninetoothed.frontend.operators import (
     truth,
     unary,
 )
-from ninetoothed.frontend.values import Cell, FormattedText, LocalFunction, Scope, shown
+from ninetoothed.frontend.values import Cell, FormattedText, InlineFunction, Scope, shown
 from ninetoothed.frontend.variables import iterate, outside, read, snapshot
 from ninetoothed.ir import Value
 from ninetoothed.wording import counted
@@ -236,7 +236,9 @@ def _lambda(context: TraceContext, scope: Scope, node: ast.Lambda) -> Any:
     return local_function(context, scope, node, "lambda")
 
 
-def local_function(context: TraceContext, scope: Scope, node: ast.Lambda | ast.FunctionDef, name: str) -> LocalFunction:
+def local_function(
+    context: TraceContext, scope: Scope, node: ast.Lambda | ast.FunctionDef, name: str
+) -> InlineFunction:
     """Return a function that the application defines, with its defaults as they are now."""
     spec = node.args
     defaults = tuple(evaluate(context, scope, default) for default in spec.defaults)
@@ -245,7 +247,7 @@ def local_function(context: TraceContext, scope: Scope, node: ast.Lambda | ast.F
         for argument, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
         if default is not None
     }
-    return LocalFunction(node, scope, scope.parsed, name, defaults, named)
+    return InlineFunction(node, scope, scope.parsed, name, defaults, named)
 
 
 def _named(context: TraceContext, scope: Scope, node: ast.NamedExpr) -> Any:
@@ -259,7 +261,7 @@ def _named(context: TraceContext, scope: Scope, node: ast.NamedExpr) -> Any:
 
 def _attribute(context: TraceContext, scope: Scope, node: ast.Attribute) -> Any:
     cell = scope.find(node.value.id) if isinstance(node.value, ast.Name) else None
-    place = cell.tile if cell is not None and node.attr in OF_PLACES else None
+    place = cell.tile if cell is not None and node.attr in MEMORY_ATTRIBUTES else None
     owner = evaluate(context, scope, node.value) if place is None else place
     context.builder.location = scope.parsed.location(node)
     return outside(context, attribute(context, owner, node.attr))

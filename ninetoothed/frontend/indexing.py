@@ -14,7 +14,7 @@ from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const, simplify
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.lanes import place
+from ninetoothed.frontend.lanes import masked_index
 from ninetoothed.frontend.operators import scalar
 from ninetoothed.frontend.reductions import select
 from ninetoothed.frontend.shape_functions import expand_dims
@@ -122,7 +122,7 @@ def _as_expr(context: TraceContext, i: Expr | Value) -> Expr:
     """Convert an index that is one number to an expression."""
     if isinstance(i, Expr):
         return i
-    return context.builder.expr_of(place(context, scalar(context, i, "an index")))
+    return context.builder.expr_of(masked_index(context, scalar(context, i, "an index")))
 
 
 def _one(context: TraceContext, i: Expr | Value) -> Expr | Value:

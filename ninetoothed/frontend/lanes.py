@@ -14,7 +14,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.expr import Expr, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.dataflow import settle
+from ninetoothed.frontend.dataflow import bottom_up
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import Apply, Lane, TileType, Value
 
@@ -26,12 +26,12 @@ def lane(context: TraceContext, axis: int, count: int) -> Lane:
     return variable
 
 
-def inside(context: TraceContext, type: TileType, axis: int) -> Value:
+def extent_mask(context: TraceContext, type: TileType, axis: int) -> Value:
     """Mask the lanes within the extent along `axis`: int1, of one element along the other axes."""
-    return context.builder.binary("lt", along(context, type, axis), type.shape[axis])
+    return context.builder.binary("lt", lane_numbers(context, type, axis), type.shape[axis])
 
 
-def along(context: TraceContext, type: TileType, axis: int) -> Value:
+def lane_numbers(context: TraceContext, type: TileType, axis: int) -> Value:
     """Return the number of each lane along `axis`, of one element along the other axes."""
     extent = extents_of(type)[axis]
     variable = lane(context, axis, extent.lanes)
@@ -56,7 +56,7 @@ class LaneBound:
 def _own_bounds(context: TraceContext, type: TileType) -> list[LaneBound]:
     """Return the bounds of a tile itself, where it does not fill its lanes."""
     full = [e.is_full for e in extents_of(type)]
-    return [LaneBound(along(context, type, d), type.shape[d]) for d, is_full in enumerate(full) if not is_full]
+    return [LaneBound(lane_numbers(context, type, d), type.shape[d]) for d, is_full in enumerate(full) if not is_full]
 
 
 def lane_bounds(context: TraceContext, value: Value) -> list[LaneBound]:
@@ -75,7 +75,7 @@ def mask(context: TraceContext, limits: Iterable[LaneBound]) -> Value | None:
     return result
 
 
-def place(context: TraceContext, index: Value) -> Value:
+def masked_index(context: TraceContext, index: Value) -> Value:
     """Replace an index by -1, which is out of bounds of everything, where it names no place."""
     known = mask(context, lane_bounds(context, index))
     if known is None:
@@ -107,7 +107,7 @@ def _read(context: TraceContext, value: Value) -> tuple[LaneBound, ...]:
                 return tuple(limit.moved(_moved(context, operation, limit.index)) for limit in found)
         return tuple(dict.fromkeys(limit for operand in inputs(value) for limit in known[operand]))
 
-    return settle(value, known, inputs, rule)
+    return bottom_up(value, known, inputs, rule)
 
 
 def _moved(context: TraceContext, operation: Apply, index: Value) -> Value:

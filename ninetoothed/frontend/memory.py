@@ -13,7 +13,7 @@ from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import Expr, Var, as_expr, const, is_nonnegative, maximum, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.lanes import lane, lane_bounds, place
+from ninetoothed.frontend.lanes import lane, lane_bounds, masked_index
 from ninetoothed.frontend.numbers import holds, numeric
 from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
 from ninetoothed.ir import Access, Lane, TileType, Value
@@ -252,7 +252,7 @@ def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Acce
     names = []
     for index in indices:
         if isinstance(index, Value):
-            names.append(builder.expr_of(place(context, index)) if index.type.is_scalar else next(tiles))
+            names.append(builder.expr_of(masked_index(context, index)) if index.type.is_scalar else next(tiles))
         else:
             names.append(index)
     for index, size in zip(names, sizes, strict=True):

@@ -19,20 +19,21 @@ import inspect
 from typing import Any
 
 from ninetoothed import ir
+from ninetoothed.frontend.block_arguments import convert
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.loop_carried import TracedLoop, convert
-from ninetoothed.frontend.values import LocalFunction, name_of
+from ninetoothed.frontend.loop_carried import TracedLoop
+from ninetoothed.frontend.values import InlineFunction, name_of
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Effect, Form
 
 
-def merged(context: TraceContext, function: Any, traced: TracedLoop) -> ir.Lambda:
-    """Trace what makes one of two parts of a loop.
+def trace_merge(context: TraceContext, function: Any, traced: TracedLoop) -> ir.Lambda:
+    """Trace the function that merges two parts of a loop.
 
     Raises `ApplicationError` where the function takes other variables than the loop carries, or does more than compute
     element by element.
     """
-    if not callable(function) and not isinstance(function, LocalFunction):
+    if not callable(function) and not isinstance(function, InlineFunction):
         raise context.error(f"`merge` is a function of what two parts have left, not {function!r}")
     types = {cell.name: type for cell, type in traced.types.items()}
     names = _order(context, function, types)
@@ -77,7 +78,7 @@ def _order(context: TraceContext, function: Any, types: dict[str, Any]) -> list[
 
 
 def _parameters(function: Any) -> list[str]:
-    if isinstance(function, LocalFunction):
+    if isinstance(function, InlineFunction):
         return [argument.arg for argument in function.tree.args.args]
     return list(inspect.signature(function).parameters)
 

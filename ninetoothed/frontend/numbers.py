@@ -36,6 +36,6 @@ def wrapped(number: float, dtype: DType) -> bool | int | float:
     return (int(number) - low) % (high - low + 1) + low
 
 
-def reaches(target: DType, source: DType) -> bool:
+def covers(target: DType, source: DType) -> bool:
     """Tell whether a type holds the greatest number of another, so that no positive number wraps to a negative one."""
     return target.is_floating or (not source.is_floating and target.range[1] >= source.range[1])

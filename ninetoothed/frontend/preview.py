@@ -13,7 +13,7 @@ from typing import Any
 from ninetoothed import language
 from ninetoothed.errors import ApplicationError, EmptyKernelWarning
 from ninetoothed.frontend import remedies
-from ninetoothed.frontend.attributes import OF_PLACES
+from ninetoothed.frontend.attributes import MEMORY_ATTRIBUTES
 from ninetoothed.frontend.parse import ParsedFunction, assigned_names, parse, parse_application, unwrap
 from ninetoothed.frontend.values import name_of
 from ninetoothed.ir import SourceLocation
@@ -51,7 +51,7 @@ def check(name: str, application: Callable[..., Any]) -> None:
     parsed = parse_application(application)
     body = parsed.tree.body if isinstance(parsed.tree.body, list) else [parsed.tree.body]
     for statement in body:
-        for node in _certain(statement):
+        for node in _always_evaluated(statement):
             if isinstance(node, ast.Attribute) and _resolved(parsed, node.value) is language:
                 try:
                     getattr(language, node.attr)
@@ -101,7 +101,7 @@ def assigns_first(application: Callable[..., Any], name: str) -> bool:
 def uses_of_memory(application: Callable[..., Any], parameter: str) -> str | None:
     """Return the first use, such as `x.source`, that a tile has only where it is in memory; of its own text alone."""
     for node in ast.walk(parse_application(application).tree):
-        if isinstance(node, ast.Attribute) and node.attr in OF_PLACES:
+        if isinstance(node, ast.Attribute) and node.attr in MEMORY_ATTRIBUTES:
             if isinstance(node.value, ast.Name) and node.value.id == parameter:
                 return f"{parameter}.{node.attr}"
     return None
@@ -146,22 +146,22 @@ def _error(name: str, message: str, place: SourceLocation) -> ApplicationError:
     return ApplicationError(f"kernel {name!r}: {message}", place.file, place.line, place.column + 1, place.text)
 
 
-def _certain(node: ast.AST) -> Iterator[ast.AST]:
+def _always_evaluated(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes of a statement that every call evaluates."""
     if isinstance(node, _BRANCHING):
-        yield from _certain(node.test)
+        yield from _always_evaluated(node.test)
     elif isinstance(node, ast.For):
-        yield from _certain(node.iter)
+        yield from _always_evaluated(node.iter)
     elif isinstance(node, ast.BoolOp):
-        yield from _certain(node.values[0])
+        yield from _always_evaluated(node.values[0])
     elif isinstance(node, ast.AnnAssign):
-        yield from _certain(node.value) if node.value is not None else ()
+        yield from _always_evaluated(node.value) if node.value is not None else ()
     elif isinstance(node, ast.expr | ast.stmt | ast.keyword) and not isinstance(
         node, ast.Lambda | ast.FunctionDef | ast.ClassDef | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
     ):
         yield node
         for child in ast.iter_child_nodes(node):
-            yield from _certain(child)
+            yield from _always_evaluated(child)
 
 
 def _resolved(parsed: ParsedFunction, node: ast.expr) -> Any:

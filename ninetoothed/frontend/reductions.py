@@ -10,7 +10,7 @@ from ninetoothed.expr import Expr, const, is_nonnegative, simplify
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import as_dtype, axis_of, known, tile, where
-from ninetoothed.frontend.lanes import along, inside
+from ninetoothed.frontend.lanes import extent_mask, lane_numbers
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.operators import binary
 from ninetoothed.frontend.shape_functions import exact, reshape
@@ -185,9 +185,9 @@ def select(context: TraceContext, value: Value, axis: int, index: Expr | Value) 
     value = (
         builder.cast(value, dtypes.int32) if own == dtypes.int1 else builder.to_float(value) if own.is_half else value
     )
-    chosen = builder.binary("eq", along(context, value.type, axis), index)
+    chosen = builder.binary("eq", lane_numbers(context, value.type, axis), index)
     if not extent.is_full and not (isinstance(index, Expr) and is_nonnegative(extent.size - 1 - index, context.facts)):
-        chosen = builder.elementwise("and", chosen, inside(context, value.type, axis), dtype=dtypes.int1)
+        chosen = builder.elementwise("and", chosen, extent_mask(context, value.type, axis), dtype=dtypes.int1)
     chosen = where(context, chosen, value, 0)
     result = builder.apply("sum", (chosen,), with_dtype(type, value.type.dtype), axis=axis, keep_dims=False)
     return builder.cast(result, own)

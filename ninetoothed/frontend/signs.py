@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, bounds
-from ninetoothed.frontend.dataflow import settle
-from ninetoothed.frontend.numbers import numeric, reaches
+from ninetoothed.frontend.dataflow import bottom_up
+from ninetoothed.frontend.numbers import covers, numeric
 from ninetoothed.ir import Apply, Constant, Index, Value
 from ninetoothed.language.primitive import Sign
 
@@ -22,7 +22,7 @@ class Signs:
     def is_nonnegative(self, operand: Value | Expr | float, facts: Facts) -> bool:
         """Tell whether an integer is known not to be negative."""
         if isinstance(operand, Value):
-            return settle(operand, self._nonnegative, self._bounding, lambda value: self._settle(value, facts))
+            return bottom_up(operand, self._nonnegative, self._bounding, lambda value: self._settle(value, facts))
         if isinstance(operand, Expr):
             lower, _ = bounds(operand, facts)
             return lower is not None and lower >= 0
@@ -49,7 +49,7 @@ def _keeps_sign(operation: Apply) -> bool:
     """Tell whether a result is not negative where no operand is."""
     match operation.primitive.sign:
         case Sign.CONVERTED:
-            return reaches(numeric(operation.result.type.dtype), numeric(operation.operands[0].type.dtype))
+            return covers(numeric(operation.result.type.dtype), numeric(operation.operands[0].type.dtype))
         case Sign.GROWING:  # types of indices are taken not to overflow; smaller ones wrap
             return operation.result.type.dtype.bits >= 32
         case sign:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ninetoothed.errors import NineToothedError
-from ninetoothed.frontend import control, memory
+from ninetoothed.frontend import branches, loops, memory
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.expressions import apply, evaluate, evaluate_indices, local_function
 from ninetoothed.frontend.indexing import check_slices, index, innermost_indices, is_elementwise, source_indices
-from ninetoothed.frontend.loop_carried import in_runtime_branch, write
 from ninetoothed.frontend.operators import is_dynamic, is_number, operand
+from ninetoothed.frontend.regions import in_runtime_branch, write
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import UNDEFINED, Cell, Scope, SourceRef, TileRef, shown
 from ninetoothed.frontend.variables import iterate, read, snapshot
@@ -247,7 +247,7 @@ _RULES: dict[type[ast.AST], Callable[..., Returned | None]] = {
     ast.Assert: _assert,
     ast.Import: _import,
     ast.ImportFrom: _import,
-    ast.If: control.if_,
-    ast.For: control.for_,
-    ast.While: control.while_,
+    ast.If: branches.if_,
+    ast.For: loops.for_,
+    ast.While: loops.while_,
 }

@@ -138,7 +138,7 @@ def shown(value: Any) -> str:
         return f"a sequence of {counted(len(value), 'item')}"
     if isinstance(value, FormattedText):
         return "text that is only known at run time (it can be printed)"
-    if callable(value) or isinstance(value, LocalFunction | BoundMethod):
+    if callable(value) or isinstance(value, InlineFunction | BoundMethod):
         return f"the function {name_of(value)!r}"
     return repr(value)
 
@@ -151,11 +151,11 @@ class FormattedText:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalFunction:
-    """A function or lambda that the application itself defines; it sees the scope around it."""
+class InlineFunction:
+    """A function to inline: a helper, or one that the application defines, which sees the `scope` around it."""
 
     tree: Any
-    scope: Any
+    scope: Scope | None
     parsed: Any
     name: str
     defaults: tuple = ()
@@ -166,16 +166,16 @@ class LocalFunction:
 class Cell:
     """A variable. Scopes share cells where a helper's parameter is the caller's variable (parameters are by reference).
 
-    `born` counts the loops and branches that were open when it was made: for those it is local, and never loop-carried.
-
-    A cell with a `tile` is a tile parameter: assigning it stores. Its `value` is then what was assigned last, or None
+    A cell with a `tile` is a tile parameter: assigning it stores. Its `value` is then the one assigned last, or None
     while memory holds the only copy.
+
+    depth: how many regions were open when it was made. In these it is local, and never loop-carried.
     """
 
     name: str
     value: Any = None
     tile: TileRef | None = None
-    born: int = 0
+    depth: int = 0
 
 
 class _Undefined:
@@ -188,7 +188,7 @@ UNDEFINED = _Undefined()
 
 @dataclass(eq=False)
 class Scope:
-    """The variables of one function call while it is traced; `depth` regions were open when it began."""
+    """The variables of one function call while it is traced. depth: how many regions were open when it began."""
 
     parsed: Any
     cells: dict[str, Cell] = field(default_factory=dict)

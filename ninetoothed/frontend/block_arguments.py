@@ -1,0 +1,132 @@
+"""Convert variables to the values that enter and leave the blocks of loops and branches, and find their types.
+
+A variable may hold a tuple: each item that is a tile or a number is a value by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ninetoothed import dtypes, ir
+from ninetoothed.effects import may_write
+from ninetoothed.expr import Expr
+from ninetoothed.frontend import memory, shapes
+from ninetoothed.frontend.context import TraceContext
+from ninetoothed.frontend.numbers import number_type, numeric
+from ninetoothed.frontend.operators import is_number, operand
+from ninetoothed.frontend.regions import write
+from ninetoothed.frontend.shapes import extents_of, tile_type
+from ninetoothed.frontend.values import UNDEFINED, Cell, KnownCount, OpenCount, shown
+from ninetoothed.ir import TileType, Value
+
+
+def same(a: Any, b: Any) -> bool:
+    """Tell whether two values of a variable are known to be equal."""
+    if isinstance(a, Value) or isinstance(b, Value):
+        return a is b
+    classes = (int if isinstance(v, KnownCount) else Expr if isinstance(v, OpenCount) else type(v) for v in (a, b))
+    return len(set(classes)) == 1 and a == b
+
+
+def materialise(context: TraceContext, cell: Cell, value: Any) -> Any:
+    """Return the value of a variable, loaded where it is still in memory."""
+    if value is None and cell.tile is not None:
+        return memory.load(context, cell.tile)
+    if isinstance(value, tuple):
+        return tuple(materialise(context, cell, item) for item in value)
+    return operand(context, value)
+
+
+def type_of(context: TraceContext, value: Any) -> Any:
+    """Return the type that holds a value; of a tuple those of its items."""
+    if isinstance(value, tuple):
+        return tuple(type_of(context, item) for item in value)
+    if isinstance(value, Value):
+        return value.type
+    if isinstance(value, Expr):
+        return TileType(context.builder.index_type)
+    if is_number(value):
+        return TileType(number_type(value))
+    return value
+
+
+def join(context: TraceContext, cell: Cell, a: Any, b: Any) -> Any:
+    """Return the type that holds values of both types."""
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return tuple(join(context, cell, x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, TileType) and isinstance(b, TileType):
+        pointers = [t for t in (a, b) if isinstance(t.dtype, dtypes.PointerType)]
+        dtype = pointers[0].dtype if pointers else dtypes.promote(numeric(a.dtype), numeric(b.dtype))
+        what = f"{cell.name!r} changes its shape from one path to the other: "
+        return tile_type(dtype, shapes.broadcast(extents_of(a), extents_of(b), context.builder.require, what))
+    if a == b:
+        return a
+    raise context.error(
+        f"{cell.name!r} is {_described(a)} on one path and {_described(b)} on the other, and the choice is made at run"
+        " time; let it be a number or a tile on both, before a loop that assigns it too, or give what only one path"
+        " needs a name of its own"
+    )
+
+
+def _described(type: Any) -> str:
+    return shown(Value(type) if isinstance(type, TileType) else type)
+
+
+def _leaves(structure: Any) -> list:
+    if isinstance(structure, tuple):
+        return [leaf for item in structure for leaf in _leaves(item)]
+    return [structure]
+
+
+def _rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
+    if isinstance(structure, tuple):
+        return tuple(_rebuild(item, leaves) for item in structure)
+    return next(leaves)
+
+
+def convert(context: TraceContext, value: Any, type: Any) -> list:
+    """Convert the leaves of a value to the leaves of `type`."""
+    result = []
+    for item, target in zip(_leaves(value), _leaves(type), strict=True):
+        if isinstance(target, TileType):
+            converted = context.builder.value(item, target.dtype)
+            result.append(context.builder.broadcast_to(converted, extents_of(target)))
+    return result
+
+
+def fresh(context: TraceContext, cell: Cell, type: Any) -> tuple[Any, list[Value]]:
+    """Make the arguments of an operation for a variable; return what the variable then holds, and them."""
+    values, items = [], []
+    for leaf in _leaves(type):
+        if isinstance(leaf, TileType):
+            values.append(Value(leaf, cell.name))
+            items.append(values[-1])
+        else:
+            items.append(leaf)
+    return _rebuild(type, iter(items)), values
+
+
+def equal_types(a: Any, b: Any) -> bool:
+    if isinstance(a, TileType) and isinstance(b, TileType):
+        return a.dtype == b.dtype and a.lanes == b.lanes
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(equal_types(x, y) for x, y in zip(a, b, strict=True))
+    return a == b
+
+
+def define_results(
+    context: TraceContext, types: dict[Cell, Any], write_log: dict[Cell, Any], *blocks: Iterable[ir.Operation]
+) -> tuple[Value, ...]:
+    """Give variables the results of a loop or a branch; those that only its blocks assign are undefined after it."""
+    results: list[Value] = []
+    for cell, before in write_log.items():
+        if cell in types:
+            held, values = fresh(context, cell, types[cell])
+            write(context, cell, held)
+            results.extend(values)
+        elif before is UNDEFINED:
+            write(context, cell, UNDEFINED)
+    if any(may_write(block) for block in blocks):
+        context.forget_loads()
+    return tuple(results)
