@@ -245,7 +245,8 @@ def from_expr(expression: Expr, leaves: Mapping[str, int | Symbol] | None = None
     leaves = leaves or {}
     if str(expression) in leaves:
         return leaves[str(expression)]
-    found = ((name, leaves.get(name)) for name in sorted(expression.variables))
+    names = [*filter(expression.variables.__contains__, leaves), *sorted(expression.variables - leaves.keys())]
+    found = ((name, leaves.get(name)) for name in names)
     kept = {name: leaf if isinstance(leaf, Symbol) else Symbol(name) for name, leaf in found}
     return Symbol(str(expression), _leaves=kept if str(expression) not in kept else None)
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, var
+from ninetoothed.ir.rewriter import access_at
 from ninetoothed.passes.operations import is_dot, is_fold, is_ordered, producers, readers
 from ninetoothed.passes.trip_count import is_at_least
 
@@ -177,7 +178,8 @@ def _follow_each_other(rounds: Sequence[Round], program: ir.Program) -> bool:
             return False
         counters = {other.variable: var(one.variable)}
         for block, own in ((earlier.first, later.first), (earlier.second, later.second)):
-            if [_place(load, {}) for load in _loads(block)] != [_place(load, counters) for load in _loads(own)]:
+            loads, others = list(_loads(block)), list(_loads(own))
+            if len(loads) != len(others) or not all(map(partial(_serves, counters), others, loads)):
                 return False
         if ir.reads(later.first[-1])[0] is not ir.reads(earlier.first[-1])[0]:
             return False
@@ -188,6 +190,11 @@ def _loads(block: ir.Block) -> Iterator[ir.Load]:
     yield from (operation for operation in block if isinstance(operation, ir.Load))
 
 
-def _place(load: ir.Load, counters: Mapping[str, Expr]) -> tuple[Any, ...]:
-    access = load.access
-    return access.parameter, access.other, access.type.lanes, tuple(index.subs(counters) for index in access.indices)
+def _serves(counters: Mapping[str, Expr], load: ir.Load, earlier: ir.Load) -> bool:
+    """Tell whether a load may stand for one of an earlier loop: it reads the same tile, under the same guards at least.
+
+    A loop has no guards that hold for all of its own rounds, and loads are moved to rounds of the loop before.
+    """
+    own, other = access_at(load.access, lambda e: e.subs(counters)), earlier.access
+    is_same = (own.parameter, own.other, own.type.lanes) == (other.parameter, other.other, other.type.lanes)
+    return is_same and own.indices == other.indices and set(other.guards) <= set(own.guards)

@@ -13,12 +13,10 @@ from ninetoothed.runtime.selection.pattern import AttentionPattern
 from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem
 from ninetoothed.schedule import Schedule, in_parts
 
-# The most rows of queries whose keys may be shared out.
-FEW_ROWS = 32
-# The fewest blocks of keys that are shared out: parts take some 3 microseconds to meet.
+# The most rows of queries whose keys may be shared out, and the stages of their loops.
+FEW_ROWS, FEW_ROWS_STAGES = 32, 3
+# The fewest blocks of 64 keys that are shared out: parts take some 3 microseconds to meet.
 FEWEST_SHARED = 8
-# The fewest keys of a part that come in blocks of 128.
-MANY_KEYS = 1024
 # The fewest keys for which products overlap with exponentials within a program.
 FEWEST_OVERLAPPED = 2048
 
@@ -64,22 +62,20 @@ def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
 def _few_rows(problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int) -> Iterator[Schedule]:
     """Yield a schedule for a step of decoding, whose programs are few: the keys of each are shared out over several.
 
-    As many parts as fill the multiprocessors once, of two blocks at least; timed on an H200 with 40 to 32768 keys. Many
-    keys of a part come in blocks of 128, of which twice as much is in flight.
+    As many parts as fill the multiprocessors once, of two blocks of 64 at least. Where keys may be shared out they come
+    in blocks of 128, of which twice as much is in flight: timed on an H200 with 40 to 131072 keys.
     """
     few = max(power_above(problem.extent(pattern.rows)), 16)
-    shapes = _Shape(few, 128, 3, 8), _Shape(few, 64, 3, 4)
-    rows, keys = _blocks(problem, pattern, shapes[-1])
+    rows, keys = _blocks(problem, pattern, _Shape(few, 64, FEW_ROWS_STAGES))
     if problem.extent(pattern.rows) > min(rows, FEW_ROWS):
         return
     free = machine.multiprocessors // max(problem.programs({pattern.rows: rows}), 1)
-    extent = problem.extent(pattern.keys)
-    steps = extent // keys
+    steps = problem.extent(pattern.keys) // keys
     parts = min(power_below(max(free, 1)), power_below(steps // 2)) if steps >= FEWEST_SHARED else 1
-    for shape in shapes if extent >= MANY_KEYS * parts else shapes[1:]:
-        rows, keys = _blocks(problem, pattern, shape)
-        if _shared_memory(problem, pattern, rows, keys, width, shape.stages) <= machine.shared_memory:
-            chosen = problem.schedule({pattern.rows: rows, pattern.keys: keys}, shape.warps or 4, shape.stages)
+    for wanted in (128, 64) if steps >= FEWEST_SHARED else (64,):
+        rows, keys = _blocks(problem, pattern, _Shape(few, wanted, FEW_ROWS_STAGES))
+        if _shared_memory(problem, pattern, rows, keys, width, FEW_ROWS_STAGES) <= machine.shared_memory:
+            chosen = problem.schedule({pattern.rows: rows, pattern.keys: keys}, 4, FEW_ROWS_STAGES)
             yield replace(chosen, sharing=in_parts(parts))
             return
 

@@ -87,7 +87,7 @@ def joined(bounds: tuple[float, ...], sharpness: float) -> float:
 def _loads(plan: Plan, programs: int, together: int) -> tuple[float, ...]:
     """Estimate how long a multiprocessor, L2 and memory take for the loads of a step; the small operand is cached.
 
-    None where memory is not counted.
+    Nothing of these where memory is not counted.
     """
     product, costs = plan.product, plan.product.costs
     if not costs.reached:

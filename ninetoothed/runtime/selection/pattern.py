@@ -98,7 +98,7 @@ def pattern_of(definition: KernelDefinition) -> Pattern:
     for _, parameter in used:
         for level, shape in enumerate(parameter.arrangement.levels[:-1]):
             for size in map(as_expr, shape):
-                for name in sorted(_divisors(size) & blocks):
+                for name in filter(_divisors(size).__contains__, definition.symbols):
                     extents.setdefault(name, _elements(size, blocks))
                     if level:
                         loops.setdefault(name, size)

@@ -86,9 +86,9 @@ def _distributed(problem: TuningProblem, wanted: int) -> dict[str, int]:
     """Choose block sizes whose product is about `wanted`, the last dimensions (which lie closest in memory) first."""
     names = list(problem.definition.meta_symbols)
     shapes = (reversed(tile.shape) for tile in problem.pattern.tiles)
-    order = [name for shape in shapes for size in shape for name in sorted(size.variables)]
+    order = [name for shape in shapes for size in shape for name in names if name in size.variables]
     blocks: dict[str, int] = {}
-    for name in dict.fromkeys([*(n for n in order if n in names), *names]):
+    for name in dict.fromkeys([*order, *names]):
         remaining = len(names) - len(blocks)
         part = wanted if remaining == 1 else min(wanted, max(128, round(wanted ** (1 / remaining))))
         extent = power_above(max(problem.extent(name), 1))

@@ -9,6 +9,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, ir
 from ninetoothed.backends import torch as evaluator
+from ninetoothed.expr import var
+from ninetoothed.lowering import Guard
 from ninetoothed.passes.overlapped_products import overlap
 from ninetoothed.passes.row_halves import HALF, halve
 from ninetoothed.runtime import arguments, dispatch, variants
@@ -126,6 +128,33 @@ def test_others_stay():
     kernel = ninetoothed.make(arrangement, scores_of_totals, tuple(sdpa_tensor() for _ in range(4)))
     own = tensors(64, 64)
     assert overlap(traced(kernel, (*own, torch.empty_like(own[0])), 64, 32).program) is None
+
+
+@dataclasses.dataclass(kw_only=True)
+class _Guarded(ir.Rewriter):
+    """Lets the loads of each loop have a guard, or none."""
+
+    are_guarded: dict
+
+    def operation(self, operation):
+        if not isinstance(operation, ir.For):
+            return (operation,)
+        guards = (Guard(var(operation.variable) * 32, var("key_size_2")),) * self.are_guarded[operation]
+        loads = {
+            each: dataclasses.replace(each, access=dataclasses.replace(each.access, guards=guards))
+            for each in operation.body
+            if isinstance(each, ir.Load)
+        }
+        return (dataclasses.replace(operation, body=tuple(loads.get(each, each) for each in operation.body)),)
+
+
+@pytest.mark.parametrize("guarded, overlaps", (((0, 0), True), ((0, 1), True), ((1, 1), True), ((1, 0), False)))
+def test_loads_keep_the_guards_of_the_loop_before(guarded, overlaps):
+    """What the last loop loads stands for the first rounds of the one before it, whose guards it may lack."""
+    program = traced(sdpa.make(), given(*tensors(128, 75), True), 64, 32).program
+    loops = [operation for operation in program.body if isinstance(operation, ir.For)]
+    rewriter = _Guarded(are_guarded=dict(zip(loops, guarded, strict=True)))
+    assert (overlap(dataclasses.replace(program, body=rewriter.block(program.body))) is not None) == overlaps
 
 
 def sdpa_tensor():

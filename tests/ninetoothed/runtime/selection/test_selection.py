@@ -355,8 +355,24 @@ def test_what_is_bounded_by_several_things_waits_for_those_near_the_longest():
     assert cost_model.joined((4.0, 1.0), 8.0) == pytest.approx(4.0, rel=1e-5)
 
 
-@pytest.mark.parametrize("keys, block, warps", ((160, 64, 4), (4096, 64, 4), (32768, 128, 8)))
-def test_many_keys_of_a_part_come_in_larger_blocks(keys, block, warps):
+@pytest.mark.parametrize("keys, block", ((160, 64), (512, 128), (32768, 128)))
+def test_keys_that_are_shared_out_come_in_larger_blocks(keys, block):
     query, key = tensor(1, 8, 4, 128), tensor(1, 8, keys, 128)
     best, *_ = chosen(sdpa.make(), query, key, key, query, 0.125, query, sdpa.NO_MASK, False)
-    assert (sorted(best.blocks.values()), best.num_warps) == ([16, block], warps)
+    assert (sorted(best.blocks.values()), best.num_warps) == ([16, block], 4)
+
+
+@pytest.mark.parametrize("names", (("a", "b"), ("b", "a")))
+def test_blocks_are_chosen_in_the_order_of_the_definition(names):
+    """Symbols that the compiler names have numbers, by whose text 10 comes before 9."""
+    sizes = [Symbol(name, meta=True) for name in names]
+
+    def arrangement(x, y):
+        return x.tile((sizes[0] * sizes[1],)), y.tile((sizes[0] * sizes[1],))
+
+    def application(x, y):
+        y = x
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
+    best = chosen(kernel, tensor(1 << 20), tensor(1 << 20))[0]
+    assert [name for name, _ in best.meta] == list(names) and [size for _, size in best.meta] == [128, 32]
