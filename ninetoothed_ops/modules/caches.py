@@ -87,7 +87,8 @@ def _of_static_layer(cache: Any, layer: int, tokens: int) -> Slots | None:
     layers = getattr(cache, "layers", ())
     found: Any = layers[layer] if layer < len(layers) else None
     module = sys.modules.get(MODULE)
-    if tokens != 1 or module is None or type(found) is not getattr(module, "StaticLayer", None):
+    # The class first: see `joint._are_plain`.
+    if tokens != 1 or module is None or getattr(module, "StaticLayer", None) is not type(found):
         return None
     counter = getattr(found, "cumulative_length", None)
     is_known = _updates_itself(cache, module.Cache) and _updates_itself(found, module.StaticLayer)

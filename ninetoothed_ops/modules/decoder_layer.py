@@ -53,9 +53,9 @@ class NTDecoderLayer(nn.Module):
 
     def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         # Asked for once: another thread may take the swap back meanwhile, and `self` lose the methods of this class.
-        cls = type(self)
-        is_own = issubclass(cls, NTDecoderLayer) and not self.training
-        if not is_own or args or not cls.passed.issubset(kwargs):
+        passed = getattr(self, "passed", None)
+        if passed is None or self.training or args or not passed.issubset(kwargs):
+            cls = type(self)
             return getattr(cls, "replaced", cls).forward(self, hidden_states, *args, **kwargs)
         attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
         norm = self.post_attention_layernorm
@@ -70,7 +70,8 @@ def _summed_and_normed(
     norm: nn.Module, input: torch.Tensor, residual: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute the norm of `residual + input`, and that sum, where nothing can come between the two."""
-    weight = norm._parameters.get("weight") if type(norm) is NTRMSNorm and runs_forward_alone(norm) else None
+    # The class first: see `joint._are_plain`.
+    weight = norm._parameters.get("weight") if NTRMSNorm is type(norm) and runs_forward_alone(norm) else None
     is_observed = has_global_hook() or has_transforms() or are_overridden(input, residual, weight)
     if weight is None or is_observed or not are_alike(input, residual, weight):
         total = residual + input

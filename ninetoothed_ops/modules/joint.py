@@ -90,10 +90,14 @@ def _parts(whole: torch.Tensor, sizes: Sequence[int]) -> tuple[torch.Tensor, ...
 
 
 def _are_plain(layers: Sequence[Any]) -> bool:
-    """Tell whether calling each layer multiplies by its weight and does nothing else, and all have a bias, or none."""
+    """Tell whether calling each layer multiplies by its weight and does nothing else, and all have a bias, or none.
+
+    Of two types that it finds in modules, compiled code compares identities by a function in Python, at each call: so
+    the class is named first, here and wherever a module's type is asked for in compiled code.
+    """
     count = 0
     for layer in layers:
-        if type(layer) is not NTLinear or layer._parameters.get("weight") is None or not runs_forward_alone(layer):
+        if NTLinear is not type(layer) or layer._parameters.get("weight") is None or not runs_forward_alone(layer):
             return False
         count += layer._parameters.get("bias") is not None
     return count in (0, len(layers))

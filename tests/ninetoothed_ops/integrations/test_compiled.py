@@ -58,11 +58,14 @@ def test_compiled_decoding_makes_the_same_tokens(make, batch, static):
 
 
 def test_generate_compiles_a_step_whole(make, batch):
-    """As transformers compiles it over a static cache: one graph, in which joined and fused operators stand."""
+    """As transformers compiles it over a static cache: one graph, in which joined and fused operators stand.
+
+    Two types are compared in Python at each call: that may be asked for once a layer.
+    """
     from transformers import CompileConfig
 
     model, (tokens, mask) = make("Llama"), batch(2, 7)
-    expected, counts = generate(model, tokens, mask), []
+    expected, counts, compared = generate(model, tokens, mask), [], []
     swap_modules(model, join=True)
     torch._dynamo.reset()
 
@@ -74,10 +77,16 @@ def test_generate_compiles_a_step_whole(make, batch):
         )
         return graph.forward
 
-    config = CompileConfig(backend=counting, mode=None)
+    def kept(guards):
+        names = [guard.name for guard in guards if guard.guard_type == "DUPLICATE_INPUT"]
+        compared.extend(name for name in names if name.startswith("type("))
+        return [True] * len(guards)
+
+    config = CompileConfig(backend=counting, mode=None, options={"guard_filter_fn": kept})
     config._compile_all_devices = True
     found = generate(model, tokens, mask, cache_implementation="static", compile_config=config)
     assert torch.equal(found, expected)
     (names,) = counts
     wanted = {"joint_linear": 4, "rope_into_cache": 2, "sdpa": 2, "add_rms_norm": 2, "swiglu": 2, "rms_norm": 3}
     assert {name: names[name] for name in wanted} == wanted and not names["index_copy_"] and not names["rope"]
+    assert len(compared) < model.config.num_hidden_layers
