@@ -34,9 +34,9 @@ def trace(
 ) -> Program:
     """Trace one instance of a kernel under a specialisation.
 
-    Sizes that it requires to be equal have one name: they are known to be once it has been traced, and so it is traced
-    again, after a `check` of what it requires, which may raise. So are extents that are equal by the call's numbers and
-    were taken for more and for fewer lanes: of both, the bound of the lower one is then known.
+    Tracing finds sizes that must be equal. After `check`, which may raise, they get one name, and the application is
+    traced again. So it is where two extents are equal in this call, and their bounds gave them different numbers of
+    lanes: then both get the lower bound.
 
     Raises `ApplicationError`, pointing at the user's source, for what an application may not do.
     """
@@ -79,7 +79,7 @@ def trace(
 def _traced(
     definition: KernelDefinition, specialisation: Specialisation, equal: tuple[Requirement, ...]
 ) -> TraceContext:
-    """Trace an application once; `equal` are sizes that the call gives the same number."""
+    """Trace an application once; `equal` lists sizes that are the same number in this call."""
     context = TraceContext.create(definition, specialisation, INTERPRETER)
     for requirement in equal:
         context.assume_equal(requirement.left, requirement.right)
@@ -94,7 +94,7 @@ def _traced(
 
 
 def _unified(context: TraceContext, specialisation: Specialisation) -> Specialisation:
-    """Unify the names of sizes that are required to be equal: the parameters' first one stays."""
+    """Give sizes that must be equal one name, that of the first among the parameters."""
     sizes = (as_expr(size) for parameter in context.definition.parameters for size in parameter.source.sizes)
     order = {size: position for position, size in enumerate(dict.fromkeys(sizes)) if not size.is_constant}
     for requirement in context.builder.requirements:
@@ -107,7 +107,7 @@ def _unified(context: TraceContext, specialisation: Specialisation) -> Specialis
 
 
 def _warn_if_it_never_stores(context: TraceContext) -> None:
-    """Warn where no parameter is ever assigned; a program may be empty where a branch was known not to be taken."""
+    """Warn where no parameter is ever assigned. A program may also be empty because a branch is not taken."""
     application = context.definition.application
     names = tuple(parameter.name for parameter in context.definition.parameters)
     if names and not set(names) & set(assigned_names(parse_application(application).tree)):

@@ -11,13 +11,13 @@ from ninetoothed.frontend.values import BoundMethod, Dimension, LevelRef, Source
 from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS
 
-# What a parameter has wherever it lies, whatever was assigned to it.
+# Attributes of a parameter's tile in memory, whatever was assigned to the parameter.
 MEMORY_ATTRIBUTES = frozenset({"source", "offsets", "data_ptr"})
 _MUTATORS = frozenset("append extend insert remove pop clear sort reverse".split())
 
 
 def attribute(context: TraceContext, owner: Any, name: str) -> Any:
-    """Look up `owner.name`, of a tile, a level, a source, or any Python object."""
+    """Look up an attribute of a tile, a level, a source, or any Python object."""
     if isinstance(owner, TileRef):
         return _tile_attribute(context, owner, name)
     if isinstance(owner, LevelRef):

@@ -39,7 +39,7 @@ def materialise(context: TraceContext, cell: Cell, value: Any) -> Any:
 
 
 def type_of(context: TraceContext, value: Any) -> Any:
-    """Return the type that holds a value; of a tuple those of its items."""
+    """Return the type that holds a value; a tuple gives a tuple of types."""
     if isinstance(value, tuple):
         return tuple(type_of(context, item) for item in value)
     if isinstance(value, Value):
@@ -96,7 +96,7 @@ def convert(context: TraceContext, value: Any, type: Any) -> list:
 
 
 def fresh(context: TraceContext, cell: Cell, type: Any) -> tuple[Any, list[Value]]:
-    """Make the arguments of an operation for a variable; return what the variable then holds, and them."""
+    """Make block arguments for a variable. Returns the variable's new value, and the arguments."""
     values, items = [], []
     for leaf in _leaves(type):
         if isinstance(leaf, TileType):

@@ -1,4 +1,4 @@
-"""Build typed operations: conversions and broadcasts become explicit here, and nowhere else."""
+"""Build typed operations. Conversions and broadcasts become explicit here, and nowhere else."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Builder:
         return f"{stem}_{self._count}"
 
     def named(self, value: Any, name: str) -> Any:
-        """Let a computed value carry the first name that the user gives it, which is known only after it was made."""
+        """Name a computed value after the first variable that it is assigned to, which is known only afterwards."""
         if isinstance(value, Value) and value.hint is None:
             object.__setattr__(value, "hint", name)
         return value
@@ -109,7 +109,7 @@ class Builder:
     # -- scalars and integers ----------------------------------------------------------------------
 
     def constant(self, number: float, dtype: DType | PointerType | None = None) -> Value:
-        """Emit a number, of the type that it takes on its own, or of `dtype`."""
+        """Emit a number as a constant of `dtype`, by default of the type that it has on its own."""
         if isinstance(number, str):
             raise shapes.Mismatch(f"{number!r} is text, where a tile or a number is wanted")
         dtype = dtype or number_type(number)
@@ -130,12 +130,12 @@ class Builder:
         return result
 
     def bindings(self, *expressions: Expr) -> ir.Bindings:
-        """Return the values that occur in expressions under names of their own."""
+        """Return the named values that occur in expressions, with their names."""
         names = sorted(set().union(*(e.variables for e in expressions)) & self._names.keys()) if expressions else ()
         return tuple((name, self._names[name]) for name in names)
 
     def expr_of(self, value: Value) -> Expr:
-        """Convert a computed integer to an expression: the one it was made of, where that is known, else a name."""
+        """Convert a computed integer to an expression: the one that it was emitted from, else a fresh name."""
         match self.producer(value):
             case Constant(value=number):
                 return const(int(number))
@@ -154,16 +154,16 @@ class Builder:
 
     @property
     def requirements(self) -> tuple[ir.Requirement, ...]:
-        """The pairs of sizes that a call must make equal."""
+        """The pairs of sizes that must be equal in a call."""
         return tuple(self._requirements.values())
 
     def require(
         self, left: Expr | int, right: Expr | int, message: str, asked: tuple[Expr, Expr] | None = None
     ) -> None:
-        """Let a call give both sizes the same number, unless that is known; ShapeMismatch where it cannot.
+        """Require two sizes to be equal, unless they are known to be. Raises ShapeMismatch where they cannot be.
 
-        Sizes that only the kernel knows, of loop counters and computed numbers, are taken to agree. `asked` are the
-        sizes that a call is asked for, where they have other names here.
+        Sizes made of loop counters and computed numbers are taken to agree: no call could check them. `asked` are the
+        sizes as the call knows them, where they have other names here.
         """
         asked = asked or (origin(as_expr(left)), origin(as_expr(right)))
         left, right = simplify(as_expr(left), self.facts), simplify(as_expr(right), self.facts)
@@ -188,7 +188,7 @@ class Builder:
         return self.constant(operand, dtype)
 
     def cast(self, value: Value, dtype: DType | PointerType) -> Value:
-        """Convert to another type; a constant is converted now."""
+        """Convert to another type; a constant is converted when compiling."""
         if value.type.dtype == dtype:
             return value
         producer = self.producer(value)
@@ -209,7 +209,7 @@ class Builder:
         return value
 
     def broadcast_to(self, value: Value, extents: tuple[shapes.Extent, ...], what: str = "") -> Value:
-        """Give a value exactly this shape; `what` begins the message where that is refused."""
+        """Broadcast a value to exactly this shape; `what` begins the message where it does not fit."""
         target, own = shapes.tile_type(value.type.dtype, extents), shapes.extents_of(value.type)
         message = f"{what}shape {shapes.text(own)} does not broadcast to {shapes.text(extents)}"
         shapes.check_broadcast_to(own, extents, message, self.require)
@@ -220,7 +220,7 @@ class Builder:
         return self.apply("broadcast", (self.reshape_rank(value, len(extents)),), target)
 
     def broadcast(self, *values: Value) -> tuple[Value, ...]:
-        """Give all values the shape in which they meet."""
+        """Broadcast all values to their common shape."""
         extents: tuple[shapes.Extent, ...] = ()
         for value in values:
             extents = shapes.broadcast(extents, shapes.extents_of(value.type), self.require)
@@ -229,7 +229,7 @@ class Builder:
     # -- operations --------------------------------------------------------------------------------
 
     def apply(self, function: str, operands: tuple[Value, ...], *types: TileType, **attributes: Any) -> Any:
-        """Emit a primitive; its result, or the tuple of its results where it has not just one.
+        """Emit a primitive. Returns its result, or a tuple where it does not have exactly one.
 
         Raises `shapes.Mismatch` where its row does not take operands and attributes like these.
         """
@@ -242,7 +242,7 @@ class Builder:
         return results[0] if len(results) == 1 else results
 
     def common_type(self, *operands: Operand) -> DType:
-        """Return the type in which operands meet; a Python number widens no tile of its own or a higher category."""
+        """Return the common type of operands. A Python number does not widen a tile of its own or a higher category."""
         typed = [
             numeric(v.type.dtype) if isinstance(v, Value) else self.index_type
             for v in operands
@@ -273,7 +273,7 @@ class Builder:
         return self.apply(function, values, shapes.with_dtype(values[0].type, result or dtype), **attributes)
 
     def floating(self, function: str, *operands: Operand, **attributes: Any) -> Value:
-        """Apply a function of floats, in float32 or float64; halves are rounded back, integers give float32."""
+        """Apply a function of floats in float32 or float64. Halves are rounded back, integers give float32."""
         common = self.common_type(*operands)
         computed = common if common in (dtypes.float32, dtypes.float64) else dtypes.float32
         result = self.elementwise(function, *operands, dtype=computed, **attributes)

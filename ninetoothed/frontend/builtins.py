@@ -109,12 +109,12 @@ def _first(context: TraceContext, axis: Any) -> bool:
 
 
 def hint(context: TraceContext, input: Any, values: Any = None) -> Any:
-    """Return the input: Triton's users give hints by hand, this compiler proves what it needs."""
+    """Return the input: hints of Triton's users are ignored, since this compiler proves what it needs."""
     return input
 
 
 def static_print(context: TraceContext, values: Any) -> None:
-    """Print when compiling: of a tile its type and shape, since its numbers are not known."""
+    """Print when compiling; a tile shows its type and shape, since its numbers are not known."""
     builtins.print(*(shown(value) if isinstance(value, Value | TileRef) else value for value in values))
 
 
@@ -153,7 +153,7 @@ def _extremum_along(name: str) -> Callable[..., Any]:
 
 
 def table() -> dict[str, Any]:
-    """Name -> implementation, taking the context and then the arguments of `language.functions.FUNCTIONS`."""
+    """Map names to implementations, which take the context and then the arguments of `language.functions.FUNCTIONS`."""
     return _TABLE
 
 

@@ -41,7 +41,7 @@ MAX_DEPTH = 64
 
 
 def call_node(context: TraceContext, scope: Scope, node: ast.Call) -> Any:
-    """Trace a call as written. Arguments that are plain names are handed over as variables."""
+    """Trace a call. Arguments that are plain names are passed as variables, so that the callee may assign them."""
     location = scope.parsed.location(node)
     callee = context.evaluate(scope, node.func)
     args: list = []
@@ -107,7 +107,7 @@ def _builtin(context: TraceContext, callee: Any, python: Any, plain: tuple, name
 def _python(
     context: TraceContext, callee: Any, args: tuple, kwargs: dict[str, Any], plain: tuple, named: dict[str, Any]
 ) -> Any:
-    """Inline a Python function whose source is there; call any other now, if its arguments are known."""
+    """Inline a Python function that has a source; call any other when compiling, if its arguments are known."""
     function = unwrap(callee)
     if isinstance(function, types.FunctionType) and not _is_foreign(function):
         return _inline(context, _helper(context, function), args, kwargs)
@@ -129,7 +129,7 @@ def _python(
 
 
 def _is_of_the_kernel(value: Any) -> bool:
-    """Tell whether a value is or holds a tile, or a function of the application: Python cannot work on those."""
+    """Tell whether a value is or holds a tile or a function of the application, on which Python cannot work."""
     if isinstance(value, tuple | list | dict):
         return any(map(_is_of_the_kernel, value.values() if isinstance(value, dict) else value))
     is_number = isinstance(value, Expr) and value.is_constant
@@ -137,7 +137,7 @@ def _is_of_the_kernel(value: Any) -> bool:
 
 
 def _is_foreign(function: types.FunctionType) -> bool:
-    """Tell whether a library's function works on numbers alone: it is called, and not inlined."""
+    """Tell whether a function belongs to a library that works on numbers: it is called, and not inlined."""
     module = (function.__module__ or "").split(".")[0]
     return module in ("torch", "numpy", "math", "functools", "operator", "typing", "dataclasses", "enum", "ninetoothed")
 
@@ -146,7 +146,7 @@ def _is_foreign(function: types.FunctionType) -> bool:
 
 
 def language_function(context: TraceContext, callee: Any) -> Function | None:
-    """Return the function of the language that is called, by our name for it or by Triton's; None for any other."""
+    """Return the function of the language that is called, ours or Triton's of that name; None for any other."""
     if isinstance(callee, Function):
         return callee
     module = getattr(callee, "__module__", None) or getattr(getattr(callee, "fn", None), "__module__", None) or ""

@@ -1,4 +1,4 @@
-"""Hold all that tracing one application needs to know, in one value that is passed along."""
+"""Hold the state of tracing one application: one value, passed to every function of the frontend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ninetoothed.specialisation import ArgumentClass, Specialisation
 
 @dataclass(frozen=True)
 class Interpreter:
-    """Hold the functions that trace syntax, for modules below them: helpers hold statements, and loops hold both."""
+    """Hold the functions that trace syntax, for modules that these import: loops hold statements, which hold loops."""
 
     evaluate: Callable[[TraceContext, Any, Any], Any]
     run: Callable[[TraceContext, Any, Any], Any]
@@ -35,9 +35,12 @@ class Interpreter:
 class TraceContext:
     """One specialisation of a kernel being traced.
 
-    `loads` remembers tiles that were read since the last store, so that naming a parameter twice loads it once;
-    `locations` where elements lie, so that each access is lowered once. `counters` are the variables of loops over all
-    tiles along a dimension; `conditions` counts the branches of the kernel's that are open.
+    bindings: the expressions to put for names that the specialisation knows.
+    loads: the tiles that were read since the last store, so that naming a parameter twice loads it once.
+    locations: the lowered accesses, so that each is lowered once.
+    counters: the counters of loops over all tiles along a dimension.
+    conditions: how many branches of the kernel are open. call_depth: how many calls are.
+    write_logs: those of the open regions, the outermost first (see `frontend.regions`).
     """
 
     definition: KernelDefinition
@@ -102,7 +105,7 @@ class TraceContext:
 
     @contextmanager
     def conditionally(self) -> Iterator[None]:
-        """Trace what a condition of the kernel's decides upon."""
+        """Count what is traced inside as a branch of the kernel."""
         self.conditions += 1
         try:
             yield
@@ -158,20 +161,20 @@ class TraceContext:
         )
 
     def _sized(self, size: Any) -> Expr:
-        """Return a size as a number that remembers the chosen blocks it is made of."""
+        """Return a size; a number that is computed from chosen blocks remembers which."""
         number, own = self.number(size), as_expr(size)
         is_chosen = number.is_constant and not own.variables.isdisjoint(self.definition.meta_symbols)
         return chosen(number, own) if is_chosen else number
 
     @cached_property
     def launching(self) -> int | None:
-        """The parameter whose outermost level is the grid: the first tensor that is no scalar."""
+        """The parameter whose outermost level is the grid: the first tensor with dimensions."""
         tensors = [i for i, argument in enumerate(self.specialisation.arguments) if argument.role == "tensor"]
         return next((i for i in tensors if self.definition.parameters[i].source.ndim), tensors[0] if tensors else None)
 
     @cached_property
     def grid(self) -> tuple[Expr, ...]:
-        """The extents of the grid: the outermost shape of the parameter that launches."""
+        """The extents of the grid: the outermost shape of the launching parameter."""
         return () if self.launching is None else tuple(self.number(size) for size in self._outermost(self.launching))
 
     def _outermost(self, parameter: int) -> tuple[Size, ...]:
@@ -183,7 +186,7 @@ class TraceContext:
         return tuple(f"program_{d}" for d in range(len(self.grid)))
 
     def program_indices(self, parameter: int) -> tuple[Expr, ...]:
-        """Return the indices of the element of its outermost level that a parameter stands for in this program."""
+        """Return the indices of this program's element of a parameter's outermost level."""
         if not self.levels(parameter)[0]:
             return ()
         if self.specialisation.shared_grid:
@@ -199,10 +202,10 @@ class TraceContext:
         return tuple(reversed([*indices, linear])) if shape else ()
 
     def require(self, left: Any, right: Any, message: str) -> None:
-        """Let calls that give two sizes different numbers be refused: where that is seen now, with an error.
+        """Require two sizes to be equal: raise where they cannot be, else let each call be checked.
 
-        The sizes may be expressions over sizes of parameters, and over block sizes: where it is these that do not let
-        sizes fit, others are chosen. `message` says what has to fit.
+        The sizes are expressions over sizes of parameters and over block sizes; other blocks are chosen where only the
+        blocks make the sizes differ. `message` says what has to fit.
         """
         try:
             self.builder.require(self.number(left), self.number(right), message, (as_expr(left), as_expr(right)))
@@ -210,7 +213,7 @@ class TraceContext:
             raise self.mismatch(error) from None
 
     def mismatch(self, mismatch: Mismatch) -> ApplicationError:
-        """Make the error for a mismatch; it keeps the sizes that another call could let agree."""
+        """Make the error for a mismatch. It keeps the two sizes where they could agree in another call."""
         sizes, remedy = (mismatch.sizes, mismatch.remedy) if isinstance(mismatch, ShapeMismatch) else ((), "")
         names = frozenset().union(*(origin(size).variables for size in sizes))
         error = self.error(f"{mismatch}; {remedy}" if remedy else str(mismatch))

@@ -1,4 +1,4 @@
-"""Follow values back to those that they are computed from."""
+"""Compute facts about values from the same facts about the values that they are computed from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ninetoothed.ir import Value
 def bottom_up(
     value: Value, known: dict[Value, Any], inputs: Callable[[Value], Iterable[Value]], rule: Callable[[Value], Any]
 ) -> Any:
-    """Apply `rule` to a value after its inputs, to each value once; `known` holds the results."""
+    """Apply `rule` to a value once it was applied to all of its `inputs`; `known` holds the results."""
     pending = [value]
     while pending:
         missing = [each for each in inputs(pending[-1]) if each not in known]

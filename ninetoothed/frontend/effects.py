@@ -39,7 +39,7 @@ def pointed(address: Value) -> DType:
 
 
 def _masked(context: TraceContext, address: Value, mask: Any, *rest: Value) -> tuple[Value, ...]:
-    """Broadcast pointers, `rest` and the mask to one shape; the mask leaves out pointers that name no place."""
+    """Broadcast pointers, `rest` and the mask to one shape; lanes without an element are masked out."""
     builder = context.builder
     address, *others = builder.broadcast(address, *rest)
     known = mask_of(context, lane_bounds(context, address))
@@ -132,7 +132,7 @@ def _tiles(context: TraceContext, input: Any) -> tuple[Value, ...]:
 
 
 def combining(context: TraceContext, function: Any, values: tuple[Value, ...]) -> ir.Lambda:
-    """Trace a combining function on scalars: the running values, then the next ones."""
+    """Trace a combining function on scalars: the running values, then the next."""
     arguments = tuple(Value(TileType(value.type.dtype)) for value in (*values, *values))
     with context.builder.block() as body:
         result = context.call(function, arguments, {})
@@ -171,7 +171,7 @@ class _Flattener(ir.Rewriter):
 
 
 def print_(context: TraceContext, pieces: tuple, sep: str = " ", end: str = "\n") -> None:
-    """Trace `print` and `device_print`; neighbouring texts that are known become one."""
+    """Trace `print` and `device_print`; adjacent constant texts are joined."""
     flat: list[str | Value] = []
     for i, piece in enumerate(pieces):
         if i:
@@ -188,7 +188,7 @@ def print_(context: TraceContext, pieces: tuple, sep: str = " ", end: str = "\n"
 
 
 def device_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
-    """Trace an assertion; one that is known to fail is an error now."""
+    """Trace an assertion; one that is known to fail is an error when compiling."""
     cond = operand(context, cond)
     if not is_dynamic(cond):
         if not cond:

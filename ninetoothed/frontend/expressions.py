@@ -95,14 +95,14 @@ def _logical(context: TraceContext, scope: Scope, node: ast.BoolOp) -> Any:
 
 
 def _continued(context: TraceContext, name: str, lhs: Any, evaluate_rhs: Callable[[], Any]) -> Any:
-    """Trace `and`/`or` after a left side that is known at run time: it decides whether the right side counts."""
+    """Trace `and` or `or` whose left side is known only at run time: it decides whether the right side runs."""
     if name == "and":
         return choose(context, lhs, (evaluate_rhs, lambda: lhs), lambda rhs, _: _both(context, name, lhs, rhs))
     return choose(context, lhs, (lambda: lhs, evaluate_rhs), lambda _, rhs: _both(context, name, lhs, rhs))
 
 
 def _both(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
-    """Combine by `and` or `or`: of two numbers one of them, as in Python; else truth values."""
+    """Combine by `and` or `or`: two numbers give one of them, as in Python; all else gives truth values."""
     is_tile = any(isinstance(side, Value) and not side.type.is_scalar for side in (lhs, rhs))
     if is_tile or all(map(_is_truth, (lhs, rhs))):
         return logical(context, name, lhs, rhs)
@@ -127,7 +127,7 @@ def _compare(context: TraceContext, scope: Scope, node: ast.Compare) -> Any:
 
 
 def compare(context: TraceContext, op: ast.cmpop, lhs: Any, rhs: Any) -> Any:
-    """Compare two operands; `is`, `in` and types when compiling."""
+    """Compare two operands. `is`, `in` and comparisons of types are decided when compiling."""
     if isinstance(op, ast.Is | ast.IsNot):
         same = lhs is rhs or (
             isinstance(lhs, DType) and functions.as_dtype(context, rhs) == lhs if _is_dtype(rhs) else False
@@ -155,7 +155,7 @@ def _conditional(context: TraceContext, scope: Scope, node: ast.IfExp) -> Any:
 
 
 def _chosen(context: TraceContext, condition: Value, then: Any, otherwise: Any) -> Any:
-    """Choose one of two values at run time; of tuples, item by item."""
+    """Choose one of two values at run time; tuples are chosen item by item."""
     if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
         return tuple(_chosen(context, condition, *pair) for pair in zip(then, otherwise, strict=True))
     for side in (then, otherwise):

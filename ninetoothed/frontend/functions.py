@@ -60,7 +60,7 @@ def shape_of(context: TraceContext, shape: Any) -> tuple[shapes.Extent, ...]:
 
 
 def _extent(context: TraceContext, size: Any) -> Any:
-    """Read one number of a shape; the size of a tile remembers which block it is."""
+    """Read one number of a shape; a tile's size keeps the expression over blocks that it comes from."""
     if isinstance(size, KnownCount):
         place = size.dimension
         return context.levels(place.parameter)[place.level][place.dim]
@@ -92,7 +92,7 @@ def axis_of(context: TraceContext, value: Value, axis: Any) -> int:
 
 
 def arange(context: TraceContext, start: Any, end: Any) -> Value:
-    """Trace whole numbers from `start` to `end`, exclusive; from 0 where one is given."""
+    """Trace whole numbers from `start` to `end`, exclusive; one argument is the end."""
     start, end = known(context, start, "`arange`"), known(context, end, "`arange`")
     start, end = (0, start) if end is None else (start, end)
     for bound in (start, end):

@@ -1,9 +1,9 @@
 """Trace subscripts: elements of the next level, of the innermost level, of the source, and of computed tiles.
 
-Numbers that are known when compiling mean what they mean in NumPy: negative ones count from the end, and one that lies
-outside a size that is known, too, is an error. What is only known when the kernel runs (counters of loops, scalars and
-tiles that it computes, and all that is made of them) is taken as it is: where it lies outside, negative or not, an
-element of a parameter or of its source reads as `other` and is not written, and one of a computed tile reads as 0.
+Indices known when compiling mean what they mean in NumPy: negative ones count from the end, and one outside a known
+size is an error. Indices known only when the kernel runs (loop counters, computed scalars and tiles) are taken as they
+are. Out of bounds, negative or not, a parameter and its source read as `other` and are not written, a computed tile
+reads as 0.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def index(context: TraceContext, owner: Any, indices: tuple) -> Any:
 
 
 def is_elementwise(indices: tuple) -> bool:
-    """Tell whether indices pick elements (rather than add axes to the whole tile)."""
+    """Tell whether indices pick elements, rather than add axes to the whole tile."""
     picks = any(not (i is None or i is Ellipsis or isinstance(i, slice)) for i in indices)
     return picks and all(i is not None for i in indices)
 
 
 def check_slices(context: TraceContext, indices: tuple) -> None:
-    """Raise for a slice of a part of a tile: how many elements a tile has is a matter of the arrangement."""
+    """Raise for a slice that takes a part of a tile: the arrangement decides how many elements a tile has."""
     if any(isinstance(i, slice) and i != slice(None) for i in indices):
         raise context.error(
             "a tile can be sliced only with a bare `:`; slice the tensor in the arrangement, index a parameter with a"
@@ -100,7 +100,7 @@ def innermost_indices(context: TraceContext, ref: TileRef, indices: tuple) -> tu
 
 
 def _position(context: TraceContext, i: Any, dimension: int, shape: tuple[Expr, ...], what: str) -> Expr | Value:
-    """Read one index along a dimension; known numbers are counted from the start, and checked."""
+    """Read one index along a dimension. Known numbers are checked, and counted from the start."""
     if isinstance(i, Value) and i.type.dtype.is_integer or isinstance(i, Expr):
         return i
     if isinstance(i, Value):

@@ -1,8 +1,8 @@
-"""Tell which lanes of a tile are elements, with the variables that run over them.
+"""Tell which lanes of a tile hold elements, and make the variables that run over lanes.
 
-A tile has a power of two of lanes along each axis; those beyond its extent are no elements. Nor, in a tile of indices
-or pointers, are those that were read out of bounds: they name no place, so nothing is read or written there, unless the
-`other` of the tensor that they were read from says what they are.
+A tile has a power of two of lanes along each axis; those past its extent hold no element. In a tile of indices or
+pointers the same is true of lanes that were loaded out of bounds: nothing is read or written through them, unless the
+tensor that they were loaded from has an `other`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ninetoothed.ir import Apply, Lane, TileType, Value
 
 
 def lane(context: TraceContext, axis: int, count: int) -> Lane:
-    """Return a lane variable; its name tells its range, so that equal tiles share it."""
+    """Return a lane variable. Its name contains its range, so that tiles alike share it."""
     variable = Lane.of(axis, count)
     context.builder.facts = context.facts.bind(variable.name, 0, count - 1)
     return variable
 
 
 def extent_mask(context: TraceContext, type: TileType, axis: int) -> Value:
-    """Mask the lanes within the extent along `axis`: int1, of one element along the other axes."""
+    """Return the mask of the lanes within the extent along `axis`: int1, of size 1 along the other axes."""
     return context.builder.binary("lt", lane_numbers(context, type, axis), type.shape[axis])
 
 
 def lane_numbers(context: TraceContext, type: TileType, axis: int) -> Value:
-    """Return the number of each lane along `axis`, of one element along the other axes."""
+    """Return the number of each lane along `axis`, of size 1 along the other axes."""
     extent = extents_of(type)[axis]
     variable = lane(context, axis, extent.lanes)
     extents = [extent if d == axis else shapes.ONE for d in range(len(type.shape))]
@@ -41,7 +41,7 @@ def lane_numbers(context: TraceContext, type: TileType, axis: int) -> Value:
 
 @dataclass(frozen=True)
 class LaneBound:
-    """A condition under which lanes name a place: `0 <= index` (if `lower`) and `index < size` (if `upper`)."""
+    """A condition for lanes to hold an element: `0 <= index` (if `lower`) and `index < size` (if `upper`)."""
 
     index: Value
     size: Expr
@@ -54,13 +54,13 @@ class LaneBound:
 
 
 def _own_bounds(context: TraceContext, type: TileType) -> list[LaneBound]:
-    """Return the bounds of a tile itself, where it does not fill its lanes."""
+    """Return the bounds along each axis in which a tile does not fill its lanes."""
     full = [e.is_full for e in extents_of(type)]
     return [LaneBound(lane_numbers(context, type, d), type.shape[d]) for d, is_full in enumerate(full) if not is_full]
 
 
 def lane_bounds(context: TraceContext, value: Value) -> list[LaneBound]:
-    """Return all bounds of a tile of indices or pointers: its own, and those of the tensors that it was read from."""
+    """Return all bounds of a tile of indices or pointers: its own, and those of the loads that it comes from."""
     return [*_own_bounds(context, value.type), *_read(context, value)]
 
 
@@ -76,7 +76,7 @@ def mask(context: TraceContext, limits: Iterable[LaneBound]) -> Value | None:
 
 
 def masked_index(context: TraceContext, index: Value) -> Value:
-    """Replace an index by -1, which is out of bounds of everything, where it names no place."""
+    """Replace an index by -1, which is always out of bounds, in lanes that hold no element."""
     known = mask(context, lane_bounds(context, index))
     if known is None:
         return index
@@ -94,7 +94,7 @@ def _read(context: TraceContext, value: Value) -> tuple[LaneBound, ...]:
         operation = producer(value)
         if not isinstance(operation, Apply):
             return ()
-        # What is computed of a lane that is no element is none; `where` may choose something that is.
+        # A lane without an element gives none in what is computed from it, except through `where`, which may choose.
         is_followed = operation.primitive.computes_indices or operation.primitive.moves_lanes
         return operation.operands if is_followed else ()
 

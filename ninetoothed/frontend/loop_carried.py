@@ -26,17 +26,17 @@ MAX_ROUNDS = 32
 
 
 def _is_loop_carried(before: Any, after: Any) -> bool:
-    """Tell whether a variable is loop-carried: not unchanged, local to the body, or unusable after it."""
+    """Tell whether a variable is loop-carried: it changes, and is usable both before and after."""
     return before is not UNDEFINED and after is not UNDEFINED and not same(before, after)
 
 
 def _loop_carried_types(
     context: TraceContext, body: Callable[[], Any], variable: str | None
 ) -> tuple[dict[Cell, Any], bool]:
-    """Find the variables that a body changes, the types that hold them before and after, and whether it stores.
+    """Find the loop-carried variables of a body with their types, and whether it stores.
 
-    A variable that holds neither a number nor a tile cannot be loop-carried: it is local where the body assigns it
-    before it reads it, and is undefined after the loop.
+    A variable that is neither a number nor a tile cannot be loop-carried. If the body assigns it before it reads it, it
+    is local to the body, and undefined after the loop.
     """
     types, untyped, stores = _trace_once(context, body, variable)
     if not untyped:
@@ -57,7 +57,8 @@ def _trace_once(
 ) -> tuple[dict[Cell, Any], dict[Cell, tuple], bool]:
     """Trace a body once.
 
-    Gives the types of the variables that it changes, before and after of those that have none, and whether it stores.
+    Returns the types of the variables that it changes, the values before and after of those that have no type, and
+    whether it stores.
     """
     with region(context) as (operations, write_log):
         body()
@@ -80,7 +81,7 @@ def _trace_once(
 
 
 def _load_before(context: TraceContext, operations: Iterable[ir.Operation], variable: str | None) -> None:
-    """Read tiles that every round of a loop without stores would read again.
+    """Load tiles before a loop without stores, if every round would load them again.
 
     for k: q = load(Q); ...   ->   q = load(Q); for k: ...
     """
@@ -142,7 +143,7 @@ def loop(context: TraceContext, body: Callable[[], Any], variable: str | None = 
                 arguments.extend(values)
             returned = body()
             widened = _widened(context, types, write_log)
-            # A number that seemed never to change may have hidden a store, after which what was loaded is old.
+            # A number that seemed never to change may have hidden a store: what was loaded before it is old.
             hid_store = not stores and may_write(operations)
             is_final = widened.keys() == types.keys() and all(equal_types(widened[c], types[c]) for c in types)
             if is_final and not hid_store:
@@ -159,7 +160,7 @@ def _values_of(context: TraceContext, types: dict[Cell, Any]) -> tuple[Value, ..
 
 
 def _widened(context: TraceContext, types: dict[Cell, Any], write_log: dict[Cell, Any]) -> dict[Cell, Any]:
-    """Return the types that hold what variables have at the end of a round, too."""
+    """Widen types to hold the variables' values at the end of a round, too."""
     widened = {}
     for cell, type in types.items():
         end = materialise(context, cell, cell.value)

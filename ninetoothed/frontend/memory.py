@@ -40,7 +40,7 @@ def is_hierarchical(context: TraceContext, ref: TileRef) -> bool:
 
 
 def access(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | Value, ...] | None = None) -> Access:
-    """Return the access of the tile at a handle, or of the elements that `indices` picks."""
+    """Return the access of a tile, or of the elements of it that `indices` picks."""
     extents = shape(context, ref)
     chosen = tuple(indices or ()) + (slice(None),) * (len(extents) - len(indices or ()))
     lanes, innermost = [], []
@@ -71,7 +71,7 @@ def access(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | Va
 def _gathered(
     context: TraceContext, tiles: list[Value]
 ) -> tuple[list[shapes.Extent], Iterator[Expr], tuple[Guard, ...]]:
-    """Broadcast tiles of indices; return their shape, names, and guards of those that name no place."""
+    """Broadcast tiles of indices. Returns their shape, their names, and guards for lanes that hold no index."""
     if not tiles:
         return [], iter(()), ()
     builder = context.builder
@@ -98,14 +98,14 @@ def _located(
     """Lower indices at each level to an access of the source, guarded where they may leave it."""
     argument, own = context.argument(parameter), context.definition.parameters[parameter]
     _check_size(context, own.name, extents)
-    # A loop's body is traced several times; its variables keep their names and with them what is known of them.
+    # A loop's body is traced several times; its variables keep their names, and so the facts about them.
     key = (parameter, levels)
     if key not in context.locations:
         names = tuple(lane.name for lane in lanes)
         context.locations[key] = lower(context.arrangement(parameter), levels, context.facts, lanes=names)
     location = context.locations[key]
     guards = (*before, *location.guards)
-    # What lies past the end of a tensor with `other` is that, and counts; so does what tiles of indices reach for.
+    # Past the end of a tensor with `other`, lanes read it and count; so do lanes that tiles of indices reach for.
     edges = () if own.source.other is not None or is_gathered else location.edges
     bindings = context.builder.bindings(*location.indices, *(e for g in (*guards, *edges) for e in (g.index, g.size)))
     return Access(
@@ -121,7 +121,7 @@ def _located(
 
 
 def _check_size(context: TraceContext, parameter: str, extents: Iterable[shapes.Extent]) -> None:
-    """Raise where a parameter is loaded as a tile of more elements than there may be."""
+    """Raise where a parameter is loaded as a tile of too many elements."""
     count = math.prod(extent.lanes for extent in extents)
     if count > shapes.MAX_TILE_ELEMENTS:
         raise ArgumentError(
@@ -132,7 +132,7 @@ def _check_size(context: TraceContext, parameter: str, extents: Iterable[shapes.
 
 
 def _other(context: TraceContext, parameter: int) -> int | float:
-    """Return the number that is read out of bounds; infinities are the least and the greatest integer."""
+    """Return the number that is read out of bounds. For integers, infinities become the least and the greatest."""
     source, dtype = context.definition.parameters[parameter].source, numeric(context.argument(parameter).dtype)
     other = 0 if source.other is None else source.other
     if dtype.is_floating:
@@ -149,7 +149,7 @@ def _other(context: TraceContext, parameter: int) -> int | float:
 
 
 def _check_counters(context: TraceContext, ref: TileRef, innermost: tuple | None) -> None:
-    """Let a tensor that a loop over another's tiles reads or writes in each round have as many."""
+    """Require as many tiles of a tensor that is indexed by the counter of a loop over another tensor's tiles."""
     if context.conditions or not context.counters:
         return
     for level, indices in enumerate((*ref.indices, innermost or ())):
@@ -179,7 +179,7 @@ def _check_counter(context: TraceContext, counted: Dimension, taken: Dimension) 
 
 
 def load(context: TraceContext, ref: TileRef, indices: tuple | None = None) -> Value:
-    """Read the tile at a handle; reading it again before any store gives the same value."""
+    """Load a tile; loading it again before any store gives the same value."""
     if is_hierarchical(context, ref):
         raise context.error(
             f"{name(context, ref)!r} is a tile of tiles here (shape {shapes.tuple_text(shape(context, ref))});"
@@ -193,7 +193,7 @@ def load(context: TraceContext, ref: TileRef, indices: tuple | None = None) -> V
 
 
 def load_at(context: TraceContext, place: Access, hint: str | None) -> Value:
-    """Read a place, unless what is there is known already."""
+    """Load an access, unless its value is known already."""
     key = (place.parameter, place.indices, place.guards, place.type)
     if key not in context.loads:
         result = Value(place.type, hint)
@@ -213,7 +213,7 @@ def _scalar(context: TraceContext, parameter: int, argument: ArgumentClass) -> V
 
 
 def store(context: TraceContext, ref: TileRef, operand: Any, indices: tuple | None = None) -> Value:
-    """Write to the tile at a handle, broadcasting and converting; gives the value as it was before conversion."""
+    """Store to a tile, broadcasting and converting. Returns the value from before the conversion."""
     if is_hierarchical(context, ref):
         raise context.error(f"{name(context, ref)!r} is a tile of tiles here; index it to assign one of its tiles")
     if context.argument(ref.parameter).role != "tensor":
@@ -243,7 +243,7 @@ def _write(context: TraceContext, place: Access, operand: Any) -> Value:
 
 
 def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Access:
-    """Return the access of `x.source[i, j]`, of indices or tiles of them; out of bounds where they leave the tensor."""
+    """Return the access of `x.source[i, j]`, of numbers or tiles, guarded where they may leave the tensor."""
     parameter = context.definition.parameters[ref.parameter]
     sizes = tuple(context.number(size) for size in parameter.source.sizes)
     builder = context.builder
@@ -286,7 +286,7 @@ def data_ptr(context: TraceContext, parameter: int) -> Value:
 
 
 def offsets(context: TraceContext, ref: TileRef, dimension: int | None) -> Value:
-    """Return a tile's indices along a dimension of the source, or (None) its offsets in elements, strides included."""
+    """Return a tile's indices along a dimension of the source; for None, its offsets in elements, strides included."""
     source = context.definition.parameters[ref.parameter].source
     if dimension is None:
         return _element_offsets(context, ref)
@@ -296,7 +296,7 @@ def offsets(context: TraceContext, ref: TileRef, dimension: int | None) -> Value
             f" {dimension}"
         )
     type = access(context, ref).type
-    # Names of which nothing is known show on which dimensions the index depends, even those of one element.
+    # Free variables show on which dimensions the index depends, even those of one element.
     unknown = tuple(f"axis_{axis}" for axis in range(len(type.shape)))
     formal = unclamped(context, ref, tuple(map(var, unknown)))[dimension]
     axes = [axis for axis, name in enumerate(unknown) if name in formal.variables]

@@ -1,4 +1,4 @@
-"""Loops whose rounds may be shared out over programs: `ntl.range(n, merge=function)`.
+"""Trace the `merge` of a loop whose rounds may be shared out over programs: `ntl.range(n, merge=function)`.
 
     def merge(peak, total, other_peak, other_total):
         highest = ntl.maximum(peak, other_peak)
@@ -8,9 +8,9 @@
     for j in ntl.range(n, merge=merge):
         ...  # assigns `peak` and `total`
 
-Each part of the rounds starts from what the variables held before the loop; `merge` makes one of what two parts have
-left. Its first parameters are called like the variables that the loop carries, the others are those of the other part,
-in the same order.
+Each part of the rounds starts from the variables' values before the loop, and `merge` combines the results of two
+parts. Its first parameters are named after the loop-carried variables; as many follow for the other part, in the same
+order.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from ninetoothed.dtypes import DType, PointerType
 
 
 def numeric(dtype: DType | PointerType | None) -> DType:
-    """Take a type for a number's; of pointers it is asked only where equal types need no conversion."""
+    """Narrow a type to one of numbers, for type checkers: pointers do not get here."""
     return cast(DType, dtype)
 
 
@@ -37,5 +37,5 @@ def wrapped(number: float, dtype: DType) -> bool | int | float:
 
 
 def covers(target: DType, source: DType) -> bool:
-    """Tell whether a type holds the greatest number of another, so that no positive number wraps to a negative one."""
+    """Tell whether a type holds the greatest number of another, so that nothing positive wraps to a negative number."""
     return target.is_floating or (not source.is_floating and target.range[1] >= source.range[1])

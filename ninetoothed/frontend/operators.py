@@ -56,7 +56,7 @@ def is_dynamic(value: Any) -> bool:
 
 
 def operand(context: TraceContext, value: Any) -> Any:
-    """Load what is only a handle; constant expressions become Python integers."""
+    """Load a handle; constant expressions become Python integers."""
     if isinstance(value, TileRef):
         return memory.load(context, value)
     if isinstance(value, Expr) and value.is_constant:
@@ -102,7 +102,7 @@ def _check_types(context: TraceContext, name: str, lhs: Any, rhs: Any) -> None:
 
 
 def _on_expressions(context: TraceContext, name: str, lhs: Expr | int | float, rhs: Expr | int | float) -> Any:
-    """Fold arithmetic and comparisons of sizes and counters, which stay symbolic; None where they cannot."""
+    """Fold arithmetic and comparisons of sizes and counters symbolically; None where that is not possible."""
     if isinstance(lhs, float) or isinstance(rhs, float):
         return None
     lhs = lhs if isinstance(lhs, Expr) else const(int(lhs))
@@ -118,9 +118,9 @@ def _on_expressions(context: TraceContext, name: str, lhs: Expr | int | float, r
 
 
 def _simplified(expr: Expr, facts: Facts) -> Expr | int:
-    """Simplify an expression, but not to a number by ranges alone (a loop's counter that has just one value).
+    """Simplify an expression, but not to a number that follows from ranges alone, such as a counter of just one value.
 
-    It is a number in this variant only, and must mean what it means in others: `x[k - 1]` is no element from the end.
+    Such an expression is constant in this variant alone, and keeps its meaning: in `x[k - 1]`, -1 is no last element.
     """
     if expr.is_constant:
         return expr.constant
@@ -129,7 +129,7 @@ def _simplified(expr: Expr, facts: Facts) -> Expr | int:
 
 
 def _decide(name: str, lhs: Expr, rhs: Expr, facts: Facts) -> bool | None:
-    """Compare where ranges decide the outcome, else None."""
+    """Decide a comparison by ranges; None where they do not tell."""
     if name in ("gt", "le"):
         lhs, rhs, name = rhs, lhs, {"gt": "lt", "le": "ge"}[name]
     if name in ("eq", "ne"):
@@ -168,7 +168,7 @@ def power(context: TraceContext, base: Any, exponent: Any) -> Value:
 
 
 def _integer_power(context: TraceContext, base: Any, exponent: Any) -> Value:
-    """Square bit by bit of an exponent from 0 to 63; beyond, every power but those of 0, 1 and -1 overflows."""
+    """Compute a power by squaring, for exponents up to 63: beyond, all powers but those of 0, 1 and -1 overflow."""
     builder = context.builder
     dtype = dtypes.promote(builder.common_type(base, exponent), dtypes.int32)
     square, exponent = builder.broadcast(builder.value(base, dtype), builder.value(exponent, dtype))
@@ -252,13 +252,13 @@ def extremum(context: TraceContext, name: str, operands: tuple) -> Any:
 
 
 def _indexing(context: TraceContext, value: Any) -> Any:
-    """Convert a computed number of the type of indices to an expression, of which bounds can be proved."""
+    """Convert a computed number of the index type to an expression, whose bounds can be proved."""
     is_index = isinstance(value, Value) and value.type.is_scalar and value.type.dtype == dtypes.int32
     return context.builder.expr_of(value) if is_index else value
 
 
 def scalar(context: TraceContext, value: Any, what: str, remedy: str = REDUCE) -> Value:
-    """Read a dynamic value as a scalar; a tile of one element is taken apart."""
+    """Read a dynamic value as a scalar; a tile of one element gives that element."""
     value = context.builder.value(operand(context, value))
     if any(lanes != 1 for lanes in value.type.lanes):
         raise context.error(

@@ -17,7 +17,7 @@ from ninetoothed.ir import SourceLocation
 
 @dataclass(frozen=True, eq=False)
 class ParsedFunction:
-    """A function's tree and the values of its free names; `lines` are the lines of its file that hold it."""
+    """The syntax tree of a function, the values of its free names, and the lines of its file."""
 
     function: types.FunctionType
     tree: ast.FunctionDef | ast.Lambda
@@ -56,7 +56,7 @@ _TRANSPARENT = ("torch.utils._contextlib", "torch._dynamo.eval_frame")
 
 
 def unwrap(function: Any) -> Any:
-    """Return the function behind `triton.jit`, `functools.cache` and the like; of other decorators, theirs."""
+    """Return the function that `triton.jit`, `functools.cache` and the like wrap; other decorators stay."""
     while True:
         if inspect.isfunction(function):
             is_transparent = function.__globals__.get("__name__") in _TRANSPARENT
@@ -71,7 +71,7 @@ def unwrap(function: Any) -> Any:
 
 
 def called(application: Any) -> Any:
-    """Return the function that calling an application runs: of an object, its `__call__`."""
+    """Return the function that calling an application runs: itself, or the `__call__` of an object."""
     if isinstance(application, functools.partial):
         return functools.partial(called(application.func), *application.args, **application.keywords)
     is_plain = inspect.isroutine(application) or unwrap(application) is not application
@@ -79,7 +79,7 @@ def called(application: Any) -> Any:
 
 
 def signature(application: Any) -> inspect.Signature:
-    """Return the parameters that its own text names: those of a decorator, not of what it wraps."""
+    """Return the signature of the function itself, and not of one that it wraps."""
     if isinstance(application, functools.partial):
         function, args, kwargs = unwrap(application.func), application.args, application.keywords
         application = functools.partial(function, *args, **kwargs)
@@ -88,11 +88,11 @@ def signature(application: Any) -> inspect.Signature:
 
 @functools.lru_cache(maxsize=256)
 def parse(function: types.FunctionType) -> ParsedFunction:
-    """Read and parse a function's source; a named error where Python kept none."""
+    """Read and parse a function's source. Raises `ApplicationError` where Python kept none."""
     tree: ast.FunctionDef | ast.Lambda
     try:
         code = function.__code__
-        # Of the code: of a function with `__wrapped__`, `inspect` would read what it wraps.
+        # Given a function with `__wrapped__`, `inspect` would read the wrapped one; given its code, it does not.
         file = inspect.getsourcefile(code) or code.co_filename
         if code.co_name == "<lambda>":
             lines, start, shift = inspect.findsource(code)[0], 1, 0
@@ -114,7 +114,7 @@ def parse(function: types.FunctionType) -> ParsedFunction:
 
 
 def _definition_of(lines: list[str], start: int, function: types.FunctionType) -> tuple[ast.FunctionDef, int]:
-    """Return the tree of a `def`, from its lines alone, and by how many columns they were indented."""
+    """Parse the lines of a `def`: return its tree, and by how many columns it is indented."""
     text = "".join(lines)
     tree = ast.parse(textwrap.dedent(text))
     found = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
@@ -127,16 +127,16 @@ def _definition_of(lines: list[str], start: int, function: types.FunctionType) -
 
 @functools.lru_cache(maxsize=8)
 def _parsed(text: str) -> ast.Module:
-    """Return a whole file: the lines of a lambda alone need not be a statement."""
+    """Parse a whole file: the lines of a lambda alone need not be a statement."""
     return ast.parse(text)
 
 
 def _lambda_of(tree: ast.Module, code: types.CodeType) -> ast.Lambda:
-    """Find the lambda of a code among those on its line: by its instructions' places, else by what they do."""
+    """Find the lambda of a code object among those on its line: by positions of instructions, else by comparing."""
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
     places = _places(code)
     if len(found) > 1 and places:
-        # Those around every instruction lie in each other: the innermost begins last.
+        # The lambdas around every instruction are nested: the innermost begins last.
         first, last = min(start for start, _ in places), max(end for _, end in places)
         around = (node for node in found if _start(node.body) <= first and last <= _end(node.body))
         found = sorted(around, key=lambda node: _start(node.body))[-1:]
@@ -177,14 +177,14 @@ def _code_of(node: ast.Lambda, like: types.CodeType) -> types.CodeType:
 
 
 def _traits(code: types.CodeType) -> tuple:
-    """Summarise a code to compare it; functions in it are left out, since their names tell where they are."""
+    """Summarise a code object to compare it. Nested functions are left out: their names depend on where they are."""
     constants = [repr(const) for const in code.co_consts if not isinstance(const, types.CodeType)]
     constants = [const for const in constants if "<locals>" not in const]
     return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
 
 
 def mentioned_names(application: Any, names: tuple[str, ...]) -> frozenset[str]:
-    """Return the parameters that an application's own text mentions, by the names that callers of `make` see."""
+    """Return the parameters that an application's own text mentions, by the names that users of `make` see."""
     tree = parse_application(application).tree
     body = tree.body if isinstance(tree.body, list) else [tree.body]
     mentioned = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -194,7 +194,7 @@ def mentioned_names(application: Any, names: tuple[str, ...]) -> frozenset[str]:
 
 
 def assigned_names(tree: ast.AST) -> tuple[str, ...]:
-    """Return the names that a text assigns, or elements of what they stand for, in the order of the text."""
+    """Return the names that a syntax tree assigns, or whose elements it assigns, in the order of the text."""
     targets = (node for node in ast.walk(tree) if isinstance(getattr(node, "ctx", None), ast.Store))
     names = []
     for target in targets:
@@ -205,7 +205,7 @@ def assigned_names(tree: ast.AST) -> tuple[str, ...]:
 
 
 def parse_application(application: Any) -> ParsedFunction:
-    """Return the function that an application is in the end."""
+    """Parse the function behind an application: partials, methods and decorators are unwrapped."""
     function = application
     while isinstance(function, functools.partial):
         function = function.func

@@ -1,4 +1,4 @@
-"""Find mistakes of an application in its text alone, before any call: those that no argument could mend."""
+"""Find mistakes in an application's text, before any call: those that no argument could mend."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ninetoothed.language.functions import (
     shapes,
 )
 
-# Calling a function of these stores nothing.
+# Functions that store nothing.
 _PURE = frozenset(
     name
     for name in FUNCTIONS
     for family in (elementwise, arithmetic, shapes, reductions, random)
     if name in vars(family)
 )
-# Calling a function of these works on several lanes at once, or on places that it finds itself.
+# Functions that combine several lanes, or that reach for memory by themselves.
 _CROSSING = frozenset({"softmax", "gather"}).union(
     name for name in FUNCTIONS for family in (reductions, memory) if name in vars(family)
 )
@@ -44,9 +44,9 @@ _UNKNOWN = object()
 
 
 def check(name: str, application: Callable[..., Any]) -> None:
-    """Raise `ApplicationError` for a name that `ninetoothed.language` has not, where every call would read it.
+    """Raise `ApplicationError` for a name missing from `ninetoothed.language` that every call would read.
 
-    A branch may be left out by a constexpr, so that names inside branches are left to the call.
+    Names inside branches are left to the call: a constexpr may leave the branch out.
     """
     parsed = parse_application(application)
     body = parsed.tree.body if isinstance(parsed.tree.body, list) else [parsed.tree.body]
@@ -62,7 +62,7 @@ def check(name: str, application: Callable[..., Any]) -> None:
 
 
 def stores_nothing(application: Callable[..., Any], parameters: tuple[str, ...]) -> bool:
-    """Tell whether an application can assign none of its parameters; False also where only a call can tell."""
+    """Tell whether an application surely assigns no parameter; False also where only a call can tell."""
     parsed = parse_application(application)
     calls = (node for node in ast.walk(parsed.tree) if isinstance(node, ast.Call))
     names = {argument.arg for argument in ast.walk(parsed.tree.args) if isinstance(argument, ast.arg)} | set(parameters)
@@ -73,7 +73,7 @@ def stores_nothing(application: Callable[..., Any], parameters: tuple[str, ...])
 
 
 def warn_that_nothing_is_stored(name: str, application: Callable[..., Any], parameters: tuple[str, ...]) -> None:
-    """Warn of a kernel that does nothing, once for each place as code of the user's own would."""
+    """Warn of a kernel that does nothing, once for each place in the user's code."""
     parsed = parse_application(application)
     near = ((own, match) for own in assigned_names(parsed.tree) for match in get_close_matches(own, parameters, 1))
     meant = next((f"; {own!r} is a name of its own: did you mean {match!r}?" for own, match in near), "")
@@ -99,7 +99,7 @@ def assigns_first(application: Callable[..., Any], name: str) -> bool:
 
 
 def uses_of_memory(application: Callable[..., Any], parameter: str) -> str | None:
-    """Return the first use, such as `x.source`, that a tile has only where it is in memory; of its own text alone."""
+    """Return the first use of a parameter, such as `x.source`, that a tile in registers does not have."""
     for node in ast.walk(parse_application(application).tree):
         if isinstance(node, ast.Attribute) and node.attr in MEMORY_ATTRIBUTES:
             if isinstance(node.value, ast.Name) and node.value.id == parameter:
@@ -108,10 +108,10 @@ def uses_of_memory(application: Callable[..., Any], parameter: str) -> str | Non
 
 
 def crossing_lanes(application: Callable[..., Any]) -> str | None:
-    """Return the first function that an application or a helper of it calls and that works across lanes.
+    """Return the first call, in an application or its helpers, of a function that works across lanes.
 
-    So do reductions, scans, sorts and products, and what reaches for memory by itself. A call of which the text does
-    not tell what is called counts by its name.
+    Reductions, scans, sorts and products do, and functions that reach for memory. Where the text does not tell which
+    function is called, its name counts.
     """
     pending, seen = [parse_application(application)], set()
     while pending:
@@ -165,7 +165,7 @@ def _always_evaluated(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _resolved(parsed: ParsedFunction, node: ast.expr) -> Any:
-    """Return the module, or member of one, for which a dotted name stands; `_UNKNOWN` where it is anything else."""
+    """Return the module, or member of one, that a dotted name stands for; `_UNKNOWN` for anything else."""
     if isinstance(node, ast.Name) and node.id not in _locals(parsed):
         try:
             return parsed.lookup(node.id)

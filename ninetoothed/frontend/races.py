@@ -1,4 +1,4 @@
-"""Find stores by which programs race: several store to one place, and not all store one value.
+"""Find races: stores of different values by several programs to one place.
 
     arrangement  x.tile((8,)), y.tile((1,)).expand((n,))     n programs share the one element of y
     y = ntl.sum(x)                                           refused: the value depends on the program
@@ -6,7 +6,7 @@
     y = ntl.full((1,), 3, ntl.float32)                       one value, stored by all: runs
     ntl.atomic_add(y.source.data_ptr() + ..., ntl.sum(x))    runs
 
-What a value depends on is followed through the program: program indices, and the parameters that are loaded on the way.
+The dependence of each value on program indices and on loaded parameters is followed through the program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOTHING: Names = frozenset()
 
 
 def races(context: TraceContext, body: ir.Block) -> tuple[ir.Requirement, ...]:
-    """Name the axes along which a store is legal for one program alone: its place ignores them, its value does not."""
+    """Require one program along the axes of the grid on which a store's value depends, and its place does not."""
     parameters = zip(context.definition.parameters, context.specialisation.arguments, strict=True)
     common = {p.name: p for p, argument in parameters if argument.role == "tensor" and _has_common_elements(p)}
     stores = list(_stores(body))
@@ -54,10 +54,10 @@ def _has_common_elements(parameter: KernelParameter) -> bool:
 
 @dataclass(frozen=True)
 class _Axes:
-    """The axes along which programs are counted: those of a dimension that a parameter flattened, each for itself.
+    """The axes along which programs are counted; the dimensions of a flattened one are axes of their own.
 
-    sizes: how many programs there are along each, by the sizes alone: no choice of blocks makes a race legal.
-    parts: the indices that were flattened, as what they are made of.
+    sizes: how many programs there are along each, whatever the blocks are: no choice of them makes a race legal.
+    parts: for each flattened index, the expression over the indices that it is made of.
     """
 
     sizes: dict[str, Expr]
@@ -91,10 +91,10 @@ class _Axes:
 def _race(
     parameter: KernelParameter, store: ir.Store, known: _Dependence, conditions: list[Names], sizes: dict[str, Expr]
 ) -> ir.Requirement | None:
-    """Return the requirement that one program stores; None where all store one value, or at places of their own."""
+    """Return the requirement that only one program stores; None where all store one value, or each elsewhere."""
     own = _loaded(parameter.name)
     value = known.values[store.value]
-    # A condition that differs between programs may leave one of them, unless what they store decides it.
+    # A condition that differs between programs may select one of them, unless it depends on what they store.
     chosen = known.of_access(store.access).union(*(names for names in conditions if own not in names))
     axes = [axis for axis in sizes if axis not in chosen and (axis in value or own in value)]
     programs = maximum(math.prod((sizes[axis] for axis in axes), start=as_expr(1)), 1)
@@ -139,7 +139,7 @@ class _Dependence:
 
     @classmethod
     def of(cls, body: ir.Block, axes: _Axes) -> _Dependence:
-        """Follow a program until nothing is added: what loops carry comes round."""
+        """Follow a program to a fixed point: loop-carried variables bring dependences back."""
         known, before = cls(axes), -1
         while before != (count := sum(map(len, (*known.values.values(), *known.counters.values())))):
             before = count

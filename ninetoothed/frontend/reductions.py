@@ -1,4 +1,4 @@
-"""Trace reductions, scans and sorts. Sums of halves run in float32; the pass `overhang` leaves out overhang."""
+"""Trace reductions, scans and sorts. The pass `overhang` makes them leave out overhang."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def reduction(context: TraceContext, name: str, input: Any, axis: Any, keep_dims
 
 
 def extremum_of_indices(context: TraceContext, name: str, input: Value) -> Expr | None:
-    """Return the least or greatest of affine indices, which is that of one corner of the tile.
+    """Return the least or greatest of affine indices: the one at a corner of the tile.
 
     min(64 * program + lane)   ->   64 * program
     """
@@ -115,9 +115,9 @@ def sort(context: TraceContext, x: Any, dim: Any = None, descending: Any = False
 
 
 def _keys(context: TraceContext, x: Value) -> Value:
-    """Map floats to integers of the same order: of a negative float, all bits but the sign are turned.
+    """Map floats to integers in the same order: in negative floats, all bits but the sign are flipped.
 
-    The sign of NaN says nothing, and it is the greatest.
+    NaN is the greatest, whatever its sign.
     """
     builder = context.builder
     if not x.type.dtype.is_floating:
@@ -175,7 +175,7 @@ def softmax(context: TraceContext, x: Any, dim: Any = None, keep_dims: Any = Fal
 
 
 def select(context: TraceContext, value: Value, axis: int, index: Expr | Value) -> Value:
-    """Return one element along an axis, or 0: all others are zeroed and the axis is summed, which is exact."""
+    """Return one element along an axis, or 0. All others are zeroed and the axis is summed, which is exact."""
     builder = context.builder
     extent = extents_of(value.type)[axis]
     type = reduced_type(context, value.type, axis, False)

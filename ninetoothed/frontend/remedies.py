@@ -1,4 +1,4 @@
-"""Say what to write instead of a name that an application has not: PyTorch's, Triton's, or a misspelt one."""
+"""Say what to write instead of an unknown name: one of PyTorch's, of Triton's, or a misspelt one."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _OFFERED = ("shape", "ndim", "dtype", "T", "to", "source", "offsets")
 
 
 def for_attribute(name: str) -> str:
-    """Say what to write in the place of an attribute that a tile has not."""
+    """Say what to write instead of an attribute that tiles do not have."""
     remedy = _OF_TENSORS.get(name) or near(name, (*_OFFERED, *FUNCTIONS))
     return remedy or f"it has {', '.join(_OFFERED)}, and the functions of `ninetoothed.language`, such as `x.sum()`"
 
 
 def for_name(name: str, scope: Scope) -> str:
-    """Say what to write in the place of a name that is not defined."""
+    """Say what to write instead of a name that is not defined."""
     if name in FUNCTIONS:
         return f"write `ntl.{name}`, with `import ninetoothed.language as ntl`"
     return near(name, _visible(scope)) or (
@@ -47,7 +47,7 @@ def for_name(name: str, scope: Scope) -> str:
 
 
 def _visible(scope: Scope | None) -> Iterable[str]:
-    """List the names that a function sees; those that begin with an underscore are rarely meant."""
+    """List the names that a function sees, without those that begin with an underscore: they are rarely meant."""
     while scope is not None:
         yield from scope.cells
         if scope.parent is None:

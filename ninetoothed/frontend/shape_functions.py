@@ -16,7 +16,7 @@ from ninetoothed.wording import counted
 
 
 def broadcast(context: TraceContext, input: Any, other: Any) -> tuple[Value, ...]:
-    """Give two tiles the shape in which they meet."""
+    """Broadcast two tiles to their common shape."""
     return context.builder.broadcast(tile(context, input), tile(context, other))
 
 
@@ -78,7 +78,7 @@ def reshape(context: TraceContext, input: Any, shape: Any) -> Value:
 
 
 def _closed(context: TraceContext, shape: list[Any], own: tuple[shapes.Extent, ...]) -> tuple[Any, ...]:
-    """Return a shape with the size that -1 stands for."""
+    """Return a shape in which the size is put for -1."""
     if -1 not in shape:
         return tuple(shape)
     if shape.count(-1) > 1:
@@ -154,7 +154,7 @@ def cat(context: TraceContext, input: Any, other: Any, can_reorder: Any = False)
 
 
 def exact(context: TraceContext, name: str, value: Value) -> None:
-    """Raise where some lanes of a tile are no elements of it."""
+    """Raise where some lanes of a tile hold no element."""
     for e in extents_of(value.type):
         if not e.is_full:
             raise context.error(

@@ -39,7 +39,7 @@ class ShapeMismatch(Mismatch):
 
 @dataclass(frozen=True)
 class Extent:
-    """One dimension of a tile: what users see, and how many lanes hold it."""
+    """One dimension of a tile: the size that users see, and the number of lanes that hold it."""
 
     size: Expr
     lanes: int
@@ -96,7 +96,7 @@ def with_dtype(type: TileType, dtype: DType | PointerType) -> TileType:
 ONE = Extent(const(1), 1)
 
 
-# Lets a call give two sizes the same number; ShapeMismatch where it cannot.
+# Requires two sizes to be equal: raises ShapeMismatch where they cannot be.
 Require = Callable[[Expr, Expr, str], None]
 
 
@@ -108,7 +108,7 @@ def broadcast(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...], require: Require
 
 
 def check_broadcast_to(own: tuple[Extent, ...], target: tuple[Extent, ...], message: str, require: Require) -> None:
-    """Let a shape broadcast to another; ShapeMismatch with the message where it cannot."""
+    """Require a shape to broadcast to another. Raises ShapeMismatch with the message where it cannot."""
     with remedied(_BROADCASTING):
         if len(own) > len(target):
             raise ShapeMismatch(message)
@@ -121,7 +121,7 @@ def check_broadcast_to(own: tuple[Extent, ...], target: tuple[Extent, ...], mess
 
 @contextmanager
 def remedied(remedy: str) -> Iterator[None]:
-    """Say what to write instead where shapes do not fit."""
+    """Add a remedy to any ShapeMismatch that is raised inside."""
     try:
         yield
     except ShapeMismatch as error:
@@ -130,7 +130,7 @@ def remedied(remedy: str) -> Iterator[None]:
 
 
 def _aligned(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...]) -> Iterator[tuple[Extent, Extent]]:
-    """Return the extents that meet, the last dimensions side by side."""
+    """Pair the extents of two shapes, the last with the last."""
     rank = max(len(lhs), len(rhs))
     return zip((ONE,) * (rank - len(lhs)) + tuple(lhs), (ONE,) * (rank - len(rhs)) + tuple(rhs), strict=True)
 
@@ -145,23 +145,23 @@ def _meet(a: Extent, b: Extent, message: str, require: Require) -> Extent:
 
 
 def _repeat(one: Extent, other: Extent, message: str, require: Require) -> None:
-    """Let an extent of one lane broadcast: it may have no element, and then nor may the other."""
+    """Require that an extent of one lane broadcasts: if it is empty, so must be the other."""
     if one.size != 1 and other.size != 1:
         require(one.size * other.size, other.size, message)
 
 
 def agree(a: Extent, b: Extent, message: str, require: Require) -> None:
-    """Let two extents be equal numbers; ShapeMismatch with the message where they cannot."""
+    """Require two extents to be equal. Raises ShapeMismatch with the message where they cannot be."""
     if a.lanes != b.lanes:
         raise ShapeMismatch(message, a.size, b.size)
     require(a.size, b.size, message)
 
 
 def reshapes(old: tuple[Extent, ...], new: tuple[Extent, ...], message: str, require: Require) -> bool:
-    """Tell whether a row-major reshape of the lanes is one of the logical shape; sizes that a call tells are required.
+    """Tell whether reshaping the lanes, row-major, reshapes the elements too; require the sizes on which it depends.
 
-    Dimensions are matched in groups of equally many lanes. A group of one stays as it is; where one is split or joined,
-    all but its first dimension must fill their lanes, so that no padding comes between elements.
+    Dimensions are matched in groups with equally many lanes. A single dimension stays what it is. Where dimensions are
+    split or joined, all but the first must fill their lanes, so that no padding comes between elements.
     """
     left, right = ([e for e in extents if not e.is_one] for extents in (old, new))
     while left and right:

@@ -1,4 +1,4 @@
-"""Signs of integers that a kernel computes: which of them are known not to be negative."""
+"""Prove that computed integers are not negative."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Signs:
         return operand >= 0
 
     def _bounding(self, value: Value) -> tuple[Value, ...]:
-        """Return the values that, where none is negative, keep this one from being so."""
+        """Return the operands whose signs decide that of a value: if none is negative, nor is it."""
         producer = self._producers.get(value)
         if isinstance(producer, Apply) and _keeps_sign(producer) and value.type.dtype.category != "uint":
             return producer.operands
@@ -46,7 +46,7 @@ class Signs:
 
 
 def _keeps_sign(operation: Apply) -> bool:
-    """Tell whether a result is not negative where no operand is."""
+    """Tell whether a result cannot be negative if no operand is."""
     match operation.primitive.sign:
         case Sign.CONVERTED:
             return covers(numeric(operation.result.type.dtype), numeric(operation.operands[0].type.dtype))

@@ -107,7 +107,7 @@ def _current(context: TraceContext, scope: Scope, target: ast.Name) -> Any:
 
 
 def assign(context: TraceContext, scope: Scope, target: ast.expr, value: Any) -> None:
-    """Assign a name (a store, where it is a tile parameter), an element, or several."""
+    """Assign a name, an element, or several of them. Assigning a tile parameter stores."""
     if isinstance(target, ast.Name):
         assign_name(context, scope, target.id, value)
     elif isinstance(target, ast.Tuple | ast.List):
@@ -122,7 +122,7 @@ def assign(context: TraceContext, scope: Scope, target: ast.expr, value: Any) ->
 
 
 def _owner(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
-    """Return the object whose element is assigned: of a parameter its tile, which is in memory alone from then on."""
+    """Return the object whose element is assigned. A parameter gives its tile, and forgets the value assigned last."""
     cell = scope.find(node.id) if isinstance(node, ast.Name) else None
     if cell is None or cell.tile is None:
         return evaluate(context, scope, node)
@@ -145,7 +145,7 @@ def _unpack(context: TraceContext, scope: Scope, target: ast.Tuple | ast.List, v
 
 
 def assign_name(context: TraceContext, scope: Scope, name: str, value: Any) -> None:
-    """Assign a variable; of a tile parameter store."""
+    """Assign a variable; a tile parameter is stored to."""
     cell = scope.cells.get(name)
     if cell is None:
         cell = scope.cells[name] = Cell(name, UNDEFINED)
@@ -182,7 +182,7 @@ def store_element(context: TraceContext, owner: Any, indices: tuple, value: Any)
 
 
 def _storable(context: TraceContext, what: str, value: Any) -> Any:
-    """Return a value that can be stored, loaded if it is a tile of a parameter."""
+    """Return a value that can be stored; a handle on a tile is loaded."""
     value = operand(context, value)
     if not is_dynamic(value) and not is_number(value):
         raise context.error(f"{what} takes tiles and numbers, not {shown(value)}")

@@ -1,7 +1,7 @@
 """Hold the values of names and expressions while an application is traced.
 
-Besides `ir.Value` (computed when the kernel runs) and `Expr` (an integer made of sizes and loop counters), everything
-that is no Python object of the user's own is one of the handles here.
+A name holds an `ir.Value` (computed when the kernel runs), an `Expr` (an integer made of sizes and loop counters), a
+Python object of the user's, or one of the handles below.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ninetoothed.wording import counted
 
 @dataclass(frozen=True)
 class TileRef:
-    """An element of some level of a parameter: not loaded yet. `indices` has one tuple for each level above."""
+    """A handle on an element of a level of a parameter, not loaded yet. `indices`: a tuple for each level above."""
 
     parameter: int
     indices: tuple[tuple[Expr, ...], ...]
@@ -32,7 +32,7 @@ class TileRef:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Absent:
-    """A parameter that the variant at hand is not given: any use is an error."""
+    """A parameter that is absent from this variant: any use raises `AbsentError`."""
 
     name: str
 
@@ -44,7 +44,7 @@ class Absent:
 
 
 def absent(name: str) -> TileRef:
-    """Stand in for the tile of a parameter that the variant at hand is not given."""
+    """Stand in for the tile of a parameter that is absent; any use raises."""
     return cast(TileRef, Absent(name))
 
 
@@ -58,37 +58,37 @@ class Dimension:
 
 
 class Chosen(Expr):
-    """A number that is known when compiling and made of blocks that the compiler chose: of these, `origin`."""
+    """A number computed from blocks that the compiler chose; `origin` is the expression over their names."""
 
     origin: Expr
 
 
 def chosen(number: Expr, origin: Expr) -> Chosen:
-    """Return a number, and the block sizes that it is made of."""
+    """Return a number that remembers the expression over block sizes that it comes from."""
     number = Chosen(number.terms)
     object.__setattr__(number, "origin", origin)
     return number
 
 
 def origin(size: Expr) -> Expr:
-    """Return a size as a call is asked for it, with blocks that might be chosen otherwise by name."""
+    """Return the expression that a number comes from, in which blocks still have names: others may be chosen."""
     return size.origin if isinstance(size, Chosen) else size
 
 
 class KnownCount(int):
-    """A number of tiles that is known when compiling, and the dimension that it is of."""
+    """A number of tiles that is known when compiling, with its dimension."""
 
     dimension: Dimension
 
 
 class OpenCount(Expr):
-    """A number of tiles that a call tells, and the dimension that it is of."""
+    """A number of tiles that only a call tells, with its dimension."""
 
     dimension: Dimension
 
 
 def count_of(size: Expr, dimension: Dimension) -> KnownCount | OpenCount:
-    """Return the number of tiles along a dimension. What is computed from it is a number like any other."""
+    """Return the number of tiles along a dimension. Arithmetic on it gives a plain number, without the dimension."""
     count = KnownCount(size.constant) if size.is_constant else OpenCount(size.terms)
     object.__setattr__(count, "dimension", dimension)
     return count

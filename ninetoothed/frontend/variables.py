@@ -13,7 +13,7 @@ from ninetoothed.symbol import Symbol
 
 
 def read(context: TraceContext, cell: Cell) -> Any:
-    """Return the value of a variable: what was assigned last, else a handle on its tile."""
+    """Return the value of a variable: the one assigned last, or a handle on its tile."""
     if cell.value is UNDEFINED:
         raise context.error(
             f"{cell.name!r} may not have a value here: it is assigned only inside a loop or one branch of an `if`"

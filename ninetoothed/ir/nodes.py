@@ -47,7 +47,7 @@ class TileType:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """The result of an operation, equal to itself alone; `hint` is the user's name for it, if any."""
+    """The result of an operation, equal only to itself; `hint` is the user's name for it, if any."""
 
     type: TileType
     hint: str | None = None
@@ -63,7 +63,7 @@ class Lane:
 
     @classmethod
     def of(cls, axis: int, count: int) -> Lane:
-        """Return the variable of an axis; its name tells its range, so that equal tiles share it."""
+        """Return the variable of an axis. Its name contains its range, so that tiles alike share it."""
         return cls(f"lane_{axis}_{count}", axis, count)
 
 
@@ -77,7 +77,7 @@ class Access:
     indices: the source indices of element (lane_0, lane_1, ...) of the tile; its offset is the sum of index * stride.
     guards: the element is in bounds where all hold; out of bounds a load gives `other` and a store writes nothing.
     lanes, bindings: the variables of `indices` and `guards`, beside those that the whole program knows.
-    edges: tell which of the lanes out of bounds are overhang; the pass `overhang` takes them away.
+    edges: the ends of cut dimensions, which tell which lanes are overhang; the pass `overhang` removes them.
     """
 
     parameter: str
@@ -92,7 +92,7 @@ class Access:
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """The base of all operations; `location` is the place in the user's source."""
+    """The base of all operations; `location` is their place in the user's source."""
 
     location: SourceLocation | None = field(default=None, kw_only=True)
 
@@ -179,8 +179,8 @@ class For(Operation):
     arguments: the loop-carried variables inside `body`: `initial` at first, then what the iteration before yields.
     results: the loop-carried variables after the loop.
     hints: keywords for the backend (`num_stages`, `flatten`, ...).
-    merge: makes one of the results of two parts of the rounds, each of which started from `initial`; None where the
-        rounds are not to be shared out.
+    merge: combines the results of two parts of the rounds, each of which started from `initial`; None where the rounds
+        may not be shared out.
     """
 
     variable: str
@@ -243,14 +243,14 @@ class Print(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Breakpoint(Operation):
-    """Stop in the debugger, with what the user's names stand for: `breakpoint()` in an application."""
+    """Stop in the debugger, with the values of the user's variables: `breakpoint()` in an application."""
 
     variables: tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
 class Lambda:
-    """A combining function of `reduce` and `associative_scan`: scalars in, scalars out, and no branches between."""
+    """A combining function, without branches: of `reduce`, of `associative_scan`, or the `merge` of a loop."""
 
     name: str
     arguments: tuple[Value, ...]
@@ -277,7 +277,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Requirement:
-    """Two expressions to which a call must give equal numbers: later stages take that for granted.
+    """Two expressions that must be equal numbers in a call: later stages rely on it.
 
     left, right: their variables are sizes of parameters.
     message: tells what has to fit, of which parameters, and the remedy.

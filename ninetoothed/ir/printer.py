@@ -1,4 +1,4 @@
-"""Print a program as text that people read: one operation a line, and the user's lines as comments above them.
+"""Print a program for people: one operation a line, with the user's lines as comments above.
 
     program double(
         x: f16[x_size_0] strides (1,),
@@ -107,7 +107,7 @@ def _parameter(parameter: Parameter) -> str:
 
 
 def _known(program: Program) -> Iterator[str]:
-    """Yield lines that tell the facts about the sizes and strides of a program, but not that none is negative."""
+    """Yield lines that tell the facts about a program's sizes and strides, apart from their not being negative."""
     sizes = [e for parameter in program.parameters for e in (*parameter.sizes, *parameter.strides)]
     mentioned = frozenset[str]().union(*(e.variables for e in (*sizes, *program.grid)))
     ranges = {name: known for name, known in program.facts.ranges.items() if name in mentioned}

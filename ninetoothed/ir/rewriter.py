@@ -1,11 +1,11 @@
-"""Rebuild operations with other values, expressions and blocks: every pass that copies or changes code builds on this.
+"""Rebuild operations with other values, expressions and blocks: the base of passes that change or copy code.
 
-A `Rewriter` changes a program where it stands; its results stay what they are, and so does what nothing changes in:
+A `Rewriter` replaces parts of operations: results keep their identity, and unchanged operations are kept:
 
     total = total + x                              total = total + scaled
     store(c[k], total)                        ->   store(c[k + 1], total)
 
-A `Cloner` makes the operations once more, with results of their own:
+A `Cloner` copies operations, with new results:
 
     total = total + x                              total_1 = total_0 + x_1
     store(c[k], total)                        ->   store(c[k + 1], total_1)
@@ -53,9 +53,9 @@ def access_at(access: Access, at: Callable[[Expr], Expr]) -> Access:
 
 @dataclass(kw_only=True)
 class Rewriter:
-    """Rebuilds operations, with the blocks in them. Passes override what is to become of a part of an operation.
+    """Rebuilds operations, with their blocks. Passes override the methods for the parts that they change.
 
-    values: what is read, and defined, in place of values; of all others themselves.
+    values: the replacements; a value that is not among them stays.
     """
 
     values: dict[Value, Value] = field(default_factory=dict)
@@ -87,18 +87,18 @@ class Rewriter:
         return tuple((name, self.value(value)) for name, value in bindings)
 
     def function(self, function: Lambda) -> Lambda:
-        """Return the function in place of one that merges parts of a loop: it may read what was there before."""
+        """Return the function in place of one that merges parts of a loop."""
         arguments = self._all_new(function.arguments)
         return replace(function, arguments=arguments, body=self.block(function.body), yields=self._all(function.yields))
 
     def rebuilt(self, operation: Operation) -> Operation:
-        """Return an operation with all that stands in place of its parts; itself where that is they."""
+        """Return an operation with its parts replaced; the same object where nothing changes."""
         parts = self._parts(operation)
         is_same = all(getattr(operation, name) == part for name, part in parts.items())
         return operation if is_same else replace(operation, **parts)
 
     def _parts(self, operation: Operation) -> dict[str, Any]:
-        """Return what stands in place of the parts of an operation: what it reads, then what it defines."""
+        """Return the replaced parts of an operation: those that it reads, then those that it defines."""
         match operation:
             case Constant(result=result) | ScalarArgument(result=result):
                 return {"result": self.new(result)}
@@ -152,7 +152,7 @@ class Rewriter:
         return tuple(map(self.new, values))
 
     def _shown(self, item: Any) -> Any:
-        """Return what is printed or debugged in place of a text, a value, or several."""
+        """Replace the values in something printed or debugged: a text, a value, or several."""
         if isinstance(item, tuple):
             return tuple(map(self._shown, item))
         return self.value(item) if isinstance(item, Value) else item
@@ -160,7 +160,7 @@ class Rewriter:
 
 @dataclass(kw_only=True)
 class Cloner(Rewriter):
-    """Makes operations once more, with results of their own. values: what clones read in place of values."""
+    """Copies operations, with new results. values: what the copies read in place of values."""
 
     def new(self, value: Value) -> Value:
         self.values[value] = Value(value.type, value.hint)

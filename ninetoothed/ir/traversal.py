@@ -1,4 +1,4 @@
-"""Walks over operations: their blocks, what they read and what they define."""
+"""Walk over operations: their blocks, the values that they read, and those that they define."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def walk(block: Block) -> Iterator[Operation]:
 
 
 def operands(operation: Operation) -> tuple[Value, ...]:
-    """Return the values that an operation reads, with the yields of its blocks but without what these read inside."""
+    """Return the values that an operation reads, and the yields of its blocks, but not what the blocks read inside."""
     match operation:
         case Index(bindings=bindings):
             return tuple(value for _, value in bindings)
