@@ -36,9 +36,9 @@ class SourceTensor:
 
 @dataclass(frozen=True)
 class Step:
-    """One meta-operation on one level: its name, the shape of that level before it, and what its index rule needs.
+    """One meta-operation on one level: its name, the level's shape before it, and the arguments of its index rule.
 
-    `after` are the shapes of the levels that it leaves in that one's place.
+    `after` are the shapes of the levels that replace it.
     """
 
     operation: str
@@ -58,11 +58,11 @@ class Arrangement:
 
     @classmethod
     def of(cls, source: SourceTensor) -> "Arrangement":
-        """Make the arrangement of a tensor that nothing has arranged."""
+        """Make the arrangement of a tensor to which no step was applied."""
         return cls(source, (source.sizes,))
 
     def then(self, step: Step, *shapes: Shape, replaced: int = 1) -> "Arrangement":
-        """Append a step that puts `shapes` in the place of `replaced` levels from its own level on."""
+        """Append a step that replaces `replaced` levels, from its own on, by levels of the shapes given."""
         levels = self.levels[: step.level] + shapes + self.levels[step.level + replaced :]
         return replace(self, levels=levels, steps=(*self.steps, replace(step, after=shapes)))
 

@@ -16,8 +16,8 @@ from ninetoothed.tiling import Tilings, tilings
 class KernelParameter:
     """One parameter of a kernel: its name in the application and its arranged tensor.
 
-    touched: whether the application's text mentions it; a parameter that is never touched is exempt from checks. One
-        that only some variants touch is exempt in the others (see `runtime.dispatch`).
+    touched: whether the application's text mentions it. One that is never touched is exempt from checks; one that only
+        some variants touch is exempt in the others (see `runtime.dispatch`).
     """
 
     name: str
@@ -34,7 +34,7 @@ class KernelParameter:
 
     @property
     def innermost(self) -> tuple[int | Symbol, ...]:
-        """The shape of the tiles that are loaded: () where single elements are."""
+        """The shape of the tiles that are loaded; () for single elements."""
         return self.arrangement.levels[-1] if len(self.arrangement.levels) > 1 else ()
 
 
@@ -74,7 +74,7 @@ class KernelDefinition:
 
     @cached_property
     def tile_sizes(self) -> frozenset[str]:
-        """The symbols that are extents of tiles themselves, rather than parts of one."""
+        """The symbols that are extents of tiles by themselves, and not a part of one."""
         sizes = (size for parameter in self.parameters for size in parameter.innermost)
         return frozenset(size.name for size in sizes if isinstance(size, Symbol) and size.name in self.symbols)
 

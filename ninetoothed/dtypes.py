@@ -27,7 +27,7 @@ class DType:
 
     @property
     def is_half(self) -> bool:
-        """Tell whether arithmetic that needs care (division, functions, sums) goes through float32."""
+        """Tell whether division, functions and sums are computed in float32."""
         return self.is_floating and self.bits <= 16
 
     @property
@@ -60,7 +60,7 @@ class DType:
 
 @dataclass(frozen=True)
 class PointerType:
-    """The type of an address: of elements of type `element`, inside the storage of parameter `parameter`."""
+    """The type of an address of elements of type `element`, inside the memory of parameter `parameter`."""
 
     element: DType
     parameter: str
@@ -141,12 +141,12 @@ def to_torch_name(dtype: DType) -> str:
     return dtype.name
 
 
-# Where two meet, the higher wins.
+# The higher category wins in a promotion.
 CATEGORY_ORDER = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
 def promote(lhs: DType, rhs: DType) -> DType:
-    """Find the type in which two tiles meet: the higher category, then the wider; float16 with bfloat16 is float32.
+    """Promote two types: to the higher category, then to the wider; float16 and bfloat16 give float32.
 
     >>> promote(float16, int64), promote(float16, bfloat16), promote(int8, uint8)
     (float16, float32, int16)

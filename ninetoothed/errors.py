@@ -24,18 +24,18 @@ class ArrangementError(NineToothedError, ValueError):
 
 
 class FusionError(ArrangementError):
-    """Two kernels that `fuse` cannot make one of; the message says where their arrangements or applications differ."""
+    """Two kernels that cannot be fused; the message says where their arrangements or applications differ."""
 
 
 class GradientError(ArrangementError):
-    """An arrangement from which none of a gradient follows; the message says why, and what to write by hand."""
+    """An arrangement from which no gradient's arrangement follows; the message says why, and what to write by hand."""
 
 
 class ApplicationError(NineToothedError, SyntaxError):
     """A construct that an application may not use; the message points at the user's source.
 
-    `filename`, `lineno`, `offset` (1-based column) and `text` are those of `SyntaxError`. `unmet` is an
-    `ir.Requirement` that other sizes could meet: the runtime then says which numbers of the call do not.
+    `filename`, `lineno`, `offset` (1-based column) and `text` are those of `SyntaxError`. `unmet` is a failed
+    `ir.Requirement` that other sizes could meet, to which the runtime adds the numbers of the call.
     """
 
     unmet: Any = None
@@ -65,7 +65,7 @@ class RaceError(ApplicationError):
 
 
 class AbsentError(ApplicationError):
-    """A variant touches a parameter that it is not given; caught inside (see `runtime.dispatch`)."""
+    """A variant touches a parameter that is absent; `runtime.dispatch` catches it."""
 
     def __init__(self, parameter: str):
         super().__init__(f"parameter {parameter!r} is touched, and is not given")
@@ -75,7 +75,7 @@ class AbsentError(ApplicationError):
 class ArgumentError(NineToothedError, ValueError):
     """An argument of a kernel's call has a value or a shape that does not fit.
 
-    `parameters`: the names of the parameters that it is about; () where it may be any of them.
+    `parameters`: the names of the parameters that it concerns; () where it may be any of them.
     """
 
     def __init__(self, message: str, parameters: tuple[str, ...] = ()):
@@ -109,7 +109,7 @@ class ResourceError(CompilationError):
 
 
 class AssemblerError(CompilationError):
-    """The assembler at hand makes machine code that gives wrong numbers, so that it is not launched."""
+    """The assembler makes machine code that gives wrong numbers; nothing is launched."""
 
     def __init__(self, kernel: str, target: str, assembler: str, lost: Iterable[object]):
         super().__init__(
@@ -133,7 +133,7 @@ class NotOfferedError(UnsupportedError, AttributeError):
 
 
 def shortened(error: NineToothedError) -> NineToothedError:
-    """Drop the package's frames from an error's traceback: where a user's mistake was found inside tells them nothing.
+    """Drop the package's frames from an error's traceback: they tell a user nothing about a mistake.
 
     The environment variable `NINETOOTHED_TRACEBACK=full` keeps them.
     """
@@ -151,7 +151,7 @@ def shortened(error: NineToothedError) -> NineToothedError:
 
 
 def shortens_tracebacks(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Make a function of the public interface whose errors end short tracebacks; see `shortened`."""
+    """Wrap a public function so that its errors have short tracebacks; see `shortened`."""
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -1,4 +1,4 @@
-"""Put numbers for symbols: the shape of an arrangement for given sizes, and the element of the source at each place."""
+"""Evaluate arrangements: substitute numbers for symbols, and list the source's element at each index."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class _Arrays:
         return math.prod(factors, start=numpy.int64(coefficient))
 
     def floordiv(self, a: Any, b: Any) -> Any:
-        return a // numpy.maximum(b, 1)  # a size of 0 divides nothing: there is no element
+        return a // numpy.maximum(b, 1)  # a divisor of 0 is an empty dimension's size: there is no element
 
     def mod(self, a: Any, b: Any) -> Any:
         return a % numpy.maximum(b, 1)

@@ -18,7 +18,7 @@ from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 from ninetoothed.wording import given_names, in_users_names
 
-# The numbers that a GPU has for an option, and how a message tells them.
+# The numbers that an option may have, and how messages describe them.
 _CHOICES = {
     "num_warps": ((1, 2, 4, 8, 16, 32), "a power of two from 1 to 32"),
     "num_stages": (range(1, 17), "from 1 to 16"),
@@ -48,7 +48,7 @@ class KernelOptions:
 def run_arrangement(
     arrangement: ArrangementFunction, application: Application, tensors: Iterable[Any]
 ) -> tuple[tuple[Any, ...], dict[str, str]]:
-    """Return the results of an arrangement; of a mistake in the arguments of `make`, say which it is."""
+    """Call the arrangement and return its results. Raises errors that name mistakes in the arguments of `make`."""
     is_one = isinstance(tensors, Tensor) or _is_real(tensors)
     if not callable(arrangement) or is_one or not isinstance(tensors, Iterable):
         told = "one tensor" if is_one else repr(tensors)
@@ -81,7 +81,7 @@ def run_arrangement(
 
 
 def _is_real(value: object) -> bool:
-    """Tell whether a value is a tensor of PyTorch: of any class of its own, and a parameter too."""
+    """Tell whether a value is a tensor of PyTorch, of a subclass too."""
     return any(base.__module__.partition(".")[0] == "torch" for base in type(value).__mro__)
 
 
@@ -99,7 +99,7 @@ def _check_count(arrangement: ArrangementFunction, tensors: tuple[Any, ...]) -> 
 
 
 def _are_exchanged(arrangement: ArrangementFunction, application: Application) -> bool:
-    """Tell whether the arrangement's text returns nothing, as applications do, and the application's does."""
+    """Tell whether arrangement and application are swapped: only the latter's text returns a value."""
     return not _returns(arrangement) and _returns(application)
 
 
@@ -164,7 +164,7 @@ def name_of(function: Application) -> str:
 
 
 def type_of(value: object) -> str:
-    """Return the type of a value as one would import it, such as `a torch.Tensor`."""
+    """Describe the type of a value in a message, such as `a torch.Tensor`."""
     module = type(value).__module__
     return type(value).__qualname__ if module == "builtins" else f"a {module}.{type(value).__qualname__}"
 
@@ -223,7 +223,7 @@ def _parameter_names(application: Application, count: int) -> tuple[str, ...]:
 
 
 def _renamed(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> tuple[Arrangement, ...]:
-    """Name sources after the application's parameters, whatever number they were created under."""
+    """Name sources after the application's parameters."""
     values = dict(_new_names(arrangements, _stems(arrangements, names)))
 
     def rename(size: int | Symbol) -> int | Symbol:
@@ -237,7 +237,7 @@ def _renamed(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> t
 
 
 def _new_names(arrangements: tuple[Arrangement, ...], stems: Iterable[str]) -> Iterator[tuple[str, Symbol]]:
-    """Yield the name of each size and stride with what replaces it; of one that several share, the first's."""
+    """Yield each name of a size or stride with its replacement; a name that several share gets the first's."""
     seen = set()
     for arrangement, stem in zip(arrangements, stems, strict=True):
         source = arrangement.source
@@ -250,7 +250,7 @@ def _new_names(arrangements: tuple[Arrangement, ...], stems: Iterable[str]) -> I
 
 
 def _stems(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> list[str]:
-    """Return the parameters' names, with underscores after those from which another's name would be made."""
+    """Return the parameters' names, with underscores after those whose sizes would clash with another name."""
     stems: list[str] = []
     for arrangement, name in zip(arrangements, names, strict=True):
         dims, stem, others = range(arrangement.source.ndim), name, {*names, *stems} - {name}
@@ -261,7 +261,7 @@ def _stems(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> lis
 
 
 def _symbols(name: str, parameters: tuple[KernelParameter, ...]) -> dict[str, Symbol]:
-    """Return the constexpr and meta symbols of all arrangements; any other free name would never get a value."""
+    """Return the constexpr and meta symbols of all arrangements; raise for other free names, which get no value."""
     sizes = {str(size) for parameter in parameters for size in (*parameter.source.sizes, *parameter.source.strides)}
     taken = {parameter.name for parameter in parameters}
     symbols: dict[str, Symbol] = {}

@@ -24,10 +24,10 @@ Indices = tuple[tuple[Expr, ...], ...]
 
 @dataclass(frozen=True)
 class CutEdge:
-    """The end of a dimension that `tile` cuts: a lane lies past it, and is overhang, where `index >= size`.
+    """The end of a dimension that `tile` cuts. A lane is past it, and so overhang, where `index >= size`.
 
-    `reached` are guards of steps after that `tile`: where one fails, the program reached for padding or for a tile that
-    is not there, and the lane is none of the tile's. `fails`: whether an index may lie past the end at all.
+    reached: guards of the steps after that `tile`. Where one fails, the program reached for padding or for a missing
+        tile, and the lane does not belong to the tile. fails: whether an index may lie past the end at all.
     """
 
     index: Expr
@@ -40,7 +40,7 @@ class CutEdge:
 class Location:
     """The place of an element: an index for each dimension of the source, valid where all guards hold.
 
-    `edges` are those of the guards that tell overhang, proved ones too.
+    edges: the guards that tell which lanes are overhang, proved ones included.
     """
 
     indices: tuple[Expr, ...]
@@ -57,7 +57,7 @@ def lower(
 ) -> Location:
     """Return the place of the element with `indices` (a tuple a level, outermost first).
 
-    `lanes` are the variables that run over the axes of a tile: past its extent they reach for nothing.
+    `lanes` are the variables that run over the axes of a tile.
 
     `bindings` are values of names (blocks, constexprs, sizes), substituted first. The element is in bounds where every
     index is within its extent and every step stays within the dimension that it divides: of these guards, those that
@@ -95,9 +95,9 @@ def source_indices(
 
 
 def bind_sizes(arrangement: Arrangement, bindings: Mapping[str, Expr | int] | None) -> Arrangement:
-    """Convert sizes to expressions and replace names that have values; ints (dimensions among them) stay ints.
+    """Convert sizes to expressions, with values for names; plain ints, such as dimensions, stay ints.
 
-    Whoever lowers often into the same arrangement does this once, and gives no bindings later.
+    Do this once before lowering often into the same arrangement, and pass no bindings to `lower` then.
     """
     if not bindings:
         return arrangement
@@ -132,9 +132,9 @@ def bind_indices(
 
 @dataclass(frozen=True)
 class _Checked:
-    """The guards kept so far, the facts that hold where they do, and the edges among them.
+    """The guards kept so far, the facts that hold where they do, and the edges.
 
-    `reached` are the guards by which a program may reach past what there is.
+    `reached` are the guards that fail where a program reaches for elements that do not exist.
     """
 
     facts: Facts
@@ -143,26 +143,26 @@ class _Checked:
     reached: tuple[Guard, ...] = ()
 
     def cut(self, guard: Guard) -> _Checked:
-        """Check the guard of a dimension that `tile` cuts; lanes to which earlier guards leave 0 alone are no part."""
+        """Check the guard of a dimension that `tile` cuts; lanes that earlier guards force to 0 are left out."""
         index, size = simplify(_settled(guard.index, self.facts), self.facts), simplify(guard.size, self.facts)
         fails = not is_nonnegative(size - 1 - index, self.facts)
         checked = self.check(guard, is_reached=False)
         return replace(checked, edges=(*self.edges, CutEdge(index, size, self.reached, fails)))
 
     def check(self, guard: Guard, is_reached: bool = True) -> _Checked:
-        """Keep a guard unless it is proved; from then on it holds."""
+        """Keep a guard unless it is proved, and assume it from then on."""
         index, size = simplify(guard.index, self.facts), simplify(guard.size, self.facts)
         lower = not is_nonnegative(index, self.facts)
         upper = not is_nonnegative(size - 1 - index, self.facts)
         new = (Guard(index, size, lower, upper),) if lower or upper else ()
-        # Proved or kept, from here on it holds.
+        # Proved or kept, it holds from here on.
         facts = self.facts if index.is_constant else self.facts.assume(index, 0, size - 1)
         reached = (*self.reached, *new) if is_reached else self.reached
         return _Checked(_with_positive(facts, size), (*self.guards, *new), self.edges, reached)
 
 
 def _is_cut(step: Step, dimension: int) -> bool:
-    """Tell whether a tile of a step may end past the dimension; the one tile of a whole dimension does not."""
+    """Tell whether a tile of a step may end past the dimension; a tile that is the whole dimension does not."""
     if step.operation != "tile":
         return False
     strides, dilation = step.arguments
@@ -170,7 +170,7 @@ def _is_cut(step: Step, dimension: int) -> bool:
 
 
 def _nearest(edges: tuple[CutEdge, ...], facts: Facts) -> tuple[CutEdge, ...]:
-    """Drop edges beyond another: the number of a tile follows from the index of an element."""
+    """Drop edges that another implies: a bound on an element's index bounds the number of its tile."""
     kept = edges
     for edge in edges if len(edges) > 1 else ():
         known = facts
@@ -183,7 +183,7 @@ def _nearest(edges: tuple[CutEdge, ...], facts: Facts) -> tuple[CutEdge, ...]:
 
 
 def _not_implied(guards: tuple[Guard, ...], facts: Facts) -> tuple[Guard, ...]:
-    """Drop guards that the others imply: the number of a tile often follows from the index of an element."""
+    """Drop guards that others imply: a bound on an element's index often bounds the number of its tile."""
     kept = guards
     for guard in guards if len(guards) > 1 else ():
         known = facts
@@ -197,12 +197,12 @@ def _not_implied(guards: tuple[Guard, ...], facts: Facts) -> tuple[Guard, ...]:
 
 
 def _assuming(guard: Guard, facts: Facts) -> Facts:
-    """Assume a guard by itself: it may have been proved in part with others."""
+    """Assume a guard by itself, since it may have been proved in part with the help of others."""
     return facts.assume(guard.index, 0 if guard.lower else None, guard.size - 1 if guard.upper else None)
 
 
 def _with_positive(facts: Facts, size: Expr) -> Facts:
-    """Assume that a dimension with an element is not empty, and so no factor `max(n, 0)` of its size is 0."""
+    """Assume that a dimension with an element is not empty: then no factor `max(n, 0)` of its size is 0."""
     low = bounds(size, facts)[0]
     if low is not None and low > 0:
         return facts
@@ -237,7 +237,7 @@ def _with_sizes(bound: Arrangement, facts: Facts) -> Facts:
 
 
 def _settled(index: Expr, facts: Facts) -> Expr:
-    """Replace names that facts leave no value but 0."""
+    """Replace names that can only be 0."""
     return index.subs({name: const(0) for name in index.variables if bounds(var(name), facts) == (0, 0)})
 
 

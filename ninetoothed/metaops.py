@@ -1,7 +1,7 @@
-"""The meta-operations: for each a shape rule (a function of its name) and, all in `pull_back`, an index rule.
+"""The meta-operations: each has a shape rule, a function of its name, and an index rule, a case of `pull_back`.
 
-A shape rule takes an arrangement and the level that it changes and returns a new arrangement; what does not fit raises
-`ArrangementError`. An index rule turns the indices of an element after a step into its indices before it.
+A shape rule takes an arrangement and the level that it changes, and returns a new arrangement; it raises
+`ArrangementError` where something does not fit. An index rule maps an element's indices after a step to those before.
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Guard:
 def pull_back(
     step: Step, indices: tuple[tuple[Expr, ...], ...]
 ) -> tuple[tuple[tuple[Expr, ...], ...], tuple[Guard, ...]]:
-    """Return `(indices, guards)` before `step` of the element that has `indices` (a tuple a level) after it.
+    """Map the indices of an element after `step` (a tuple a level) to its indices before it, and to guards.
 
-    Where every index after the step is within its extent and every guard holds, so is every index before it.
+    If every index after the step is within its extent and every guard holds, so is every index before it.
     """
     outer, here, inner = indices[: step.level], indices[step.level], indices[step.level + 1 :]
     sizes = tuple(map(as_expr, step.shape))
@@ -89,7 +89,7 @@ def pull_back(
 
 
 def _unflatten(t: Expr, sizes: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Split an index row-major; the first dimension takes the overflow, so that guards look at `t` itself."""
+    """Split an index row-major. The first dimension takes the overflow, so that guards are conditions on `t` itself."""
     indices: list[Expr] = []
     for size in reversed(sizes[1:]):
         size = size if size != 0 else const(1)  # an empty dimension has no element to misplace
@@ -206,7 +206,7 @@ def permute(arrangement: Arrangement, level: int, dims: Any) -> Arrangement:
 
 
 def flatten(arrangement: Arrangement, level: int, start_dim: Any = None, end_dim: Any = None) -> Arrangement:
-    """Make dimensions `start_dim` to `end_dim`, exclusive, one."""
+    """Flatten dimensions `start_dim` to `end_dim`, exclusive, into one."""
     given = (start_dim, end_dim) if end_dim is not None else () if start_dim is None else (start_dim,)
     call = MetaOperation(arrangement, level, "flatten", given)
     before = call.shape
@@ -222,7 +222,7 @@ def flatten(arrangement: Arrangement, level: int, start_dim: Any = None, end_dim
 
 
 def ravel(arrangement: Arrangement, level: int) -> Arrangement:
-    """Make this level and all within it one level, outermost dimensions first."""
+    """Join this level and all inner ones into one level, outermost dimensions first."""
     joined = arrangement.levels[level:]
     step = Step("ravel", level, joined[0], (tuple(map(len, joined)),))
     return arrangement.then(step, tuple(size for shape in joined for size in shape), replaced=len(joined))
@@ -242,7 +242,7 @@ def pad(arrangement: Arrangement, level: int, padding: Any) -> Arrangement:
 
 
 def paddings(step: Step) -> tuple[Size, ...]:
-    """Return the amounts before and after each dimension that a step pads; none for any other step."""
+    """Return the amounts by which a step pads each dimension; () for any other step."""
     if step.operation != "pad":
         return ()
     (before,), (padded,) = step.arguments, step.after

@@ -1,4 +1,4 @@
-"""Read the operands of meta-operations; of those that do not fit, say which call, on what, where, and the remedy."""
+"""Read and check the operands of meta-operations. Errors name the call, the tensor, the user's line and the remedy."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def is_below(value: Size, bound: int) -> bool:
 
 
 def never_negative(size: Symbol, sizes: frozenset[str] | None = None) -> bool:
-    """Tell whether a size is 0 or more wherever its names are; with `sizes`, only those names and block sizes are."""
+    """Tell whether a size is 0 or more if its names are; with `sizes`, if these names and block sizes are."""
     facts = Facts()
     for name, leaf in size.leaves.items():
         if sizes is None or leaf.meta or name in sizes:

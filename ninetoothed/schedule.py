@@ -1,4 +1,4 @@
-"""Schedules: how the work of a kernel is cut into tiles and shared out. The runtime selects one, the passes read it."""
+"""Schedules: how the work of a kernel is cut into tiles and shared out. The runtime selects, and passes apply them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Sharing = DataParallel | Persistent | SplitK | StreamK
 
 
 def in_parts(parts: int) -> Sharing:
-    """Return the sharing of sums in so many parts; of one, it is data-parallel."""
+    """Share sums in so many parts; one part is data-parallel."""
     return SplitK(parts) if parts > 1 else DataParallel()
 
 

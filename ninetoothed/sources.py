@@ -1,4 +1,4 @@
-"""Check what a symbolic tensor is made with: its number of dimensions, its shape, its options."""
+"""Check the arguments of `Tensor`: number of dimensions, shape, options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def number(other: Any) -> Any:
 
 
 def sizes(name: str, ndim: Any, shape: Any, shape_options: Any) -> Shape:
-    """Read the sizes of a tensor; those that are open get a symbol `{name}_size_{d}` with its options."""
+    """Read the sizes of a tensor; an open one becomes a symbol `{name}_size_{d}` with its options."""
     if ndim is not None and not _is_count(ndim):
         remedy = "ndim is an int of 0 or more"
         if isinstance(ndim, tuple | list):

@@ -1,4 +1,4 @@
-"""The specialisation of a call: a plain, hashable value with all that a compiled variant may rely on.
+"""The specialisation of a call: a hashable value with everything that a compiled variant may rely on.
 
 Two calls whose specialisations are equal run the same code. Only *classes* of run-time numbers enter it, so that a new
 batch size or sequence length compiles nothing once its class has been seen:
@@ -68,15 +68,15 @@ class Specialisation:
         return {name: value for name, value in self.known if isinstance(value, int)}
 
     def bindings(self) -> dict[str, Expr]:
-        """Return what to put for the symbols that are known."""
+        """Return the expressions to substitute for the known symbols."""
         return {name: as_expr(value) for name, value in self.known}
 
     def with_numbers(self, numbers: Mapping[str, int]) -> Specialisation:
-        """Add symbols that are known exactly, which no formula mentions."""
+        """Add symbols that are known exactly; no formula mentions them."""
         return replace(self, known=tuple(sorted({**dict(self.known), **numbers}.items(), key=_name)))
 
     def unified(self, name: str, size: Expr) -> Specialisation:
-        """Put a size under another's name, or a number: what is told of either class is true of both."""
+        """Rename a size to another, or to a number; facts about either then hold for both."""
         known = {each: _size(as_expr(value).subs({name: size})) for each, value in self.known}
         known[name] = _size(size)
         if size.is_constant:

@@ -1,4 +1,4 @@
-"""Read subscripts of symbolic tensors: where each dimension starts, by which step, and how many elements are chosen.
+"""Read subscripts of symbolic tensors: for each dimension the start, the step, and the number of elements.
 
 x[1]        start 1, step 0 (the dimension goes)
 x[2:8:2]    start 2, step 2, 3 elements

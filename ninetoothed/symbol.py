@@ -1,4 +1,4 @@
-"""Offer symbols: numbers that are not known yet."""
+"""Define `Symbol`: an integer that is not known yet."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Symbol:
 
     @property
     def name(self) -> str | None:
-        """The name of a plain name, None for any other expression."""
+        """The name; None for an expression that is no plain name."""
         return self._node.id if isinstance(self._node, ast.Name) else None
 
     @property
@@ -169,7 +169,7 @@ class Symbol:
         return Symbol(name, self.constexpr, self.meta, self.lower_bound, self.upper_bound, self.power_of_two)
 
     def narrowed(self, other: Symbol) -> Symbol | None:
-        """Return this symbol, a plain name, with the options of another one beside its own; None where no value fits.
+        """Combine this plain name's options with another's; None where no value satisfies both.
 
         Of two bounds the tighter one counts, and a default gives way to one that was given.
 
@@ -257,7 +257,7 @@ def leaves_of(value: Any) -> dict[str, Symbol]:
 
 
 def _range(symbol: Symbol, lower: Any, upper: Any, low: int | None, high: int | None) -> tuple[int | None, int | None]:
-    """Complete the bounds given with defaults, which give way to them."""
+    """Complete the given bounds with defaults, widened to fit."""
     what = "a block size" if str(symbol).startswith(_BLOCK) else f"`{symbol}`"
     for bound in (lower, upper):
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, numbers.Integral)):
@@ -279,7 +279,7 @@ def _default_range(meta: bool | None, constexpr: bool | None) -> tuple[int | Non
 
 
 def _tighter(choose: Callable[..., int], default: int | None, *bounds: int | None) -> int | None:
-    """Choose among the bounds that are not the default; the default where there are none."""
+    """Choose the tighter of the bounds that differ from the default."""
     return choose((bound for bound in bounds if bound not in (None, default)), default=default)
 
 
@@ -308,7 +308,7 @@ def _check_divisor(symbol: Symbol, other: object) -> None:
 
 
 def _merged(*values: Any) -> dict[str, Symbol]:
-    """Merge all leaves; of two with one name the one with options, so that a plain mention does not hide them."""
+    """Merge all leaves. Of two with one name the one with options stays, so that a plain mention does not hide them."""
     merged: dict[str, Symbol] = {}
     for value in values:
         for name, leaf in leaves_of(value).items():

@@ -20,7 +20,7 @@ _FUNCTIONS: dict[str, Callable[..., Expr]] = {"min": minimum, "max": maximum, "c
 
 
 def number(value: int) -> ast.expr:
-    """Return the syntax of an integer, which is not a literal where it is negative."""
+    """Return the syntax of an integer: a negative one is no literal."""
     return ast.Constant(value) if value >= 0 else ast.UnaryOp(ast.USub(), ast.Constant(-value))
 
 
@@ -47,7 +47,7 @@ def names(node: ast.AST) -> Iterator[ast.Name]:
 
 
 def canonical(node: ast.AST) -> Expr:
-    """Return the canonical form of an expression; raises `TypeError` for what sizes are not made of."""
+    """Return the canonical form of an expression. Raises `TypeError` for syntax that sizes may not contain."""
     if isinstance(node, ast.Name):
         return var(node.id)
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):

@@ -1,4 +1,4 @@
-"""Offer tensors: the user's handles onto frozen arrangements."""
+"""Define `Tensor`: the user's handle onto a frozen arrangement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ninetoothed.wording import counted
 if TYPE_CHECKING:
     import numpy
 
-# Sizes as users write them: a string is parsed to a symbol, None is left to the call, one alone is of one dimension.
+# Sizes as users write them: a string is parsed to a symbol, None is left to the call, a single one is one dimension.
 Sizes = int | str | Symbol | Sequence[int | str | Symbol | None]
 
 UNSET: Any = object()
@@ -156,7 +156,7 @@ class Tensor(WithoutNumbers):
         if not self._arrangement.steps:
             return source.strides
         names = [f"ninetoothed_index_{dim}" for dim in range(self.ndim)]
-        # The innermost levels sit at their first element: a stride of this level does not depend on it.
+        # Inner levels are taken at their first element: a stride of this level does not depend on them.
         indices = tuple(
             tuple(var(names[dim]) if level == self._level else const(0) for dim in range(len(shape)))
             for level, shape in enumerate(self._arrangement.levels)

@@ -1,4 +1,4 @@
-"""Bind a call's arguments: one value a parameter, or an error that names the parameter and what to do about it.
+"""Bind a call's arguments: one value a parameter. Errors name the parameter and the remedy.
 
 `bind` matches arguments with parameters, `check` looks at each of them. What depends on chosen block sizes (outermost
 shapes) or on the traced program (which parameters are stored to) is checked in `checks`.
@@ -36,7 +36,7 @@ class BoundCall:
 
 
 def role_of(parameter: KernelParameter) -> str:
-    """Tell what the kernel takes: a "tensor", a run-time "scalar" or a compile-time "constant"; "unused" if nothing."""
+    """Tell the role of a parameter: "tensor", run-time "scalar", compile-time "constant", or "unused"."""
     if not parameter.touched:
         return "unused"
     if parameter.source.constexpr or parameter.source.has_value:
@@ -127,8 +127,8 @@ def _constants(definition: KernelDefinition, given: dict[str, Any]) -> tuple[tup
 def check(definition: KernelDefinition, call: BoundCall) -> tuple[BoundCall, torch.device]:
     """Check types, ranks, numeric sizes and devices; return the call with plain values, and the device that it runs on.
 
-    NumPy scalars become Python numbers and subclasses of `torch.Tensor` plain tensors. What a kernel never touches is
-    not looked at: it stays where it is a plain tensor (its sizes may be of use), and becomes None otherwise.
+    NumPy scalars become Python numbers, and subclasses of `torch.Tensor` plain tensors. Arguments that a kernel never
+    touches are not checked: plain tensors stay (their sizes may be needed), anything else becomes None.
     """
     values = tuple(
         _CHECKS[role_of(parameter)](definition, parameter, value)
@@ -230,7 +230,7 @@ def _check_constant(definition: KernelDefinition, parameter: KernelParameter, va
 
 
 def unused(value):
-    """Return of an argument that is not looked at a tensor whose sizes may be of use; else None."""
+    """Return an unused argument if it is a plain tensor, whose sizes may be needed; else None."""
     return value if type(value) is torch.Tensor and not _without_memory(value) else None
 
 
@@ -243,7 +243,7 @@ _CHECKS = {
 
 
 def _memory(definition: KernelDefinition, parameter: KernelParameter, value: torch.Tensor) -> torch.Tensor:
-    """Return the tensor as a plain one, once its elements are found to lie in memory of a type that kernels know."""
+    """Return the tensor as a plain one; raise where it has no memory, or elements of a type unknown to kernels."""
     reason = _without_memory(value)
     if reason:
         raise problem(definition, parameter, *reason, ArgumentTypeError)

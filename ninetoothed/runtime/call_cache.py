@@ -1,14 +1,13 @@
-"""Remember what calls led to: the call cache. Fast paths find the last calls, an exact signature all others.
+"""Remember what calls led to. Fast paths recognise recent calls; all others are looked up by their exact signature.
 
-    fast path  a function compiled for one call, which recognises it by guards and does it: a microsecond or two
-    signature  all that decides what is launched, as a key of a dictionary: some microseconds
+    fast path  a function compiled for one call, which recognises it by guards and launches: one or two microseconds
+    signature  everything that decides what is launched, as the key of a dictionary: some microseconds
 
-A call that neither finds is prepared anew. One that was found by its signature gets a fast path, and is found by that
-from then on.
+A call that neither recognises is prepared anew. A call that was found by its signature gets a fast path.
 
-What a launch does is written once, as the lines of a fast path. Each part of the runtime adds its own: the guards
-here, then an executable or a launch plan, then the loaded kernel. Of a call with two tensors, and of one that also
-allocates its output:
+The text of a fast path is the only form of a launch. Each part of the runtime writes its own lines: the guards here,
+then an executable or a launch plan, then the loaded kernel. For a call with two tensors, and for one that allocates its
+output, too:
 
     def fast_path(args, constants):                    def fast_path(args, constants):
         if len(args) != 2 or constants != c0:              ...
@@ -55,14 +54,14 @@ import torch
 
 from ninetoothed.runtime import private
 
-# Bytes of which the addresses of tensors are multiples, or are not.
+# Bytes by which addresses of tensors are divisible, or not: the variants differ.
 ALIGNMENT = 16
 _SINGLETONS = frozenset({bool, type(None)})
-# How many fast paths are tried one after another; each that is for another call takes time.
+# How many fast paths are tried one after another: each one that does not match takes time.
 RECENT = 4
-# A call that is none of these takes the place of the oldest every so many times.
+# How often a call must match another fast path before that one replaces the oldest of these.
 PATIENCE = 16
-# How many calls with tensors of the same shapes have fast paths.
+# How many fast paths there are for calls with tensors of the same shapes.
 ALIKE = 8
 # How many fast paths one signature gets: guards tell more apart (parameters, inference tensors, a tensor given twice).
 FAST_PATHS = 4
@@ -78,7 +77,7 @@ FastPath = Callable[[tuple, tuple], Any]
 
 
 class Launchable(Protocol):
-    """An executable or a launch plan: it writes what its call does.
+    """An executable or a launch plan: it writes the text of a launch.
 
     precision: that of float32 products, where it matters. device: the GPU that has to be the current one.
     """
@@ -90,12 +89,12 @@ class Launchable(Protocol):
     def device(self) -> int | None: ...
 
     def write(self, source: FunctionBody, values: list[str]) -> str:
-        """Write what is to be done for these arguments, tensors by their addresses; return the result's expression."""
+        """Write the launch for these arguments, tensors by their addresses; return the expression of the result."""
 
 
 @dataclass
 class FunctionBody:
-    """The body of a function as it is written, and the names of the values in it that are no part of its text."""
+    """The body of a function that is being written, and the values that its text refers to by name."""
 
     lines: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
@@ -105,7 +104,7 @@ class FunctionBody:
         self.lines.append(f"    {line}\n")
 
     def name(self, value: Any) -> str:
-        """Name a value that is no part of the text."""
+        """Name a value, to refer to it in the text."""
         name = f"c{len(self.names)}"
         self.names[name] = value
         return name
@@ -118,12 +117,12 @@ class FunctionBody:
 
 @functools.lru_cache(maxsize=256)
 def _code(text: str) -> CodeType:
-    """Compile a text: that of most calls of one function differs in the values of its names alone."""
+    """Compile a text. Most calls of one function have the same text, and differ in the values of its names."""
     return compile(text, "<fast path>", "exec")
 
 
 def unguarded(args: tuple, found: Launchable) -> FastPath:
-    """Write the function that does what calls of one signature led to, without looking whether a call is one."""
+    """Write the launch for calls of one signature, without guards."""
     source, are_tensors = FunctionBody(), [isinstance(value, torch.Tensor) for value in args]
     _unpack(source, are_tensors)
     for position in itertools.compress(range(len(args)), are_tensors):
@@ -132,9 +131,9 @@ def unguarded(args: tuple, found: Launchable) -> FastPath:
 
 
 def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found: Launchable) -> FastPath | None:
-    """Write the function that recognises a call like this and does it; None where guards cannot tell it from others.
+    """Write the guarded launch for calls like this; None where guards cannot tell them from others.
 
-    They can where all tensors are aligned, and there is one.
+    Guards need at least one tensor, and tensors that are all aligned.
     """
     are_tensors = [isinstance(value, torch.Tensor) for value in args]
     first: dict[int, int] = {}  # Guards take each tensor once.
@@ -163,7 +162,7 @@ def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found:
 
 
 def _differs(source: FunctionBody, name: str, value: Any, is_exact: bool) -> str:
-    """Write the condition that an argument differs: in its value, or where that may be any, in its type or width."""
+    """Write the condition that an argument differs: in its value if that counts (`is_exact`), else in type or width."""
     type_ = type(value)
     if is_exact and type_ in _SINGLETONS:
         return f"{name} is not {value}"
@@ -184,7 +183,7 @@ def _unpack(source: FunctionBody, are_tensors: Sequence[bool]) -> None:
 
 
 def _finished(source: FunctionBody, are_tensors: Sequence[bool], found: Launchable) -> FastPath:
-    """Write the end, which is done on the GPU that has to be the current one."""
+    """Write the launch itself, on the right GPU, and compile the function."""
     if found.device is not None:
         device = source.name(found.device)
         source.add(f"if {source.name(private.current_device)}() != {device}:")
@@ -199,19 +198,19 @@ def _finished(source: FunctionBody, are_tensors: Sequence[bool], found: Launchab
 
 @dataclass(frozen=True)
 class Mark:
-    """A note on a call that is nothing to do again."""
+    """A note on a call for which there is nothing to replay."""
 
     meaning: str
 
 
-# The call is to be looked at more closely once it comes again.
+# The call was seen once, and is recorded when it comes again.
 SEEN = Mark("seen")
 # The call has no signature.
 UNHASHABLE = Mark("unhashable")
 
 
 class Entry:
-    """The executable or launch plan that calls of one signature led to; counts the fast paths made for them."""
+    """The executable or launch plan for calls of one signature, and how many fast paths were made for them."""
 
     def __init__(self, found: Launchable):
         self.found = found
@@ -219,7 +218,7 @@ class Entry:
         self._run: FastPath | None = None
 
     def run(self, args: tuple) -> Any:
-        """Do it for a call of this signature."""
+        """Launch for a call of this signature."""
         if self._run is None:
             self._run = unguarded(args, self.found)
         return self._run(args, ())
@@ -228,17 +227,18 @@ class Entry:
 class CallCache:
     """Remember an entry or a mark for each call, for several threads at once.
 
-    exact: the positions of arguments that count by their value, None for all; of other numbers only the type and, for
-    integers, the width counts.
+    exact: the positions of arguments whose values count; None for all. For other numbers only the type counts, and for
+    integers the width.
 
-    Three memories, each asked where the one before does not know the call:
-    `recent`      fast paths of at most RECENT calls, which whoever calls tries first: the inline cache
+    Three memories, each asked where the one before does not recognise the call:
+    `recent`      at most RECENT fast paths, which callers try first: the inline cache
     `_by_shapes`  the last ALIKE fast paths for each list of shapes, so that few are tried of many
-    `_known`      the last CAPACITY signatures: also those of calls that guards cannot tell from others
+    `_known`      the last CAPACITY signatures, also of calls that guards cannot tell from others
     The first two hold nothing that the last does not.
 
-    Only `keep` needs a lock. Others read tuples, which are replaced and never changed, and dictionaries, which are
-    replaced before something goes. Of what two threads add at once one part may be lost: it is then added again.
+    Only `keep` needs a lock. Other methods read tuples, which are replaced and never changed, and dictionaries, which
+    are replaced before anything is removed. If two threads add something at once, one of it may be lost, and is added
+    again later.
     """
 
     def __init__(self, exact: tuple[int, ...] | None = None):
@@ -249,7 +249,7 @@ class CallCache:
         self.recent: tuple[FastPath, ...] = ()
 
     def again(self, args: tuple, constants: tuple) -> Any:
-        """Do a call that has a fast path and is none of the recent ones; None for another call."""
+        """Run the fast path of a call that is not among the recent ones; None where there is none."""
         try:
             alike = self._by_shapes.get(_shapes(args), ())
         except (RuntimeError, TypeError):  # no shapes that are known
@@ -264,7 +264,7 @@ class CallCache:
         return None
 
     def find(self, args: tuple, constants: tuple) -> Entry | Mark | None:
-        """Look a call up by its signature: None if that is not known, UNHASHABLE if it never can be."""
+        """Look a call up by its signature: None if it is unknown, UNHASHABLE if it has none."""
         try:
             known = self._known.get(signature(args, constants, self._exact))
         except (RuntimeError, TypeError):  # no memory, or nothing to hash
@@ -290,7 +290,7 @@ class CallCache:
     def keep(self, args: tuple, constants: tuple, found: Mark) -> Mark: ...
 
     def keep(self, args: tuple, constants: tuple, found: Launchable | Mark) -> Entry | Mark:
-        """Remember what a call led to. Not for several threads at once: its user holds a lock."""
+        """Remember what a call led to. Callers hold a lock."""
         if len(self._known) >= CAPACITY:
             kept = list(self._known.items())[CAPACITY // 2 :]
             # New ones: other threads may be reading the old ones.
@@ -309,12 +309,12 @@ class CallCache:
 
 
 def _is_outdated(found: Launchable) -> bool:
-    """Tell whether something was made under another precision of float32 products, where that matters."""
+    """Tell whether an entry was made under another precision of float32 products, where that matters."""
     return found.precision is not None and found.precision != private.matmul_precision()
 
 
 def signature(args: tuple, constants: tuple, exact: tuple[int, ...] | None) -> tuple:
-    """Make a key of all of a call that decides what is launched.
+    """Make a key of everything in a call that decides what is launched.
 
     Raises `TypeError` for tensors that are not plain, and `RuntimeError` for those without memory.
     """

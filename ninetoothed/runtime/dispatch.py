@@ -4,7 +4,7 @@ Two memories stand between them, both bounded. The call cache maps the exact sig
 strides, alignment) to an executable: a hit costs a few microseconds. The variant cache maps the *class* of a call (its
 `Specialisation`) to a compiled program: another batch size costs some arithmetic and no compilation.
 
-A call that is refused for an argument which its variant never touches runs without it (`Exemptions`):
+A call that is refused for an argument that its variant never touches runs without the argument (`Exemptions`):
 
     if masked:                      kernel(x, torch.empty((), device="meta"), False, y)
         y = x * mask                `mask` is in no branch that is left: it may be on the meta device, or None
@@ -36,9 +36,9 @@ from ninetoothed.runtime.specialise import SpecialisationPlan
 from ninetoothed.runtime.variants import Selection, TracedVariant, Variant
 from ninetoothed.schedule import Schedule
 
-# How many schedules that spill are compiled before the best of them is taken.
+# How many schedules that spill registers are compiled before the best of them is taken.
 MOST_SPILLING = 4
-# Bytes of what tasks of one kernel compute alike, which may wait in local memory until they begin: no loop reads it.
+# Bytes of spills that an overlapped kernel may have: values that its tasks share, which no loop reads.
 MOST_SHARED = 64
 
 
@@ -57,17 +57,17 @@ def launcher_of(kernel: Any) -> Launcher:
 
 
 def _was_found_by_tracing(error: ArgumentError) -> bool:
-    """Tell whether an error is about parameters that the program touches: tracing looks at no others."""
+    """Tell whether tracing found an error: then it concerns parameters that the program touches."""
     return isinstance(error, SizeError) and error.requirement is not None
 
 
 class Exemptions:
-    """Make launchers of one kernel that are given no values for some of its parameters, and remember them.
+    """Make and remember launchers of one kernel in which some parameters are absent.
 
-    Which parameters a variant touches, only tracing it tells. So an argument that is refused is left out, and the
-    application traced: where it touches the parameter, the argument is refused after all.
+    Only tracing tells which parameters a variant touches. So the parameter of a refused argument is made absent and the
+    application traced: if it touches the parameter, the argument is refused after all.
 
-    `_launchers` has one for each set of parameters that calls did without: few, as an application has few branches.
+    `_launchers` has one for each set of absent parameters: few, since an application has few branches.
     """
 
     def __init__(self, definition: KernelDefinition, make: Callable[[KernelDefinition], Any]):
@@ -76,9 +76,9 @@ class Exemptions:
         self._launchers: dict[frozenset[int], Any] = {}
 
     def run(self, refused: ArgumentError, args: tuple, run: Callable[[Any, tuple], Any]) -> Any:
-        """Run `run(launcher, args)` without the parameters that its variant never touches; else raise why not.
+        """Call `run(launcher, args)` without parameters that its variant never touches; raise if none can be absent.
 
-        Each time that a parameter turns out to be needed the search begins anew with one fewer to try.
+        Each time that a parameter turns out to be needed, the search begins anew with one fewer to try.
         """
         names = tuple(parameter.name for parameter in self._definition.parameters)
         error: ArgumentError = refused
@@ -116,13 +116,13 @@ def _may_concern(error: ArgumentError, parameter: KernelParameter) -> bool:
 
 
 class Launcher:
-    """Launch one kernel, and remember how. Copies and pickles of it start afresh.
+    """Launch one kernel, and remember what its calls led to. Copies and pickles start with nothing remembered.
 
     On CUDA tensors the kernel is launched on their device, on its current stream, without a synchronisation; on other
     tensors the PyTorch backend runs it. Errors are raised before anything is launched: see `arguments`, `specialise`.
 
-    is_partial: whether the kernel is given no values for some of its parameters. Then it is traced for calls of no
-    programs, too, since tracing alone tells whether a variant does without them.
+    is_partial: whether some parameters are absent. Then calls of no programs are traced, too: only tracing tells
+        whether a variant touches them.
     """
 
     def __init__(self, definition: KernelDefinition, is_partial: bool = False):
@@ -132,7 +132,7 @@ class Launcher:
         self._names = frozenset(definition.constexpr_symbols)
         self._constants = tuple(index for index, role in enumerate(self.plan.roles) if role == "constant")
         self._calls = CallCache(self._constants)
-        # What must be forgotten when this kernel's calls lead elsewhere: launch plans with launches of it.
+        # Caches of launch plans with launches of this kernel: forgotten when its calls lead elsewhere.
         self.dependants: weakref.WeakSet[CallCache] = weakref.WeakSet()
         self._variants = variants.VariantCache(self.plan)
         self._is_partial = is_partial
@@ -151,11 +151,11 @@ class Launcher:
         return self._variants.all
 
     def ranked(self, selection: Selection) -> tuple[tuple[Schedule, ...], bool]:
-        """Return the schedules from which a selection's was taken, and whether by measuring."""
+        """Return the candidates for a selection's schedule, and whether it was chosen by measuring."""
         with self._lock:
             try:
                 return self._variants.candidates(selection), self._variants.is_settled(selection)
-            except KeyError:  # of a launcher that does without some parameter, which keeps its own
+            except KeyError:  # a launcher with absent parameters keeps its own
                 return (selection.schedule,), False
 
     @hidden_from_dynamo
@@ -196,7 +196,7 @@ class Launcher:
             known.run(args)
 
     def _are_plain(self, kwargs: dict[str, Any]) -> bool:
-        """Tell whether keywords are constexpr symbols and integers, which need no binding to be looked up."""
+        """Tell whether keywords are exactly the constexpr symbols, with integers: such a call is looked up unbound."""
         return kwargs.keys() == self._names and all(type(value) is int for value in kwargs.values())
 
     def _checked(self, args: tuple, kwargs: dict[str, Any]) -> tuple[BoundCall, torch.device]:
@@ -209,11 +209,11 @@ class Launcher:
         """
         given = arguments.bind(self.definition, args, kwargs)
         try:
-            call, place = arguments.check(self.definition, given)
-            if gpu is None and place.type == "cuda":
-                gpu = machine.current(place)
+            call, device = arguments.check(self.definition, given)
+            if gpu is None and device.type == "cuda":
+                gpu = machine.current(device)
             with self._lock:
-                selection = self._variants.select(call, place, gpu)
+                selection = self._variants.select(call, device, gpu)
         except ArgumentError as error:
             if self._is_partial:
                 raise
@@ -228,15 +228,15 @@ class Launcher:
                 else:
                     if executable.has_form(traced) or not self._variants.reject(selection):
                         return traced
-                selection = self._variants.select(call, place, gpu)
+                selection = self._variants.select(call, device, gpu)
 
     def _prepare(self, given: BoundCall, constants: tuple) -> tuple[tuple, Entry]:
-        """Check the arguments, and find or make what the call leads to; constants: by which it is looked up."""
-        call, place = arguments.check(self.definition, given)
+        """Check the arguments, and find or make the entry of the call; `constants` are part of its key."""
+        call, device = arguments.check(self.definition, given)
         with self._lock:
             known = self._calls.find(call.arguments, constants)
             if not isinstance(known, Entry):
-                found = self._select(call, place)
+                found = self._select(call, device)
                 if self._variants.shrink():
                     self._forget()
                 known = self._calls.keep(call.arguments, constants, found)
@@ -244,38 +244,38 @@ class Launcher:
 
     def tune(self, args: tuple, kwargs: dict[str, Any]) -> Schedule:
         """Measure for calls like this, unless the result is on disk, and return the schedule that they get."""
-        call, place = self._checked(args, kwargs)
-        gpu = machine.current(place) if place.type == "cuda" else None
+        call, device = self._checked(args, kwargs)
+        gpu = machine.current(device) if device.type == "cuda" else None
         with self._lock:
             if gpu is not None:
-                tuning.tune(self.definition, self._variants, call, place, gpu)
+                tuning.tune(self.definition, self._variants, call, device, gpu)
                 self._forget()
-            return self._variants.select(call, place, gpu).schedule
+            return self._variants.select(call, device, gpu).schedule
 
     def _forget(self) -> None:
-        """Forget what calls led to: other variants, or some that are not remembered any more."""
+        """Forget what calls led to: their variants have changed, or are not remembered any more."""
         for calls in (self._calls, *self.dependants):
             calls.forget()
 
-    def _select(self, call: BoundCall, place: torch.device) -> executable.Executable:
+    def _select(self, call: BoundCall, device: torch.device) -> executable.Executable:
         """Select a variant for a checked call, and make its executable."""
-        gpu = machine.current(place) if place.type == "cuda" else None
+        gpu = machine.current(device) if device.type == "cuda" else None
         if gpu is not None and tuning.is_asked_for(self.definition):
-            tuning.tune(self.definition, self._variants, call, place, gpu)
+            tuning.tune(self.definition, self._variants, call, device, gpu)
         form: Any = executable.CpuExecutable if gpu is None else executable.GpuExecutable
-        selection = self._variants.select(call, place, gpu)
+        selection = self._variants.select(call, device, gpu)
         if math.prod(selection.grid) == 0:
             if self._is_partial:
                 variants.trace(self.definition, selection)
             return executable.EmptyExecutable()
-        selection, variant = self._fitting(selection, lambda: self._variants.select(call, place, gpu), form)
+        selection, variant = self._fitting(selection, lambda: self._variants.select(call, device, gpu), form)
         arguments.check_stored(self.definition, call, variant.stored)
-        return form.of(self.definition, variant, call, selection.values, place)
+        return form.of(self.definition, variant, call, selection.values, device)
 
     def _fitting(self, selection: Selection, select: Callable[[], Selection], form: Any) -> tuple[Selection, Variant]:
-        """Get the variant of the best schedule that fits the GPU; of the first few, one that spills no registers.
+        """Get the variant of the best schedule that fits the GPU, of the first few if possible one without spills.
 
-        select: makes the selection anew, once the schedule of this one was found not to fit.
+        select: makes the selection anew, after its schedule was rejected.
         """
         spilling: list[tuple[int, int, Selection, Variant]] = []
         while True:

@@ -1,4 +1,4 @@
-"""Make executables: what an exact signature of a kernel's call leads to.
+"""Make executables: launches of a variant for one exact signature.
 
 Each writes what a launch does into a fast path (see `call_cache`). Where `is_replayable`, it looks at the addresses of
 tensors alone, so that a launch plan can do without the tensors.
@@ -32,7 +32,7 @@ from ninetoothed.schedule import Schedule
 
 
 class Executable(Launchable, Protocol):
-    """A launch that is ready to run. is_replayable: whether addresses of tensors are all that it looks at."""
+    """A launch that is ready to run. is_replayable: whether it reads nothing of its tensors but their addresses."""
 
     @property
     def is_replayable(self) -> bool: ...
@@ -66,7 +66,7 @@ class CpuExecutable:
         return evaluator.prepare(variant.program)
 
     @classmethod
-    def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], place):
+    def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], device):
         names = tuple(parameter.name for parameter in definition.parameters)
         return cls(variant.compiled, names, integers, variant.precision)
 
@@ -85,7 +85,7 @@ class CpuExecutable:
 class GpuExecutable:
     """A launch on a GPU.
 
-    order: where each of the kernel's arguments is among the call's, followed by `integers` (sizes and strides).
+    order: for each of the kernel's arguments its position among the call's, which `integers` (sizes, strides) follow.
     on_host: the positions of 0-d CPU tensors, whose values are read here.
     """
 
@@ -106,7 +106,7 @@ class GpuExecutable:
     def compile(definition: KernelDefinition, variant: TracedVariant) -> CompiledKernel:
         """Compile a variant for its GPU, which need not be there. Errors: see `compile_kernel`.
 
-        Where products do not overlap as the schedule has it, `ResourceError` says so: another schedule serves.
+        Raises `ResourceError` where products cannot overlap as the schedule asks: another schedule is tried then.
         """
         schedule, target = schedule_of(variant), target_of(variant.selection.gpu)
         try:
@@ -116,25 +116,25 @@ class GpuExecutable:
                 raise ResourceError(f"kernel `{definition.name}` cannot have {schedule}\n{error}") from error
             if not isinstance(error, AssemblerError):
                 raise
-            # The instructions of the generation before are awaited one by one; it had no copy engine.
+            # Ampere's instructions lose no registers. It had no copy engine.
             return _compiled(definition, variant, schedule, replace(target, has_tma=False), uses_wgmma=False)
 
     @classmethod
-    def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], place):
+    def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], device):
         emitted = variant.compiled.emitted
         numbers = [argument.source for argument in emitted.arguments if argument.role == "integer"]
         names = [*(parameter.name for parameter in definition.parameters), *numbers]
         positions = {name: position for position, name in enumerate(names)}
         own = {each.name for each in emitted.buffers}
-        with torch.cuda.device(place):
-            kernel = variant.compiled.on(place.index)
+        with torch.cuda.device(device):
+            kernel = variant.compiled.on(device.index)
         return cls(
-            with_workspace(kernel, emitted, integers, place),
+            with_workspace(kernel, emitted, integers, device),
             emitted.programs(integers, variant.selection.schedule.programs),
             tuple(positions[argument.source] for argument in emitted.arguments if argument.source not in own),
             tuple(integers[name] for name in numbers),
-            tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, place)),
-            place.index,
+            tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, device)),
+            device.index,
             variant.precision,
             descriptors.DescriptorTable.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
         )
@@ -170,7 +170,7 @@ def emitted_for(variant: TracedVariant) -> triton.Emitted:
 
 
 def has_form(variant: TracedVariant) -> bool:
-    """Tell whether a variant's products overlap, if its schedule says so."""
+    """Tell whether a variant's products overlap where its schedule asks for it."""
     return not variant.selection.schedule.overlaps or emitted_for(variant).dialect == "gluon"
 
 

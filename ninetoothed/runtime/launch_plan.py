@@ -1,14 +1,14 @@
-"""Repeat functions that allocate their output and launch kernels without running them again.
+"""Record functions that allocate an output and launch kernels, and replay them without running their Python.
 
-`ReplayedFunction` runs such a function on a call that it sees for the first time, records it when it sees the same call
-(types, shapes, strides, devices, alignment, values of all that is no tensor) again, and from then on allocates the same
-memory and launches the same kernels on it. Checks and views of the arguments between these cost nothing any more.
+`ReplayedFunction` runs the function at the first call, records it at the second that is equal (in types, shapes,
+strides, devices, alignment, and values other than tensors), and from then on allocates the same memory and launches the
+same kernels on it. Checks and views of the arguments cost nothing any more.
 
     output = allocate(x, dim)                                      Allocation((4, 8), (8, 1), float32, cuda:0)
     kernel(x.movedim(dim, -1), output.movedim(dim, -1))     ->     LaunchStep(found, (x + 0 bytes, output + 0 bytes))
 
-Copies from tensor to tensor and zeros are repeated, too. A plan is made only of a call of which this is all: one that
-computes in PyTorch, reads a value or launches a kernel on memory from elsewhere runs as it is each time.
+Copies from tensor to tensor and zeros are replayed, too. A call that does anything else (computes in PyTorch, reads a
+value, or launches a kernel on other memory) has no plan, and is run each time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ninetoothed.runtime.launch_steps import CopyStep, LaunchStep, View, ZeroSte
 from ninetoothed.runtime.private import TorchDispatchMode, modes_see_operations
 from ninetoothed.runtime.workspace import Allocation
 
-# The recorder of the call that this thread is in. It is asked once a launch, which a mode of PyTorch's would be too.
+# The recorder of this thread's call, if it is being recorded.
 RECORDER: ContextVar[LaunchRecorder | None] = ContextVar("recorder", default=None)
 
 _EMPTY = frozenset(
@@ -55,11 +55,11 @@ class LaunchPlan:
     device: int | None
 
     def write(self, source: FunctionBody, values: list[str]) -> str:
-        """Write it for arguments `x0`, ... at `p0`, ..., less what is allocated for nothing; return the output."""
+        """Write the steps for arguments `x0`, ... at `p0`, ...; return the expression of the output."""
         steps = FunctionBody(names=source.names)
         for step in self.steps:
             step.write(steps)
-        # A kernel need not use all that it is launched on.
+        # A kernel need not use all of its arguments.
         mentioned = frozenset(re.findall(r"\b[xp]\d+\b", "".join(steps.lines)))
         outputs = range(self.count, self.count + (self.outputs or 1))
         for number, allocation in enumerate(self.allocations, self.count):
@@ -71,16 +71,16 @@ class LaunchPlan:
         return f"x{self.count}" if self.outputs is None else f"({''.join(f'x{number}, ' for number in outputs)})"
 
 
-# Stands for the plan of a call that has none.
+# Marks a call that has no plan.
 UNRECORDED = Mark("unrecorded")
 
 
 class LaunchRecorder(TorchDispatchMode):
-    """Watch one call: where its views lie, what it allocates and launches, and whether it does anything else."""
+    """Record one call: where its views lie, what it allocates and launches, and whether it does anything else."""
 
     def __init__(self, tensors: dict[int, torch.Tensor], first: int):
         super().__init__()
-        # By identity, since several arguments may lie in one storage; the tensors are kept so that they keep it.
+        # By identity, since several arguments may share a storage. The tensors are kept, so that no `id` is reused.
         self._places = {id(tensor): (tensor, number, 0) for number, tensor in tensors.items()}
         self._whole = dict(tensors)
         self._next = first
@@ -156,7 +156,7 @@ class LaunchRecorder(TorchDispatchMode):
             self.steps.append(ZeroStep(target))
 
     def _view(self, tensor: Any) -> View | None:
-        """Tell of which tensor this is a view; None where that is not known, or the types differ."""
+        """Find the tensor that this one views; None where it is unknown, or the types differ."""
         _, number, offset = self._places.get(id(tensor), (None, None, 0))
         if number is None or tensor.dtype != self._whole[number].dtype:
             return None
@@ -165,7 +165,7 @@ class LaunchRecorder(TorchDispatchMode):
         return View(number, size, stride, start, not start and (base.shape, base.stride()) == (size, stride))
 
     def launched(self, launcher, found, given: tuple, args: tuple) -> None:
-        """Note a launch: what was called, what that led to, the call's arguments as they were given and as checked."""
+        """Note a launch: the launcher, its executable, and the arguments before and after checking."""
         places = []
         for position, value in enumerate(args):
             if isinstance(value, torch.Tensor):
@@ -183,7 +183,7 @@ class LaunchRecorder(TorchDispatchMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Overlook what PyTorch is asked for: a launch allocates its workspace, each time anew."""
+        """Record nothing of what is done inside: a launch allocates its own workspace, each time anew."""
         self._is_paused = True
         try:
             yield
@@ -191,7 +191,7 @@ class LaunchRecorder(TorchDispatchMode):
             self._is_paused = False
 
     def plan(self, count: int, output: Any) -> LaunchPlan | None:
-        """Make the plan of the call, which has so many arguments; None where more was done, or on more than one GPU."""
+        """Make the plan of the call, with `count` arguments; None if it did anything else or used several GPUs."""
         outputs = output if type(output) is tuple else (output,)
         if not (self.fits and len(self.devices) < 2 and all(map(is_recordable, outputs))):
             return None
@@ -206,7 +206,7 @@ class LaunchRecorder(TorchDispatchMode):
 
 
 def is_recordable(tensor: torch.Tensor) -> bool:
-    """Tell whether memory like a tensor's can be allocated by its sizes and strides alone: it has no room to spare."""
+    """Tell whether sizes and strides suffice to allocate a tensor like this: its storage is no larger."""
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     size = (last + 1) * tensor.itemsize
     return type(tensor) is torch.Tensor and tensor.numel() > 0 and tensor.untyped_storage().nbytes() == size
@@ -217,11 +217,11 @@ def _start(tensor: torch.Tensor) -> int:
 
 
 class ReplayedFunction:
-    """Call `allocate(*args)` for an output and `launch(output, *args)` to fill it, and replay both from then on.
+    """Call `allocate(*args)` for an output and `launch(output, *args)` to fill it; record and replay both.
 
-    Both may depend on nothing but types, shapes, strides, devices, alignment to 16 bytes, and the values of what is no
-    tensor; `allocate` returns new tensors. `kept(*args)`, where given, is asked each time for a tensor that is computed
-    from the arguments and kept elsewhere; `launch` gets it as the keyword `kept`.
+    Both may depend only on types, shapes, strides, devices, alignment to 16 bytes, and values other than tensors;
+    `allocate` returns new tensors. `kept(*args)`, where given, is called each time for a tensor that is computed from
+    the arguments and kept elsewhere; `launch` gets it as the keyword `kept`.
     """
 
     def __init__(self, allocate: Callable, launch: Callable, kept: Callable | None = None):
@@ -236,7 +236,7 @@ class ReplayedFunction:
             kwargs["kept"] = self._kept(*args, **kwargs)
         flat, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
         known: Entry | Mark | None = UNRECORDED
-        if RECORDER.get() is None:  # What another recording is about to hold must happen as it is.
+        if RECORDER.get() is None:  # Inside another recording, the launches themselves must be seen.
             for fast_path in self._calls.recent:
                 output = fast_path(flat, names)
                 if output is not None:
@@ -258,7 +258,7 @@ class ReplayedFunction:
         return output
 
     def _record(self, args: tuple, names: tuple[str, ...], flat: tuple) -> Any:
-        """Run a call, and keep the plan of what it did."""
+        """Run a call, and keep its plan."""
         # A tensor given twice may be two tensors the next time.
         flat = tuple(
             value.detach() if isinstance(value, torch.Tensor) and any(value is other for other in flat[:i]) else value
@@ -288,7 +288,7 @@ class ReplayedFunction:
 
 
 def _can_be_recorded(values: tuple) -> bool:
-    """Tell whether all tensors are aligned, so that equal offsets into them are, and all else counts by its value."""
+    """Tell whether a call can be recorded: all tensors are aligned, and all other arguments are plain values."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     others = [value for value in values if not isinstance(value, torch.Tensor)]
     flat = [item for value in others for item in (value if type(value) in (list, tuple) else [value])]

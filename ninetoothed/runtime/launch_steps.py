@@ -1,4 +1,4 @@
-"""Steps of a launch plan: launch a kernel, copy between tensors, set elements to 0. Each writes itself as text.
+"""The steps of a launch plan: launch a kernel, copy between tensors, set elements to 0. Each writes its text.
 
     LaunchStep(found, (x + 0 bytes, output + 8 bytes))     ->     a launch on p0 and p1 + 8
     CopyStep(View(0, ...), View(1, ...))                   ->     x1.as_strided(...).copy_(x0)
@@ -18,8 +18,8 @@ from ninetoothed.runtime.call_cache import FunctionBody
 class LaunchStep:
     """A kernel that a call launches.
 
-    args: what it is launched on, but for tensors. places: for each of these (position, number, bytes): it lies at the
-    address of the argument or allocation of this number, plus so many bytes.
+    args: its arguments, with None for tensors. places: for each tensor (position, number, bytes): it lies so many bytes
+    after the address of the argument or allocation of this number.
     """
 
     executable: Any

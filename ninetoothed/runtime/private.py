@@ -1,7 +1,7 @@
-"""Keep the private names of PyTorch: why each is used, and what stands in where it is missing.
+"""Collect the private names of PyTorch: why each is used, and its fallback.
 
-Most save time alone. Another version may lack one, or mean something else by it, so a fallback stands beside each:
-right, and slower. tests/ninetoothed/runtime/test_private.py says whether the pinned versions have the names, and takes
+Most only save time. Another version may lack one or change its meaning, so that each has a fallback that is right, and
+slower. tests/ninetoothed/runtime/test_private.py says whether the pinned versions have the names, and takes
 them away one by one. Those of Triton are in private_triton.py.
 """
 
@@ -51,7 +51,7 @@ TensorGuards: Callable[..., Any] | None = getattr(_guards, "TensorGuards", None)
 
 
 def tensor_guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
-    """Compile a predicate that tells whether as many tensors are like these; None where guards are not as expected.
+    """Compile a predicate that tells whether other tensors are like these; None where guards are not as expected.
 
     "Like" means of one Python type, dispatch keys, dtype, device, shape, strides and `requires_grad`.
     """
@@ -66,7 +66,7 @@ def tensor_guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
     return check if works else None
 
 
-# What is read as a tensor by its address belongs to others.
+# The memory belongs to others.
 _storage_at: Callable[..., Any] | None = getattr(torch._C, "_construct_storage_from_data_pointer", None)
 
 
@@ -78,7 +78,7 @@ def tensor_at(address: int, shape: tuple[int, ...], like: torch.Tensor) -> torch
     return torch.empty(0, dtype=like.dtype, device=like.device).set_(storage, 0, torch.Size(shape))  # type: ignore[call-overload]
 
 
-# The count of what was written to a tensor in place; None where it is not told.
+# How often a tensor was written to in place; None where that is unknown.
 version_of: Callable[[torch.Tensor], int | None] = (
     operator.attrgetter("_version") if hasattr(torch.Tensor, "_version") else lambda _: None
 )
@@ -88,7 +88,7 @@ version_of: Callable[[torch.Tensor], int | None] = (
 
 
 def _hides_memory(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor that should have memory has none: wrappers of transformations have not."""
+    """Tell whether a tensor has no memory although its type should: transformations wrap such tensors."""
     is_subclass = type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
     if is_subclass or tensor.layout != torch.strided or tensor.is_nested:
         return False
@@ -127,7 +127,7 @@ disabled_torch_function: Any = getattr(torch._C, "_disabled_torch_function_impl"
 
 
 def hidden_from_dynamo(function: F) -> F:
-    """Let `torch.compile` call a function as it is, between graphs, rather than trace it and all that it calls.
+    """Let `torch.compile` call a function between graphs, rather than trace it and all that it calls.
 
     `torch.compiler.disable`, the fallback, does the same through a wrapper that costs half a microsecond a call, and
     imports Dynamo.
@@ -157,7 +157,7 @@ _list_function_modes: Callable[[], list] | None = getattr(torch.overrides, "_get
 
 
 def function_modes() -> Sequence[Any]:
-    """Return the modes that are given PyTorch's functions. Where they are not told, an object stands for them."""
+    """Return the function modes that are active; where they are unknown, an object in their place."""
     if _count_function_modes is None or _list_function_modes is None:
         return (object(),) if torch.overrides.has_torch_function((None,)) else ()
     return _list_function_modes() if _count_function_modes() else ()
@@ -168,7 +168,7 @@ has_global_hook: Callable[[], bool] = getattr(nn.modules.module, "_has_any_globa
 
 
 def runs_forward_alone(module: nn.Module) -> bool:
-    """Tell whether calling a module runs the forward of its class alone: no hook of its own, patch or compiled code."""
+    """Tell whether calling a module only runs its class's `forward`: there is no hook, patch or compiled code."""
     try:
         # `torch.compile` remembers what is in a dictionary, and looks again for what it has looked up.
         is_patched = "forward" in module.__dict__ or module.forward is None
@@ -259,7 +259,7 @@ def below_autograd() -> tuple[Callable[[], AbstractContextManager], Any] | None:
         return None
 
 
-# The dispatch keys of a call as a number; one that no call has where PyTorch tells none.
+# The dispatch keys of a call as a number; where PyTorch does not tell, a number that no call has.
 read_keys: Callable[[Any], int] = getattr(getattr(torch._C, "DispatchKeySet", None), "raw_repr", lambda _: -1)
 
 

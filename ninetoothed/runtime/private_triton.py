@@ -1,6 +1,6 @@
-"""Keep the private names of Triton, of its launcher, compiler and cache: why each is used, and what if it is missing.
+"""Collect the private names of Triton's launcher, compiler and cache: why each is used, and its fallback.
 
-As in private.py, all but those of the cache save time alone, and have a fallback. Who calls these does without.
+As in private.py, most only save time. Functions return None where a name is missing, and their callers do without.
 """
 
 from __future__ import annotations

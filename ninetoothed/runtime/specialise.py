@@ -1,4 +1,4 @@
-"""Specialise a call: what its arguments have in common with others becomes known to the compiler, the rest is passed.
+"""Specialise a call: find its class, whose facts the compiler may use; all other numbers are passed to the kernel.
 
     x = tl.load(x_ptr + rows[:, None] * x_stride_0 + columns[None, :] * x_stride_1, mask=columns[None, :] < x_size_1)
 ->  x = tl.load(x_ptr + rows[:, None] * x_stride_0 + columns[None, :], mask=columns[None, :] < x_size_1)
@@ -43,7 +43,7 @@ from ninetoothed.tiling import Tiling, are_alike
 
 # Elements that make a vector of 16 bytes, of 16 bits each.
 VECTOR = 8
-# Indices run past the last element by up to a tile; with this much room they do not wrap around in 32 bits.
+# Indices run past the last element by up to a tile; with this margin they do not overflow 32 bits.
 WIDE = 2**31 - 2**24
 # Programs that CUDA counts along the second and the third axis of a launch; along the first there may be 2^31 - 1.
 HIGHEST = 2**16 - 1
@@ -123,8 +123,8 @@ class SpecialisationPlan:
     def counted(self) -> frozenset[str]:
         """Sizes that count the rows of a kernel of rows, of which each program has a whole one.
 
-        It is not told apart whether there is one row: each is then computed by the same code, whatever the others are,
-        and its sums are in the same order.
+        A single row is in the same class as many: each row is computed by the same code, with its sums in the same
+        order, however many there are.
         """
         is_of_rows = all(len(each.arrangement.levels) == 2 for each in self.tensors) and self.tiled
         if self.definition.meta_symbols or not is_of_rows:
@@ -161,16 +161,16 @@ class SpecialisationPlan:
 
     @cached_property
     def decisive(self) -> frozenset[str]:
-        """The block sizes on which it depends whether a call is one for this kernel."""
+        """The block sizes that decide whether a call's sizes fit this kernel."""
         sizes = [as_expr(size) for parameter in self.tensors for size in parameter.outermost]
         sizes += [as_expr(size) for condition in self.conditions for size in (condition.size, condition.wanted)]
         return frozenset(name for size in sizes for name in size.variables) & self.definition.meta_symbols.keys()
 
     @cached_property
     def twins(self) -> tuple[tuple[str, str], ...]:
-        """(name, earlier name) of sizes in equal formulas at equal places of two arrangements: likely one number.
+        """Pairs (name, earlier name) of sizes in equal formulas at equal places of two arrangements: likely equal.
 
-        Those of outermost dimensions that are cut alike are surely one, wherever tiles are cut again below them.
+        Those of outermost dimensions that are cut alike are surely equal, also where tiles are cut again.
         """
         earliest: dict[tuple, list[str]] = {}
         pairs: set[tuple[str, str]] = set()
@@ -226,7 +226,7 @@ def specialise(
 def _strides(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:
     """Give each stride of a tensor its number; 0 along a dimension of one element, where it may be anything.
 
-    A dimension that counts rows is as with several of them.
+    A dimension that counts rows is treated as if there were several.
     """
     strides: dict[str, int] = {}
     for parameter, role, tensor in zip(plan.definition.parameters, plan.roles, call.arguments, strict=True):
@@ -242,7 +242,7 @@ def _strides(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:
 def _known(
     plan: SpecialisationPlan, call: BoundCall, numbers: Mapping[str, int], strides: Mapping[str, int]
 ) -> dict[str, int | Expr]:
-    """Give symbols that need not be passed what they are: a number, another symbol, or a product of some."""
+    """Find the symbols that need not be passed, and the number, symbol or product that each equals."""
     exact = plan.exact | dict(call.constants).keys()
     known: dict[str, int | Expr] = {name: number for name, number in numbers.items() if name in exact}
     known |= {name: 1 for name in (plan.sizes & numbers.keys()) - plan.counted if numbers[name] == 1}
@@ -262,10 +262,10 @@ def _known(
 def _dense(
     plan: SpecialisationPlan, numbers: Mapping[str, int], known: Mapping[str, int | Expr]
 ) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield what strides would be without gaps in memory: a number, and the names of sizes that multiply it.
+    """Yield the strides of tensors without gaps in memory: a number, and the names of sizes that multiply it.
 
-    Where they are so, a flattened index is an offset and need not be taken apart. Only strides of flattened parameters
-    are of interest, and those that follow from sizes that are known exactly.
+    A flattened index into such a tensor is an offset and need not be taken apart. Only strides of flattened parameters
+    matter, and those that follow from sizes that are known exactly.
     """
     for parameter in plan.tensors:
         is_flattened = any(step.operation in ("flatten", "ravel") for step in parameter.arrangement.steps)
@@ -287,7 +287,7 @@ def _dense(
 
 
 def _divisors(plan: SpecialisationPlan, known: Mapping[str, int | Expr], unknown: Mapping[str, int]) -> dict[str, int]:
-    """Tell by what numbers are divisible: by 16, and by 8 where elements then make whole vectors."""
+    """List the numbers that are divisible by 16, or by 8 where elements then make whole vectors."""
     in_rows: set[str] = set()
     for source in plan.dimensions:
         dense = [dimension for dimension in source if known.get(dimension.stride) == 1]

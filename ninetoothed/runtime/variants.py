@@ -33,8 +33,8 @@ MOST_CONFIGURATIONS = 256
 class Selection:
     """All that decides which variant a call runs, and over how many programs.
 
-    grid: the common outermost shape. values: every size and stride by name. gpu: what to compile for; None is the
-    PyTorch backend. family: what tells which calls get the same schedule.
+    grid: the common outermost shape. values: every size and stride by name. gpu: the GPU to compile for; None is the
+    PyTorch backend. family: the key of calls that get the same schedule.
     """
 
     specialisation: Specialisation
@@ -47,11 +47,11 @@ class Selection:
 
 @dataclass(frozen=True)
 class Variant:
-    """All that launching a class of calls must know of its program.
+    """A compiled program for a class of calls, and what launching must know of it.
 
     precision: the `torch.get_float32_matmul_precision()` under which it was traced, None where it does not matter.
-    stored: the parameters that it writes to. requirements: what it takes for granted of sizes. compiled: what the
-    backend made of it, once it has.
+    stored: the parameters that it writes to. requirements: the sizes that must be equal in a call. compiled: the
+    backend's result, once there is one.
     """
 
     selection: Selection
@@ -63,7 +63,7 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class TracedVariant(Variant):
-    """A variant with its program. None is remembered: what was compiled keeps what it needs of the program.
+    """A variant with its program. It is not remembered: the compiled variant keeps what it needs of the program.
 
     reports: the program as it was traced, and after each pass for every backend.
     """
@@ -73,7 +73,7 @@ class TracedVariant(Variant):
 
 
 def trace(definition: KernelDefinition, selection: Selection) -> TracedVariant:
-    """Trace a kernel for a selection; `SizeError` where its program is not for a call of these sizes."""
+    """Trace a kernel for a selection. Raises `SizeError` where the call's sizes do not fit together."""
     try:
         return _traced(definition, selection)
     except SizeError as error:
@@ -110,9 +110,9 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
 
 
 def with_ones(selection: Selection, requirement: ir.Requirement | None) -> Selection | None:
-    """Let the sizes be known of an extent that is 1 by a call's numbers alone: it broadcasts. None where there is none.
+    """Fix the sizes of an extent that is 1 in this call and so broadcasts; None where there is none.
 
-    Of sizes that are 1 themselves a class knows that; here it is a formula, such as `x_size_0 - 2`.
+    A class tells which sizes are 1, but not which formulas are, such as `x_size_0 - 2`.
     """
     sides = () if requirement is None else (requirement.left, requirement.right)
     ones = [side for side in sides if side.variables and side.evaluate(selection.values) == 1]
@@ -129,8 +129,8 @@ Compile = Callable[[KernelDefinition, TracedVariant], Any]
 class VariantCache:
     """Remember the variants of one kernel, and the schedules that its classes may get.
 
-    The last of each are remembered (MOST_VARIANTS, MOST_CONFIGURATIONS), so that a new batch size costs some
-    arithmetic and no compilation. Classes are many where sizes or options are known when compiling.
+    A new batch size costs some arithmetic and no compilation. Only the last of each are remembered (MOST_VARIANTS,
+    MOST_CONFIGURATIONS): classes are many where sizes or options are known when compiling.
 
     Not for several threads at once: its user holds a lock.
     """
@@ -158,15 +158,15 @@ class VariantCache:
         return Selection(specialisation, fit.schedule, fit.grid, {**values, **fit.schedule.blocks}, gpu, family)
 
     def learn(self, selection: Selection, error: SizeError) -> None:
-        """Choose other blocks for calls like this, for which tracing found that sizes do not fit; raise if none can."""
+        """Choose other blocks for calls like this, whose sizes tracing found not to fit; raise if there are none."""
         self._choices[selection.family].learn(self._plan, error)
 
     def reject(self, selection: Selection) -> bool:
-        """Choose the next best schedule for calls like this, whose own does not fit; false where there is none."""
+        """Choose the next best schedule for calls like this; False where there is none."""
         return self._choices[selection.family].reject(self._plan, selection.schedule, selection.values)
 
     def candidates(self, selection: Selection) -> tuple[Schedule, ...]:
-        """Return the schedules for calls like this, the one that they get first."""
+        """Return the schedules for calls like this, the chosen one first."""
         fitting = self._choices[selection.family].fitting(self._plan, selection.values)
         return tuple(fit.schedule for fit in fitting)
 
@@ -175,13 +175,13 @@ class VariantCache:
         return self._choices[selection.family].is_settled
 
     def settle(self, selection: Selection, schedule: Schedule) -> None:
-        """Let calls like this get a schedule from now on."""
+        """Fix the schedule of calls like this."""
         self._choices[selection.family].settle(schedule)
 
     def _configure(self, specialisation: Specialisation, values: Mapping[str, int], gpu: Machine | None) -> tuple:
-        """Make the choices of a call's family, unless there are some, and return the family.
+        """Make the choices of a call's family, unless it has some, and return the family.
 
-        The choice sees sizes rounded up, so that it cannot tell apart calls of one class.
+        Sizes are rounded up, so that calls of one class get the same choices.
         """
         exact = specialisation.numbers
         names = self._plan.sizes & values.keys()

@@ -1,4 +1,4 @@
-"""Allocate memory for a call: outputs, and what a kernel needs beside its arguments.
+"""Allocate memory for a call: outputs, and the workspace that a kernel needs beside its arguments.
 
 The workspace of a kernel belongs to the launch. It is allocated for it from PyTorch on the stream of the launch, and
 let go as soon as the launch is enqueued: whatever gets that memory next is enqueued on the same stream, so it runs
@@ -32,7 +32,7 @@ from ninetoothed.runtime import private
 from ninetoothed.runtime.build.compile import LoadedKernel
 from ninetoothed.runtime.call_cache import FunctionBody
 
-# Bytes of which addresses in a workspace are multiples.
+# Addresses in a workspace are multiples of this many bytes.
 ALIGNMENT = 256
 # Bytes of zeros for captured launches, which take some hundreds each.
 RESERVE = 1 << 20
