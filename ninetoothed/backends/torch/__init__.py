@@ -63,7 +63,7 @@ def run(program: ir.Program, arguments: Mapping[str, Any], integers: Mapping[str
 
 @dataclass(frozen=True, eq=False)
 class _Same:
-    """A key that is equal for the same program object alone, which is cheaper to find than an equal program."""
+    """A key that is equal only for the same program object: cheaper to compare than programs are."""
 
     program: ir.Program
 

@@ -11,7 +11,7 @@ from ninetoothed.backends.torch.representation import from_memory, memory_dtype,
 
 
 def load(programs: ProgramSlice, operation: ir.Load) -> None:
-    """Read a tile; what is out of bounds is `other`."""
+    """Load a tile; elements out of bounds are `other`."""
     access = operation.access
     memory = programs.execution.memory[access.parameter]
     located = locate(programs, operation)
@@ -39,7 +39,7 @@ def load(programs: ProgramSlice, operation: ir.Load) -> None:
 
 
 def store(programs: ProgramSlice, operation: ir.Store) -> None:
-    """Write a tile where it is in bounds."""
+    """Store a tile where it is in bounds."""
     access = operation.access
     memory = programs.execution.memory[access.parameter]
     located = locate(programs, operation)
@@ -51,7 +51,7 @@ def store(programs: ProgramSlice, operation: ir.Store) -> None:
 
 
 def destination(programs: ProgramSlice, operation: ir.Store) -> torch.Tensor | None:
-    """Give the memory that a store fills, as a view; None where it is not one view."""
+    """Return the memory that a store fills, as one view; None where it takes several."""
     memory = programs.execution.memory[operation.access.parameter]
     located = locate(programs, operation)
     if len(located.parts) != 1 or located.mask is not None or memory.tensor.numel() == 0:
@@ -85,7 +85,7 @@ def _gather(memory: Memory, part: AccessPart, offset: torch.Tensor) -> torch.Ten
 
 
 def _take(memory: Memory, offset: torch.Tensor) -> torch.Tensor:
-    """Do the same as `memory.flat.take(offset)`, which is slower."""
+    """Compute `memory.flat.take(offset)`, only faster."""
     return memory.flat.index_select(0, offset.reshape(-1)).view(offset.shape)
 
 
@@ -94,7 +94,7 @@ def _positions(order: list[int]) -> list[int]:
 
 
 def _put(memory: Memory, part: AccessPart, value: torch.Tensor, mask: torch.Tensor | None) -> None:
-    # Where several elements go to one place, any of them may win, but PyTorch wants it settled: the last one does.
+    # Of several elements that go to one place any may win. PyTorch needs it deterministic: the last one does.
     for dim, extent in enumerate(value.shape):
         if extent > 1 and part.sizes[dim] == 1:
             value = value.narrow(dim, extent - 1, 1)

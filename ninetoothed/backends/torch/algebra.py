@@ -1,4 +1,4 @@
-"""Integer expressions on numbers and int64 tensors at once: the smaller operands of a sum meet first."""
+"""Evaluate integer expressions over numbers and int64 tensors; in a sum, smaller operands are added first."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _extent(value: Integers) -> int:
 
 
 def _at_least_one(divisor: Integers) -> Integers:
-    """Divisors are sizes; where one is 0 nothing is in bounds, and the quotient does not matter."""
+    """Replace a divisor of 0 by 1. Divisors are sizes: where one is 0 nothing is in bounds, and no quotient matters."""
     return divisor.clamp_min(1) if isinstance(divisor, torch.Tensor) else max(divisor, 1)
 
 
@@ -62,7 +62,7 @@ def _extreme(of_numbers: Callable, of_tensors: Callable, a: Integers, b: Integer
 
 
 def evaluate(expr: Expr, values: Mapping[str, Integers]) -> Integers:
-    """Compute an expression; the result is a tensor where a variable that it uses is one."""
+    """Evaluate an expression; the result is a tensor if one of its variables is."""
     if expr.is_constant:
         return expr.constant
     return expr.fold(_Broadcasting(values))

@@ -1,8 +1,8 @@
-"""Loops and branches: run once for all programs of a slice where they agree, else for the groups that do.
+"""Run loops and branches: once for all programs of a slice if they agree, else once for each group that does.
 
 A bound or condition that differs between programs splits the slice along the grid dimensions in which it differs, into
-runs of programs that agree; all others stay together. Each group continues from the values that there are, so that
-nothing is done twice, and the results are joined again.
+runs of programs that agree. Each group continues from the values computed so far, so that nothing is done twice, and
+the results are joined again.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _differs(value: Held) -> TypeGuard[torch.Tensor]:
 
 
 def _agreeing(programs: ProgramSlice, key: torch.Tensor, live: Iterable[ir.Value]) -> list[ProgramSlice]:
-    """Split a slice into parts in each of which all programs have the same `key`, in order."""
+    """Split a slice, in order, into parts whose programs have the same `key`."""
     live = tuple(live)
     parts = [(programs, key)]
     for dim in range(key.dim()):

@@ -21,7 +21,7 @@ def _is_number(piece) -> bool:
 
 
 def run_breakpoint(programs: ProgramSlice, operation: ir.Breakpoint) -> None:
-    """Call `breakpoint()` in code that claims to stand at the user's line, with the user's names as its locals."""
+    """Call `breakpoint()` in code compiled at the user's line, with the user's names as locals."""
     names = {name: _shown(programs, value) for name, value in operation.variables}
     exec(_breakpoint_at(operation.location), {"__name__": "__ninetoothed__", "torch": torch}, names)
 
@@ -32,7 +32,7 @@ def _breakpoint_at(location: ir.SourceLocation | None) -> CodeType:
 
 
 def _shown(programs: ProgramSlice, item):
-    """Show a value: its tile of the one program that runs, without the lanes that round it up."""
+    """Show a value: the tile of the one program that runs, without the lanes past its extent."""
     if isinstance(item, tuple | list):
         return type(item)(_shown(programs, part) for part in item)
     if not isinstance(item, ir.Value):

@@ -1,4 +1,4 @@
-"""The elementwise primitives. Operands are tensors that broadcast, or numbers where a value varies nowhere."""
+"""The elementwise primitives. Operands are tensors that broadcast, or numbers that are the same everywhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Function = Callable[[ProgramSlice, ir.Apply], Any]
 
 
 def operands(programs: ProgramSlice, operation: ir.Apply) -> list[Any]:
-    """Get the operands, at least one of them a tensor; eight-bit floats as float32, in which alone PyTorch computes."""
+    """Get the operands, at least one of them a tensor. Eight-bit floats become float32."""
     held: list[Any] = [programs.values[value] for value in operation.operands]
     for item in held:
         if isinstance(item, torch.Tensor):
@@ -44,12 +44,12 @@ def _is_float8(item: Held) -> TypeGuard[torch.Tensor]:
 
 
 def _plain(function: Callable) -> Function:
-    """Wrap a function of PyTorch whose result has the right type already."""
+    """Wrap a function of PyTorch whose result has the right type."""
     return lambda programs, operation: function(*operands(programs, operation))
 
 
 def _arithmetic(function: Callable) -> Function:
-    """Wrap a function whose result is brought back to the range and the width of its type."""
+    """Wrap a function, and bring its result back to the range and width of the type."""
 
     def apply(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
         dtype = operation.results[0].type.dtype
@@ -65,7 +65,7 @@ def _arithmetic(function: Callable) -> Function:
 
 
 def _by_sign(signed: Callable, unsigned: Callable, wide: Callable) -> Function:
-    """Choose a function by how integers are read: as signed ones, as unsigned ones of up to 32 bits, or as uint64."""
+    """Choose a function by the type: signed, unsigned of up to 32 bits, or uint64."""
 
     def apply(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
         dtype = operation.operands[0].type.dtype
@@ -216,7 +216,7 @@ _INTO: dict[str, Callable] = {
 
 
 def compute_into(programs: ProgramSlice, operation: ir.Apply, place: torch.Tensor) -> bool:
-    """Write the result of some operations on floats straight to memory; False, and nothing done, for others."""
+    """Write the result of some operations on floats straight to memory; return False for others, and do nothing."""
     if operation.function != "cast" and operation.function not in _INTO:
         return False
     held = [programs.values[value] for value in operation.operands]

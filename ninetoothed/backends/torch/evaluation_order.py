@@ -13,7 +13,7 @@ Step = tuple[ir.Operation, tuple[ir.Value, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Assignment(ir.Operation):
-    """An operation whose one result is stored and read by nothing else, so that it may be computed in its place."""
+    """An operation with one result that is only stored, so that it may be computed straight into memory."""
 
     apply: ir.Apply
     store: ir.Store
@@ -23,8 +23,8 @@ class Assignment(ir.Operation):
 class EvaluationOrder:
     """The operations in the order in which they run.
 
-    common: those whose results are the same in all programs and iterations; they run once a call.
-    steps: for each block, by its `id`, the others, each with the values that nothing reads after it.
+    common: operations whose results are the same in all programs and iterations; they run once a call.
+    steps: for each block, by its `id`, the other operations, each with the values that nothing reads after it.
     free: for each control operation, the values that its blocks read from outside.
     """
 
@@ -52,7 +52,7 @@ def _common(body: ir.Block, integers: frozenset[str]) -> ir.Block:
 
 
 def _is_common(operation: ir.Operation, integers: frozenset[str]) -> bool:
-    """Tell whether an operation gives the same everywhere, once its operands do."""
+    """Tell whether an operation has the same result everywhere if its operands have."""
     match operation:
         case ir.Constant() | ir.ScalarArgument():
             return True
@@ -88,7 +88,7 @@ class _Builder:
         return read - defined
 
     def _own(self, operation: ir.Operation) -> set[ir.Value]:
-        """The values that only the blocks of an operation know."""
+        """The values that are known only inside the blocks of an operation."""
         match operation:
             case ir.For() | ir.While():
                 return set(operation.arguments)
@@ -98,7 +98,7 @@ class _Builder:
 
 
 def _assignments(steps: list[Step]) -> Iterator[Step]:
-    """The steps, with a store joined to the operation before it where that makes nothing else."""
+    """The steps, in which a store is joined to the operation before it that computes only the stored value."""
     following = iter(zip(steps, [*steps[1:], (None, ())]))
     for (operation, dead), (store, after) in following:
         if (
@@ -132,7 +132,7 @@ def _reads(operation: ir.Operation) -> tuple[ir.Value, ...]:
 
 
 def _values_in(item) -> Iterator[ir.Value]:
-    """The values in what a user's name stands for: itself, or the items of a tuple."""
+    """The values of a user's variable: one, or the items of a tuple."""
     if isinstance(item, ir.Value):
         yield item
     elif isinstance(item, tuple | list):

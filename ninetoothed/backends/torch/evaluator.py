@@ -1,4 +1,4 @@
-"""The execution of a program: its operations in order, on a slice of all programs at once."""
+"""Execute a program: its operations in order, each for a whole slice of programs at once."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _apply(programs: ProgramSlice, operation: ir.Apply) -> None:
 
 
 def _assign(programs: ProgramSlice, operation: Assignment) -> None:
-    """Compute a result where it is to be stored, if that is a plain view; else compute it, then store it."""
+    """Compute a result straight into memory, if that is a plain view; else compute it, then store it."""
     place = destination(programs, operation.store)
     if place is None or not compute_into(programs, operation.apply, place):
         _apply(programs, operation.apply)

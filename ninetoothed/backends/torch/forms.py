@@ -21,7 +21,7 @@ MOST_BOXES = 32
 
 @dataclass(frozen=True)
 class Symbolic:
-    """An expression split before any size is known; `names` are the dimensions' (None: no lane runs over it).
+    """An expression split before sizes are known; `names` are those of the dimensions (None: no lane runs over it).
 
     known: the names of sizes and strides. linear: the rest, where it has no irregular dimension, as
     ((loop counter or bound name, coefficient), ...) and a constant, of known names only.
@@ -36,10 +36,10 @@ class Symbolic:
     linear: tuple[tuple[tuple[str, Expr], ...], Expr] | None
 
     def bind(self, integers: Mapping[str, int]) -> LinearForm:
-        """Put in the values of all sizes and strides."""
+        """Substitute the values of all sizes and strides."""
         form = self
         if self.irregular:
-            # With numbers, what was a division may be none: by 1, say.
+            # With numbers, a division may vanish: by 1, say.
             divided = {name for atom in self.expr.atoms if not isinstance(atom, Var) for name in _variables(atom)}
             form = _split_again(self, tuple((name, integers[name]) for name in sorted(divided & self.known)))
         coefficients = tuple(int(evaluate(c, integers)) for c in form.coefficients)
@@ -105,7 +105,7 @@ class LinearForm:
     constant: int = 0
 
     def rest_at(self, values: Mapping[str, Integers]) -> Integers:
-        """Compute the rest, for values of all that it mentions."""
+        """Evaluate the rest for values of its names."""
         if self.rest is not None:
             return evaluate(self.rest, values)
         total: Integers = self.constant
@@ -177,7 +177,7 @@ def intersect(many: list[list[Box]]) -> list[Box] | None:
 
 
 def complement(boxes: list[Box], sizes: tuple[int, ...]) -> list[Box] | None:
-    """Cover with boxes what lies in none of the given ones; None where they are more than `MOST_BOXES`."""
+    """Cover the complement of some boxes with boxes; None where there are more than `MOST_BOXES`."""
     outside: list[list[Box]] = []
     for box in boxes:
         pieces: list[Box] = []

@@ -1,7 +1,6 @@
-"""The places of accesses' tiles in memory: affine wherever the indices are, unmasked wherever the bounds are.
+"""Locate the tiles of accesses in memory: as strided views where indices are affine, without masks where bounds are.
 
-What may lie out of bounds is cut off as boxes: a tile at an edge is a few rectangular parts. Masks remain for bounds
-that are not affine.
+Elements out of bounds are cut off: a tile at an edge becomes a few boxes. Masks remain for bounds that are not affine.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ class AccessPart:
 
 @dataclass(frozen=True, eq=False)
 class Located:
-    """The place of a tile: `sizes` is 1 along dimensions that do not matter; what is in no part is out of bounds.
+    """The location of a tile, 1 in `sizes` where it does not vary. Elements in no part are out of bounds.
 
-    So is what `mask` excludes, or what lies in a box of `holes`.
+    So are elements that `mask` excludes, and those in a box of `holes`.
     """
 
     sizes: tuple[int, ...]
@@ -45,13 +44,13 @@ class Located:
     holes: tuple[forms.Box, ...] = ()
 
     def elements(self) -> int:
-        """Count the elements of the offsets and masks in this."""
+        """Count the elements of the offsets and masks."""
         tensors = [part.offset for part in self.parts] + [self.mask]
         return sum(tensor.numel() for tensor in tensors if isinstance(tensor, torch.Tensor))
 
 
 def locate(programs: ProgramSlice, operation: ir.Load | ir.Store) -> Located:
-    """Locate the tile of an access for a slice of programs; remembered where only loop counters decide it."""
+    """Locate the tile of an access for a slice of programs. Remembered where it depends on loop counters alone."""
     bound = programs.execution.bound
     access = bound.accesses[operation]
     if access.plan.access.bindings:
@@ -72,7 +71,7 @@ def _bindings(programs: ProgramSlice, bindings: ir.Bindings, rank: int) -> dict[
 
 
 def bound_value(programs: ProgramSlice, value: ir.Value, rank: int) -> Integers:
-    """Give an integer value as it enters expressions over a tile of `rank` axes: a number where it does not vary."""
+    """Return an integer value for expressions over a tile of `rank` axes: a number where it does not vary."""
     held = programs.values[value]
     if not isinstance(held, torch.Tensor):
         return int(held)
@@ -83,7 +82,7 @@ def bound_value(programs: ProgramSlice, value: ir.Value, rank: int) -> Integers:
 
 
 def dimension(programs: ProgramSlice, dim: int, count: int, rank: int) -> Integers:
-    """Give the index along a dimension of the grid or the tile, as it enters expressions."""
+    """Return the index along a dimension of the grid or the tile, for expressions."""
     start = programs.starts[dim] if dim < programs.rank else 0
     if count == 1:
         return start
@@ -94,7 +93,7 @@ def dimension(programs: ProgramSlice, dim: int, count: int, rank: int) -> Intege
 
 @dataclass(frozen=True, eq=False)
 class _Locator:
-    """One search for the place of a tile. `search`: it pays to look whether offsets are affine after all."""
+    """One search for the location of a tile. `search`: whether to test if computed offsets are affine."""
 
     programs: ProgramSlice
     access: BoundAccess
@@ -214,7 +213,7 @@ def spelled_out(offset: Integers, sizes: tuple[int, ...], strides: tuple[int, ..
 
 
 def _affine(offset: torch.Tensor) -> tuple[int, list[int]] | None:
-    """Find the first of some offsets and the step along each dimension; None where a step is not constant."""
+    """Find the first offset and the step along each dimension; None where a step is not constant."""
     first = offset[(0,) * offset.dim()]
     predicted, steps = first, []
     for dim, extent in enumerate(offset.shape):

@@ -1,4 +1,4 @@
-"""Plan an execution: once for a program (`ExecutionPlan`), and once for each set of sizes (`BoundPlan`)."""
+"""Plan executions: once for a program (`ExecutionPlan`), and once for each set of sizes (`BoundPlan`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ninetoothed.expr import Expr
 from ninetoothed.language.primitive import Effect
 
 # Elements of the largest tile value over a slice of programs: a few of them fit a CPU's cache, and a pass over
-# one takes longer than starting it. Matrix products are worth larger ones.
+# one takes longer than starting it. Matrix products gain from larger ones.
 SLICE = 2**19
 PRODUCT_SLICE = 2**22
 
@@ -56,7 +56,7 @@ class AccessPlan:
 
 @dataclass(frozen=True, eq=False)
 class ExecutionPlan:
-    """A program with all that can be told before its sizes are known.
+    """A program, analysed as far as possible before its sizes are known.
 
     accesses: by load or store. stored: the parameters that are written. serial: whether programs must run one after the
     other. elements: those of the largest tile. budget: how many elements of such tiles a slice may have.
@@ -82,7 +82,7 @@ class BoundAccess:
 
 @dataclass(eq=False)
 class Memo:
-    """A cache of what calls of equal sizes share; it stops growing at a number of entries, and of elements."""
+    """A cache for calls of equal sizes; it stops growing at a number of entries, and of elements."""
 
     entries: dict = field(default_factory=dict)
     elements: int = 0
@@ -212,7 +212,7 @@ def _bind(plan: ExecutionPlan, numbers: Mapping[str, int], device: torch.device)
 def bind(plan: ExecutionPlan, integers: Mapping[str, int], device: torch.device) -> BoundPlan:
     """Bind a plan to one set of sizes and strides; calls of equal sizes share it.
 
-    The last `MOST_BOUNDS` of all plans are remembered, each by its plan, and gone with it.
+    The last `MOST_BOUNDS` of all plans are remembered; each dies with its plan.
     """
     key = tuple(integers.items()), device
     with _LOCK:

@@ -22,7 +22,7 @@ def _data_ptr(programs: ProgramSlice, operation: ir.Apply) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Target:
-    """The target of an operation's pointers: `mask` tells which count (None: all)."""
+    """The memory that an operation's pointers point to; `mask` selects pointers (None: all)."""
 
     memory: Memory
     offset: torch.Tensor
@@ -30,7 +30,7 @@ class _Target:
 
 
 def _target(programs: ProgramSlice, operation: ir.Apply, mask: int) -> _Target:
-    """The target of an operation of which operand number `mask`, if it is there, is the mask."""
+    """Find the target of an operation; its operand number `mask`, if there is one, is the mask."""
     pointer = operation.operands[0]
     memory = programs.execution.memory[_parameter(pointer)]
     offset = programs.tensor(pointer)
@@ -90,7 +90,7 @@ def _store(programs: ProgramSlice, operation: ir.Apply) -> None:
 
 
 def _selected(target: _Target, *values: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Select the offsets that count and the values for them, in the order of programs, then lanes."""
+    """Select the unmasked offsets and their values, in the order of programs, then lanes."""
     offset, mask, *whole = torch.broadcast_tensors(
         target.offset, torch.ones((), dtype=torch.bool, device="cpu") if target.mask is None else target.mask, *values
     )
@@ -111,9 +111,9 @@ _COMBINE: dict[str, Callable] = {
 
 
 def _atomic(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    """Apply one atomic of all programs at once, as if program after program and lane after lane; give the old values.
+    """Apply an atomic for all programs at once, as if one after another, and return the old values.
 
-    Updates of one place are brought together, and a scan over them gives what each of them finds.
+    Updates of one address are sorted together; a scan over them gives the value that each finds.
     """
     target = _everywhere(programs, operation, _target(programs, operation, 2))
     dtype = operation.operands[1].type.dtype
@@ -139,7 +139,7 @@ def _atomic(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 
 def _everywhere(programs: ProgramSlice, operation: ir.Apply, target: _Target) -> _Target:
-    """Spell out every program and lane of a target: each of them performs the operation."""
+    """Expand a target to every program and lane: each performs the operation."""
     shape = (*programs.counts, *operation.operands[0].type.lanes)
     mask = None if target.mask is None else target.mask.expand(shape)
     return _Target(target.memory, target.offset.expand(shape), mask)
@@ -148,7 +148,7 @@ def _everywhere(programs: ProgramSlice, operation: ir.Apply, target: _Target) ->
 def _combined(
     function: str, before: torch.Tensor, value: torch.Tensor, first: torch.Tensor, dtype: ElementType
 ) -> torch.Tensor:
-    """Compute what each place holds after each update: a scan that starts anew at the first update of each place."""
+    """Compute the value after each update: a scan that restarts at the first update of each address."""
     combine = _COMBINE[function]
     if dtype == dtypes.uint64 and function in ("atomic_max", "atomic_min"):
         before, value = before ^ SIGN, value ^ SIGN
@@ -165,7 +165,7 @@ def _combined(
 
 
 def _atomic_cas(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    """Compare and swap, element by element: what one writes decides what the next finds."""
+    """Compare and swap, one element after another: each may read what the one before wrote."""
     target = _everywhere(programs, operation, _target(programs, operation, 3))
     dtype = operation.result.type.dtype
     expected, value = (programs.whole(operand).flatten() for operand in operation.operands[1:3])

@@ -14,7 +14,7 @@ from ninetoothed.backends.torch.representation import held_dtype
 
 
 def dot(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    """Multiply lhs (..., M, K) by rhs (..., K, N), and add the accumulator where there is one.
+    """Multiply lhs (..., M, K) by rhs (..., K, N), and add the accumulator, if any.
 
     Halves are multiplied in float32, as tensor cores do; small integers in float64, where their sums are exact.
     """

@@ -1,4 +1,4 @@
-"""The state of one call: its `Execution`, and the `ProgramSlice` that runs at the moment."""
+"""The state of one call: its `Execution`, and the `ProgramSlice` that is running."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ninetoothed.dtypes import DType
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """The memory of a tensor parameter. `aliased`: the program may write to it, so what is loaded must be copied."""
+    """The memory of a tensor parameter. `aliased`: the program may write to it, so that loads must copy."""
 
     tensor: torch.Tensor
     dtype: DType
@@ -45,7 +45,7 @@ class Execution:
 
 
 def open_memory(arguments: Mapping[str, Any], program: ir.Program, stored: frozenset[str]) -> dict[str, Memory]:
-    """Open the memory of the tensor arguments; what may change while the program runs is marked as aliased."""
+    """Open the memory of the tensor arguments, and mark what may change while the program runs as aliased."""
     tensors = {p.name: arguments[p.name].detach() for p in program.parameters if p.role == "tensor"}
     written = [_extent(tensors[name]) for name in stored]
     memory = {}
@@ -73,7 +73,7 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
 class ProgramSlice:
     """A slice of programs in execution: programs `starts[d] .. starts[d] + counts[d] - 1` of each grid dimension.
 
-    values: what the operations have given so far. counters: the loops' variables, which all programs share.
+    values: the results of operations so far. counters: those of loops, which all programs share.
     """
 
     execution: Execution
@@ -88,7 +88,7 @@ class ProgramSlice:
         return len(self.counts)
 
     def tensor(self, value: ir.Value) -> torch.Tensor:
-        """The value as a tensor; of one element where it varies nowhere."""
+        """The value as a tensor, of one element if it is the same everywhere."""
         held = self.values[value]
         return held if isinstance(held, torch.Tensor) else self.make_tensor(held, value.type)
 
@@ -111,7 +111,7 @@ class ProgramSlice:
         return self.tensor(value).expand(*self.counts, *value.type.lanes)
 
     def narrow(self, dim: int, start: int, count: int, live: Iterable[ir.Value]) -> ProgramSlice:
-        """Take some of the programs, with the values in `live`."""
+        """Narrow the slice to some of its programs, with the values in `live`."""
         starts = (*self.starts[:dim], self.starts[dim] + start, *self.starts[dim + 1 :])
         counts = (*self.counts[:dim], count, *self.counts[dim + 1 :])
         values = {value: narrow(self.values[value], dim, start, count) for value in live if value in self.values}
@@ -136,7 +136,7 @@ def narrow(held: Held, dim: int, start: int, count: int) -> Held:
 
 
 def join(programs: ProgramSlice, parts: list[tuple[ProgramSlice, Held]], type: ir.TileType) -> Held:
-    """Join the values of parts that cover a slice to that of the slice."""
+    """Join the values of the parts of a slice."""
     held = [value for _, value in parts]
     if not any(isinstance(value, torch.Tensor) for value in held) and all(value == held[0] for value in held):
         return held[0]

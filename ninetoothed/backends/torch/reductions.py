@@ -56,7 +56,7 @@ def _argmin(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 
 def _position(programs: ProgramSlice, operation: ir.Apply, function: Callable) -> torch.Tensor:
-    """Find the first position of the extremum: PyTorch too promises the first."""
+    """Find the first position of the extremum, as PyTorch does."""
     tile, dims, keep = _reduced(programs, operation)
     if operation.operands[0].type.dtype == dtypes.uint64:
         tile = tile ^ SIGN
@@ -82,7 +82,7 @@ def _reduce(programs: ProgramSlice, operation: ir.Apply):
 
 
 def _reduce_with(programs: ProgramSlice, operation: ir.Apply, combine: Combine) -> Tensors:
-    """Combine neighbours until one element is left: halves of a power of two, in order."""
+    """Combine neighbours, halving their number, until one element is left."""
     dims = lane_dims(programs, operation, operation.attribute("axis"))
     tiles = _common(programs, operation)
     if len(dims) > 1:
@@ -110,7 +110,7 @@ def _common(programs: ProgramSlice, operation: ir.Apply) -> Tensors:
 
 
 def _combiner(programs: ProgramSlice, function: ir.Lambda) -> Combine:
-    """Make a function of whole tensors of a combining function: its scalars are elements, so any shape will do."""
+    """Let a combining function of scalars run on whole tensors, element by element."""
     from ninetoothed.backends.torch.evaluator import execute
 
     def combine(left: Tensors, right: Tensors) -> Tensors:
@@ -176,7 +176,7 @@ def _sort(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 
 def _histogram(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    """Count 0 .. num_bins - 1; other elements are not counted."""
+    """Count the numbers from 0 to num_bins - 1, and no others."""
     tile = programs.tile(operation.operands[0]).to(torch.int64)
     bins = operation.attribute("num_bins")
     counted = (tile >= 0) & (tile < bins)

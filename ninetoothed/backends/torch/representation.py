@@ -1,7 +1,7 @@
-"""The representation of values of the language by PyTorch tensors.
+"""Represent values of the language by PyTorch tensors.
 
-A value is a tensor of shape (grid dimensions..., tile axes...), each extent either the true one or 1 where the value
-does not vary; or a Python number where it varies nowhere. Unsigned integers that PyTorch computes badly are held in
+A value is a tensor of shape (grid dimensions..., tile axes...), in which an extent is 1 where the value does not vary;
+or a Python number, if it is the same everywhere. Unsigned integers that PyTorch computes badly are held in
 int64: uint16 and uint32 as themselves, uint64 as its bit pattern. A pointer is an offset in elements from the first one
 of its parameter.
 """
@@ -42,7 +42,7 @@ def held_dtype(dtype: ElementType) -> torch.dtype:
 
 
 def memory_dtype(dtype: ElementType) -> torch.dtype:
-    """The element type through which memory of `dtype` is read and written: of the same width, and one that works."""
+    """The element type through which memory of `dtype` is accessed: of the same width, and supported by PyTorch."""
     return _SIGNED.get(dtype) or _MEMORY[dtype]
 
 
@@ -53,12 +53,12 @@ def wrap(value: torch.Tensor, dtype: ElementType) -> torch.Tensor:
 
 
 def from_memory(value: torch.Tensor, dtype: ElementType) -> torch.Tensor:
-    """Bring what was read from memory into the form in which values are held."""
+    """Convert from the type of memory to the type in which values are held."""
     return wrap(value.to(torch.int64), dtype) if dtype in _SIGNED else value
 
 
 def to_memory(value: torch.Tensor, dtype: ElementType) -> torch.Tensor:
-    """Bring a value into the form in which memory has it."""
+    """Convert from the type in which values are held to that of memory."""
     return value.to(_SIGNED[dtype]) if dtype in _SIGNED else value
 
 
@@ -82,7 +82,7 @@ def number(value: Number, dtype: ElementType) -> Number:
 
 
 def _nearest_integer(value: float, dtype: DType) -> int:
-    """Choose the integer for an infinity or NaN, as a value out of bounds may be."""
+    """Choose the integer for an infinity or NaN, which `other` may be."""
     if value != value:
         return 0
     low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1)) if dtype.category == "int" else (0, 2**dtype.bits)
@@ -138,7 +138,7 @@ def unsigned64(function: Callable[..., numpy.ndarray]) -> Callable[..., torch.Te
 
 
 def _float_to_uint64(value: torch.Tensor) -> torch.Tensor:
-    """Convert: of a number from 2^63 on, the rest is converted, and the highest bit set."""
+    """Convert floats to uint64: from 2^63 on, convert the difference and set the highest bit."""
     middle = 2.0**63
     is_large = value >= middle
     rest = torch.where(is_large, value - middle, value).to(torch.int64)

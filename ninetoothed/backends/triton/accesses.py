@@ -46,7 +46,7 @@ def _as_number(other, dtype) -> int | float:
 
 
 def _place(context: EmitContext, access: ir.Access, value_shape: tuple[int, ...]) -> tuple[ValueText, ValueText | None]:
-    """The pointers, as large as the mask and `value_shape` need them, and the mask."""
+    """Return the pointers, broadcast as far as mask and `value_shape` need, and the mask."""
     parameter = context.program.parameter(access.parameter)
     printer = TilePrinter.of(context, access.lanes, access.type, access.bindings, parameter.wide)
     mask = _mask(context, access, printer)
@@ -56,13 +56,13 @@ def _place(context: EmitContext, access: ir.Access, value_shape: tuple[int, ...]
 
 
 def union(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape in which shapes of one rank (or ()) meet."""
+    """Return the common shape of shapes of one rank, or ()."""
     ranked = [shape for shape in shapes if shape]
     return tuple(map(max, *ranked)) if len(ranked) > 1 else ranked[0] if ranked else ()
 
 
 def broadcast(text: ValueText, shape: tuple[int, ...]) -> ValueText:
-    """The text with exactly this shape."""
+    """Broadcast a text to exactly this shape."""
     if text.shape == shape:
         return text
     return ValueText(syntax.call("tl.broadcast_to", text.node, shape), shape)
@@ -72,7 +72,7 @@ def broadcast(text: ValueText, shape: tuple[int, ...]) -> ValueText:
 
 
 def _pointer(context: EmitContext, access: ir.Access, printer: TilePrinter, parameter: ir.Parameter) -> ValueText:
-    """`base + offsets`. What a loop moves is added to the base; the offsets are made once, before the loop."""
+    """Return `base + offsets`. What a loop moves is added to the base: offsets are computed once, before it."""
     base = context.argument(access.parameter)
     dimensions = [
         (d, printer.settle(index), stride)
@@ -101,16 +101,16 @@ def _append(base: ast.expr, offsets: ast.expr) -> ast.expr:
 
 
 def _counters(context: EmitContext, indices: list[Expr]) -> frozenset[str]:
-    """The loop counters on which indices depend."""
+    """Collect the loop counters on which indices depend."""
     names = frozenset().union(*(index.variables for index in indices)) - frozenset(context.program.axes)
     return frozenset(name for name in names if context.depth_of_name(name) > 0)
 
 
 def _moved(printer: TilePrinter, dimensions, counters: frozenset[str]):
-    """The scalar offsets by which loops move a tile, and what is left of its dimensions; None where it is not so."""
+    """Split off the scalar offsets by which loops move a tile; None where loops do more than move it."""
     if not counters or any(index.variables & printer.bindings.keys() for _, index, _ in dimensions):
         return None
-    # Elements apart from each other have an offset each, which recomputing spares a register throughout the loop.
+    # Scattered elements have an offset each; recomputing these in the loop saves a register for each.
     is_run = any(stride == 1 and index.variables & printer.lane_names for _, index, stride in dimensions)
     by, rest = [], []
     for d, index, stride in dimensions:
@@ -126,7 +126,7 @@ def _moved(printer: TilePrinter, dimensions, counters: frozenset[str]):
 
 
 def _offsets(printer: TilePrinter, dimensions, parameter: ir.Parameter) -> ValueText:
-    """The sum of index * stride: on each set of axes by itself, so that divisions are made on vectors."""
+    """Return the sum of index * stride, computed for each set of axes by itself, so that divisions are on vectors."""
     by_axes: dict[frozenset[int], list[tuple[Summand, Expr]]] = {}
     for d, index, stride in dimensions:
         wanted = f"{parameter.name}_index" + (f"_{d}" if len(parameter.strides) > 1 else "")
@@ -155,7 +155,7 @@ def _times(printer: TilePrinter, node: ast.expr, stride: Expr) -> ast.expr:
 
 
 def _mask(context: EmitContext, access: ir.Access, printer: TilePrinter) -> ValueText | None:
-    """The conjunction of the guards; one that several accesses have is given a name."""
+    """Return the conjunction of the guards; one that several accesses share gets a name."""
     guards = [
         (i, kept) for i, guard in enumerate(access.guards) if (kept := unimplied(guard, access.guards, printer.facts))
     ]
@@ -200,14 +200,14 @@ def _without_counters(context: EmitContext, printer: TilePrinter, index: Expr, s
 
 
 def _wanted(access: ir.Access, guard: Guard) -> str:
-    """Name a guarded index after the dimension whose index it is."""
+    """Name a guarded index after its dimension."""
     if len(access.indices) > 1 and guard.index in access.indices:
         return f"{access.parameter}_index_{access.indices.index(guard.index)}"
     return f"{access.parameter}_index"
 
 
 def _is_unobserved(context: EmitContext, operation: ir.Load) -> bool:
-    """Tell whether all that is made of a load, lane by lane, is stored under guards at least as strict."""
+    """Tell whether everything computed from a load, lane by lane, is stored under guards at least as strict."""
     key = guard_key(operation.access)
     if key is None:
         return False

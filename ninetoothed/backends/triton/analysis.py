@@ -1,7 +1,7 @@
-"""Analyse a program before it is printed: who uses each value, where, and when it is last read.
+"""Analyse a program before it is printed: where each value is used, and where it is last read.
 
-A value is printed where it is used (inlined) or given a variable. Inlining moves a computation down to its use, so the
-moment at which an operand is last read is that of the statement that finally holds it.
+A value is printed where it is used (inlined) or given a variable. Inlining moves a computation down to its use, so
+that its operands are read at the statement that finally contains it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ninetoothed.passes.operations import is_ordered, is_repetition
 
 END = 1 << 30  # the position of a block's yields: after all of its operations
 
-BlockKey = tuple[int, int]  # an operation and which of its blocks; the same for no two blocks, empty ones too
+BlockKey = tuple[int, int]  # an operation, and the number of one of its blocks: unique even for empty blocks
 ROOT: BlockKey = (0, 0)
 
 
@@ -32,9 +32,9 @@ class ValueUse:
 
 @dataclass
 class Analysis:
-    """Uses, definitions and positions of the values of a program; which of them are printed where they are used.
+    """The uses, definitions and positions of a program's values, and which of these are inlined.
 
-    loads: those of a block, with their positions. awaited: those through the copy engine, which are waited for.
+    loads: the loads of a block, with their positions. awaited: those by the copy engine, which are waited for.
     """
 
     uses: dict[Value, list[ValueUse]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Analysis:
         return self.definitions[value][0]
 
     def is_cheap(self, value: Value) -> bool:
-        """Tell whether a value may be printed at every use: a number, an argument, or a view of what has a name."""
+        """Tell whether a value may be printed at every use: a number, an argument, or a view of a named value."""
         match self.producers.get(value):
             case Constant() | ir.ScalarArgument():
                 return True
@@ -81,7 +81,7 @@ class Analysis:
             output = tl.dot(weights.to(tl.float16), value)    ->     value = value_desc.load(...)
                                                                      output = tl.dot(narrow, value)
 
-        The machine's scheduler moves nothing across a wait, and what stands before it hides other work.
+        The GPU's scheduler moves nothing across a wait; work in front of it can be overlapped.
         """
         block, position = self.definitions[value]
         between = (load for place, load in self.loads.get(block, ()) if position < place < use.position)
@@ -100,7 +100,7 @@ class Analysis:
         return max([own, *(self.last_read(result, block) for result in inlined)])
 
     def _position_in(self, inner: BlockKey, position: int, block: BlockKey) -> int:
-        """The position in `block` of a place in a block nested in it; where it is outside, the end."""
+        """The position in `block` of a place in a nested block; the end for a place outside."""
         while inner != block:
             if inner not in self.parents:
                 return END
@@ -152,7 +152,7 @@ def _nested(operation: Operation):
 
 
 def guard_key(access: ir.Access):
-    """The mask of an access, whatever its lanes are called: equal keys print the same."""
+    """A key for the mask of an access that ignores lane names: equal keys print the same."""
     if access.bindings:
         return None
     lanes = {lane.name: f"lane_{lane.axis}_{lane.count}" for lane in access.lanes}

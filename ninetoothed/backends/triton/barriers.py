@@ -1,4 +1,4 @@
-"""Barriers between accesses of one program to the same memory: its threads run at their own pace."""
+"""Put barriers between accesses of one program to the same memory: its threads run at their own pace."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ninetoothed.expr import Expr, const
 from ninetoothed.lowering import Guard
 from ninetoothed.passes.overlap import are_apart
 
-# Where a store of another round may have been, in place of its access.
+# Stands for the access of a store in another round.
 SOMEWHERE = None
 
 
 def access_key(access: ir.Access):
-    """Equal for accesses in which each thread touches just what it touched before."""
+    """Return a key that is equal for accesses in which each thread touches the same elements."""
     places = tuple(Guard(index, const(0)) for index in access.indices)
     return guard_key(replace(access, guards=places)) or object()
 
@@ -39,7 +39,7 @@ def before_write(context: EmitContext, parameter: str, access: ir.Access | None 
 
 
 def before_rounds(context: EmitContext, loop: ir.For | ir.While) -> None:
-    """Note what an earlier round of a loop stored, or has yet to read: a later one may touch it."""
+    """Note what earlier rounds of a loop store or read: a later round may touch the same memory."""
     inside = [inner for block in ir.blocks(loop) for inner in ir.walk(block)]
     changed = stored(inside)
     for name in changed:
@@ -79,7 +79,7 @@ def _moves_on(index: Expr, access: ir.Access, loop: ir.For) -> bool:
 
 
 def _key(access: ir.Access | None):
-    """Return the key of an access; one through pointers, to any place, has a key of its own."""
+    """Return the key of an access; one through pointers, which may be anywhere, has a unique key."""
     return object() if access is None else access_key(access)
 
 

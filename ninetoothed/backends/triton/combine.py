@@ -22,7 +22,7 @@ def text_of(context: EmitContext, operation: ir.Apply) -> ValueText:
 
 
 def _helper(context: EmitContext, combine: ir.Lambda) -> str:
-    """Print the combining function; its name."""
+    """Print the combining function, and return its name."""
     body = combine.body
     inner = EmitContext(
         context.program, analyse(body, combine.arguments, combine.yields), context.schedule, context.target

@@ -35,7 +35,7 @@ class ValueText:
 
 
 class ValueTexts(dict[ir.Value, ValueText]):
-    """The text of each value. `holders` are, for each variable, the values whose texts mention it."""
+    """The text of each value. `holders`: for each variable, the values whose texts mention it."""
 
     def __init__(self):
         super().__init__()
@@ -47,7 +47,7 @@ class ValueTexts(dict[ir.Value, ValueText]):
             self.holders[name] = (*self.holders.get(name, ()), value)
 
     def hold(self, value: ir.Value, name: str, shape: tuple[int, ...]) -> None:
-        """Let a variable that was assigned hold a value, and none that it held before."""
+        """Note that a variable was assigned a value, and no longer holds any other."""
         self.holders[name] = ()
         self[value] = ValueText(syntax.name(name), shape)
 
@@ -57,11 +57,11 @@ class TextBlock:
     """A block of text being written.
 
     common: variables that hold integer expressions for all nested blocks, by their text.
-    variables: the variable that a name of the user's last stood for.
-    own: names that mean something in this block alone, so that the next one may use them for its own. inner: those of
-    blocks in it, and of a branch before it, that have ended. repeats: whether it is a loop's.
-    contents: the type and shape of what its variables hold. left: the same of those that branches before it have left.
-    To Triton what both branches of an `if` assign is there afterwards: it must be of one type and shape, and keep it.
+    variables: the variable that last stood for each name of the user's.
+    own: names used in this block alone, which are free after it. inner: those of ended blocks inside it, and of the
+    branch before it. repeats: whether it is the body of a loop.
+    contents: the types and shapes of its variables. left: those of variables that ended branches have assigned. In
+    Triton a variable that both branches of an `if` assign lives on, and must keep one type and shape.
     """
 
     statements: list[ast.stmt] = field(default_factory=list)
@@ -75,14 +75,14 @@ class TextBlock:
 
 
 class Dialect(Protocol):
-    """Prints some operations in a way of its own."""
+    """Prints some operations otherwise than as Triton."""
 
     def prints(self, context: EmitContext, operation: ir.Operation, place: OperationPlace) -> bool:
-        """Print an operation, or only what has to come before it; tell whether it is printed."""
+        """Print an operation, or only text that must come before it; return whether the operation is printed."""
         ...
 
     def ends(self, context: EmitContext) -> None:
-        """Print what has to come at the end of a block, before its yields."""
+        """Print text at the end of a block, before its yields."""
         ...
 
 
@@ -134,15 +134,15 @@ class EmitContext:
         self.append(ast.Expr(node))
 
     def assign(self, wanted: str, node: ast.expr) -> ast.expr:
-        """A new variable in the innermost block."""
+        """Assign a new variable in the innermost block."""
         name = self.fresh(wanted, syntax.text_of(node))
         self.append(syntax.assign(name, node))
         return syntax.name(name)
 
     def fresh(self, wanted: str, content: Hashable, depth: int | None = None) -> str:
-        """Return a new name for such content, of the innermost block unless another's depth is given."""
+        """Return a new name for such content, in the innermost block or in the one at a given depth."""
         scopes = self.scopes if depth is None else self.scopes[: depth + 1]
-        # What is defined in an outer block has to outlast those that have ended in an inner one.
+        # A variable of an outer block must not take a name that ended inner blocks have used.
         ended = (scope.inner for scope in self.scopes[len(scopes) :])
         changed = (name for name, other in self.left.items() if other != content)
         name = self.names.fresh(wanted, set().union(changed, *ended))
@@ -156,19 +156,19 @@ class EmitContext:
         return {name: content for scope in self.scopes for name, content in scope.left.items()}
 
     def leave(self) -> list[ast.stmt]:
-        """End the innermost block; its statements."""
+        """End the innermost block, and return its statements."""
         scope = self.scopes.pop()
         self.names.release(scope.own)
         self.scopes[-1].inner |= scope.own | scope.inner
         return scope.statements
 
     def argument(self, program_name: str) -> ast.expr:
-        """A kernel argument, which from now on the kernel takes."""
+        """Name a kernel argument, which the kernel takes from now on."""
         self.used[program_name] = None
         return syntax.name(self.argument_names[program_name])
 
     def variable(self, name: str) -> ast.expr:
-        """The text of an integer variable of the program."""
+        """Return the text of an integer variable of the program."""
         if name in self.variables:
             return self.variables[name][0]
         return self.argument(name)
@@ -177,18 +177,18 @@ class EmitContext:
         return self.variables[name][1] if name in self.variables else 0
 
     def depth_of(self, *expressions: Expr) -> int:
-        """The outermost block in which integer expressions are known."""
+        """Return the depth of the outermost block in which integer expressions are known."""
         names = (name for expression in expressions for name in expression.variables)
         return max(map(self.depth_of_name, names), default=0)
 
     def is_integer(self, name: str) -> bool:
-        """Tell whether a variable is a loop's counter or holds a common expression, which more than values read."""
+        """Tell whether a variable is a loop counter or holds a common expression: it is read by more than values."""
         nodes = [node for node, _ in self.variables.values()]
         nodes += [node for scope in self.scopes for node in scope.common.values()]
         return any(isinstance(node, ast.Name) and node.id == name for node in nodes)
 
     def common(self, wanted: str, node: ast.expr, depth: int) -> ast.expr:
-        """A variable for `node` in the block at `depth`, which all nested blocks see; the same for equal texts.
+        """Return a variable for `node` in the block at `depth`, visible to nested blocks; equal texts share it.
 
         The text must consist of names that are never assigned twice.
         """

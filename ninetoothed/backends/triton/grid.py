@@ -4,7 +4,7 @@
     pid_1 = pid // blocks % heads               ->    pid_1 = tl.program_id(1)
     pid_2 = pid % blocks                              pid_2 = tl.program_id(0)
 
-The left is what it takes where programs are grouped for L2, take tile after tile, or are too many along an outer axis.
+The left is used where programs are grouped for L2, take several tiles each, or are too many along an outer axis.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SCALAR = ir.TileType(int32)
 
 
 def decompose(context: EmitContext, may_spread: bool, remainder: Remainder | None = None) -> bool:
-    """Define the program indices that the body mentions, as variables; whether as the GPU's own axes count them.
+    """Define the program indices that the body mentions; return whether the GPU's own axes count them.
 
     remainder: the tiles that are shared out, if they alone are.
     """
@@ -65,7 +65,7 @@ def decompose(context: EmitContext, may_spread: bool, remainder: Remainder | Non
 
 
 def launched(grid: Sequence[int], spread: bool) -> tuple[int, int, int]:
-    """Return the number of programs along each axis of the GPU's, the first of which varies fastest; see `_spread`."""
+    """Return the number of programs along each axis of the GPU, the fastest varying first; see `_spread`."""
     if not spread:
         return math.prod(grid), 1, 1
     *outer, rows, columns = grid
@@ -73,7 +73,7 @@ def launched(grid: Sequence[int], spread: bool) -> tuple[int, int, int]:
 
 
 def _spread(context: EmitContext, axes, used: set[str]) -> None:
-    """The last axis is the GPU's first, the one before it its second, all others together are its third."""
+    """Map axes of the grid to the GPU's: the last is the first, the one before it the second, all others the third."""
     *outer, rows, columns = [axis for axis, _ in axes]
     nodes = {axis: syntax.call("tl.program_id", number) for number, axis in enumerate((columns, rows, *outer[:1]))}
     if heaviest_first.grows_with(context.program, columns):
@@ -87,7 +87,7 @@ def _spread(context: EmitContext, axes, used: set[str]) -> None:
 
 
 def count(context: EmitContext) -> ast.expr:
-    """The number of tiles, known before the loop over them."""
+    """Return the number of tiles, computed before the loop over them."""
     program = context.program
     return _tiles(context, [each for each in zip(program.axes, program.grid, strict=True) if each[1] != 1])
 
@@ -102,7 +102,7 @@ def _tiles(context: EmitContext, axes) -> ast.expr:
 def _row_major(context: EmitContext, pid: ast.expr, axes, used: set[str]) -> None:
     """`pid // inner % extent`, for the axes in use; the first needs no remainder.
 
-    Along the last axis programs with more work come first, so that none of them is left over at the end:
+    Along the last axis programs with more work come first, so that none of them starts last:
 
         pid_2 = pid % extent   ->   pid_2 = extent - 1 - pid % extent
     """
@@ -167,7 +167,7 @@ def _short(axis: str) -> str:
 
 
 def _mentioned(program: ir.Program) -> set[str]:
-    """The axes that occur in some expression of the body."""
+    """Return the axes that occur in some expression of the body."""
     axes = set(program.axes)
     found: set[str] = set()
     for operation in ir.walk(program.body):

@@ -1,12 +1,12 @@
-"""Hoisting: nothing is hoisted out of a loop over products whose second operand is transposed.
+"""Keep Triton from hoisting code out of loops over products whose second operand is transposed.
 
     for k in range(steps):
         total = tl.dot(a, tl.trans(b_desc.load([pid_1 * 256, k * 64])), total)
 ->  for k in tl.range(steps, disable_licm=True):
         total = tl.dot(a, tl.trans(b_desc.load([pid_1 * 256, k * 64])), total)
 
-Instructions that are hoisted there let ptxas find that something else than a product defines the sum, and wait for each
-product by itself ("wgmma.mma_async instructions are serialized"): such a loop takes a fifth longer. In a persistent
+After such hoisting ptxas finds that something other than a product defines the sum, and waits for each product by
+itself ("wgmma.mma_async instructions are serialized"): such a loop takes a fifth longer. In a persistent
 kernel it stays as it is: Triton makes one loop of it and the loop over tiles.
 """
 

@@ -18,9 +18,9 @@ _INT64 = syntax.name("tl.int64")
 
 
 def widened(context: EmitContext, name: str) -> ast.expr:
-    """Print an integer variable of the program, in 64 bits if there is something to widen."""
+    """Print an integer variable of the program, in 64 bits where it is a tensor."""
     node = context.variable(name)
     if name in context.program.axes:
         return syntax.method(node, "to", _INT64)
-    # The only round of a loop may have a number that is known, which is no tensor.
+    # The counter of a single round may be a known number, which is no tensor.
     return syntax.call("tl.cast", node, _INT64) if context.depth_of_name(name) else node

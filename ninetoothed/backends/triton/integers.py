@@ -15,8 +15,8 @@ from ninetoothed.expr import Expr, Facts, FloorDiv, Max, Min, Mod, Var, is_nonne
 class ExprPrinter:
     """Prints expressions.
 
-    `variable` gives the text of a variable, `keep` a name to the text of an expression that is needed twice; sums end
-    with what has `lanes`.
+    `variable` gives the text of a variable; `keep` names the text of an expression that is used twice; summands over
+    `lanes` come last.
     """
 
     variable: Callable[[str], ast.expr]
@@ -40,9 +40,9 @@ class ExprPrinter:
         return node
 
     def _with_ceilings(self, e: Expr):
-        """The terms and the constant; `(n - 1) // d + 1` becomes the atom `_Ceiling(n, d)`.
+        """Return terms and constant, in which `(n - 1) // d + 1` is the atom `_Ceiling(n, d)`.
 
-        n may be 0, whose -1 a truncating division would get wrong.
+        If n is 0, truncating division of n - 1 would be wrong.
         """
         constant = e.constant_term
         terms: list[tuple[tuple[Any, ...], int]] = []
@@ -104,7 +104,7 @@ class ExprPrinter:
         return _floor_mod(numerator, divisor)
 
     def _operand(self, n: Expr) -> ast.expr:
-        """A numerator; with a name where it has lanes, since what is divided is seldom divided once."""
+        """Print a numerator; one with lanes gets a name, since most are divided more than once."""
         return self.keep(n, self(n)) if n.variables & self.lanes and n.sole_atom is None else self(n)
 
     def _extremum(self, function: str, operands) -> ast.expr:
@@ -134,5 +134,5 @@ def _is_power_of_two(e: Expr) -> bool:
 
 
 def terms(e: Expr) -> tuple[Expr, ...]:
-    """The summands of an expression."""
+    """Return the summands of an expression."""
     return tuple(Expr((term,)) for term in e.terms)

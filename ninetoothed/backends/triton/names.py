@@ -1,4 +1,4 @@
-"""NameTable of the emitted text: the user's own where they are free, with a number where they are not."""
+"""Names of the emitted text: the user's own, with a number where they are taken."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NameTable:
         self._taken = {*syntax.RESERVED, *taken}
 
     def fresh(self, wanted: str, avoided: Container[str] = ()) -> str:
-        """`wanted`, or `wanted_1`, `wanted_2` ... where that is taken, or to be avoided."""
+        """Return `wanted`, or `wanted_1`, `wanted_2` ... where that is taken, or to be avoided."""
         wanted = syntax.identifier(wanted)
         candidate, count = wanted, 0
         while candidate in self._taken or candidate in avoided:
@@ -32,5 +32,5 @@ class NameTable:
         return NameTable(self._taken)
 
     def release(self, names: set[str]) -> None:
-        """NameTable whose block has ended may be handed out again."""
+        """Let names be handed out again, whose block has ended."""
         self._taken -= names

@@ -1,4 +1,4 @@
-"""The text that tells programs which tile they compute, where those beyond whole waves are shared out.
+"""Print which tile a program computes, where the tiles beyond whole waves are shared out.
 
 `passes.remainder` has the formulas.
 """
@@ -19,7 +19,7 @@ _SCALAR = ir.TileType(int32)
 
 
 def locate(context: EmitContext, remainder: Remainder, pid: ast.expr, tiles: ast.expr) -> ast.expr:
-    """Define which part of a tile a program does, of how many, and where they meet; the number of the tile.
+    """Define which part of a tile a program computes, of how many, and their slot; return the tile's number.
 
     tiles: the text of how many there are.
     """

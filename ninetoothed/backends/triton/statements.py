@@ -1,4 +1,4 @@
-"""Blocks of operations as statements: what gets a variable, under which name, and how loops carry values."""
+"""Print blocks of operations as statements: which values get variables, and how loops and branches hand values on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ninetoothed.passes import trip_count
 
 
 def block(context: EmitContext, key: BlockKey, operations: ir.Block, targets: YieldTargets) -> None:
-    """The statements of one block, appended to the innermost scope."""
+    """Print the statements of one block into the innermost scope."""
     for position, operation in enumerate(operations):
         place = OperationPlace(key, position, targets)
         if context.dialect is None or not context.dialect.prints(context, operation, place):
@@ -102,7 +102,7 @@ def _apply(context: EmitContext, operation: ir.Apply, place: OperationPlace) -> 
 def _give(
     context: EmitContext, value: ir.Value, text: ValueText, place: OperationPlace, wanted: str | None = None
 ) -> None:
-    """Print `text` where `value` is used, or give it a variable here."""
+    """Inline `text` where `value` is used, or assign it to a variable here."""
     if not is_target(context, value, place):
         if context.analysis.is_inlined(value) or (isinstance(text.node, ast.Name) and value.hint is None):
             context.texts[value] = text
@@ -122,7 +122,7 @@ def _give(
 
 
 def _enter_loop(context: EmitContext, operation: ir.For | ir.While, place: OperationPlace) -> list[str]:
-    """Name the carried variables and give them their first values."""
+    """Name the loop-carried variables and assign their initial values."""
     names, values = [], []
     carried = zip(operation.initial, operation.arguments, operation.yields, operation.results, strict=True)
     for initial, argument, yielded, result in carried:
@@ -148,7 +148,7 @@ def _enter_loop(context: EmitContext, operation: ir.For | ir.While, place: Opera
 
 
 def _leave_loop(context: EmitContext, operation: ir.For | ir.While, names: list[str]) -> list[ast.stmt]:
-    """Carry the variables on, and end the loop; its statements."""
+    """Assign the loop-carried variables for the next round, end the loop, and return its statements."""
     _yield_all(context, names, operation.yields)
     body = context.leave()
     for name, result in zip(names, operation.results, strict=True):
@@ -157,16 +157,16 @@ def _leave_loop(context: EmitContext, operation: ir.For | ir.While, names: list[
 
 
 def _takes_over_a_twin(operation: ir.For | ir.While, initial: ir.Value, argument: ir.Value, yielded: ir.Value) -> bool:
-    """Tell whether a variable becomes another that starts as the same value: a = b = x, then a, b = b, a + b in a loop.
+    """Tell whether a variable takes over another with the same initial value: a = b = x; loop: a, b = b, a + b.
 
-    Triton carries what a loop's body changes, and sees no change where both begin as one value.
+    Triton carries variables that a loop changes, and sees no change where both begin as one value.
     """
     pairs = zip(operation.initial, operation.arguments, strict=True)
     return any(other is yielded and first is initial for first, other in pairs if other is not argument)
 
 
 def _copy(node: ast.expr, dtype) -> ast.expr:
-    """The same value as one of its own."""
+    """Print a copy: the same value, distinct to Triton."""
     if dtype == dtypes.int1:
         return syntax.binary("&", node, node)
     is_pointer = isinstance(dtype, dtypes.PointerType)
@@ -179,7 +179,7 @@ def _yield_all(context: EmitContext, names: list[str], yields: tuple[ir.Value, .
 
 
 def _assign_all(context: EmitContext, names: list[str], nodes: list[ast.expr]) -> None:
-    """Assign in an order in which none is read after it was overwritten; all at once where there is no such order."""
+    """Assign in an order in which nothing is read after it was overwritten; all at once where there is none."""
     pending = [(n, v) for n, v in zip(names, nodes, strict=True) if not (isinstance(v, ast.Name) and v.id == n)]
     while pending:
         free = [
@@ -208,7 +208,7 @@ def _for(context: EmitContext, operation: ir.For, place: OperationPlace) -> None
     block(context, key, operation.body, targets_of(context, key, names, operation.yields))
     body = _leave_loop(context, operation, names)
     context.facts = outer_facts
-    # To Triton it is there after the loop.
+    # In Triton it lives on after the loop.
     context.scopes[-1].left[counter] = (dtypes.int32, ())
     if trip_count.is_branch(operation, outer_facts, context.tma_tiles):
         context.append(syntax.assign(counter, bounds[0] if len(bounds) > 1 else syntax.number(0)))
@@ -228,7 +228,7 @@ def _range_arguments(printer: TilePrinter, operation: ir.For) -> list[ast.expr]:
 
 
 def _with_counter(context: EmitContext, operation: ir.For):
-    """The facts inside the loop; those that tracing knew are kept."""
+    """Return the facts inside the loop; those known from tracing are kept."""
     variable, facts = operation.variable, context.facts
     if variable in facts.ranges or operation.bindings or not operation.step.is_constant:
         return facts

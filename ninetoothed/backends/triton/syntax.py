@@ -26,7 +26,7 @@ _OPERATORS = {
 }
 _COMPARISONS = {"==": ast.Eq, "!=": ast.NotEq, "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE}
 
-# NameTable that the emitted text itself uses, and builtins that a reader would not want shadowed.
+# Names that the emitted text itself uses, and builtins that a reader would not want shadowed.
 RESERVED = frozenset(
     {*keyword.kwlist, "triton", "tl", "libdevice", "range", "float", "pid"}
     | {"abs", "all", "any", "bool", "filter", "hash", "id", "int", "len", "map", "max", "min", "next", "pow", "print"}
@@ -130,15 +130,15 @@ def identifier(text: str) -> str:
 
 
 def text_of(node: ast.AST) -> str:
-    """The text of a tree in which a node may stand twice.
+    """Return the text of a tree in which a node may occur twice.
 
-    `ast.unparse` remembers by the node whether it needs parentheses, and would mix up its places.
+    `ast.unparse` remembers by node whether it needs parentheses, and would mix up the two.
     """
     return ast.unparse(_apart(node))
 
 
 def _apart(value):
-    """A tree once more, in which no node stands twice."""
+    """Copy a tree, so that no node occurs twice."""
     if isinstance(value, ast.AST):
         return type(value)(**{name: _apart(field) for name, field in ast.iter_fields(value)})
     return [*map(_apart, value)] if isinstance(value, list | tuple) else value
@@ -203,12 +203,12 @@ def _broken(head: str, node: ast.expr, tail: str, indent: str) -> list[str]:
 
 
 def _is_long(head: str, function: ast.Attribute, indent: str) -> bool:
-    """Tell whether a call of a method has to be broken within the object, whose line is too long already."""
+    """Tell whether a method call must be broken inside its object, whose line is too long already."""
     return isinstance(function.value, ast.Call) and len(f"{indent}{head}{text_of(function)}(") > LINE_LENGTH
 
 
 def _argument(node: ast.expr, indent: str) -> list[str]:
-    """A positional argument, which needs no parentheses to be broken at its operators."""
+    """Print a positional argument, which may be broken at its operators without parentheses."""
     if isinstance(node, ast.Tuple):
         line = f"{indent}{text_of(node)},"
         items = (_argument(item, indent + "    ") for item in node.elts)
@@ -230,14 +230,14 @@ def _chain_lines(node: ast.BinOp, indent: str) -> list[str]:
 
 
 def _operands(node: ast.expr, operator: type) -> list[ast.expr]:
-    """The operands of a chain of one operator, each as it reads in the chain."""
+    """Return the operands of a chain of one operator, each with the parentheses that it needs there."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, operator):
         return [*_operands(node.left, operator), _grouped(node.right, operator)]
     return [_grouped(node, operator)]
 
 
 def _grouped(node: ast.expr, operator: type) -> ast.expr:
-    """An operand with the parentheses that it has beside the operator."""
+    """Return an operand with the parentheses that it needs beside the operator."""
     _, _, beside = text_of(ast.BinOp(ast.Name("_"), operator(), node)).split(" ", 2)
     return node if beside == text_of(node) else ast.Name(beside)
 

@@ -1,7 +1,7 @@
-"""Integer expressions over lanes as tiles: each part is computed on just the axes on which it depends.
+"""Print integer expressions over lanes as tiles: each part is computed only on the axes on which it depends.
 
 `p * 128 + lane_0` along axis 0 becomes a vector with a name, `p * 128 + tl.arange(0, 128)`, which all accesses share.
-It stands in the outermost block that knows its variables, and enters a tile as `vector[:, None]`.
+It is assigned in the outermost block that knows its variables, and enters a tile as `vector[:, None]`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Summand:
 
 @dataclass(frozen=True)
 class TilePrinter:
-    """The lanes of one tile: how its expressions become text. wide: in 64 bits (see there)."""
+    """Prints the expressions over the lanes of one tile. wide: in 64 bits (see there)."""
 
     context: EmitContext
     lanes: tuple[ir.Lane, ...]
@@ -54,22 +54,22 @@ class TilePrinter:
 
     @property
     def lane_names(self) -> frozenset[str]:
-        """The lanes that vary."""
+        """The names of the lanes that vary."""
         return frozenset(lane.name for lane in self.lanes if lane.count != 1)
 
     def assuming(self, guards) -> TilePrinter:
-        """The printer where what is out of bounds may be anything."""
+        """Return a printer that assumes guards: elements out of bounds may be anything."""
         facts = self.facts
         for guard in guards:
             facts = facts.assume(guard.index, 0 if guard.lower else None, guard.size - 1 if guard.upper else None)
         return replace(self, facts=facts)
 
     def settle(self, e: Expr) -> Expr:
-        """Lanes that are alone on their axis are 0, and so are the indices of axes of one program."""
+        """Replace by 0 lanes that are alone on their axis, and indices along axes of one program."""
         return e.subs({lane.name: 0 for lane in self.lanes if lane.count == 1} | self.context.zeros)
 
     def parts(self, e: Expr, wanted: str) -> list[Summand]:
-        """The summands of an expression, one for each set of axes; a lone vector takes the scalars in."""
+        """Return the summands of an expression, one for each set of axes; a single vector takes the scalars in."""
         by_axes: dict[frozenset[int], Expr] = {}
         for term in terms(self.settle(e)):
             axes = self._axes_of(term)
@@ -92,7 +92,7 @@ class TilePrinter:
         return self._print(self.settle(e), {})
 
     def vector(self, e: Expr, axis: int, wanted: str) -> ast.expr:
-        """An expression along one axis, as a vector: common, and given a name unless it is an `arange` as it is."""
+        """Return an expression along one axis as a vector, which is shared and named unless it is a bare `arange`."""
         lane = next(lane for lane in self.lanes if lane.axis == axis)
         arange = syntax.call("tl.arange", 0, lane.count)
         if e == var(lane.name):
@@ -102,7 +102,7 @@ class TilePrinter:
         return self.context.common(wanted, self._print(e, {lane.name: arange}, wanted), self.context.depth_of(e))
 
     def tile(self, parts: list[Summand]) -> ValueText:
-        """The sum of parts as a tile."""
+        """Return the sum of parts as a tile."""
         if not parts:
             return ValueText(syntax.number(0), (), 0)
         axes = frozenset().union(*(part.axes for part in parts))
@@ -145,7 +145,7 @@ class TilePrinter:
 
         def keep(part: Expr, node: ast.expr) -> ast.expr:
             is_simple = isinstance(node, ast.Name) or part.variables & self.bindings.keys()
-            # Where the part is known the whole may not be yet: it stands as far out as its own variables let it.
+            # Assigned as far out as its own variables allow; the whole may be known only further in.
             return node if is_simple else self.context.common(wanted, node, self.context.depth_of(part))
 
         return ExprPrinter(variable, self.facts, keep, self.lane_names)(e)

@@ -1,4 +1,4 @@
-"""Choose a value's variable: the one that a loop or a branch hands on, that of a dead value, or one of its own."""
+"""Choose the variable of a value: the one that its block yields, that of a dead value, or a new one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ninetoothed.backends.triton.context import EmitContext
 
 
 class YieldTargets:
-    """The variables that a block is to leave its yields in, where a yield may be assigned as soon as it is computed."""
+    """The variables in which a block leaves its yields, if these may be assigned as soon as they are computed."""
 
     def __init__(self, names: dict[ir.Value, str] | None = None):
         self.names = names or {}
@@ -25,9 +25,9 @@ class OperationPlace:
 
 
 def is_free(context: EmitContext, name: str, place: OperationPlace, loop: ir.For | ir.While | None = None) -> bool:
-    """Tell whether nothing that a variable holds is read after the operation at `place`.
+    """Tell whether no value that a variable holds is read after the operation at `place`.
 
-    A `loop` gives it its first value, all that it carries at once, and only then reads what its bounds and blocks need.
+    A `loop` assigns all initial values at once, and only then reads what its bounds and blocks need.
     """
     bounds = {value for _, value in loop.bindings} if isinstance(loop, ir.For) else set()
     for value in context.texts.holders.get(name, ()):
@@ -40,7 +40,7 @@ def is_free(context: EmitContext, name: str, place: OperationPlace, loop: ir.For
 
 
 def is_target(context: EmitContext, value: ir.Value, place: OperationPlace) -> bool:
-    """Tell whether a value is computed in the variable that its block is to leave it in."""
+    """Tell whether a value is computed in the variable that its block leaves it in."""
     name = place.targets.names.get(value)
     return name is not None and is_free(context, name, place)
 
@@ -48,7 +48,7 @@ def is_target(context: EmitContext, value: ir.Value, place: OperationPlace) -> b
 def is_taken_over(
     context: EmitContext, name: str, initial: ir.Value, loop: ir.For | ir.While, place: OperationPlace
 ) -> bool:
-    """Tell whether a loop goes on with a first value's variable: it is this block's own, and read by nothing else."""
+    """Tell whether a loop may reuse the variable of an initial value: of this block, and read by nothing else."""
     is_own = name in context.scopes[-1].own and context.analysis.definitions.get(initial, (None, 0))[0] == place.key
     is_once = loop.initial.count(initial) == 1 and initial not in place.targets.names
     return is_own and is_once and not context.is_integer(name) and is_free(context, name, place, loop)
@@ -63,7 +63,7 @@ def target(
     by_branches: bool = False,
     taken: Container[str] = (),
 ) -> str:
-    """The variable of a value: the one that it must have, the one of a dead value of the same name, or a new one.
+    """Return the variable of a value: the one that it must have, that of a dead value of the same name, or a new one.
 
     by_branches: whether the two branches of an `if` assign it, which do not change a variable's type and shape. taken:
     the variables that other results of the same operation have.
@@ -88,7 +88,7 @@ def target(
 
 
 def targets_of(context: EmitContext, key: BlockKey, names: list[str], yields: tuple[ir.Value, ...]) -> YieldTargets:
-    """The variables that a block leaves its yields in, for those that it computes itself."""
+    """Return the variables in which a block leaves the yields that it computes itself."""
     chosen: dict[ir.Value, str] = {}
     for name, yielded in zip(names, yields, strict=True):
         defined_in, position = context.analysis.definitions.get(yielded, (None, -1))

@@ -1,4 +1,4 @@
-"""The primitives of `language.PRIMITIVES` as Triton's expressions: one small function, or one row of a table, each."""
+"""Print the primitives of `language.PRIMITIVES` in Triton: each by a small function or a row of a table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FUNCTIONS: dict[str, Callable[[EmitContext, ir.Apply, list[ValueText]], ValueTex
 
 
 def text_of(context: EmitContext, operation: ir.Apply) -> ValueText:
-    """The text of an application with one result, or with several (a tuple)."""
+    """Return the text of an application, with one result or with several (a tuple)."""
     function = FUNCTIONS.get(operation.function)
     if function is None:
         raise context.unsupported(f"`{operation.function}` has no translation to Triton", operation)

@@ -1,4 +1,4 @@
-"""`//` and `%` as Python has them: the remainder takes the sign of the divisor."""
+"""Print `//` and `%` with Python's meaning: the remainder takes the sign of the divisor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _floordiv(context: EmitContext, operation: ir.Apply, operands: list[ValueTex
 
 
 def _floating_quotient(context: EmitContext, lhs: ast.expr, rhs: ast.expr, remainder: ast.expr) -> ast.expr:
-    """Divide as Python does: without the remainder, which divides almost evenly, to the nearest whole number."""
+    """Divide floats as Python does: subtract the remainder, divide, and round to the nearest whole number."""
     whole = context.assign("quotient", syntax.binary("/", syntax.binary("-", lhs, remainder), rhs))
     signs_differ = syntax.binary("<", syntax.binary("*", remainder, rhs), syntax.number(0.0))
     floored = syntax.call("tl.where", signs_differ, syntax.binary("-", whole, syntax.number(1.0)), whole)
@@ -40,7 +40,7 @@ def _floating_quotient(context: EmitContext, lhs: ast.expr, rhs: ast.expr, remai
 
 
 def _mod(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    """Take the remainder with the sign of the divisor, as Python does; Triton's has that of the dividend."""
+    """Take the remainder with the sign of the divisor, as Python does; Triton's has the sign of the dividend."""
     shape, dtype = meet(operands), operation.result.type.dtype
     lhs, rhs = weakly(operation, operands)
     if operation.attribute("nonnegative") or dtype.category == "uint":
@@ -60,7 +60,7 @@ def _mod(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -
 
 
 def _is_beside(remainder: ast.expr, divisor: ast.expr, text: ValueText) -> ast.expr:
-    """Tell whether a truncated remainder is not the floored one: its sign is not the divisor's. Nothing overflows."""
+    """Tell whether truncated and floored remainder differ: the sign is not the divisor's. Nothing overflows."""
     is_negative = syntax.binary("<", remainder, syntax.number(0))
     if isinstance(text.constant, int):
         return is_negative if text.constant > 0 else syntax.binary(">", remainder, syntax.number(0))

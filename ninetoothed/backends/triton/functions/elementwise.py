@@ -1,4 +1,4 @@
-"""Print what is computed lane by lane, so that broadcasting may be left to Triton."""
+"""Print functions that are computed lane by lane: Triton broadcasts their operands."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _invert(context: EmitContext, operation: ir.Apply, operands: list[ValueText]
 
 
 def _extremum(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    """Triton makes a number a float32 or an int32, and what it meets; of bfloat16 it makes float32 by itself."""
+    """Triton makes a number float32 or int32, and promotes the other operand; it promotes bfloat16 by itself."""
     dtype, nodes = operation.result.type.dtype, weakly(operation, operands)
     if dtype not in (dtypes.float32, dtypes.int32, dtypes.bfloat16):
         nodes = [typed(text, dtype) for text in operands]

@@ -1,4 +1,4 @@
-"""Memory behind pointers, and atomic operations on it."""
+"""Print loads, stores and atomic operations through pointers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _parameter(operation: ir.Apply) -> str:
 
 
 def _pointers(operation: ir.Apply, operands: list[ValueText]) -> list[ast.expr | None]:
-    """Pointers with all their lanes, a mask, numbers as they are; None for what is not given."""
+    """Return the operands: pointers and masks with all their lanes, numbers unchanged, None for absent ones."""
     pointer, *rest = operands
     nodes = [materialise(pointer, operation.operands[0].type), *(text.node for text in rest)]
     return nodes + [None] * (3 - len(nodes))

@@ -1,4 +1,4 @@
-"""Matrix products: those that Triton has, those with an accumulator, and those that are too short for it."""
+"""Print matrix products: plain ones, those with an accumulator, and those that are too short for Triton."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _product_type(operation: ir.Apply) -> DType:
 
 
 def _is_small(operation: ir.Apply) -> bool:
-    """Tell whether `tl.dot` does not take so short an inner dimension: 32 bytes for bytes, 16 elements else."""
+    """Tell whether the inner dimension is too short for `tl.dot`: below 32 elements of one byte, or 16 others."""
     lhs = operation.operands[0].type
     return lhs.lanes[-1] < (32 if lhs.dtype.bits == 8 else 16)
 
@@ -59,7 +59,7 @@ def _is_small(operation: ir.Apply) -> bool:
 def _small_product(a: ast.expr, b: ast.expr, operation: ir.Apply, accumulator: ast.expr | None) -> ast.expr:
     """`sum(a[:, None, :] * trans(b)[None, :, :], axis=2)`, exactly.
 
-    Triton takes a sum over the middle axis of such a product for a matrix product, and multiplies in tf32.
+    Triton would turn a sum over the middle axis into a matrix product, and multiply in tf32.
     """
     lhs, rhs = operation.operands[:2]
     rank = len(lhs.type.lanes)

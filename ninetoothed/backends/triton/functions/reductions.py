@@ -1,4 +1,4 @@
-"""Reductions, scans, and what else looks at all elements along an axis."""
+"""Print reductions, scans, and other functions of all elements along an axis."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _axis(operation: ir.Apply) -> int | None:
 
 
 def _reduced(operation: ir.Apply) -> DType | PointerType:
-    """The type that Triton's reduction has."""
+    """Return the type of Triton's reduction."""
     dtype = operation.operands[0].type.dtype
     if operation.function in ("argmax", "argmin"):
         return dtypes.int32
@@ -47,7 +47,7 @@ def _reduced(operation: ir.Apply) -> DType | PointerType:
 
 
 def summed(dtype: DType | PointerType) -> DType | PointerType:
-    """The type of Triton's sum of a type."""
+    """Return the type of Triton's sum over a type."""
     if dtype.bits >= 32 or dtype.is_floating:
         return dtypes.float32 if dtype == dtypes.bfloat16 else dtype
     return dtypes.uint32 if dtype.category == "uint" else dtypes.int32

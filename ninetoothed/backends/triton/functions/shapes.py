@@ -1,4 +1,4 @@
-"""Tiles of another shape, and elements in another order."""
+"""Print functions that change the shape of tiles or the order of elements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ninetoothed.backends.triton.functions.values import materialise, retyped, w
 
 
 def _same(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    """`full` and `broadcast`: left to whatever needs all lanes."""
+    """Print `full` and `broadcast` as their operand: whatever needs all lanes broadcasts it."""
     (operand,) = operands
     lanes = operation.result.type.lanes
     return ValueText(operand.node, operand.shape if len(operand.shape) == len(lanes) else (), operand.constant)

@@ -1,4 +1,4 @@
-"""ValueTexts as operands of Triton's functions: with a type, and with as many lanes as are needed."""
+"""Print values as operands of Triton's functions: with a type, and with as many lanes as are needed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def dtype_node(dtype: DType | PointerType) -> ast.expr:
 
 
 def typed(text: ValueText, dtype: DType | PointerType) -> ast.expr:
-    """A literal with its type, where nothing that it meets would give it one."""
+    """Return a literal with its type, for operands that would not give it one."""
     if text.constant is None:
         return text.node
     return syntax.call("tl.full", (), text.node, dtype_node(dtype))
 
 
 def held(number: int | float | bool, dtype: DType | PointerType) -> int | float | bool | None:
-    """A number as a type holds it: wrapped around, or rounded. None where that is left to the GPU."""
+    """Convert a number to a type: wrapped around, or rounded. None where that is left to the GPU."""
     if dtype == dtypes.int1:
         return bool(number)
     if not dtype.is_floating:
@@ -60,7 +60,7 @@ def _to_bfloat16(number: float) -> float:
 
 
 def materialise(text: ValueText, type: ir.TileType) -> ast.expr:
-    """The text with all lanes of its type."""
+    """Return the text broadcast to all lanes of its type."""
     if text.shape == type.lanes:
         return typed(text, type.dtype)
     if text.constant is not None:
@@ -73,18 +73,18 @@ def materialise(text: ValueText, type: ir.TileType) -> ast.expr:
 
 
 def whole(operation: ir.Apply, operands: list[ValueText]) -> list[ast.expr]:
-    """The operands with all lanes of theirs."""
+    """Return the operands broadcast to all their lanes."""
     return [materialise(text, value.type) for text, value in zip(operands, operation.operands, strict=True)]
 
 
 def meet(operands: list[ValueText]) -> tuple[int, ...]:
-    """The shape in which operands meet that Triton broadcasts."""
+    """Return the common shape of operands that Triton broadcasts."""
     shapes = [text.shape for text in operands if text.shape]
     return tuple(map(max, *shapes)) if len(shapes) > 1 else shapes[0] if shapes else ()
 
 
 def weakly(operation: ir.Apply, operands: list[ValueText], first: int = 0) -> list[ast.expr]:
-    """The operands from `first` on; literals stay bare where one that is none gives them its type."""
+    """Return the operands from `first` on; literals stay bare where another operand gives them its type."""
     nodes = [text.node for text in operands]
     if all(text.constant is not None for text in operands[first:]):
         nodes[first] = typed(operands[first], operation.operands[first].type.dtype)
@@ -92,7 +92,7 @@ def weakly(operation: ir.Apply, operands: list[ValueText], first: int = 0) -> li
 
 
 def named(context: EmitContext, wanted: str, node: ast.expr) -> ast.expr:
-    """A text that may be repeated. A literal stays one: in a variable it would have a type of its own."""
+    """Return a text that may be repeated. A literal stays one: in a variable it would get a type of its own."""
     is_literal = isinstance(node, ast.Constant) or (
         isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
     )
@@ -100,7 +100,7 @@ def named(context: EmitContext, wanted: str, node: ast.expr) -> ast.expr:
 
 
 def retyped(text: ValueText, actual: DType | PointerType, wanted: DType | PointerType) -> ValueText:
-    """Convert what Triton gives in one type to the type that it is to have."""
+    """Convert a result of Triton's to the type that it must have."""
     if actual == wanted:
         return text
     return ValueText(syntax.method(text.node, "to", dtype_node(wanted)), text.shape)
