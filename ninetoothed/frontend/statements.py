@@ -156,10 +156,11 @@ def assign_name(context: TraceContext, scope: Scope, name: str, value: Any) -> N
 
 
 def _updated(context: TraceContext, cell: Cell, value: Any) -> Any:
-    """Mark an assignment whose value depends on the variable's old value, for the pass `overhang`."""
+    """Mark an assignment whose value depends on the variable's old value, lane by lane, for the pass `overhang`."""
     old = cell.value
     are_tiles = all(isinstance(each, Value) and not each.type.is_scalar for each in (old, value))
-    if not are_tiles or old is value or not context.builder.depends(value, old):
+    are_alike = are_tiles and old.type.lanes == value.type.lanes
+    if not are_alike or old is value or not context.builder.depends(value, old):
         return value
     return context.builder.named(context.builder.apply("assign", (old, value), value.type), cell.name)
 

@@ -2,6 +2,8 @@
 
     total = total * exp(peak - new) + exp(x - new)
 ->  total = where(lane < n, total * exp(peak - new) + exp(x - new), total * exp(peak - new))
+
+Lanes that are overhang of the old value itself stay that: of `x = x - sum(x) / n`, as many lanes are elements as before.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ class _VariableUpdate:
         self.rewriter, self.old, self.rooms = rewriter, old, rooms or frozenset()
         self.known: dict[Value, TrackedTile] = {old: rewriter.tile(old)}
         self.dependent: dict[Value, bool] = {old: True}
+        self.inherited: dict[Value, frozenset[OverhangEdge]] = {old: frozenset(self.known[old].edges)}
 
     def depends(self, raw: Value) -> bool:
         """Tell whether a value is computed from the old one."""
@@ -51,6 +54,19 @@ class _VariableUpdate:
             else:
                 self.dependent[last] = any(self.dependent[operand] for operand in operands)
         return self.dependent[raw]
+
+    def inherits(self, raw: Value) -> frozenset[OverhangEdge]:
+        """Return the edges of the old value as a value that is computed from it may have them."""
+        if raw not in self.inherited:
+            operation = self.rewriter.producers.get(raw)
+            operands = operation.operands if self.depends(raw) and isinstance(operation, ir.Apply) else ()
+            found = frozenset(edge for operand in operands for edge in self.inherits(operand))
+            if isinstance(operation, ir.Apply) and operation.primitive.moves_lanes:
+                bounds = (edge for edge in found if isinstance(edge, BoundEdge))
+                found = frozenset(new for edge in bounds if (new := self.rewriter.moved(edge, operation)) is not None)
+            is_alike = raw.type.lanes == self.old.type.lanes
+            self.inherited[raw] = found | self.inherited[self.old] if is_alike and operands else found
+        return self.inherited[raw]
 
     def of(self, raw: Value) -> TrackedTile:
         if raw not in self.known:
@@ -99,15 +115,20 @@ class _VariableUpdate:
             )  # Of the parts, which may have fewer edges than all operands.
         base = tiles[position]
         others = [tile for place, tile in enumerate(tiles) if place != position]
-        lost = self.lost(operation, tiles, position, normal)
+        own = distinct((*base.edges, *(edge for edge in normal.edges if edge in self.inherits(raw))))
+        lost = self.lost(operation, tiles, position, normal, own)
         if lost:
             rewriter.settle((pair for each in others for pair in each.clashes), None, operation.location)
         if lost and not self.is_neutral(operation, tiles, position, lost) and not rewriter.defers(base.value, lost):
             mask = rewriter.builder.mask_of_some(lost, value.type)
             value = rewriter.builder.choice(mask, value, base.value)
-        found = [(a, b) for a, b in clashes([base, *others]) if not (a in base.edges and ends_later(a, b))]
-        known = {edge: normal.held(edge) for edge in base.ends(rewriter.facts) if normal.held(edge) is not None}
-        return TrackedTile(value, base.edges, known, clashes=tuple(found))
+        found = [(a, b) for a, b in clashes([base, *others]) if not (a in own and ends_later(a, b))]
+        known = {
+            edge: normal.held(edge)
+            for edge in replace(base, edges=own).ends(rewriter.facts)
+            if normal.held(edge) is not None
+        }
+        return TrackedTile(value, own, known, clashes=tuple(found))
 
     def base(self, operation: ir.Apply, tiles: list[TrackedTile]) -> int | None:
         """The operand that stays where another is overhang: a part of the old value, of the result's type."""
@@ -117,13 +138,22 @@ class _VariableUpdate:
             if self.depends(operand) and operand.type.dtype == operation.result.type.dtype
             and operand.type.lanes == operation.result.type.lanes
         ]  # fmt: skip
-        return min(parts, key=lambda place: len(tiles[place].edges), default=None)
+
+        def foreign(place: int) -> int:
+            own = self.inherits(operation.operands[place])
+            return sum(edge not in own for edge in tiles[place].edges)
+
+        return min(parts, key=lambda place: (foreign(place), len(tiles[place].edges)), default=None)
 
     def lost(
-        self, operation: ir.Apply, tiles: list[TrackedTile], position: int, normal: TrackedTile
+        self,
+        operation: ir.Apply,
+        tiles: list[TrackedTile],
+        position: int,
+        normal: TrackedTile,
+        own: tuple[OverhangEdge, ...],
     ) -> list[OverhangEdge]:
-        """The edges of other operands that some use of the variable can tell."""
-        own = tiles[position].edges
+        """The edges of other operands that some use of the variable can tell, less its own."""
         if operation.function == "dot":
             met = normal.edges
         else:

@@ -324,6 +324,58 @@ def test_variables_that_are_assigned_other_variables():
     torch.testing.assert_close(y, expected)
 
 
+def centred(x, y):
+    value = x * 2
+    value = value - ntl.max(value)
+    value /= ntl.sum(ntl.exp(value))
+    y = ntl.sum(ntl.exp(value))
+
+
+def centred_in_a_loop(x, y):
+    value = x * 1
+    for i in range(3):
+        value = value - ntl.sum(value)
+    y = ntl.sum(value)
+
+
+def with_other_operands(x, y):
+    value = x * 1
+    value = ntl.sum(value, 0, keep_dims=True) + x
+    value = ntl.where(x > 0, value, ntl.sum(value) * x)
+    y = ntl.sum(ntl.cos(value))
+
+
+def reused_for_another_shape(x, y):
+    value = ntl.max(x, 0, keep_dims=True)
+    value = x - value
+    y = ntl.sum(ntl.cos(value))
+
+
+def reduced_along_an_axis(x, y):
+    value = x[:, None] + x[None, :]
+    value = value - ntl.sum(value, 0)[None, :]
+    value = ntl.max(value, 1)[:, None] * value
+    y = ntl.sum(ntl.cos(value))
+
+
+@pytest.mark.parametrize(
+    "application",
+    (centred, centred_in_a_loop, with_other_operands, reused_for_another_shape, reduced_along_an_axis),
+    ids=lambda application: application.__name__,
+)
+def test_variables_assigned_from_what_they_were_reduced_to(application):
+    x = random(BLOCK + 5)
+    y = run(tiles, application, x, 2)
+    # Two tiles without overhang hold the same elements.
+    for part, found in zip(x.split(BLOCK), y, strict=True):
+
+        def arrangement(x, y, size=len(part)):
+            return x.tile((size,)), y.tile((1,))
+
+        expected = run(arrangement, application, part.double())
+        torch.testing.assert_close(found, expected[0].float(), rtol=1e-4, atol=1e-4)
+
+
 def test_old_values_that_are_converted_back():
     def application(x, y):
         total = y * 2.0

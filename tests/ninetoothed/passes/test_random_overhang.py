@@ -53,6 +53,12 @@ def application(x, w, y):
     value = ntl.sort({one})
     y = {reduction}
 """,
+    "assigned again": """
+def application(x, w, y):
+    value = {one}
+    value = value + {again}
+    y = {reduction}
+""",
     # All tiles for one program: a tile that adds up, a number that does, the last tile.
     "accumulated": """
 def application(x, w, y):
@@ -79,6 +85,10 @@ def application(x, w, y):
 }
 
 
+# Those of a tile for each program.
+TILES = ("tile", "scanned", "sorted", "assigned again")
+
+
 class Program:
     """The text of an application, and what it computes, by a seed."""
 
@@ -88,6 +98,7 @@ class Program:
         self.size = self.draw.choice((1, 3, 7, 8, 9, 11, 16, 21, 30))
         pieces = {
             "one": self.expression(3),
+            "again": self.expression(2, ("x", "value", "ntl.sum(value, axis)", "ntl.max(value, axis)")),
             "start": str(self.draw.choice((0.0, 1.0, -2.5))),
             "update": self.draw.choice(("+=", "*=")) if self.form == "accumulated" else "+=",
             "reduction": self.draw.choice(REDUCTIONS).format("value"),
@@ -97,15 +108,15 @@ class Program:
         self.text = PROGRAMS[self.form].format(**pieces).replace("axis", "0")
         self.pieces = {name: text.replace("axis", "0") for name, text in pieces.items()}
 
-    def expression(self, depth):
+    def expression(self, depth, atoms=("x", "w")):
         if depth == 0:
-            return self.draw.choice(("x", "w"))
+            return self.draw.choice(atoms)
         form = self.draw.choice(UNARY + BINARY + CHOICES)
-        return form.format(*(self.expression(depth - 1) for _ in range(form.count("{}"))))
+        return form.format(*(self.expression(depth - 1, atoms) for _ in range(form.count("{}"))))
 
     @property
     def is_sequence(self):
-        return "indexed" in PROGRAMS[self.form].split("{", 1)[1] and self.form not in ("tile", "scanned", "sorted")
+        return "indexed" in PROGRAMS[self.form].split("{", 1)[1] and self.form not in TILES
 
     def arrange(self, x, w, y):
         tensors = (tensor.tile((BLOCK,)) for tensor in (x, w))
@@ -120,8 +131,11 @@ class Program:
         """The application on slices that hold just the elements."""
         parts = list(zip(x.split(BLOCK), w.split(BLOCK), strict=True))
         if not self.is_sequence:
-            after = {"scanned": lambda t: t.cumsum(0), "sorted": lambda t: t.sort().values, "tile": lambda t: t}
-            values = [after[self.form](self.evaluate("one", x=a, w=b)) for a, b in parts]
+            after = {"scanned": lambda t: t.cumsum(0), "sorted": lambda t: t.sort().values}
+            values = [after.get(self.form, lambda t: t)(self.evaluate("one", x=a, w=b)) for a, b in parts]
+            if self.form == "assigned again":
+                pairs = zip(parts, values, strict=True)
+                values = [value + self.evaluate("again", x=a, value=value) for (a, _), value in pairs]
             return torch.stack([self.evaluate("reduction", value=value) for value in values])
         start = float(self.pieces["start"])
         value = torch.full((BLOCK,), start, dtype=x.dtype, device=x.device)
