@@ -3,7 +3,7 @@
     total = total * exp(peak - new) + exp(x - new)
 ->  total = where(lane < n, total * exp(peak - new) + exp(x - new), total * exp(peak - new))
 
-Lanes that are overhang of the old value itself stay that: of `x = x - sum(x) / n`, as many lanes are elements as before.
+Lanes that are overhang of the old value itself stay that: `x = x - sum(x) / n` has as many elements as before.
 """
 
 from __future__ import annotations
@@ -119,14 +119,18 @@ class _VariableUpdate:
         lost = self.lost(operation, tiles, position, normal, own)
         if lost:
             rewriter.settle((pair for each in others for pair in each.clashes), None, operation.location)
-        if lost and not self.is_neutral(operation, tiles, position, lost) and not rewriter.defers(base.value, lost):
+        is_chosen = bool(lost) and not self.is_neutral(operation, tiles, position, lost)
+        is_chosen = is_chosen and not rewriter.defers(base.value, lost)
+        if is_chosen:
             mask = rewriter.builder.mask_of_some(lost, value.type)
             value = rewriter.builder.choice(mask, value, base.value)
         found = [(a, b) for a, b in clashes([base, *others]) if not (a in own and ends_later(a, b))]
+        known = {edge: normal.held(edge) for edge in replace(base, edges=own).ends(rewriter.facts)}
+        # A lane past an edge may be past a lost one, too, and holds the part then.
         known = {
-            edge: normal.held(edge)
-            for edge in replace(base, edges=own).ends(rewriter.facts)
-            if normal.held(edge) is not None
+            edge: number
+            for edge, number in known.items()
+            if number is not None and (not is_chosen or base.held(edge) == number)
         }
         return TrackedTile(value, own, known, clashes=tuple(found))
 

@@ -333,7 +333,7 @@ def centred(x, y):
 
 def centred_in_a_loop(x, y):
     value = x * 1
-    for i in range(3):
+    for _ in range(3):
         value = value - ntl.sum(value)
     y = ntl.sum(value)
 
@@ -366,14 +366,28 @@ def reduced_along_an_axis(x, y):
 def test_variables_assigned_from_what_they_were_reduced_to(application):
     x = random(BLOCK + 5)
     y = run(tiles, application, x, 2)
-    # Two tiles without overhang hold the same elements.
+    # Whole dimensions hold the same elements.
     for part, found in zip(x.split(BLOCK), y, strict=True):
-
-        def arrangement(x, y, size=len(part)):
-            return x.tile((size,)), y.tile((1,))
-
-        expected = run(arrangement, application, part.double())
+        expected = run(whole, application, part.double())
         torch.testing.assert_close(found, expected[0].float(), rtol=1e-4, atol=1e-4)
+
+
+def test_lanes_past_two_ends_hold_the_old_value():
+    def arrangement(x, w, y):
+        x = x.tile((4, 8))
+        return x, w.tile((4,)).unsqueeze(1).expand((-1, x.shape[1])), y.tile((1, 1))
+
+    def application(x, w, y):
+        value = ntl.zeros((4, 8), dtype=ntl.float32) + ntl.exp(w)[:, None]
+        value = value * x
+        y = ntl.sum(value)
+
+    x, w, y = random(6, 10), random(6), torch.empty(2, 2, device=DEVICE)
+    ninetoothed.make(arrangement, application, (Tensor(shape=(6, 10)), Tensor(shape=(6,)), Tensor(2)))(x, w, y)
+    for i, (rows, factors) in enumerate(zip(x.split(4), w.exp().split(4), strict=True)):
+        for j, part in enumerate(rows.split(8, 1)):
+            kept = factors.sum() * (8 - part.shape[1]) + (factors[:, None] * part).sum()
+            torch.testing.assert_close(y[i, j], kept, rtol=1e-4, atol=1e-4)
 
 
 def test_old_values_that_are_converted_back():
