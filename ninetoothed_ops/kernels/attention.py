@@ -40,9 +40,19 @@ def vectors(count, **options):
     )
 
 
+def flags(count):
+    """Make compile-time scalars."""
+    return tuple(Tensor(0, constexpr=True) for _ in range(count))
+
+
 def absent():
     """Make a parameter that a call does not give, nor the kernel use, in the place of one that is not asked for."""
     return Tensor(0, constexpr=True, value=0)
+
+
+def inputs(query, key, value, mask):
+    """Make the first parameters of kernels with gradients: these, lengths, seed, scale and rate of dropout."""
+    return query, key, value, mask, Tensor(1), *(Tensor(0) for _ in range(3))
 
 
 def rows(tensor):
@@ -85,6 +95,11 @@ def masks(mask):
     tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
 
     return tiled
+
+
+def by_rows(query, key, value, mask, lengths):
+    """Give each program a block of queries, and what these need of all else that attention reads."""
+    return rows(query), blocks(key, query), blocks(value, query), masks(mask), entries(lengths, rows(query))
 
 
 def entries(lengths, tiled):

@@ -10,8 +10,9 @@ that is d_scores * (1 - tanh^2). A sink has a part in lse alone.
 """
 
 import ninetoothed.language as ntl
+from ninetoothed import Tensor
 
-from .attention import ADDITIVE_MASK, BOOLEAN_MASK, LOG2E
+from .attention import ADDITIVE_MASK, BOOLEAN_MASK, LOG2E, absent, flags, inputs
 
 
 def weights_of(scores, scale, lse, peak, mask, masking):
@@ -27,3 +28,15 @@ def weights_of(scores, scale, lse, peak, mask, masking):
 def dropped(tile, is_kept, rate):
     """The tile as dropout leaves it; a rate of 1 keeps nothing, which may be divided by any number."""
     return ntl.where(is_kept, tile * (1.0 / max(1.0 - rate, 1e-30)), 0.0)
+
+
+def parameters(query, key, value, mask, grad, vectors, results, count, is_capped):
+    """Make the parameters of a kernel of gradients: see `sdpa_with_lse.make`.
+
+    vectors: lse, peak and delta. results: the gradients. count: how many flags there are. Where scores are not capped,
+    a call gives no softcap.
+    """
+    softcap = Tensor(0, constexpr=True) if is_capped else absent()
+    capping = softcap, Tensor(0, constexpr=True, value=is_capped)
+
+    return *inputs(query, key, value, mask), grad, *vectors, *results, *flags(count), *capping

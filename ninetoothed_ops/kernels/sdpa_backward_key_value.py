@@ -15,7 +15,6 @@ from .attention import (
     BLOCK_SIZE_M,
     BLOCK_SIZE_N,
     NO_MASK,
-    absent,
     capped,
     entries,
     held,
@@ -24,7 +23,7 @@ from .attention import (
     row_numbers,
     vectors,
 )
-from .attention_backward import dropped, weights_of
+from .attention_backward import dropped, parameters, weights_of
 from .numeric import computed
 
 
@@ -147,10 +146,6 @@ def make(is_capped=False):
     # Beyond the last query all is 0, and adds nothing.
     query, grad = matrices(2, other=0.0)
     mask = Tensor(4, other=0.0, shape_options=(None, {"constexpr": True}, None, None))
-    inputs = query, key, value, mask, Tensor(1), *(Tensor(0) for _ in range(3))
-    flags = (Tensor(0, constexpr=True) for _ in range(4))
-    softcap = Tensor(0, constexpr=True) if is_capped else absent()
-    capping = softcap, Tensor(0, constexpr=True, value=is_capped)
-    tensors = *inputs, grad, *vectors(3, other=0.0), *grads, *flags, *capping
+    tensors = parameters(query, key, value, mask, grad, vectors(3, other=0.0), grads, 4, is_capped)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_key_value")

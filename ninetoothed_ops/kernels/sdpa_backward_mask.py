@@ -9,8 +9,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .attention import ADDITIVE_MASK, absent, capped, kept, matrices, repeated, row_numbers, vectors
-from .attention_backward import dropped, weights_of
+from .attention import ADDITIVE_MASK, capped, kept, matrices, repeated, row_numbers, vectors
+from .attention_backward import dropped, parameters, weights_of
 from .numeric import computed
 
 BLOCK_SIZE = 64
@@ -100,10 +100,6 @@ def make(is_capped=False):
     """
     query, key, value, grad = matrices(4)
     mask, mask_grad = (Tensor(4, shape_options=(None, {"constexpr": True}, None, None)) for _ in range(2))
-    inputs = query, key, value, mask, Tensor(1), *(Tensor(0) for _ in range(3))
-    flags = (Tensor(0, constexpr=True) for _ in range(3))
-    softcap = Tensor(0, constexpr=True) if is_capped else absent()
-    capping = softcap, Tensor(0, constexpr=True, value=is_capped)
-    tensors = *inputs, grad, *vectors(3), mask_grad, *flags, *capping
+    tensors = parameters(query, key, value, mask, grad, vectors(3), (mask_grad,), 3, is_capped)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_mask")

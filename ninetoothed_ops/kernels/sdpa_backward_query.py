@@ -6,27 +6,13 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .attention import (
-    NO_MASK,
-    absent,
-    blocks,
-    bounds,
-    capped,
-    entries,
-    held,
-    kept,
-    masks,
-    matrices,
-    row_numbers,
-    rows,
-    vectors,
-)
-from .attention_backward import dropped, weights_of
+from .attention import NO_MASK, bounds, by_rows, capped, held, kept, matrices, row_numbers, rows, vectors
+from .attention_backward import dropped, parameters, weights_of
 from .numeric import computed
 
 
 def arrangement(query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, query_grad, *flags):
-    tiled = rows(query), blocks(key, query), blocks(value, query), masks(mask), entries(lengths, rows(query))
+    tiled = by_rows(query, key, value, mask, lengths)
 
     return *tiled, seed, scale, rate, *map(rows, (grad, lse, peak, delta, query_grad)), *flags
 
@@ -93,10 +79,6 @@ def application(
 def make(is_capped=False):
     """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`; `delta` is like `lse`."""
     query, key, value, grad, query_grad = matrices(5)
-    inputs = query, key, value, Tensor(4), Tensor(1), *(Tensor(0) for _ in range(3))
-    flags = (Tensor(0, constexpr=True) for _ in range(4))
-    softcap = Tensor(0, constexpr=True) if is_capped else absent()
-    capping = softcap, Tensor(0, constexpr=True, value=is_capped)
-    tensors = *inputs, grad, *vectors(3), query_grad, *flags, *capping
+    tensors = parameters(query, key, value, Tensor(4), grad, vectors(3), (query_grad,), 4, is_capped)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_query")

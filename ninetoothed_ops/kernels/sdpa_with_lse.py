@@ -18,9 +18,9 @@ from .attention import (
     LOG2E,
     absent,
     attention,
-    blocks,
-    entries,
-    masks,
+    by_rows,
+    flags,
+    inputs,
     matrices,
     numbers,
     rows,
@@ -29,11 +29,11 @@ from .attention import (
 
 
 def arrangement(query, key, value, mask, lengths, seed, scale, rate, output, lse, peak, *options):
-    *flags, softcap, sinks, is_capped, has_sinks = options
-    tiled = rows(query), blocks(key, query), blocks(value, query), masks(mask), entries(lengths, rows(query))
+    *others, softcap, sinks, is_capped, has_sinks = options
+    tiled = by_rows(query, key, value, mask, lengths)
     sinks = numbers(sinks) if sinks.ndim else sinks
 
-    return *tiled, seed, scale, rate, rows(output), rows(lse), rows(peak), *flags, softcap, sinks, is_capped, has_sinks
+    return *tiled, seed, scale, rate, rows(output), rows(lse), rows(peak), *others, softcap, sinks, is_capped, has_sinks
 
 
 def application(
@@ -90,11 +90,8 @@ def make(is_capped=False, has_sinks=False):
     where they are asked for, as in `sdpa.make`.
     """
     query, key, value, output = matrices(4)
-    inputs = query, key, value, Tensor(4), Tensor(1), *(Tensor(0) for _ in range(3))
-    flags = (Tensor(0, constexpr=True) for _ in range(5))
-    softcap = Tensor(0, constexpr=True) if is_capped else absent()
-    options = softcap, Tensor(4) if has_sinks else absent()
+    options = Tensor(0, constexpr=True) if is_capped else absent(), Tensor(4) if has_sinks else absent()
     asked = (Tensor(0, constexpr=True, value=flag) for flag in (is_capped, has_sinks))
-    tensors = *inputs, output, *vectors(2), *flags, *options, *asked
+    tensors = *inputs(query, key, value, Tensor(4)), output, *vectors(2), *flags(5), *options, *asked
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_with_lse")

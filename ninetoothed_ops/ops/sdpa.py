@@ -18,6 +18,7 @@ from ..kernels import sdpa as kernels
 from ..registration import register
 from . import readers, sdpa_with_lse
 from .checks import alike, check_product, of_shapes, refuse
+from .layout import same_shape
 
 
 def allocate(
@@ -145,8 +146,7 @@ def launch(
     if scale < sdpa_with_lse.LOWEST_SCALE:
         query, scale = sdpa_with_lse.scaled_above(query, scale)
     batch = output.shape[:-2]
-    if query.ndim != 4 or not query.shape[:2] == key.shape[:2] == value.shape[:2] == batch:
-        query, key, value = query.expand(*batch, -1, -1), _expanded(key, batch), _expanded(value, batch)
+    query, key, value = _expanded(query, batch), _of_own_heads(key, batch), _of_own_heads(value, batch)
     if attn_mask is None:
         masking, mask = kernels.NO_MASK, query  # It is not read; any tensor of as many rows will do.
     else:
@@ -178,10 +178,14 @@ def _grouped(tensor: torch.Tensor, heads: int) -> torch.Tensor:
     return tensor.unflatten(1, (heads, -1)).squeeze(3)
 
 
-def _expanded(tensor: torch.Tensor, batch) -> torch.Tensor:
+def _expanded(tensor: torch.Tensor, leading) -> torch.Tensor:
+    """Expand what is before the last two dimensions; a tensor of that shape is itself, and no view for autograd."""
+    return tensor if same_shape(tensor.shape[:-2], leading) else tensor.expand(*leading, *tensor.shape[-2:])
+
+
+def _of_own_heads(tensor: torch.Tensor, batch) -> torch.Tensor:
     """Keys or values for every batch entry, with their own number of heads."""
-    heads = tensor.shape[-3] if tensor.ndim > 2 else 1
-    return tensor.expand(*batch[:-1], heads, *tensor.shape[-2:])
+    return _expanded(tensor, (*batch[:-1], tensor.shape[-3] if tensor.ndim > 2 else 1))
 
 
 def _four_dimensions(tensor: torch.Tensor) -> torch.Tensor:
@@ -226,10 +230,20 @@ def recorded(
     return output if len(batch) == 2 else output.view(*batch, *output.shape[-2:])
 
 
+@of_shapes
+def _is_whole(query, key, value, batch) -> bool:
+    """Tell whether attention of these shapes has four dimensions, and nothing is expanded but heads."""
+    if not len(query) == len(key) == len(value) == 4 or not same_shape(key[:2], value[:2]):
+        return False
+    return same_shape(query[:2], batch) and same_shape(key[:1], batch[:1])
+
+
 def _in_four_dimensions(batch, query, key, value, mask, lengths) -> tuple:
     """Expand and view what attention takes as `sdpa_with_lse` takes it, so that gradients are summed where needed."""
+    if mask is lengths is None and _is_whole(query.shape, key.shape, value.shape, batch):
+        return query, key, value, None, None
     scores = query.shape[-2], key.shape[-2]
-    query, key, value = query.expand(*batch, -1, -1), _expanded(key, batch), _expanded(value, batch)
+    query, key, value = _expanded(query, batch), _of_own_heads(key, batch), _of_own_heads(value, batch)
     if len(batch) > 0 and key.shape[-3] != value.shape[-3]:
         key, value = (each.repeat_interleave(batch[-1] // each.shape[-3], -3) for each in (key, value))
     if mask is not None:

@@ -4,6 +4,8 @@ They take what the forward took and kept, the gradient of its output, and `delta
 are in `sdpa_second_backward`.
 """
 
+import functools
+
 import torch
 
 from ..kernels import sdpa_backward_delta, sdpa_backward_key_value, sdpa_backward_mask, sdpa_backward_query
@@ -30,7 +32,8 @@ def masking_of(mask) -> int:
 
 def gradients(needed, grad, query, key, value, mask, lengths, sinks, seed, output, lse, *options) -> list:
     """Compute the gradients of query, key, value, mask and sinks that are needed; None for the others."""
-    delta = delta_operator(grad, output)
+    # What the gradients are differentiated by is what `sdpa_second_backward` says, whatever `delta` comes from.
+    delta = delta_operator(grad.detach(), output.detach())
     arguments = query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options
     grads = [None] * 5
     if needed[0]:
@@ -58,36 +61,25 @@ def _allocate_query(query, *_):
     return torch.empty_like(query)
 
 
-def _launch_query(query_grad, query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options):
-    dropout_p, is_causal, scale, softcap = options
-    given = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
-    flags = masking_of(mask), is_causal, lengths is not None, seed is not None, *_given(softcap)
-    kernel = sdpa_backward_query.make(softcap is not None)
-    kernel(*given, grad, lse[0], lse[-1], delta, query_grad, *flags)
-
-
 def _allocate_key_value(query, key, value, *_):
     return torch.empty_like(key), torch.empty_like(value)
-
-
-def _launch_key_value(grads, query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options):
-    dropout_p, is_causal, scale, softcap = options
-    given = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
-    flags = masking_of(mask), is_causal, lengths is not None, seed is not None, *_given(softcap)
-    kernel = sdpa_backward_key_value.make(softcap is not None)
-    kernel(*given, grad, lse[0], lse[-1], delta, *grads, *flags)
 
 
 def _allocate_mask(query, key, value, mask, *_):
     return torch.empty_like(mask, memory_format=torch.contiguous_format)
 
 
-def _launch_mask(mask_grad, query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options):
+def _launch(kernels, grads, query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options):
+    """Launch the kernel of some gradients, or that of a mask's, which takes the mask as it is, and no other."""
     dropout_p, is_causal, scale, softcap = options
-    _, _, _, _, *others = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
-    flags = is_causal, lengths is not None, seed is not None, *_given(softcap)
-    kernel = sdpa_backward_mask.make(softcap is not None)
-    kernel(query, key, value, mask, *others, grad, lse[0], lse[-1], delta, mask_grad, *flags)
+    given = list(inputs(query, key, value, mask, lengths, seed, scale, dropout_p))
+    flags = masking_of(mask), is_causal, lengths is not None, seed is not None
+    if kernels is sdpa_backward_mask:
+        given[3], flags = mask, flags[1:]
+    capping = () if softcap is None else (softcap,)
+    grads = grads if isinstance(grads, tuple) else (grads,)
+
+    kernels.make(softcap is not None)(*given, grad, lse[0], lse[-1], delta, *grads, *flags, *capping)
 
 
 def _allocate_sinks(query, key, value, mask, lengths, sinks, *_):
@@ -100,10 +92,6 @@ def _launch_sinks(sinks_grad, query, key, value, mask, lengths, sinks, seed, gra
     scores = scores - lse[1] if len(lse) == 2 else scores
     weights = torch.exp2(scores * LOG2E - lse[0])
     sinks_grad.copy_((weights * delta).sum((0, 2, 3)).neg())
-
-
-def _given(softcap) -> tuple:
-    return () if softcap is None else (softcap,)
 
 
 def _register(name, result, allocate, launch, *wanted, replay=True):
@@ -125,9 +113,11 @@ delta_operator = register(
     "ninetoothed::sdpa_backward_delta(Tensor grad, Tensor output) -> Tensor",
     _allocate_delta,
     _launch_delta,
-    backward=sdpa_second_backward.backward_of_delta,
-    setup_context=sdpa_second_backward.keep_both,
     replay=True,
+)
+_launch_query, _launch_key_value, _launch_mask = (
+    functools.partial(_launch, kernels)
+    for kernels in (sdpa_backward_query, sdpa_backward_key_value, sdpa_backward_mask)
 )
 query_operator = _register("query", "Tensor", _allocate_query, _launch_query, "query")
 key_value_operator = _register("key_value", "(Tensor, Tensor)", _allocate_key_value, _launch_key_value, "key", "value")

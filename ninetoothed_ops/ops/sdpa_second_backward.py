@@ -46,16 +46,6 @@ def backward_of(*wanted):
     return backward
 
 
-def keep_both(ctx, inputs, output):
-    ctx.save_for_backward(*inputs)
-
-
-def backward_of_delta(ctx, grad):
-    of_output, output = ctx.saved_tensors
-
-    return (grad * output).to(of_output.dtype), (grad * of_output).to(output.dtype)
-
-
 def _allocate_factors(seed, shape, is_double, dropout_p):
     return torch.empty(shape, dtype=torch.float64 if is_double else torch.float32, device=seed.device)
 

@@ -287,23 +287,35 @@ def test_transforms():
         torch.testing.assert_close(*pair)
 
 
+class Watched(torch.utils._python_dispatch.TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(function.name().removeprefix("ninetoothed::sdpa_backward_"))
+        return function(*args, **(kwargs or {}))
+
+
 def test_only_what_is_needed_is_computed():
-    names = []
-
-    class Watched(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            names.append(function.name().removeprefix("ninetoothed::sdpa_backward_"))
-            return function(*args, **(kwargs or {}))
-
     query, key, value, mask = *qkv(), random(33, 40)
     for needed, expected in ((0, "query"), (1, "key_value"), (3, "mask")):
         tensors = [each.detach() for each in (query, key, value, mask)]
         tensors[needed].requires_grad_()
         output = ninetoothed_ops.sdpa(*tensors, enable_gqa=True).sum()
-        names.clear()
-        with Watched():
+        with Watched() as watched:
             output.backward()
-        assert {"query", "key_value", "mask"} & set(names) == {expected}
+        assert {"query", "key_value", "mask"} & set(watched.names) == {expected}
+
+
+def test_a_second_derivative_computes_no_first_one():
+    query, key, value = (each.requires_grad_() for each in qkv())
+    output = ninetoothed_ops.sdpa(query, key, value, enable_gqa=True)
+    grad = torch.ones_like(output, requires_grad=True)
+    (first,) = torch.autograd.grad(output, query, grad, create_graph=True)
+    with Watched() as watched:
+        torch.autograd.grad(first.sum(), (query, key, value, grad))
+    assert not {"delta", "query", "key_value"} & {name.partition(".")[0] for name in watched.names}
 
 
 def test_compiled():
