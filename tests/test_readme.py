@@ -102,6 +102,6 @@ def test_extras_exist():
 
 def test_benchmarks_named_exist():
     modules = set(re.findall(r"python -m (benchmarks\.\w+)", README))
-    assert len(modules) == 8
+    assert len(modules) == 9
     paths = [ROOT / module.replace(".", "/") for module in modules]
     assert all(path.with_suffix(".py").exists() or (path / "__main__.py").exists() for path in paths)

@@ -1,0 +1,17 @@
+"""The ResNet of the benchmark, small: that every convolution is swapped, and that outputs and gradients are compared with float64's."""
+
+import pytest
+import torch
+
+from benchmarks import resnet
+
+pytest.importorskip("transformers")
+
+
+def test_a_swapped_model_is_as_exact():
+    size = {"embedding_size": 4, "hidden_sizes": [4], "depths": [1]}
+    models, given = resnet.models(torch.float32, "cpu", **size), resnet.examples(2, 12, torch.float32, "cpu")
+    with torch.no_grad():
+        models["ours"].classifier[1].bias.add_(1.0)
+    found = resnet.errors(models, *given)
+    assert found["ours"][0] > 1e-2 and max(*found["cuDNN"], found["ours"][1]) < 1e-4
