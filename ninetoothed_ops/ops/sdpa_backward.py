@@ -70,16 +70,15 @@ def _allocate_mask(query, key, value, mask, *_):
 
 
 def _launch(kernels, grads, query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options):
-    """Launch the kernel of some gradients, or that of a mask's, which takes the mask as it is, and no other."""
+    """Launch the kernel of some gradients; that of a mask's reads the mask as it is, which was added."""
     dropout_p, is_causal, scale, softcap = options
-    given = list(inputs(query, key, value, mask, lengths, seed, scale, dropout_p))
-    flags = masking_of(mask), is_causal, lengths is not None, seed is not None
-    if kernels is sdpa_backward_mask:
-        given[3], flags = mask, flags[1:]
-    capping = () if softcap is None else (softcap,)
+    query, key, value, expanded, *others = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
+    is_of_mask = kernels is sdpa_backward_mask
+    mask, masking = (mask, ()) if is_of_mask else (expanded, (masking_of(mask),))
+    flags = *masking, is_causal, lengths is not None, seed is not None, *(() if softcap is None else (softcap,))
     grads = grads if isinstance(grads, tuple) else (grads,)
-
-    kernels.make(softcap is not None)(*given, grad, lse[0], lse[-1], delta, *grads, *flags, *capping)
+    kernel = kernels.make(softcap is not None)
+    kernel(query, key, value, mask, *others, grad, lse[0], lse[-1], delta, *grads, *flags)
 
 
 def _allocate_sinks(query, key, value, mask, lengths, sinks, *_):

@@ -1,4 +1,4 @@
-"""The ResNet of the benchmark, small: that every convolution is swapped, and that outputs and gradients are compared with float64's."""
+"""The ResNet of the benchmark, small: outputs and gradients of the swapped model are compared with float64."""
 
 import pytest
 import torch
