@@ -66,6 +66,22 @@ class Arrangement:
         levels = self.levels[: step.level] + shapes + self.levels[step.level + replaced :]
         return replace(self, levels=levels, steps=(*self.steps, replace(step, after=shapes)))
 
+    def with_inner(self, level: int, other: "Arrangement") -> "Arrangement | None":
+        """Replace the levels from `level` on by those of an arrangement that parted from this one after some steps.
+
+        Steps on outer and on inner levels commute, so each side keeps its own. None where the other's source differs,
+        or where a step since then has changed the number of levels.
+        """
+        pairs = enumerate(zip(self.steps, other.steps, strict=False))
+        parted = next((i for i, (a, b) in pairs if a != b), min(len(self.steps), len(other.steps)))
+        outer = [step for step in self.steps[parted:] if step.level < level]
+        inner = [step for step in other.steps[parted:] if step.level >= level]
+        moved = [step for step in (*outer, *other.steps[parted:]) if step.level < level]
+        if self.source != other.source or any(step.operation in ("tile", "ravel") for step in moved):
+            return None
+        levels = self.levels[:level] + other.levels[level:]
+        return Arrangement(self.source, levels, (*self.steps[:parted], *outer, *inner))
+
     def map_sizes(self, function: Callable[[Size], Size]) -> "Arrangement":
         """Map every size, stride and argument (symbols and ints alike) by `function`."""
         source = replace(

@@ -203,7 +203,14 @@ class Tensor(WithoutNumbers):
     @dtype.setter
     def dtype(self, dtype: Any) -> None:
         if isinstance(dtype, Tensor):
-            self._arrangement = _rejoined(self, dtype)
+            joined = self._arrangement.with_inner(self._level + 1, dtype.arrangement)
+            if joined is None or dtype.level != self._level + 1:
+                raise _error(
+                    f"the dtype of `{self.name}`, of shape {shape_text(self.shape)}, is assigned a level of"
+                    f" `{dtype.name}`, of shape {shape_text(dtype.shape)}, that was not made from it",
+                    "write for example `x.dtype = x.dtype.squeeze(0)`",
+                )
+            self._arrangement = joined
             if self._parent is not None:
                 self._parent.dtype = self
         elif self._level + 1 < len(self._arrangement.levels):
@@ -329,31 +336,3 @@ class Tensor(WithoutNumbers):
         from ninetoothed.evaluate import subs
 
         return subs(self, mapping)
-
-
-def _rejoined(tensor: Tensor, level: Tensor) -> Arrangement:
-    """Replace the levels within `tensor` by `level` and all within that.
-
-    Steps on outer and on inner levels commute, so each side keeps its own since the two arrangements parted.
-    """
-    ours, theirs = tensor.arrangement, level.arrangement
-    parted = next(
-        (i for i, (a, b) in enumerate(zip(ours.steps, theirs.steps, strict=False)) if a != b),
-        min(len(ours.steps), len(theirs.steps)),
-    )
-    outermost = tensor.level + 1
-    outer = [step for step in ours.steps[parted:] if step.level < outermost]
-    inner = [step for step in theirs.steps[parted:] if step.level >= outermost]
-    moved = [step for step in (*outer, *theirs.steps[parted:]) if step.level < outermost]
-    if (
-        ours.source != theirs.source
-        or level.level != outermost
-        or any(step.operation in ("tile", "ravel") for step in moved)
-    ):
-        raise _error(
-            f"the dtype of `{tensor.name}`, of shape {shape_text(tensor.shape)}, is assigned a level of `{level.name}`,"
-            f" of shape {shape_text(level.shape)}, that was not made from it",
-            "write for example `x.dtype = x.dtype.squeeze(0)`",
-        )
-    levels = ours.levels[:outermost] + theirs.levels[outermost:]
-    return Arrangement(ours.source, levels, (*ours.steps[:parted], *outer, *inner))

@@ -55,7 +55,7 @@ QUICK = (
     "ninetoothed/runtime/test_executable.py",
     "ninetoothed/runtime/test_call_cache.py",
     "ninetoothed/runtime/test_launch_plan.py",
-    "ninetoothed/runtime/test_check_requirements.py",
+    "ninetoothed/runtime/test_requirements.py",
     "ninetoothed/runtime/test_specialise.py",
     "ninetoothed/runtime/test_workspace.py",
     "ninetoothed_ops/kernels/test_arrangements.py",

@@ -1,7 +1,7 @@
 """Bind a call's arguments: one value a parameter. Errors name the parameter and the remedy.
 
-`bind` matches arguments with parameters, `check` looks at each of them. What depends on chosen block sizes (outermost
-shapes) or on the traced program (which parameters are stored to) is checked in `checks`.
+`bind` matches arguments with parameters, `check` looks at each of them. `conditions`, `agreement` and `requirements`
+check sizes against each other; `check_stored` is called once the program tells which parameters are stored to.
 """
 
 from __future__ import annotations

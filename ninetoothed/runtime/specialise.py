@@ -35,7 +35,7 @@ from ninetoothed.expr.sizes import power_above
 from ninetoothed.metaops import pull_back
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host, role_of
 from ninetoothed.runtime.call_cache import ALIGNMENT
-from ninetoothed.runtime.checks import SizeCondition, conditions_of
+from ninetoothed.runtime.conditions import SizeCondition, conditions_of
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import ArgumentClass, Specialisation
 from ninetoothed.symbol import Symbol, leaves_of, plain_name

@@ -14,12 +14,14 @@ from ninetoothed.effects import stored
 from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import const
 from ninetoothed.passes.report import dump
-from ninetoothed.runtime import checks, specialise
+from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.build.target import target_of
+from ninetoothed.runtime.requirements import check_requirements, explained
 from ninetoothed.runtime.selection import ranking
 from ninetoothed.runtime.selection.choices import Choices
 from ninetoothed.runtime.selection.machine import Machine
+from ninetoothed.runtime.sizes import measure
 from ninetoothed.runtime.specialise import SpecialisationPlan
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import Specialisation
@@ -88,7 +90,7 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
     specialisation = replace(selection.specialisation, dot_precision=precision)
 
     def check(found: tuple[ir.Requirement, ...]) -> None:
-        checks.check_requirements(definition, found, selection.values)
+        check_requirements(definition, found, selection.values)
 
     try:
         traced = frontend.trace(definition, specialisation, check)
@@ -96,7 +98,7 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
         program = rewritten.program
         check(program.requirements)
     except ApplicationError as error:
-        raise checks.explained(definition, error, selection.values) from None
+        raise explained(definition, error, selection.values) from None
     reports = (passes.PassReport("frontend", True, traced), *rewritten.reports)
     dump(f"kernel {definition.name}: the passes for every backend", reports)
     return TracedVariant(
@@ -149,7 +151,7 @@ class VariantCache:
         self, call: BoundCall, device: torch.device, gpu: Machine | None, schedule: Schedule | None = None
     ) -> Selection:
         """Find the class of a checked call, and the schedule that the class gets, unless one is given."""
-        values = checks.measure(self._plan, call)
+        values = measure(self._plan, call)
         specialisation = specialise.specialise(self._plan, call, values, device)
         family = self._configure(specialisation, values, gpu)
         choices = self._choices[family]
@@ -210,7 +212,7 @@ class VariantCache:
         for precision in (None, torch.get_float32_matmul_precision()):
             if (key, precision) in self._variants:
                 variant = self._variants[key, precision]
-                checks.check_requirements(self._plan.definition, variant.requirements, selection.values)
+                check_requirements(self._plan.definition, variant.requirements, selection.values)
                 return variant
         variant = trace(self._plan.definition, selection)
         return self.keep(replace(variant, compiled=compile(self._plan.definition, variant)))

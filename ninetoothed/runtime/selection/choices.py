@@ -16,7 +16,9 @@ from ninetoothed import ir
 from ninetoothed.errors import ArgumentError, SizeError
 from ninetoothed.expr import as_expr
 from ninetoothed.expr.sizes import evaluate
-from ninetoothed.runtime import checks
+from ninetoothed.runtime.agreement import check_agreement
+from ninetoothed.runtime.conditions import check_conditions
+from ninetoothed.runtime.requirements import check_requirements
 from ninetoothed.runtime.selection.ranking import varied
 from ninetoothed.runtime.specialise import SpecialisationPlan
 from ninetoothed.schedule import Schedule
@@ -77,9 +79,9 @@ class Choices:
     def fit(self, plan: SpecialisationPlan, schedule: Schedule, values: Mapping[str, int]) -> Fit:
         """Return a schedule for a call; `SizeError` where its sizes do not fit together, or not for these blocks."""
         values = {**values, **schedule.blocks}
-        checks.check_conditions(plan.definition, plan.conditions, values)
-        checks.check_agreement(plan, values)
-        checks.check_requirements(plan.definition, self.learned, values)
+        check_conditions(plan.definition, plan.conditions, values)
+        check_agreement(plan, values)
+        check_requirements(plan.definition, self.learned, values)
         shapes = outermost_shapes(plan, values)
         return Fit(schedule, shapes, grid_of(plan, shapes))
 

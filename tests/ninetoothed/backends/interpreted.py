@@ -13,12 +13,13 @@ import numpy
 import torch
 
 from ninetoothed.backends import triton
-from ninetoothed.runtime import checks, dispatch, executable
+from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build.compile import write_module
 from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.runtime.selection.pattern import pattern_of
 from ninetoothed.runtime.selection.problem import aligned_tensors
+from ninetoothed.runtime.sizes import measure
 from ninetoothed.schedule import DataParallel, Persistent, Schedule, SplitK
 
 
@@ -121,7 +122,7 @@ def interpret(kernel, arguments, gpu=machine.H200, blocks=None, **changes):
     emitted = triton.emit(variant.program, schedule, target_of(gpu))
     call, _ = launcher._checked(arguments, {})
     names = [parameter.name for parameter in kernel.definition.parameters]
-    run(emitted, load(emitted), dict(zip(names, call.arguments)), checks.measure(launcher.plan, call))
+    run(emitted, load(emitted), dict(zip(names, call.arguments)), measure(launcher.plan, call))
     return emitted
 
 

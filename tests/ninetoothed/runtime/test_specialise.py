@@ -5,8 +5,8 @@ from ninetoothed import dtypes
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import const, var
 from ninetoothed.runtime.arguments import BoundCall
-from ninetoothed.runtime.checks import measure
 from ninetoothed.runtime.selection.choices import grid_of, outermost_shapes
+from ninetoothed.runtime.sizes import measure
 from ninetoothed.runtime.specialise import SpecialisationPlan, specialise, with_schedule
 from ninetoothed.schedule import Schedule, in_parts
 from ninetoothed.specialisation import Specialisation

@@ -16,9 +16,10 @@ import torch
 
 import ninetoothed
 from ninetoothed import Symbol, Tensor
-from ninetoothed.runtime import checks, specialise
+from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import bind, check as checked
 from ninetoothed.runtime.selection import machine, ranking
+from ninetoothed.runtime.sizes import measure
 from ninetoothed.schedule import DataParallel, Persistent, SplitK, StreamK
 from ninetoothed_ops.kernels import (
     add,
@@ -62,7 +63,7 @@ class Selected:
         self.definition = kernel.definition
         plan = specialise.SpecialisationPlan(kernel.definition)
         call, place = checked(kernel.definition, bind(kernel.definition, arguments, keywords))
-        values = checks.measure(plan, call)
+        values = measure(plan, call)
         found = specialise.specialise(plan, call, values, place)
         self.specialisation = dataclasses.replace(found, dot_precision=torch.get_float32_matmul_precision())
         exact = found.numbers

@@ -9,10 +9,11 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import ArrangementError
-from ninetoothed.runtime import checks, dispatch, specialise
+from ninetoothed.runtime import dispatch, specialise
 from ninetoothed.runtime.selection import cost_model, machine, ranking
 from ninetoothed.runtime.selection.pattern import AttentionPattern, Pattern, ProductPattern, pattern_of
 from ninetoothed.runtime.selection.problem import SHORTEST
+from ninetoothed.runtime.sizes import measure
 from ninetoothed.schedule import DataParallel, Persistent, StreamK
 from ninetoothed_ops.kernels import (
     add,
@@ -35,7 +36,7 @@ def chosen(kernel, *arguments, gpu=machine.H200):
     """All candidates for a call, the best first."""
     launcher = dispatch.launcher_of(kernel)
     call, place = launcher._checked(arguments, {})
-    values = checks.measure(launcher.plan, call)
+    values = measure(launcher.plan, call)
     specialisation = specialise.specialise(launcher.plan, call, values, place)
     sizes = {name: ranking.rounded(values[name]) for name in launcher.plan.sizes & values.keys()}
     return ranking.candidates(kernel.definition, specialisation, sizes, gpu)

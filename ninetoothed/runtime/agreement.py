@@ -1,0 +1,101 @@
+"""Check what two arrangements ask of a call, whose outermost shapes must be equal.
+
+Sizes that one block cuts are equal, whatever the block, and so are the numbers of tiles (`choices.grid_of`). Where
+different blocks cut, the numbers of tiles depend on the blocks, and blocks are chosen for which they are equal.
+
+    x.tile((B,)), y.tile((B,))        x_size_0 == y_size_0: 90 and 100 have one tile of 128 each, and four of 32 differ
+    x.tile((B, C)), y.tile((1, C))    as many tiles as y has rows; of y with one row, a block that covers x
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ninetoothed.definition import KernelDefinition
+from ninetoothed.errors import SizeError
+from ninetoothed.expr import Expr
+from ninetoothed.expr.sizes import evaluate
+from ninetoothed.symbol import leaves_of
+from ninetoothed.tiling import Tiling
+
+if TYPE_CHECKING:
+    from ninetoothed.runtime.specialise import SpecialisationPlan
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A tiling in a call: the number of elements, and the block but for what is not chosen yet."""
+
+    tiling: Tiling
+    size: int
+    block: Expr
+
+
+def check_agreement(plan: SpecialisationPlan, values: Mapping[str, int]) -> None:
+    """Raise `SizeError` for parameters that one block cuts in different sizes."""
+    fixed = {name: value for name, value in values.items() if name not in plan.definition.meta_symbols}
+    cuts = [(name, _cuts(tilings, values, fixed)) for name, tilings in plan.outermost]
+    for (name, own), (other, others) in itertools.combinations(cuts, 2):
+        for a, b in _unequal(own, others):
+            raise _disagreement(plan.definition, (name, a), (other, b))
+
+
+def _unequal(own: Sequence[_Cut], others: Sequence[_Cut]) -> tuple[tuple[_Cut, _Cut], ...]:
+    """Return the pairs that have unequal sizes, where there is no way to pair that leaves none."""
+    pairings = [tuple((a, b) for a, b in pairs if a.size != b.size) for pairs in _pairings(own, others)]
+    return min(pairings, key=len)
+
+
+def _cuts(tilings: Sequence[Tiling], values: Mapping[str, int], fixed: Mapping[str, int]) -> tuple[_Cut, ...]:
+    """Return the cuts into more than single elements, whose numbers say it all."""
+    cuts = (_Cut(tiling, evaluate(tiling.size, values), tiling.block.subs(fixed)) for tiling in tilings)
+    return tuple(cut for cut in cuts if cut.block != 1)
+
+
+def _pairings(own: Sequence[_Cut], others: Sequence[_Cut]) -> list[tuple[tuple[_Cut, _Cut], ...]]:
+    """List the ways to pair cuts by one block: all of them, less those of one element, or else as many as can be."""
+    if _blocks(own) == _blocks(others):
+        shapes = (own, others), ([cut for cut in own if cut.size != 1], [cut for cut in others if cut.size != 1])
+        return [tuple(zip(*pair, strict=True)) for pair in shapes if _blocks(pair[0]) == _blocks(pair[1])]
+    found = list(_matches(own, others))
+    most = max(map(len, found))
+    return [pairs for pairs in found if len(pairs) == most]
+
+
+def _blocks(cuts: Sequence[_Cut]) -> list[Expr]:
+    return [cut.block for cut in cuts]
+
+
+def _matches(own: Sequence[_Cut], others: Sequence[_Cut]) -> Iterator[tuple[tuple[_Cut, _Cut], ...]]:
+    """Yield all ways to pair some cuts of one block, in order."""
+    if not own or not others:
+        yield ()
+        return
+    if own[0].block == others[0].block:
+        yield from (((own[0], others[0]), *rest) for rest in _matches(own[1:], others[1:]))
+    yield from _matches(own[1:], others)
+    yield from _matches(own, others[1:])
+
+
+def _disagreement(definition: KernelDefinition, first: tuple[str, _Cut], second: tuple[str, _Cut]) -> SizeError:
+    (name, own), (other, others) = first, second
+    names = _owner(definition, name, own), _owner(definition, other, others)
+    return SizeError(
+        f"kernel `{definition.name}`: parameters `{names[0]}` and `{names[1]}` are both cut into tiles of"
+        f" {own.tiling.block} and have sizes {own.size} ({own.tiling.size}) and {others.size} ({others.tiling.size});"
+        " each program works on one tile of either: pass tensors whose sizes agree, or `pad` one of them in the"
+        " arrangement",
+        (name, other),
+    )
+
+
+def _owner(definition: KernelDefinition, name: str, cut: _Cut) -> str:
+    """Return the parameter that a size is of: what is expanded has another's."""
+    for parameter in definition.parameters:
+        own = {leaf for size in parameter.source.sizes for leaf in leaves_of(size)}
+        if cut.tiling.size.variables and cut.tiling.size.variables <= own:
+            return parameter.name
+    return name

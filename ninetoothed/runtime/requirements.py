@@ -1,0 +1,76 @@
+"""Check what a traced program requires of the sizes of a call, and explain what it does not meet.
+
+z = x + y    tiles of x_size_1 and of y_size_1 elements: x_size_1 == y_size_1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ninetoothed import ir
+from ninetoothed.definition import KernelDefinition
+from ninetoothed.errors import ApplicationError, RaceError, SizeError
+from ninetoothed.expr import as_expr
+from ninetoothed.expr.sizes import evaluate
+
+
+def check_requirements(
+    definition: KernelDefinition, requirements: Iterable[ir.Requirement], values: Mapping[str, int]
+) -> None:
+    """Raise `SizeError`, or `RaceError`, for the first requirement that a call's numbers do not meet."""
+    for requirement in requirements:
+        if evaluate(requirement.left, values) != evaluate(requirement.right, values):
+            raise unmet(definition, requirement, values)
+
+
+def unmet(
+    definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]
+) -> SizeError | RaceError:
+    """Make the error for a requirement that a call's numbers do not meet."""
+    if requirement.is_race:
+        return _race(definition, requirement, evaluate(requirement.left, values))
+    sides = requirement.left, requirement.right
+    names = dict.fromkeys(name for side in sides for name in sorted(side.variables))
+    numbers = [
+        f"{side} is {evaluate(side, values)}"
+        for side in sides
+        if side.variables and side != as_expr(min(side.variables))
+    ]
+    sizes = [_whose(definition, name, values[name]) for name in names]
+    place = requirement.location
+    at = f"\n  at {place}" + (f": {place.text.strip()}" if place.text else "") if place else ""
+    error = SizeError(
+        f"kernel `{definition.name}`: {requirement.message}; {', '.join([*numbers, *sizes])}: pass tensors whose sizes"
+        f" agree{at}"
+    )
+    error.requirement = requirement
+    return error
+
+
+def _race(definition: KernelDefinition, requirement: ir.Requirement, programs: int) -> RaceError:
+    message, place = f"kernel {definition.name!r}, {programs} programs: {requirement.message}", requirement.location
+    if place is None:
+        return RaceError(message)
+    return RaceError(message, place.file, place.line, place.column + 1, place.text)
+
+
+def explained(definition: KernelDefinition, error: ApplicationError, values: Mapping[str, int]) -> Exception:
+    """Add the numbers of the call to an error of tracing that is one of sizes; return any other unchanged."""
+    requirement = error.unmet
+    if requirement is None or evaluate(requirement.left, values) == evaluate(requirement.right, values):
+        return error
+    return unmet(definition, requirement, values)
+
+
+def _whose(definition: KernelDefinition, name: str, number: int) -> str:
+    """Say whose size a number is: `x` has size 5 in dimension 0."""
+    place = next(_places(definition, name), None)
+    return f"{name} is {number}" if place is None else f"`{place[0]}` has size {number} in dimension {place[1]}"
+
+
+def _places(definition: KernelDefinition, name: str) -> Iterator[tuple[str, int]]:
+    """Yield the parameters and dimensions that a size is of."""
+    for parameter in definition.parameters:
+        for dim, size in enumerate(parameter.source.sizes):
+            if as_expr(size) == as_expr(name):
+                yield parameter.name, dim
