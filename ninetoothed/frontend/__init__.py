@@ -40,6 +40,30 @@ def trace(
 
     Raises `ApplicationError`, pointing at the user's source, for what an application may not do.
     """
+    context, requirements = _settled(definition, specialisation, check)
+    body = remove_dead(context.builder.top)
+    raced = races(context, body)
+    check(raced)
+    arguments = enumerate(context.specialisation.arguments)
+    program = Program(
+        definition.name,
+        tuple(_parameter(context, i) for i, argument in arguments if argument.role in ("tensor", "scalar")),
+        context.grid,
+        context.axes,
+        body,
+        context.facts,
+        requirements + raced,
+    )
+    verify(program)
+    if not program.body:
+        _warn_if_it_never_stores(context)
+    return program
+
+
+def _settled(
+    definition: KernelDefinition, specialisation: Specialisation, check: Callable[[tuple[Requirement, ...]], None]
+) -> tuple[TraceContext, tuple[Requirement, ...]]:
+    """Trace an application until no more sizes have to be unified. Returns also all that it requires."""
     equal: tuple[Requirement, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     while True:
@@ -55,25 +79,8 @@ def trace(
         requirements += context.builder.requirements
         unified = _unified(context, specialisation)
         if unified == specialisation:
-            break
+            return context, requirements + equal
         specialisation = unified
-    requirements += equal
-    body = remove_dead(context.builder.top)
-    raced = races(context, body)
-    check(raced)
-    program = Program(
-        definition.name,
-        tuple(_parameter(context, i) for i, a in enumerate(specialisation.arguments) if a.role in ("tensor", "scalar")),
-        context.grid,
-        context.axes,
-        body,
-        context.facts,
-        requirements + raced,
-    )
-    verify(program)
-    if not program.body:
-        _warn_if_it_never_stores(context)
-    return program
 
 
 def _traced(
