@@ -1,4 +1,4 @@
-"""Effects of operations: the memory that they write, and whether it matters that they run."""
+"""Tell the effects of operations: the memory that they write, and whether they must run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ninetoothed.language.primitive import Effect
 
 
 def has_effect(operation: ir.Operation) -> bool:
-    """Tell whether it matters that an operation runs, whoever reads its results."""
+    """Tell whether an operation must run even if nothing reads its results."""
     match operation:
         case ir.Store() | ir.Print() | ir.Breakpoint():
             return True

@@ -48,7 +48,7 @@ Tilings = tuple[Tiling, ...]
 def tilings(arrangements: Sequence[Arrangement]) -> tuple[tuple[tuple[Tilings, ...], ...], ...]:
     """Return the tilings of every dimension of each level, for each arrangement."""
     own = [_levels(arrangement, {}) for arrangement in arrangements]
-    # What a tensor is expanded to, another one's number of tiles, is cut as that is.
+    # A dimension that is expanded to another tensor's number of tiles is cut as that one is.
     known = {
         as_expr(size): dimension
         for arrangement, levels in zip(arrangements, own, strict=True)
@@ -65,13 +65,13 @@ def count(dimension: Tilings) -> Expr:
 
 
 def are_alike(a: Tilings, b: Tilings) -> bool:
-    """Tell whether dimensions are cut by the same blocks, so that they agree only where their sizes do."""
+    """Tell whether dimensions are cut by the same blocks, so that they agree only if their sizes do."""
     pairs = zip(a, b, strict=False)
     return len(a) == len(b) and all(x.is_plain and y.is_plain and x.block == y.block for x, y in pairs)
 
 
 def squeezed(arrangement: Arrangement) -> Iterator[Tiling]:
-    """Return the tilings of dimensions that are squeezed: of one tile each, if the call's sizes are right."""
+    """Return the tilings of squeezed dimensions: each must have one tile in a call."""
     for step, levels in zip(arrangement.steps, _history(arrangement, {}), strict=False):
         if step.operation == "squeeze":
             yield from (tiling for dim in step.arguments[0] for tiling in levels[step.level][dim])

@@ -1,4 +1,4 @@
-"""The grammar of programs, executable: what backends may rely on. A violation is a bug of ours, never the user's."""
+"""The executable grammar of programs, on which backends rely. A violation is a bug of ours, never the user's."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _all_in(values: tuple[Value, ...], defined: set[Value]) -> None:
 
 
 def _alike(*groups: tuple[Value, ...]) -> None:
-    """Carried values have one element type and one physical shape throughout."""
+    """Check that loop-carried values keep their element type and physical shape."""
     for values in zip(*groups, strict=True):
         types = {(value.type.dtype, value.type.lanes) for value in values}
         assert len(types) == 1, f"a carried value changes its type: {types}"

@@ -1,4 +1,4 @@
-"""Say what to do instead where Python asks a symbolic tensor for numbers, or for a name that it has not."""
+"""Refuse operators and unknown names on symbolic tensors, each with what to do instead."""
 
 from __future__ import annotations
 

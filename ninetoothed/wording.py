@@ -1,10 +1,10 @@
-"""Word messages: counted nouns, near names, and the user's names in the place of generated ones.
+"""Word messages: counted nouns, similar names, and the user's names instead of generated ones.
 
     arrangement(x, y), error: `ninetoothed_tensor_3` of shape (ninetoothed_tensor_3_size_0,)
 ->                            `x` of shape (x_size_0,)
 
 Tensors and block sizes get a generated name when they are made, before any function has them as a parameter. So
-errors are reworded once, where they leave the package: of `make` and of a kernel's call.
+errors are reworded once, where they leave the package: in `make` and in a kernel's call.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class Expr(Canonical):
         return self.fold(_Substitution(values))
 
     def evaluate(self, values: Mapping[str, int]) -> int:
-        """Compute the number that this is; every variable has a value."""
+        """Evaluate to a number; `values` has every variable."""
         return self.fold(Evaluation(values))
 
     def fold(self, algebra: Algebra[T]) -> T:
@@ -203,7 +203,7 @@ def as_expr(value: ExprLike) -> Expr:
 
 
 def _operand(value: object) -> Expr | None:
-    """Make an operand of a number; None if it is none."""
+    """Convert an operand of an operator; None if it is no number."""
     if isinstance(value, Expr):
         return value
     return const(value.__index__()) if hasattr(value, "__index__") else None

@@ -43,8 +43,8 @@ Assumption = tuple[Expr, Expr | None, Expr | None]
 class Facts:
     """Ranges of variables, in the order in which they were bound, and expressions known to lie in a range.
 
-    The same step from the same facts leads to the same object, so that what was proved is remembered with it. `parent`
-    are facts all of which hold here too.
+    The same step from the same facts leads to the same object, which remembers what was proved. The facts of `parent`
+    all hold here, too.
     """
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Facts:
         return Facts, (dict(self.ranges), self.assumptions)
 
     def bind(self, name: str, lo: Bound = None, hi: Bound = None, multiple_of: int = 1) -> "Facts":
-        """Add a variable, or give one that there is another range."""
+        """Add a variable, or replace its range."""
         known = Range(lo, hi, multiple_of)
         if self.ranges.get(name) == known:
             return self

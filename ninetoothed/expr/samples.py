@@ -1,4 +1,4 @@
-"""Random values of variables within their ranges: one that makes an expression negative spares a hopeless proof."""
+"""Draw random values of variables within their ranges: one that makes an expression negative refutes `e >= 0`."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Sizes as numbers: formulas evaluated for the sizes of a call, and powers of two."""
+"""Evaluate sizes: formulas for the sizes of a call, and powers of two."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Form(enum.Enum):
 
 
 class Effect(enum.Enum):
-    """The effect of an application, beside giving results."""
+    """The effect of an application, besides its results."""
 
     NONE = "nothing: it may be left out, moved and repeated"
     READS = "reads memory"
@@ -47,7 +47,7 @@ class Effect(enum.Enum):
 
     @property
     def must_run(self) -> bool:
-        """Tell whether it matters that an application runs, whoever reads its results."""
+        """Tell whether an application must run even if nothing reads its results."""
         return self.writes or self in (Effect.CHECKS, Effect.ORDERS)
 
 
@@ -170,34 +170,34 @@ class Primitive:
 
     @property
     def is_map(self) -> bool:
-        """Tell whether it makes lanes of lanes and nothing else, so that any part of a tile can be computed alone."""
+        """Tell whether it only maps lanes to lanes, so that any part of a tile can be computed alone."""
         is_of_tiles = bool(self.operands) and not any(place.is_scalar for place in self.operands)
         return self.is_elementwise and self.effect is Effect.NONE and is_of_tiles
 
     @property
     def is_comparison(self) -> bool:
-        """Tell whether it tells of each pair of numbers whether something holds."""
+        """Tell whether it compares pairs of numbers."""
         return self.is_map and [place.type.classes for place in self.results] == [("int1",)]
 
     @property
     def is_of_floats(self) -> bool:
-        """Tell whether it makes a float32 of float32, a float64 of float64, and takes nothing else."""
+        """Tell whether it maps float32 to float32 and float64 to float64, and takes nothing else."""
         types = [(dtype,) * len(self.operands) for dtype in (float32, float16, int64)]
         return self.is_map and [self.takes(each, each[:1]) for each in types] == [True, False, False]
 
     @property
     def computes_indices(self) -> bool:
-        """Tell whether it makes an integer of integers, lane by lane."""
+        """Tell whether it computes an integer from integers, lane by lane."""
         return self.is_map and self.takes((int64,) * len(self.operands), (int64,))
 
     @property
     def is_view(self) -> bool:
-        """Tell whether its result could be its operand in memory, with other strides."""
+        """Tell whether its result could be a view of its operand."""
         return self.form in (Form.BROADCAST, Form.VIEW)
 
     @property
     def moves_lanes(self) -> bool:
-        """Tell whether it puts the lanes of one tile to other places, and does nothing else."""
+        """Tell whether it only moves the lanes of one tile."""
         return self.is_view or (self.form is Form.SHUFFLE and len(self.operands) == len(self.results) == 1)
 
     @property

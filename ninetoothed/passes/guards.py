@@ -1,4 +1,4 @@
-"""Guards that others make superfluous, so that an access checks each bound once.
+"""Drop guards that others imply, so that an access checks each bound once.
 
 (o < cdiv(s, b)) & (o * b + n < s)  ->  o * b + n < s        for any n >= 0
 """
@@ -12,7 +12,7 @@ from ninetoothed.lowering import Guard
 
 
 def unimplied(guard: Guard, guards: tuple[Guard, ...], facts: Facts) -> Guard | None:
-    """Return what is left of a guard beside the others of its access, None for nothing."""
+    """Return the part of a guard that the others of its access do not imply; None if they imply all of it."""
     for other in guards:
         for block in _divisors(guard.size) if other.upper and other is not guard else ():
             if guard.size in (cdiv(other.size, block), (other.size + block - 1) // block):

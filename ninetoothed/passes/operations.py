@@ -16,7 +16,7 @@ def is_ordered(operation: ir.Operation) -> bool:
 
 
 def is_lanewise(operation: ir.Apply) -> bool:
-    """Tell whether each lane of the result needs the same lane of the operands alone, wherever else it is computed."""
+    """Tell whether each lane of the result depends only on the same lane of the operands."""
     return operation.primitive.is_map or operation.function in ("full", "broadcast")
 
 

@@ -1,4 +1,4 @@
-"""The pipeline: every pass, in one order, with the targets that it is for. A program is verified after each.
+"""The pipeline: all passes in their order, with the targets that they suit. A program is verified after each.
 
 `run` reports each pass: whether it applied, and the program after it.
 """

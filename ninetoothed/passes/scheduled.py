@@ -12,7 +12,7 @@ from ninetoothed.passes.remainder import Remainder
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that a kernel takes beside its arguments: `count` elements; zeros at the start where `is_zeroed`."""
+    """Memory that a kernel takes beside its arguments: `count` elements, which are zeros at first if `is_zeroed`."""
 
     name: str
     dtype: DType

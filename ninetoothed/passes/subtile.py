@@ -1,4 +1,4 @@
-"""Subtiles: compute some rows or columns of a value by themselves, without the rest of the tile.
+"""Build subtiles: compute some rows or columns of a value without the rest of the tile.
 
 c = cast(a * b)                 ->  a_0 = a[:64]; b_0 = b[:64]; c_0 = cast(a_0 * b_0)
 """
@@ -83,7 +83,7 @@ class SubtileBuilder:
 
 
 def needs_same_slice(block: ir.Block, value: ir.Value, start: ir.Value, axis: int) -> bool:
-    """Tell whether a slice of one value along an axis needs just that of another with the same lanes."""
+    """Tell whether a slice of one value along an axis needs only the same lanes of another."""
 
     def outside(other: ir.Value, piece: Subtile) -> ir.Value:
         if other is start and piece != half:

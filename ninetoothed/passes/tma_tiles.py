@@ -1,4 +1,4 @@
-"""TMA tiles: the loads and stores of products that go through tensor descriptors, so that one thread copies a tile.
+"""Find TMA tiles: loads and stores of products that go through tensor descriptors, so that one thread copies a tile.
 
     a = tl.load(a_ptr + k * 64 + a_offsets, mask=(rows[:, None] < m) & (...), other=0.0)
 ->  a = a_desc.load([pid_0 * 128, k * 64])

@@ -3,13 +3,13 @@
     for j in range(n // 64, tl.cdiv(n, 64)):
 ->  for j in tl.range(n // 64, tl.cdiv(n, 64), num_stages=1):
 
-There is nothing to load ahead, and being ready to takes instructions, registers and shared memory. Two rounds overlap,
-and gain as much from it as it costs. Where the copy engine alone loads, it is a branch:
+There is nothing to load ahead, and a pipeline takes instructions, registers and shared memory. For two rounds gain and
+cost are equal. Where all loads are TMA's, the loop becomes a branch:
 
 ->  j = n // 64
     if j < tl.cdiv(n, 64):
 
-That takes fewer registers still; but what the threads load they would hold in another order in a branch.
+That takes even fewer registers. Loads by threads would get another layout in a branch.
 """
 
 from __future__ import annotations

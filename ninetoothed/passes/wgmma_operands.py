@@ -9,8 +9,8 @@
         total = dot(scaled, key[k]) + total
 
 Triton would hold such an operand in registers all through the loop, and ptxas before CUDA 13.3 overwrites them (see
-`runtime/build/wgmma.py`). It sees nothing of the instruction here, keeps its result in shared memory instead, and reads
-that anew in every round. Operands that come from memory as they are stay there anyway.
+`runtime/build/wgmma.py`). It cannot see through the assembly, keeps its result in shared memory, and reads that
+in every round. Operands that are used as they were loaded are in shared memory anyway.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _defined_in(operation: ir.Operation) -> tuple[ir.Value, ...]:
 
 
 def is_in_memory(value: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> bool:
-    """Tell whether a value is loaded, and at most shown from another side."""
+    """Tell whether a value is loaded, and at most viewed otherwise."""
     producer = defined_by.get(value)
     while isinstance(producer, ir.Apply) and producer.primitive.is_view and not producer.operands[0].type.is_scalar:
         producer = defined_by.get(producer.operands[0])

@@ -4,12 +4,12 @@
     y = max(x)                                 ->  y = max(where(lane < n, x, -inf))
 
 A lane is overhang if it rounds an extent up, or lies past the end of a dimension that `tile` cuts. Values carry
-*edges*, which tell these lanes; what looks at several lanes at once (reductions, scans, sorts, products along their
-depth, atomics, assertions) leaves overhang out. A mask is emitted only where it is needed:
+*edges*, the conditions that tell which lanes these are. Operations that combine lanes (reductions, scans, sorts,
+products along their depth, atomics, assertions) leave overhang out. A mask is emitted only where it is needed:
 
-  * not where no later use can tell (`observed`): the rows of a product that are never written;
-  * not where the lanes are known to hold what makes no difference (`contents`): 0 in `sum(x * x)`;
-  * and rather than by a mask, a load fills its overhang with what its uses need: -inf for a softmax.
+  * not if no later use reads these lanes (`observed`), such as the rows of a product that are never written;
+  * not if the lanes are known to hold a neutral number (`contents`), such as 0 in `sum(x * x)`;
+  * and not if a load can fill its overhang with the number that its uses need, such as -inf for a softmax.
 
 An assignment whose value depends on what the variable held (`assign`) keeps that value where another operand is
 overhang: `total += x[i]` adds nothing there.

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def assign(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """The new value of a variable; where another operand is overhang, the part computed from the old one stays."""
+    """Return the new value of a variable; where another operand is overhang, the part made of the old value stays."""
     old, new = operation.operands
     tile = _VariableUpdate(rewriter, old, rewriter.rooms.get(operation.result)).of(new)
     rewriter.set(operation.result, tile)
 
 
 class _VariableUpdate:
-    """The value of a variable computed once more, of what `old` it held."""
+    """Computes the new value of a variable again, from the `old` one."""
 
     def __init__(self, rewriter: OverhangRewriter, old: Value, rooms: frozenset[Expr] | None):
         self.rewriter, self.old, self.rooms = rewriter, old, rooms or frozenset()
@@ -171,7 +171,7 @@ class _VariableUpdate:
     def is_neutral(
         self, operation: ir.Apply, tiles: list[TrackedTile], position: int, lost: list[OverhangEdge]
     ) -> bool:
-        """Tell whether what the other operand holds past the edges leaves the part as it is."""
+        """Tell whether the other operand's contents past the edges leave the part unchanged."""
         if len(tiles) != 2:
             return False
         other = 1 - position

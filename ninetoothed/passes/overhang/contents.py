@@ -1,4 +1,4 @@
-"""Contents of overhang: the number that a result holds there, from those of its operands; None where unknown."""
+"""Compute the number that a result holds in its overhang, from those of its operands; None where unknown."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1
 from ninetoothed.language.primitive import Number, Primitive
 
-# Those that every type has exactly, so that no rounding is to be thought of.
+# Numbers that every type holds exactly, so that nothing is rounded.
 _EXACT = (0, 1, -1, math.inf, -math.inf)
 
 
 def computed(operation: ir.Apply, held: list[Number | None]) -> Number | None:
-    """Compute the number that an element-wise operation makes of those that its operands hold."""
+    """Compute the result of an element-wise operation for the numbers that its operands hold."""
     dtype, function = operation.results[0].type.dtype, operation.function
     if function in ("and", "or") and dtype == int1:
         decisive = function == "or"
@@ -48,7 +48,7 @@ def _exact(number: Number, dtype: DType | PointerType) -> Number | None:
 
 
 def identity(primitive: Primitive, dtype: DType | PointerType) -> Number | None:
-    """Find the number that a primitive may take in without a difference; None where it has none of a type."""
+    """Return the identity of a primitive for a type; None where it has none."""
     assert isinstance(dtype, DType), "an operation on pointers has no identity"
     low, high = (-math.inf, math.inf) if dtype.is_floating else dtype.range
     match primitive.identity:
@@ -63,7 +63,7 @@ def identity(primitive: Primitive, dtype: DType | PointerType) -> Number | None:
 
 
 def neutral(operation: ir.Apply, position: int) -> Number | None:
-    """Find the number that, as an operand at a position, leaves the other operand of an operation as it is, NaN too."""
+    """Return the operand that, at a position, leaves the other operand of an operation unchanged, NaN too."""
     primitive, dtype = operation.primitive, operation.result.type.dtype
     if operation.function in ("maximum", "minimum") and dtype.is_floating and not operation.attribute("propagate_nan"):
         return None  # Of NaN and a number they give the number.

@@ -1,4 +1,4 @@
-"""Edges of values: conditions on lanes, of which a lane that is no overhang meets all.
+"""Edges of values: conditions on lanes. A lane is overhang if it fails one of them.
 
 An edge is an inequality, `room > 0`, in the variables of the value's axes (a `BoundEdge`), or a value of its own (a
 `MaskEdge`) where no inequality is known: a variable that each round of a loop replaces keeps the mask of the last one.
@@ -19,9 +19,9 @@ from ninetoothed.lowering import Guard
 
 @dataclass(frozen=True)
 class BoundEdge:
-    """Lanes are elements where `index < size`, which is `room > 0`; or where not all of `reached` holds.
+    """Lanes are elements where `index < size`, which is `room > 0`, or where some guard of `reached` fails.
 
-    fails: whether some lane may be none. parameter: whose end it is; None where it just rounds an extent up.
+    fails: whether some lane may be overhang. parameter: whose end it is; None where it only rounds an extent up.
     """
 
     room: Expr
@@ -64,16 +64,16 @@ class BoundEdge:
 
     @property
     def is_prefix(self) -> bool:
-        """Tell whether the lanes that are elements come first along each axis."""
+        """Tell whether the elements come first along each axis."""
         linear = self.room.linear([lane.name for lane in self.lanes])
         return linear is not None and all(c.is_constant and c.constant < 0 for c in linear[0].values())
 
 
 @dataclass(frozen=True)
 class MaskEdge:
-    """Lanes are elements where `value`, of type int1 and with one lane along axes that do not matter, holds.
+    """Lanes are elements where `value` holds: an int1, with one lane along axes on which it does not depend.
 
-    Filling with `number` may fill the lanes past `edges` instead: those that are elements all the same hold it anyway.
+    Lanes past `edges` that are elements hold `number`, so that filling all lanes past `edges` with it changes none.
     origins: the edges that it was made of, where it is a choice between them.
     """
 
@@ -96,7 +96,7 @@ OverhangEdge = BoundEdge | MaskEdge
 
 
 def rounding(type: ir.TileType, facts: Facts) -> tuple[BoundEdge, ...]:
-    """The edges of a tile itself, where its extents are rounded up to powers of two."""
+    """Return the edges of a tile whose extents are rounded up to powers of two."""
     found = []
     for axis, (size, count) in enumerate(zip(type.shape, type.lanes, strict=True)):
         if not (size.is_constant and size.constant == count) and count > 1:
@@ -203,7 +203,7 @@ def moved(bound: BoundEdge, axes: Axes, type: ir.TileType, facts: Facts) -> Boun
 
 
 def equal_counts(a: BoundEdge, b: BoundEdge, sizes: frozenset[str]) -> tuple[Expr, Expr] | None:
-    """Return two expressions in sizes that are equal where, and only where, two edges of an axis are at one place."""
+    """Return two expressions in sizes that are equal if and only if two edges along an axis are."""
     lanes = {lane.name: const(0) for lane in (*a.lanes, *b.lanes)}
     if a.reached or b.reached or not (a.is_prefix and b.is_prefix):
         return None

@@ -1,4 +1,4 @@
-"""Operations that leave lanes where they are: element by element, and choices."""
+"""Rewrite operations that leave lanes where they are: element-wise ones, and choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MaskBuilder of the operations that the pass adds: masks, and choices by them."""
+"""Build the operations that the pass adds: masks, and choices by them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge,
 
 @dataclass
 class MaskBuilder:
-    """Appends operations to the innermost open block; a mask that a block or one around it has is not made again.
+    """Appends operations to the innermost open block. A mask that is there already is not made again.
 
     added: the values that this pass computes.
     """
@@ -88,7 +88,7 @@ class MaskBuilder:
         return self.apply("full" if value.type.is_scalar else "broadcast", (value,), target)
 
     def together(self, function: str, a: Value, b: Value, dtype: DType) -> Value:
-        """An operation on two values in the lanes in which they meet."""
+        """Return an operation on two values, broadcast to their common lanes."""
         rank = max(len(a.type.lanes), len(b.type.lanes))
         if rank == 0:
             return self.apply(function, (a, b), TileType(dtype))
@@ -110,7 +110,7 @@ class MaskBuilder:
         return result
 
     def mask_of_some(self, edges: Iterable[OverhangEdge], type: TileType) -> Value:
-        """The mask of edges of which some lane may be past."""
+        """Return the mask of the edges past which some lane may be."""
         mask = self.mask(edges, type)
         assert mask is not None, "one of the edges fails"
         return mask

@@ -1,6 +1,6 @@
-"""Find the lanes of values that nobody can tell: those that every later use leaves out.
+"""Find the lanes of values that no later use reads.
 
-A store leaves out what its guards do; whatever reads a value element by element leaves out what its result's uses do.
+A store reads no lanes that its guards leave out; an element-wise operation reads those that its result's uses read.
 So the product of a matrix multiplication needs no masks for the last rows and columns: they are never written.
 """
 

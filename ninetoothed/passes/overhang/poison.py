@@ -1,4 +1,4 @@
-"""Poison: fill overhang with what would make a difference, and check that none is stored."""
+"""Poison overhang: fill it with numbers that show in results, and check that none is stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fill(rewriter: OverhangRewriter, raw: Value) -> None:
-    """Let the overhang of a value hold what makes a difference wherever it is used."""
+    """Fill the overhang of a value with a number that shows wherever it is used."""
     tile, type = rewriter.tile(raw), raw.type
     mask = rewriter.builder.mask(tile.ends(rewriter.facts), type)
     if mask is not None and not isinstance(type.dtype, dtypes.PointerType):

@@ -1,4 +1,4 @@
-"""Matrix products, which leave overhang along their depth out, and what is done lane by lane to memory."""
+"""Rewrite matrix products, which leave out overhang along their depth, and atomics."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _across(rewriter: OverhangRewriter, edge: OverhangEdge, depth: int, type: Ti
 
 
 def _outside(edge: OverhangEdge, depth: int, tile: TrackedTile, type: TileType, facts: Facts) -> OverhangEdge | None:
-    """An edge of a side in the product; None for one along the depth."""
+    """Return a side's edge as one of the product; None for one along the depth."""
     if depth in edge.axes:
         return None
     if isinstance(edge, MaskEdge):

@@ -1,4 +1,4 @@
-"""Operations that look at all lanes along an axis: they leave overhang out."""
+"""Rewrite operations that combine the lanes along an axis: they leave overhang out."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _scan(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     tile, axes = rewriter.tile(raw), _axes(operation)
     rewriter.settle(tile.clashes, axes, operation.location)
     ends = _met(tile.ends(rewriter.facts), axes, len(tile.value.type.lanes))
-    # Overhang that comes after all that counts cannot be told.
+    # Overhang behind all elements changes no result.
     if operation.attribute("reverse") or not all(edge.is_prefix for edge in ends):
         tile = rewriter.filled(raw, tile, contents.identity(operation.primitive, tile.value.type.dtype), ends)
     rewriter.emit(operation, (tile.value,))
@@ -112,7 +112,7 @@ def _scan(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def sort(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """Overhang comes last, in either direction."""
+    """Sort overhang last, in either direction."""
     (raw,) = operation.operands
     tile, type = rewriter.tile(raw), operation.result.type
     last = len(type.lanes) - 1
@@ -140,7 +140,7 @@ def _counted(rewriter: OverhangRewriter, ends: list[OverhangEdge], type: TileTyp
 
 
 def histogram(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """Overhang is counted as 0, and taken off again."""
+    """Count overhang as 0, and subtract it again."""
     (raw,) = operation.operands
     tile, builder = rewriter.tile(raw), rewriter.builder
     rewriter.settle(tile.clashes, frozenset((0,)), operation.location)
@@ -169,7 +169,7 @@ def histogram(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def _combined(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """Overhang is told by a flag that is combined along: no identity is needed.
+    """Combine a flag beside the values, which tells overhang: no identity is needed.
 
     reduce(x, f)  ->  reduce((x, inside), lambda a, in_a, b, in_b: (f(a, b) if in_a and in_b else a or b, in_a or in_b))
     """

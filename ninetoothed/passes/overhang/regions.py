@@ -1,4 +1,4 @@
-"""Loops and branches, and the edges of variables after them."""
+"""Rewrite loops and branches, and find the edges of variables after them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _LoopCarried:
-    """A loop-carried variable: with the same edges in each round, or with a mask that is carried beside it."""
+    """A loop-carried variable, with the same edges in each round or with a loop-carried mask."""
 
     initial: TrackedTile
     argument: Value
@@ -44,7 +44,7 @@ class _LoopCarried:
         return TrackedTile(value, own, dict(self.contents))
 
     def settles(self, rewriter: OverhangRewriter, end: TrackedTile, counter: frozenset[str], inner: set[Value]) -> bool:
-        """Take in what the variable is at the end of a round; tell whether that changes nothing."""
+        """Merge the variable's edges at the end of a round into those at its start; tell whether these stay."""
         rewriter.set(self.argument, end)  # drops the edges that nobody can tell
         left = rewriter.tile(self.argument)
         held = {edge: number for edge, number in self.contents.items() if end.held(edge) == number}
@@ -61,7 +61,7 @@ class _LoopCarried:
 
 
 def _is_inner(edge: OverhangEdge, counter: frozenset[str], inner: set[Value]) -> bool:
-    """Tell whether an edge means something inside the loop alone."""
+    """Tell whether an edge depends on names that only the loop knows."""
     if isinstance(edge, MaskEdge):
         return edge.value in inner
     return bool(edge.names & counter) or any(value in inner for name, value in edge.bindings if name in edge.names)

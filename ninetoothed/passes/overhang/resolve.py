@@ -1,4 +1,4 @@
-"""The rewriting of a program, operation by operation, so that overhang makes no difference."""
+"""Rewrite a program, operation by operation, so that overhang never contributes."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from ninetoothed.passes.overhang.tiles import EdgeClash, TrackedTile, distinct
 
 Rule = Callable[["OverhangRewriter", ir.Apply], None]
 
-# What a load may fill its overhang with, in the order of preference.
+# Numbers that a load may fill its overhang with, in the order of preference.
 FILLS = (-math.inf, math.inf)
 
 
 def resolve(program: ir.Program, poison: bool = False) -> ir.Program:
     """Rewrite a program so that no result depends on overhang.
 
-    poison: fill overhang with NaN, or the greatest integer, and let every mask be emitted; a program in which something
-    depends on overhang all the same then gives other results, or fails where it is stored.
+    poison: fill overhang with NaN, or the greatest integer, and emit every mask. If a result depends on overhang
+    nevertheless, it differs, or storing it fails.
 
     Raises `ApplicationError` where tiles that end at different places are joined and then reduced.
     """
@@ -80,7 +80,7 @@ def _edges_of(access: ir.Access, facts: Facts) -> tuple[BoundEdge, ...]:
 
 
 class OverhangRewriter:
-    """A way to rewrite a program.
+    """Rewrites a program.
 
     fills: what loads fill their overhang with, by their results. tiles: the current form of each value of the old
     program, and earlier ones, of which a reduction may like one better. deferred: for variables of loops at hand that
@@ -139,7 +139,7 @@ class OverhangRewriter:
         self.tiles[raw] = (replace(tile, edges=seen, clashes=pairs),)
 
     def add(self, raw: Value, tile: TrackedTile) -> None:
-        """Let a value have one more form, from now on the current one."""
+        """Add a form of a value, which is the current one from now on."""
         self.tiles[raw] = (*self.tiles[raw], tile)
 
     def bound(self, bindings: ir.Bindings) -> ir.Bindings:

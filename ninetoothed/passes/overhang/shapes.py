@@ -1,4 +1,4 @@
-"""Operations that move lanes as a whole: edges move along."""
+"""Rewrite operations that move lanes: their edges move along."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def move(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def _full_mask(rewriter: OverhangRewriter, raw: Value) -> Value:
-    """The lanes of a value that are elements, all of them told."""
+    """Return the mask of a value's elements, without any lane left open."""
     type = raw.type
     mask = rewriter.builder.mask(rewriter.tile(raw).edges, type)
     return rewriter.builder.number(True, mask_type(type)) if mask is None else rewriter.builder.stretched(mask, type)

@@ -1,4 +1,4 @@
-"""Values as the pass sees them, with the edges that tell their overhang."""
+"""Track values with their edges, and with what is known of the numbers past these."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TrackedTile:
     """A value of the new program.
 
     edges: those that some use can tell, in the order in which they were met; rounding is told by the type. contents:
-    what the lanes past an edge hold, where that is known. number: what all lanes hold, where that is known.
+    the numbers that lanes past an edge hold, where known. number: the one that all lanes hold, where known.
     """
 
     value: ir.Value
@@ -69,7 +69,7 @@ def _origins(edge: OverhangEdge) -> frozenset[OverhangEdge]:
 
 
 def ends_later(edge: OverhangEdge, other: OverhangEdge) -> bool:
-    """Tell whether an edge is known not to come before another."""
+    """Tell whether an edge is proved not to come before another."""
     if not (isinstance(edge, BoundEdge) and isinstance(other, BoundEdge)) or edge.reached or other.reached:
         return False
     difference = edge.room - other.room
