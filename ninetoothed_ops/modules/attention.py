@@ -57,7 +57,8 @@ class NTAttention(JointModule):
 
     A step of one token over a static cache that counts for itself, as those of transformers 5 do, reads the keys that
     the cache holds and none of the rest, which the model's mask hides; and it rotates query and key and writes to the
-    cache in one launch, as over any cache that tells where to write (caches.py).
+    cache in one launch, as it does for the first tokens of a dynamic cache, and over any that tells where to write
+    (caches.py).
     """
 
     siblings = ("q_proj", "k_proj", "v_proj")

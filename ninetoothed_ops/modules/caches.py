@@ -2,7 +2,8 @@
 
 A cache offers that by a method `writable(layer, tokens)`: it gives the keys and values of a layer, (batch, heads,
 length, D), and the slots of so many next tokens in them, (tokens,), on the device; or None for a call of `update`
-instead. Of transformers' caches the static one is known here. All others are written by their own `update`.
+instead. Of transformers' caches two are known here: the static one, for one token, and the dynamic one, for the first.
+All others are written by their own `update`.
 """
 
 import sys
@@ -16,12 +17,17 @@ MODULE = "transformers.cache_utils"
 
 
 class Slots(NamedTuple):
-    """The places of the next tokens, as `writable` tells them, and the tensor, if any, that counts those of a layer."""
+    """The places of the next tokens, as `writable` tells them.
+
+    counter: the tensor, if any, that counts those of a layer. empty: the layer, if any, that has no keys and values yet
+    and is to hold these.
+    """
 
     keys: torch.Tensor
     values: torch.Tensor
     slots: torch.Tensor
     counter: torch.Tensor | None = None
+    empty: Any = None
 
 
 def rotated_into(
@@ -41,7 +47,7 @@ def rotated_into(
     """
     if cache is None or rotary.interleaved_output is not None or not _are_plain(query, key, value, cos, sin):
         return None
-    found = _slots_of(cache, layer, query.shape[1])
+    found = _slots_of(cache, layer, key)
     if found is None or not _fit(key, found):
         return None
     rotary_dim, (cos, sin) = rotary.read(query, cos, sin)
@@ -49,6 +55,10 @@ def rotated_into(
     rotated = operator(query, key, value, sin, cos, found.slots, found.keys, found.values, *options)
     if found.counter is not None:
         found.counter.add_(query.shape[1])
+    if found.empty is not None:
+        # Whatever else its first update does, it does now.
+        found.empty.update(found.keys[:, :, :0], found.values[:, :, :0])
+        found.empty.keys, found.empty.values = found.keys, found.values
     return rotated.transpose(1, 2), found.keys, found.values
 
 
@@ -74,27 +84,47 @@ def _fit(key: torch.Tensor, found: Slots) -> bool:
     )
 
 
-def _slots_of(cache: Any, layer: int, tokens: int) -> Slots | None:
+def _slots_of(cache: Any, layer: int, key: torch.Tensor) -> Slots | None:
     writable = getattr(cache, "writable", None)
     if writable is None:
-        return _of_static_layer(cache, layer, tokens)
-    found = writable(layer, tokens)
+        return _of_layer(cache, layer, key)
+    found = writable(layer, key.shape[1])
     return None if found is None else Slots(*found)
 
 
-def _of_static_layer(cache: Any, layer: int, tokens: int) -> Slots | None:
-    """Find the slot of one token in a static layer of transformers 5, which counts on the device what it holds."""
+def _of_layer(cache: Any, layer: int, key: torch.Tensor) -> Slots | None:
+    """Find the slots in a layer of transformers 5 for keys `(B, S, heads, D)`.
+
+    A static layer counts on the device what it holds, which is the slot of one token more. A dynamic one that is empty
+    is given what its `update` would give it: the first keys and values, and no more memory.
+    """
     layers = getattr(cache, "layers", ())
     found: Any = layers[layer] if layer < len(layers) else None
-    module = sys.modules.get(MODULE)
+    module: Any = sys.modules.get(MODULE)
     # The class first: see `joint._are_plain`.
-    if tokens != 1 or module is None or getattr(module, "StaticLayer", None) is not type(found):
+    if key.shape[1] == 1 and getattr(module, "StaticLayer", None) is type(found):
+        return _of_static_layer(found) if _are_own(module, cache, module.StaticLayer, found) else None
+    if getattr(module, "DynamicLayer", None) is type(found) and not found.is_initialized:
+        return _of_empty_layer(found, key) if _are_own(module, cache, module.DynamicLayer, found) else None
+    return None
+
+
+def _of_static_layer(layer: Any) -> Slots | None:
+    counter = getattr(layer, "cumulative_length", None)
+    if not layer.is_initialized or not isinstance(counter, torch.Tensor):
         return None
-    counter = getattr(found, "cumulative_length", None)
-    is_known = _updates_itself(cache, module.Cache) and _updates_itself(found, module.StaticLayer)
-    if not is_known or cache.offloading or not found.is_initialized or not isinstance(counter, torch.Tensor):
-        return None
-    return Slots(found.keys, found.values, counter.view(1), counter)
+    return Slots(layer.keys, layer.values, counter.view(1), counter)
+
+
+def _of_empty_layer(layer: Any, key: torch.Tensor) -> Slots:
+    batch, tokens, heads, width = key.shape
+    keys, values = (key.new_empty(batch, heads, tokens, width) for _ in range(2))
+    return Slots(keys, values, torch.arange(tokens, device=key.device), empty=layer)
+
+
+def _are_own(module: Any, cache: Any, cls: Any, layer: Any) -> bool:
+    """Tell whether a cache, on the device, and its layer are updated by transformers' own methods alone."""
+    return _updates_itself(cache, module.Cache) and _updates_itself(layer, cls) and not cache.offloading
 
 
 def _updates_itself(instance: Any, base: Any) -> bool:

@@ -59,6 +59,32 @@ def test_bit_for_bit(make, batch, monkeypatch, name, join):
         assert torch.equal(layer.cumulative_length, other.cumulative_length)
 
 
+@pytest.mark.parametrize("name, join", (("Llama", True), ("Qwen3", False), ("Glm", False), ("Mistral", False)))
+def test_the_first_tokens_of_a_dynamic_cache(make, batch, monkeypatch, name, join):
+    """Bit for bit as apart, and the tokens behind them too; a sliding window is left to its own `update`."""
+    model, (tokens, mask) = make(name), batch(3, 11)
+    swap_modules(model, join=join)
+
+    def run(cache):
+        with torch.no_grad(), Operators() as operators:
+            first = model(input_ids=tokens[:, :7], attention_mask=mask[:, :7], past_key_values=cache).logits
+            then = model(input_ids=tokens[:, 7:], attention_mask=mask, past_key_values=cache).logits
+        return torch.cat((first, then), 1), cache, operators.counts
+
+    found, cache, counts = run(transformers.DynamicCache(config=model.config))
+    assert counts[FUSED] == (0 if name == "Mistral" else 2)
+    monkeypatch.setattr(attention, "rotated_into", lambda *args: None)
+    expected, other, counts = run(transformers.DynamicCache(config=model.config))
+    assert not counts[FUSED] and torch.equal(found, expected)
+    for layer, apart in zip(cache.layers, other.layers):
+        assert torch.equal(layer.keys, apart.keys) and torch.equal(layer.values, apart.values)
+        states = [
+            {key: value for key, value in vars(each).items() if key not in ("keys", "values")}
+            for each in (layer, apart)
+        ]
+        assert states[0] == states[1] and layer.get_seq_length() == 11
+
+
 @pytest.mark.parametrize("name, rows", (("Llama", 1), ("Llama", 8), ("Qwen3", 2), ("Mistral", 8)))
 def test_tokens_of_every_cache(make, batch, name, rows):
     """Eight tokens each, past the window of a sliding cache, with padding at the left."""
