@@ -150,7 +150,7 @@ def _has_dot(block: ir.Block) -> bool:
 
 
 def _feeds_dot(read_by: Mapping[ir.Value, list[ir.Operation]], value: ir.Value) -> bool:
-    """Tell whether a tile of 16-bit numbers or bytes is an operand of a product, perhaps transposed."""
+    """Tell whether a tile of 16-bit numbers or bytes is an operand of a product, perhaps transposed or with other rows."""
     if not value.type.dtype.is_floating or value.type.dtype.bits > 16 or len(value.type.lanes) < 2:
         return False
     for operation in read_by.get(value, ()):
@@ -159,6 +159,10 @@ def _feeds_dot(read_by: Mapping[ir.Value, list[ir.Operation]], value: ir.Value) 
                 return True
             case ir.Apply(function="permute", results=(result,)) if _feeds_dot(read_by, result):
                 return True
+            # Shared memory that holds rows of one length may be read as any number of them.
+            case ir.Apply(function="reshape", results=(result,)) if result.type.lanes[-1:] == value.type.lanes[-1:]:
+                if _feeds_dot(read_by, result):
+                    return True
     return False
 
 

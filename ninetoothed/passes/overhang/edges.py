@@ -37,7 +37,8 @@ class BoundEdge:
     def of(
         cls, index: Expr, size: Expr, lanes: Iterable[ir.Lane], facts: Facts, reached: Iterable[Guard] = (), **rest: Any
     ) -> BoundEdge:
-        room = simplify(size - index, facts)
+        # Lanes that do not matter have no counterpart later, and are not to be mentioned.
+        index, size, room = (simplify(e, facts) for e in (index, size, size - index))
         names = set().union(room.variables, *(g.index.variables | g.size.variables for g in reached))
         own = tuple(lane for lane in lanes if lane.name in names)
         return cls(room, tuple(reached), index=index, size=size, lanes=own, **rest)
@@ -148,7 +149,7 @@ def forwards(operation: ir.Apply) -> Axes | None:
 
 
 def backwards(operation: ir.Apply) -> Axes | None:
-    """The axes of a shape operation's result in its operand."""
+    """The axes of a shape operation's result in its operand, or in each of them."""
     source, target = operation.operands[0].type, operation.results[0].type
     ranks = range(len(target.lanes))
     match operation.function:
@@ -164,6 +165,8 @@ def backwards(operation: ir.Apply) -> Axes | None:
             return forwards(operation)
         case "reshape":
             return _reshaped(target, source)
+        case "join" | "split":
+            return {axis: lane(source, axis) for axis in range(min(len(source.lanes), len(target.lanes)))}
     return None
 
 

@@ -124,7 +124,7 @@ class _Work:
         elif operation.function == "dot":
             self.product(operation, rooms)
         else:
-            axes = edges.backwards(operation) if len(operation.operands) == 1 and operation.results else None
+            axes = edges.backwards(operation) if operation.operands and operation.results else None
             for value in operation.operands:
                 target = operation.results[0].type if operation.results else value.type
                 self.read(value, frozenset() if axes is None else self.moved(rooms, target, axes, value.type))

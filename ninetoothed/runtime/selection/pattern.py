@@ -44,7 +44,8 @@ class Pattern:
 class ProductPattern(Pattern):
     """A matrix product of tiles (rows, depth) and (depth, columns), named by block sizes; a loop cuts the depth.
 
-    lhs, rhs: the positions of the operands among the parameters.
+    lhs, rhs: the positions of the operands among the parameters. stacked: how many matrices a tile of `rhs` has, whose
+    columns lie side by side in the product.
     """
 
     rows: str
@@ -52,6 +53,7 @@ class ProductPattern(Pattern):
     depth: str
     lhs: int
     rhs: int
+    stacked: int = 1
 
     @property
     def operands(self) -> tuple[int, int]:
@@ -148,21 +150,30 @@ def _divisors(size: Expr) -> frozenset[str]:
 
 def _classified(pattern: Pattern, blocks: frozenset[str]) -> Pattern:
     """Return a pattern as a product or an attention, if it is one."""
-    matrices = [_Matrix.of(tile, blocks) for tile in pattern.tiles if len(tile.shape) == 2]
-    return _product(pattern, matrices) or _attention(pattern, matrices) or pattern
+    matrices = [_Matrix.of(tile, blocks) for tile in pattern.tiles if _is_matrix(tile)]
+    single = [each for each in matrices if each.stacked == 1]
+    return _product(pattern, matrices) or _attention(pattern, single) or pattern
+
+
+def _is_matrix(tile: LoadedTile) -> bool:
+    """Tell whether a tile has two dimensions, or is a stack of such, as many as a number says."""
+    return len(tile.shape) == 2 or (len(tile.shape) == 3 and tile.shape[0].is_constant)
 
 
 @dataclass(frozen=True)
 class _Matrix:
-    """A tile of two dimensions: for each, the block size that it is, or None."""
+    """A tile of two dimensions: for each, the block size that it is, or None; and how many of them are stacked."""
 
     tile: LoadedTile
     rows: str | None
     columns: str | None
+    stacked: int
 
     @classmethod
     def of(cls, tile: LoadedTile, blocks: frozenset[str]) -> _Matrix:
-        return cls(tile, *(_block_size(size, blocks) for size in tile.shape))
+        *stacked, rows, columns = tile.shape
+        count = stacked[0].constant if stacked else 1
+        return cls(tile, _block_size(rows, blocks), _block_size(columns, blocks), count)
 
     def sides(self, is_transposed: bool) -> tuple[str | None, str | None]:
         """The block sizes of rows and columns, or of those of the transposed tile."""
@@ -188,7 +199,8 @@ def _product(pattern: Pattern, matrices: list[_Matrix]) -> ProductPattern | None
         if (is_left or is_right) and (rows, columns) not in results:
             continue
         if depth in pattern.loops and rows not in pattern.loops and columns not in pattern.loops:
-            return ProductPattern(*own, rows, columns, depth, lhs.tile.parameter, rhs.tile.parameter)
+            operands = lhs.tile.parameter, rhs.tile.parameter
+            return ProductPattern(*own, rows, columns, depth, *operands, rhs.stacked) if lhs.stacked == 1 else None
     return None
 
 

@@ -42,6 +42,18 @@ class ProductProblem:
         """The length of the sums."""
         return self.problem.extent(self.pattern.depth)
 
+    def stacked(self, name: str) -> int:
+        """Return how many matrices lie side by side along a side of a tile."""
+        return self.pattern.stacked if name == self.pattern.columns else 1
+
+    def extent(self, name: str) -> int:
+        """Count the rows or the columns of the product."""
+        return self.problem.extent(name) * self.stacked(name)
+
+    def side(self, name: str, wanted: int) -> int:
+        """Return the side of a tile that is nearest to `wanted` among those that the kernel may have."""
+        return self.problem.block(name, wanted // self.stacked(name)) * self.stacked(name)
+
     @cached_property
     def most_accumulator(self) -> int:
         """The most registers of a thread that an accumulator may take, beside all that the kernel keeps in them."""
@@ -88,7 +100,7 @@ class Plan:
         """Return a plan with the blocks nearest to these that the kernel may have; None if registers do not suffice."""
         problem, pattern = product.problem, product.pattern
         sides = zip((pattern.rows, pattern.columns), (rows, columns), strict=True)
-        rows, columns = (problem.block(name, max(side, SHORTEST)) for name, side in sides)
+        rows, columns = (product.side(name, max(side, SHORTEST)) for name, side in sides)
         depth = problem.block(pattern.depth, min(depth, power_above(product.depth)))
         plan = cls(product, rows, columns, depth, problem.warps(warps))
         return plan if plan.accumulator <= product.most_accumulator else None
@@ -97,7 +109,7 @@ class Plan:
     def blocks(self) -> dict[str, int]:
         """The block sizes by name."""
         pattern = self.product.pattern
-        return {pattern.rows: self.rows, pattern.columns: self.columns, pattern.depth: self.depth}
+        return {pattern.rows: self.rows, pattern.columns: self.columns // pattern.stacked, pattern.depth: self.depth}
 
     # -- how much there is to do --
 
@@ -195,9 +207,9 @@ class Plan:
     @property
     def can_be_cut(self) -> bool:
         """Tell whether tiles are large, and none is a whole side of the product, which would be read too late."""
-        problem, pattern = self.product.problem, self.product.pattern
+        pattern = self.product.pattern
         sides = (pattern.rows, self.rows), (pattern.columns, self.columns)
-        return all(FEWEST_LANES <= block < problem.extent(name) for name, block in sides)
+        return all(FEWEST_LANES <= side < self.product.extent(name) for name, side in sides)
 
     @property
     def parts(self) -> int:

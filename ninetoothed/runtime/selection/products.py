@@ -139,10 +139,10 @@ def _may_be_persistent(plan: Plan) -> bool:
 def _streams(product: ProductProblem) -> Iterator[Plan]:
     """Yield tiles that hold a whole side of the product; none where no operand streams past another."""
     problem, pattern = product.problem, product.pattern
-    few, many = sorted((pattern.rows, pattern.columns), key=problem.extent)
-    if problem.extent(few) > _FEW or problem.extent(many) < _MANY or product.depth < _DEEP:
+    few, many = sorted((pattern.rows, pattern.columns), key=product.extent)
+    if product.extent(few) > _FEW or product.extent(many) < _MANY or product.depth < _DEEP:
         return
-    short = problem.block(few, max(power_above(problem.extent(few)), 16))
+    short = product.side(few, max(power_above(product.extent(few)), 16))
     # Of equals long steps come first, and few programs together: each waits the fewest times. Two stages of long steps
     # were up to half as slow again as estimated.
     depths = (256, 128) if short < 64 else (128,)
@@ -150,9 +150,9 @@ def _streams(product: ProductProblem) -> Iterator[Plan]:
     # One of a tile's sides has to fill the instruction.
     sides = [side for side in _STREAMED_SIDES if max(side, short) >= 64]
     for depth, side, together in itertools.product(depths, sides, _TOGETHER):
-        blocks = {few: short, many: problem.block(many, side), pattern.depth: problem.block(pattern.depth, depth)}
-        rows, columns = blocks[pattern.rows], blocks[pattern.columns]
-        plan = Plan(product, rows, columns, blocks[pattern.depth], problem.warps(4))
+        sides_of = {few: short, many: product.side(many, side)}
+        rows, columns = sides_of[pattern.rows], sides_of[pattern.columns]
+        plan = Plan(product, rows, columns, problem.block(pattern.depth, depth), problem.warps(4))
         fitting = (product.machine.shared_memory // together - RESERVED) // plan.loaded_bytes
         plan = replace(plan, stages=problem.stages(max(min(fitting, _MOST_STAGES), 1)))
         for sharing in map(in_parts, _STREAMED_PARTS):
@@ -177,7 +177,7 @@ def _all_plans(product: ProductProblem) -> Iterator[Plan]:
 def _tiles(product: ProductProblem) -> Iterator[tuple[int, int, int]]:
     """Yield tiles of at least 64 rows and columns; where a side of the product is shorter, those of just that side."""
     pattern = product.pattern
-    sides = [max(16, power_above(product.problem.extent(name))) for name in (pattern.rows, pattern.columns)]
+    sides = [max(16, power_above(product.extent(name))) for name in (pattern.rows, pattern.columns)]
     for rows, columns, warps in _WARP_GROUP_TILES:
         pairs = zip((rows, columns), sides, strict=True)
         if all(block >= 64 if side >= 64 else block == side for block, side in pairs):

@@ -503,6 +503,19 @@ def test_products_along_an_odd_depth():
         torch.testing.assert_close(y, x.log() @ w)
 
 
+def test_rows_that_are_stacked():
+    def stack(x, y):
+        tiled = x.tile((-1, BLOCK, -1)).squeeze((0, 2))
+        return tiled, y.tile((1,))
+
+    def application(x, y):
+        y = ntl.max(ntl.sum(ntl.reshape(x, (2 * BLOCK, 4)), 1))
+
+    x, y = -random(2, 11, 4).abs(), torch.full((2,), 77.0, device=DEVICE)
+    ninetoothed.make(stack, application, (Tensor(shape=(2, None, 4)), Tensor(1)))(x, y)
+    torch.testing.assert_close(y, torch.stack([x[:, :BLOCK].sum(2).max(), x[:, BLOCK:].sum(2).max()]))
+
+
 def test_an_infinite_weight_meets_padding():
     import ninetoothed_ops
 
