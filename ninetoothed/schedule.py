@@ -73,6 +73,7 @@ class Schedule:
     group_rows: rows of tiles that share a band of the L2 cache; 1 where there is one row, or no such band is wanted.
     multi_axis_grid: whether programs may be counted along several axes of the launch.
     overlaps: whether products overlap with what lies between them, which takes warps with tasks of their own.
+    most_spilled: bytes of a thread's registers that may wait in local memory, as they did where it was timed.
     """
 
     meta: tuple[tuple[str, int], ...] = ()
@@ -83,6 +84,7 @@ class Schedule:
     group_rows: int = 8
     multi_axis_grid: bool = True
     overlaps: bool = False
+    most_spilled: int = 0
 
     @property
     def blocks(self) -> dict[str, int]:

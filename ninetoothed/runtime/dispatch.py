@@ -38,8 +38,6 @@ from ninetoothed.schedule import Schedule
 
 # How many schedules that spill registers are compiled before the best of them is taken.
 MOST_SPILLING = 4
-# Bytes of spills that an overlapped kernel may have: values that its tasks share, which no loop reads.
-MOST_SHARED = 64
 
 
 def program(kernel: Any, args: tuple, kwargs: dict[str, Any]) -> ir.Program:
@@ -292,9 +290,7 @@ class Launcher:
                 continue
             is_chosen = selection.gpu is None or self._variants.is_settled(selection)
             spills = 0 if is_chosen else variant.compiled.spills
-            if selection.schedule.overlaps and spills <= MOST_SHARED:
-                spills = 0
-            if not spills:
+            if spills <= selection.schedule.most_spilled:
                 return selection, variant
             spilling.append((spills, len(spilling), selection, variant))
             if len(spilling) == MOST_SPILLING or not self._variants.reject(selection):

@@ -19,15 +19,21 @@ FEW_ROWS, FEW_ROWS_STAGES = 32, 3
 FEWEST_SHARED = 8
 # The fewest keys for which products overlap with exponentials within a program.
 FEWEST_OVERLAPPED = 2048
+# Bytes of spills that an overlapped kernel may have: values that its tasks share, which no loop reads.
+MOST_SHARED = 64
 
 
 class _Shape(NamedTuple):
-    """Rows of queries and of keys, the most stages, and the warps; None for as few as have the registers."""
+    """Rows of queries and of keys, the most stages, and the warps; None for as few as have the registers.
+
+    spilled: the most bytes of registers that it may spill.
+    """
 
     rows: int
     keys: int
     stages: int
     warps: int | None = None
+    spilled: int = 0
 
 
 def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machine) -> Iterator[Schedule]:
@@ -96,7 +102,7 @@ def _overlapped(problem: TuningProblem, pattern: AttentionPattern, machine: Mach
     schedule = problem.schedule(blocks, 4, 2)
     is_allowed = (schedule.num_warps, schedule.num_stages) == (4, 2)
     if is_whole and is_long and are_many and is_allowed and not pattern.row_vectors:
-        yield replace(schedule, overlaps=True)
+        yield replace(schedule, overlaps=True, most_spilled=MOST_SHARED)
 
 
 def _blocks(problem: TuningProblem, pattern: AttentionPattern, shape: _Shape) -> tuple[int, int]:
@@ -152,17 +158,23 @@ def _gradients(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
         for stages in range(shape.stages, 0, -1):
             needed = _shared_memory(problem, pattern, m, n, width, stages)
             if warps and needed <= machine.shared_memory:
-                yield problem.schedule({pattern.rows: m, pattern.keys: n}, warps, stages)
+                chosen = problem.schedule({pattern.rows: m, pattern.keys: n}, warps, stages)
+                yield replace(chosen, most_spilled=shape.spilled)
                 break
 
 
 def _fine_gradients(
     problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int, is_flagged: bool
 ) -> Iterator[_Shape]:
-    """Yield shapes for wgmma: a warp group each, several of which are resident, as timed on an H200."""
-    if not machine.generation.has_wgmma or problem.bits(pattern.query) > 16 or width > 128:
+    """Yield shapes for wgmma: a warp group each, several of which are resident, as timed on an H200.
+
+    Of tiles wider than 128 two warp groups fill a multiprocessor; what they spill costs less than smaller tiles do.
+    """
+    if not machine.generation.has_wgmma or problem.bits(pattern.query) > 16 or width > 256:
         return
-    if pattern.accumulators > 1:
+    if width > 128:
+        yield _Shape(64, 64, 2, 8, spilled=256) if pattern.accumulators > 1 else _Shape(128, 32, 3, 8, spilled=256)
+    elif pattern.accumulators > 1:
         yield _Shape(64, 32, 3, 4) if is_flagged else _Shape(64, 64, 3 if width <= 64 else 2, 4)
     else:
         yield _Shape(64, 64, 2, 4)

@@ -11,7 +11,7 @@ from ninetoothed.errors import ResourceError
 from ninetoothed.runtime import dispatch, executable, private
 from ninetoothed.runtime.build import descriptors
 from ninetoothed.runtime.call_cache import FunctionBody
-from ninetoothed.runtime.selection import machine
+from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.schedule import Persistent, Schedule, StreamK
 from ninetoothed_ops.kernels import addmm, mm
 
@@ -223,6 +223,21 @@ class TestWhatDoesNotFit:
             mm.make(), arguments, monkeypatch, lambda chosen: True, lambda chosen: 8 * bool(chosen.programs)
         )
         assert found == tried[-1] and all(chosen.programs for chosen in tried[:-1]) and not found.programs
+
+    @pytest.mark.parametrize("spilled, is_kept", ((8, True), (16, False)))
+    def test_one_that_may_spill_a_little(self, gpu, monkeypatch, spilled, is_kept):
+        candidates = ranking.candidates
+
+        def lenient(*given):
+            first, *others = candidates(*given)
+            return dataclasses.replace(first, most_spilled=8), *others
+
+        monkeypatch.setattr(ranking, "candidates", lenient)
+        arguments = tuple(halves(4096, 4096) for _ in range(3))
+        found, tried = self.select(
+            mm.make(), arguments, monkeypatch, lambda chosen: True, lambda chosen: spilled * bool(chosen.most_spilled)
+        )
+        assert (found == tried[0]) == is_kept
 
     def test_where_all_spill_the_one_that_spills_least(self, gpu, monkeypatch):
         arguments = tuple(halves(4096, 4096) for _ in range(3))

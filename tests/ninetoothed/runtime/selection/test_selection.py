@@ -24,6 +24,7 @@ from ninetoothed_ops.kernels import (
     rms_norm,
     rope,
     sdpa,
+    sdpa_backward_key_value,
     sdpa_backward_query,
     silu,
     softmax,
@@ -302,13 +303,22 @@ def test_few_programs_get_a_warp_for_each_scheduler_but_rows_the_same_in_every_b
 
 
 @pytest.mark.parametrize("is_causal", (False, True))
-@pytest.mark.parametrize("width", (64, 128))
-def test_the_gradient_of_queries_takes_a_warp_group_on_hopper(width, is_causal):
+@pytest.mark.parametrize(
+    "width, of_query, of_key_value",
+    ((64, (64, 64, 4, 2), None), (128, (64, 64, 4, 2), None), (256, (128, 32, 8, 3), (64, 64, 8, 2))),
+)
+def test_gradients_of_attention_take_a_warp_group_on_hopper_or_two(width, of_query, of_key_value, is_causal):
     x, sums, mask = tensor(4, 16, 4096, width), tensor(4, 16, 4096, 1, dtype=torch.float32), tensor(4, 16, 4096, 4096)
-    kernel = sdpa_backward_query.make()
     flags = sdpa.NO_MASK, is_causal, False, False
-    best = chosen(kernel, x, x, x, mask, tensor(4), 0, 0.1, 0.0, x, sums, sums, sums, x, *flags)[0]
-    assert (*best.blocks.values(), best.num_warps, best.num_stages) == (64, 64, 4, 2)
+    given = x, x, x, mask, tensor(4), 0, 0.1, 0.0, x, sums, sums, sums
+    for kernel, results, expected in (
+        (sdpa_backward_query.make(), (x,), of_query),
+        (sdpa_backward_key_value.make(), (x, x), of_key_value),
+    ):
+        best = chosen(kernel, *given, *results, *flags)[0]
+        assert expected in (None, (*best.blocks.values(), best.num_warps, best.num_stages))
+        # What the larger tiles of wide heads spill costs less than smaller ones.
+        assert (best.most_spilled > 0) == (width == 256)
 
 
 @pytest.mark.parametrize("width", (64, 128))
