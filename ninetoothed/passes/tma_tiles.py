@@ -150,7 +150,7 @@ def _has_dot(block: ir.Block) -> bool:
 
 
 def _feeds_dot(read_by: Mapping[ir.Value, list[ir.Operation]], value: ir.Value) -> bool:
-    """Tell whether a tile of 16-bit numbers or bytes is an operand of a product, perhaps transposed or with other rows."""
+    """Tell whether a tile of numbers of 16 bits at most is an operand of a product, perhaps transposed or reshaped."""
     if not value.type.dtype.is_floating or value.type.dtype.bits > 16 or len(value.type.lanes) < 2:
         return False
     for operation in read_by.get(value, ()):

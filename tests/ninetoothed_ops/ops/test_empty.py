@@ -87,6 +87,8 @@ def test_sizes_of_zero(name):
 @pytest.mark.parametrize("name", OPERATORS)
 def test_fakes_with_sizes_of_zero(name):
     for sizes in itertools.product((0, 3), repeat=DIMENSIONS[name]):
+        if 2 < sizes.count(0) < len(sizes):  # Rules look at two sizes at once at most.
+            continue
         for args in calls(name, *sizes):
             sample = Sample(name, str(sizes), args)
             expected = described(outcome(getattr(ninetoothed_ops, name), sample))
