@@ -15,8 +15,8 @@ from transformers.utils import deprecation
 
 MODELS = "transformers.models"
 SUBCLASS = "a subclass of something, which may compute something else"
-# Methods that a class may have beside those that compute.
-PLAIN = ("__init__", "extra_repr")
+# Methods that compute nothing of what a module gives.
+ASIDE = ("__init__", "extra_repr")
 
 
 def same(function: Callable | None, *paths: str) -> bool:
@@ -48,7 +48,7 @@ def _codes(cls: type) -> dict[str, tuple | None]:
 def methods(cls: type) -> dict[str, Any]:
     """Find what a class computes with: functions and properties of its own, its constructor aside."""
     code = (FunctionType, property, classmethod, staticmethod)
-    return {name: value for name, value in vars(cls).items() if isinstance(value, code) and name not in PLAIN}
+    return {name: value for name, value in vars(cls).items() if isinstance(value, code) and name not in ASIDE}
 
 
 @functools.cache

@@ -5,7 +5,7 @@ cache whether the attention mask of the tokens so far shows it: that is two laun
 `create_masks_for_generate`; the one here has the same values, and leaves whatever is not plain to transformers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -19,20 +19,12 @@ from .recognition import undecorated
 NAME = "create_masks_for_generate"
 
 
-def install(model: nn.Module) -> tuple[nn.Module, ...]:
-    """Give each causal language model in a model, itself included, whose attention was swapped, the masks of steps."""
-    models = [module for module in model.modules() if hasattr(type(module), "prepare_inputs_for_generation")]
-    chosen = tuple(each for each in models if not hasattr(each, NAME) and _attends_by_ours(each))
-    for each in chosen:
-        vars(each)[NAME] = create_masks_for_generate
-    return chosen
-
-
-def uninstall(models: Iterable[nn.Module]) -> None:
-    """Take from models the function that `install` gave them; one that was put there since stays."""
-    for each in models:
-        if vars(each).get(NAME) is create_masks_for_generate:
-            del vars(each)[NAME]
+def attributes(model: nn.Module) -> Iterator[tuple[nn.Module, str, Callable]]:
+    """Find what is to make the masks of steps, of each causal language model whose attention was swapped."""
+    for each in model.modules():
+        is_known = hasattr(type(each), "prepare_inputs_for_generation") and not hasattr(each, NAME)
+        if is_known and _attends_by_ours(each):
+            yield each, NAME, create_masks_for_generate
 
 
 def _attends_by_ours(model: Any) -> bool:

@@ -19,22 +19,25 @@ from transformers.integrations import sdpa_attention
 
 from ninetoothed.errors import UnsupportedError
 
-from ..modules.attention import IMPLEMENTATIONS, OTHERS, REGISTRY, ROTARY, projects, replacing
-from ..modules.decoder_layer import replacing as replacing_layer
+from ..modules.attention import IMPLEMENTATIONS, OTHERS, REGISTRY, ROTARY, NTAttention, projects
+from ..modules.decoder_layer import NTDecoderLayer
 from ..modules.eligibility import unsuitable, unsupported
-from ..modules.fused_gated_mlp import replacing as replacing_fused_mlp
-from ..modules.gated_mlp import replacing as replacing_mlp
+from ..modules.gated_mlp import NTFusedGatedMLP, NTGatedMLP
 from ..modules.rms_norm import NTRMSNorm
-from ..modules.rotary_module import replacing as replacing_rotary, rotates
+from ..modules.rotary_module import NTRotary, rotates
 from ..modules.rotary_trial import recognised
+from ..modules.substitute import substitute
 from . import attention_interface
 from .activations import activation, activation_in_mlp
 from .norms import norm
 from .recognition import MODELS, SUBCLASS, same, undecorated
+from .step_masks import attributes
+
+__all__ = ["attributes", "rules"]
 
 LLAMA = "llama.modeling_llama"
 # Attention whose forward calls q_norm and k_norm on each head, and attention that has none.
-PLAIN = (f"{LLAMA}.LlamaAttention", "mistral.modeling_mistral.MistralAttention", "qwen2.modeling_qwen2.Qwen2Attention")
+BARE = (f"{LLAMA}.LlamaAttention", "mistral.modeling_mistral.MistralAttention", "qwen2.modeling_qwen2.Qwen2Attention")
 NORMED = ("qwen3.modeling_qwen3.Qwen3Attention",)
 LAYER = f"{LLAMA}.LlamaDecoderLayer"
 PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_key_values")
@@ -48,8 +51,7 @@ def attention(module: nn.Module) -> type[nn.Module] | tuple[type[nn.Module], str
     if unlike:
         verdict, reason = rotary(module), _by_name(module, unlike)
         return (verdict[0], reason) if isinstance(verdict, tuple) else reason
-    # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
-    return unsuitable(module) or _unready(module) or replacing(type(module))  # type: ignore[arg-type]
+    return unsuitable(module) or _unready(module) or substitute(NTAttention, type(module))
 
 
 def rotary(module: nn.Module) -> tuple[type[nn.Module], str] | str | None:
@@ -63,7 +65,7 @@ def rotary(module: nn.Module) -> tuple[type[nn.Module], str] | str | None:
     if undecorated(forward) is not inspect.unwrap(forward):
         return "the forward of its class is wrapped in another function"
     try:
-        cls = replacing_rotary(type(module))
+        cls = substitute(NTRotary, type(module))
         return cls, _by_name(module, "its attention is of no known kind")
     except UnsupportedError as error:
         return str(error)
@@ -97,14 +99,14 @@ def gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
         return None
     if not same(vars(type(module)).get("forward"), f"{LLAMA}.LlamaMLP"):
         return "its forward is not that of LlamaMLP"
-    return unsuitable(module) or replacing_mlp(type(module))  # type: ignore[arg-type]
+    return unsuitable(module) or substitute(NTGatedMLP, type(module))
 
 
 def fused_gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
     """Choose NTFusedGatedMLP for the MLP of Phi-3 and its copies, whatever their activation."""
     if not same(vars(type(module)).get("forward"), "phi3.modeling_phi3.Phi3MLP"):
         return None
-    return unsuitable(module) or replacing_fused_mlp(type(module))  # type: ignore[arg-type]
+    return unsuitable(module) or substitute(NTFusedGatedMLP, type(module))
 
 
 def decoder_layer(module: nn.Module) -> type[nn.Module] | str | None:
@@ -117,11 +119,15 @@ def decoder_layer(module: nn.Module) -> type[nn.Module] | str | None:
     behind: nn.Module = module.post_attention_layernorm  # type: ignore[assignment]
     if not isinstance(behind, NTRMSNorm) and norm(behind) is not NTRMSNorm:
         return "its norms stay their own"
-    return unsuitable(module) or replacing_layer(type(module))  # type: ignore[arg-type]
+    return unsuitable(module) or substitute(NTDecoderLayer, type(module))
 
 
-def joined(model: nn.Module) -> tuple[Callable[[nn.Module], type[nn.Module] | str | None], ...]:
-    """Collect the rules for what is joined in a model: MLPs with their activations, and layers."""
+def rules(model: nn.Module, join: bool) -> tuple[Callable[[nn.Module], Any], ...]:
+    """Collect the rules for a model: with `join`, those for MLPs with their activations and for layers, too."""
+    return (*RULES, *_joined(model)) if join else RULES
+
+
+def _joined(model: nn.Module) -> tuple[Callable[[nn.Module], type[nn.Module] | str | None], ...]:
     verdicts = ((module, gated_mlp(module) or fused_gated_mlp(module)) for module in model.modules())
     parts = {id(part) for module, verdict in verdicts if isinstance(verdict, type) for part in module.children()}
 
@@ -147,7 +153,7 @@ def _adds_what_its_parts_give() -> bool:
     cls = getattr(importlib.import_module(f"{MODELS}.{LLAMA}"), "LlamaDecoderLayer", None)
     if cls is None:
         return False
-    given = {name: _Term(name) for name in (*replacing_layer(cls).passed, "another")}
+    given = {name: _Term(name) for name in (*substitute(NTDecoderLayer, cls).passed, "another")}
 
     def attend(**kwargs: Any) -> tuple[_Term, _Term]:
         if kwargs.keys() != {"hidden_states", *given} or any(kwargs[name] is not given[name] for name in given):
@@ -172,7 +178,7 @@ def _unlike(module: nn.Module) -> str | None:
     forward = vars(cls).get("forward")
     if forward is None:
         return SUBCLASS
-    paths = NORMED if hasattr(module, "q_norm") or hasattr(module, "k_norm") else PLAIN
+    paths = NORMED if hasattr(module, "q_norm") or hasattr(module, "k_norm") else BARE
     if not (same(forward, *paths) and set(PARAMETERS) <= set(undecorated(forward).__code__.co_varnames)):
         return "its forward is not that of Llama's, Mistral's, Qwen2's or Qwen3's attention"
     names = undecorated(forward).__globals__

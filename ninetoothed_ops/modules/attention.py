@@ -1,15 +1,14 @@
 """Attention of transformers' Llama, Mistral and Qwen models on NineToothed's rope and sdpa."""
 
-import functools
 import inspect
 from collections.abc import Mapping
 from types import FunctionType
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from ninetoothed.errors import ArgumentTypeError, UnsupportedError
+from ninetoothed.errors import UnsupportedError
 
 from ..autocast import autocast, without_autocast
 from ..ops.sdpa import operator as sdpa
@@ -18,6 +17,7 @@ from .joint import JointModule, project
 from .overrides import are_overridden
 from .rotary import Rotary, RotaryFunction
 from .rotary_trial import recognised
+from .substitute import Substitute, is_outdated, own_forward
 
 # The implementations of `config._attn_implementation` whose masks `NTAttention` reads. A model makes its masks for the
 # implementation that its config names, and configs are shared between models: so `NTAttention` takes the masks as they
@@ -32,12 +32,11 @@ REGISTRY = "ALL_ATTENTION_FUNCTIONS"
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
-class NTAttention(JointModule):
+class NTAttention(Substitute, JointModule):
     """An attention module with `q_proj`, `k_proj`, `v_proj` and `o_proj`, on `ninetoothed.rope` and `ninetoothed.sdpa`.
 
-    It exists only in the place of an attention module of transformers (`swap_modules` puts it there, as a subclass of
-    that module's class too), keeps all that this holds (projections, `q_norm` and `k_norm` where there are, scale,
-    layer index), and is called the same way:
+    `swap_modules` puts it in the place of an attention module of transformers, of which it keeps projections, `q_norm`
+    and `k_norm` where there are, scale and layer index:
 
         q, k, v = rope(q_norm(q_proj(x))), rope(k_norm(k_proj(x))), v_proj(x)
         output = o_proj(softmax(q k^T * scaling + mask) v)
@@ -62,8 +61,7 @@ class NTAttention(JointModule):
     """
 
     siblings = ("q_proj", "k_proj", "v_proj")
-    # Of the class that `replacing` makes.
-    replaced: ClassVar[type[nn.Module]]
+    # Of the class that is made for a class replaced.
     written: ClassVar[FunctionType]
     called: ClassVar[tuple[tuple[str, Any], ...]]
     registered: ClassVar[Mapping[str, Any]]
@@ -79,15 +77,18 @@ class NTAttention(JointModule):
     q_norm: nn.Module
     k_norm: nn.Module
 
-    def __init__(self, *_: Any, **__: Any) -> None:
-        raise ArgumentTypeError(
-            "NTAttention cannot be made from arguments: ninetoothed_ops.swap_modules(model) puts it in the place of a "
-            "model's attention."
-        )
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
-        """Let copies and pickles know the class by the one that it replaced, which can be imported."""
-        return _make, (type(self).replaced,), self.__dict__
+    @classmethod
+    def facts(cls, replaced: type[nn.Module]) -> dict[str, Any]:
+        written: Any = inspect.unwrap(replaced.forward)
+        names = written.__globals__
+        found = recognised(names, ROTARY)
+        return {
+            # What its forward finds by name, in its own file and among what is registered.
+            "written": written,
+            "rotary": found.rotary if isinstance(found, RotaryFunction) else Rotary(),
+            "called": tuple((name, names.get(name)) for name in CALLED),
+            "registered": {name: names[REGISTRY].get(name) for name in THEIRS if REGISTRY in names},
+        }
 
     def forward(
         self,
@@ -97,14 +98,12 @@ class NTAttention(JointModule):
         past_key_values: Any = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, None]:
-        # Asked for once: another thread may take the swap back meanwhile, and `self` lose the methods of this class.
         cls = type(self)
         # A config looks each attribute up by functions in Python.
         implementation = self.config._attn_implementation
-        if not issubclass(cls, NTAttention) or are_overridden(hidden_states) or _is_patched(cls, implementation):
-            original = getattr(cls, "replaced", cls)
+        if is_outdated(self) or are_overridden(hidden_states) or _calls_others(cls, implementation):
             arguments = hidden_states, position_embeddings, attention_mask, past_key_values
-            return original.forward(self, *arguments, **kwargs)
+            return own_forward(self)(self, *arguments, **kwargs)
         _check(self, implementation, kwargs)
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
         projected = project(self, hidden_states, NTAttention.siblings)
@@ -132,24 +131,7 @@ class NTAttention(JointModule):
         return self.o_proj(output.transpose(1, 2).reshape(*hidden_states.shape[:-1], -1)), None
 
 
-@functools.cache
-def replacing(cls: type[nn.Module]) -> type[NTAttention]:
-    """Make the NTAttention that is a `cls` too: by their class transformers finds modules whose outputs it captures."""
-    written = inspect.unwrap(cls.forward)
-    names = written.__globals__
-    found = recognised(names, ROTARY)
-    attributes = {
-        "replaced": cls,
-        # What its forward finds by name, in its own file and among what is registered.
-        "written": written,
-        "rotary": found.rotary if isinstance(found, RotaryFunction) else Rotary(),
-        "called": tuple((name, names.get(name)) for name in CALLED),
-        "registered": {name: names[REGISTRY].get(name) for name in THEIRS if REGISTRY in names},
-    }
-    return type("NTAttention", (NTAttention, cls), {"__module__": __name__, **attributes})
-
-
-def _is_patched(cls: type[NTAttention], implementation: str) -> bool:
+def _calls_others(cls: type[NTAttention], implementation: str) -> bool:
     """Tell whether another library has replaced functions that the original's forward calls."""
     names = cls.written.__globals__
     for name, function in cls.called:
@@ -157,11 +139,6 @@ def _is_patched(cls: type[NTAttention], implementation: str) -> bool:
             return True
     is_known = implementation in cls.registered
     return is_known and names[REGISTRY].get(implementation) is not cls.registered[implementation]
-
-
-def _make(cls: type[nn.Module]) -> NTAttention:
-    # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
-    return object.__new__(replacing(cls))  # type: ignore[arg-type]
 
 
 def _is_causal(module: Any, length: int, mask: torch.Tensor | None, asked: bool | None) -> bool:

@@ -1,29 +1,27 @@
 """The decoder layer of transformers' Llama, Mistral and Qwen models: a sum and the norm behind it are one launch."""
 
-import functools
 import inspect
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from ninetoothed.errors import ArgumentTypeError
 from ninetoothed.runtime.private import has_global_hook, has_transforms, runs_forward_alone
 
 from ..ops.add_rms_norm import operator as add_rms_norm
 from .overrides import are_overridden
 from .residual import AHEAD, NEXT, NormedAhead, ahead_of, are_alike, eps_of
 from .rms_norm import NTRMSNorm
+from .substitute import Substitute, is_outdated, own_forward
 
 # Adds for no norm.
 NONE = NormedAhead()
 
 
-class NTDecoderLayer(nn.Module):
+class NTDecoderLayer(Substitute):
     """A layer with `input_layernorm`, `self_attn`, `post_attention_layernorm` and `mlp`, on `ninetoothed.add_rms_norm`.
 
-    It exists only in the place of a decoder layer of transformers (`swap_modules(model, join=True)` puts it there, as a
-    subclass of that layer's class too), keeps all that this holds, and is called the same way:
+    `swap_modules(model, join=True)` puts it in the place of the decoder layers of transformers' models:
 
         sum = hidden_states + self_attn(input_layernorm(hidden_states))
         output = sum + mlp(post_attention_layernorm(sum))
@@ -33,7 +31,6 @@ class NTDecoderLayer(nn.Module):
     forward runs.
     """
 
-    replaced: ClassVar[type[nn.Module]]
     # The arguments that the forward replaced hands on to its attention, each by its name.
     passed: ClassVar[frozenset[str]]
     input_layernorm: nn.Module
@@ -41,22 +38,16 @@ class NTDecoderLayer(nn.Module):
     post_attention_layernorm: nn.Module
     mlp: nn.Module
 
-    def __init__(self, *_: Any, **__: Any) -> None:
-        raise ArgumentTypeError(
-            "NTDecoderLayer cannot be made from arguments: ninetoothed_ops.swap_modules(model, join=True) puts it in "
-            "the place of a model's decoder layers."
-        )
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
-        """Let copies and pickles know the class by the one that it replaced, which can be imported."""
-        return _make, (type(self).replaced,), self.__dict__
+    @classmethod
+    def facts(cls, replaced: type[nn.Module]) -> dict[str, Any]:
+        parameters = list(inspect.signature(replaced.forward).parameters.values())[2:]
+        return {"passed": frozenset(each.name for each in parameters if each.kind is not each.VAR_KEYWORD)}
 
     def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        # Asked for once: another thread may take the swap back meanwhile, and `self` lose the methods of this class.
+        # Asked for once: another thread may take the swap back meanwhile, and `self` lose what its class holds.
         passed = getattr(self, "passed", None)
-        if passed is None or self.training or args or not passed.issubset(kwargs):
-            cls = type(self)
-            return getattr(cls, "replaced", cls).forward(self, hidden_states, *args, **kwargs)
+        if passed is None or is_outdated(self) or self.training or args or not passed.issubset(kwargs):
+            return own_forward(self)(self, hidden_states, *args, **kwargs)
         attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
         norm = self.post_attention_layernorm
         if torch.compiler.is_compiling():
@@ -77,20 +68,6 @@ def _summed_and_normed(
         total = residual + input
         return norm(total), total
     return add_rms_norm(input, residual, weight, eps_of(norm))
-
-
-@functools.cache
-def replacing(cls: type[nn.Module]) -> type[NTDecoderLayer]:
-    """Make the NTDecoderLayer that is a `cls` too: by their class transformers finds the layers of a model."""
-    parameters = list(inspect.signature(cls.forward).parameters.values())[2:]
-    passed = frozenset(each.name for each in parameters if each.kind is not each.VAR_KEYWORD)
-    attributes = {"__module__": __name__, "replaced": cls, "passed": passed}
-    return type("NTDecoderLayer", (NTDecoderLayer, cls), attributes)
-
-
-def _make(cls: type[nn.Module]) -> NTDecoderLayer:
-    # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
-    return object.__new__(replacing(cls))  # type: ignore[arg-type]
 
 
 def link_all(model: nn.Module) -> None:

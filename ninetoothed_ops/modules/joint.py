@@ -18,7 +18,7 @@ from ninetoothed.runtime.private import has_global_hook, has_transforms, runs_fo
 
 from ..ops.adjacent import concatenated
 from ..ops.joint_linear import operator as joint_linear
-from .linear import NTLinear
+from .linear import FORWARD, NTLinear
 from .overrides import are_overridden
 
 # To what multiple of bytes weights are aligned where kernels read them fastest.
@@ -95,6 +95,8 @@ def _are_plain(layers: Sequence[Any]) -> bool:
     Of two types that it finds in modules, compiled code compares identities by a function in Python, at each call: so
     the class is named first, here and wherever a module's type is asked for in compiled code.
     """
+    if nn.Linear.forward is not FORWARD:
+        return False
     count = 0
     for layer in layers:
         if NTLinear is not type(layer) or layer._parameters.get("weight") is None or not runs_forward_alone(layer):

@@ -8,6 +8,9 @@ from ..ops.layer_norm import operator as layer_norm
 from .eligibility import unsuitable
 from .overrides import are_overridden
 
+# A patch of the class after a swap is seen by comparing.
+FORWARD = nn.LayerNorm.forward
+
 
 class NTLayerNorm(nn.LayerNorm):
     """A `torch.nn.LayerNorm` on `ninetoothed.layer_norm`.
@@ -19,8 +22,8 @@ class NTLayerNorm(nn.LayerNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         # A module looks its parameters up by a function in Python: once each.
         weight, bias = self.weight, self.bias
-        if are_overridden(input, weight, bias):
-            return functional.layer_norm(input, self.normalized_shape, weight, bias, self.eps)
+        if are_overridden(input, weight, bias) or nn.LayerNorm.forward is not FORWARD:
+            return nn.LayerNorm.forward(self, input)
         return layer_norm(input, self.normalized_shape, weight, bias, self.eps)
 
 

@@ -11,6 +11,8 @@ from .overrides import are_overridden
 from .residual import AHEAD, eps_of
 
 HALVES = (torch.float16, torch.bfloat16)
+# A patch of the class after a swap is seen by comparing.
+FORWARD = nn.RMSNorm.forward
 
 
 class NTRMSNorm(nn.RMSNorm):
@@ -28,7 +30,7 @@ class NTRMSNorm(nn.RMSNorm):
         # A module looks parameters, and what it has not, up by a function in Python.
         held, weight = self.__dict__, self.weight
         shape = held.get("normalized_shape")
-        if are_overridden(input, weight):
+        if are_overridden(input, weight) or (nn.RMSNorm.forward is not FORWARD and shape is not None):
             return _written_out(input, weight, eps_of(self)) if shape is None else nn.RMSNorm.forward(self, input)
         if not torch.compiler.is_compiling() and AHEAD in held:
             output = held[AHEAD].take(input)

@@ -13,63 +13,49 @@ import inspect
 import tokenize
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar
 
 from torch import nn
 
-from ninetoothed.errors import ArgumentTypeError, UnsupportedError
+from ninetoothed.errors import UnsupportedError
 
 from .rotary import RotaryFunction
 from .rotary_trial import rotary_functions
+from .substitute import Substitute, is_outdated, own_forward
 
 
-class NTRotary(nn.Module):
+class NTRotary(Substitute):
     """A module of transformers whose rotary embedding alone runs on NineToothed, by `ninetoothed.rope`.
 
-    It exists only in the place of such a module (`swap_modules` puts it there, as a subclass of that module's class
-    too), keeps all that this holds, and is called the same way. Its attention is what the model's config asks for.
+    `swap_modules` puts it in the place of such a module, whose attention is what the model's config asks for.
     """
 
-    replaced: ClassVar[type[nn.Module]]
     rotary_functions: ClassVar[Mapping[str, RotaryFunction]]
 
-    def __init__(self, *_: Any, **__: Any) -> None:
-        raise ArgumentTypeError(
-            "NTRotary cannot be made from arguments: ninetoothed_ops.swap_modules(model) puts it in the place of a "
-            "model's attention."
-        )
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
-        """Let copies and pickles know the class by the one that it replaced, which can be imported."""
-        return _make, (type(self).replaced,), self.__dict__
-
-
-def replacing(cls: type[nn.Module]) -> type[NTRotary]:
-    """Make the NTRotary that is a `cls` too; raises UnsupportedError, with the reason, where that cannot be."""
-    # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
-    return _replacing(cls, cls.forward)  # type: ignore[arg-type]
-
-
-@functools.cache
-def _replacing(cls: type[nn.Module], forward: Callable) -> type[NTRotary]:
-    """Make the NTRotary for a class and the forward that it has now, which may be patched and be given back."""
-    written = inspect.unwrap(forward)
-    found = rotary_functions(written)
-    functions = {name: each for name, each in found.items() if isinstance(each, RotaryFunction)}
-    if not functions:
-        raise UnsupportedError(", ".join(map(str, found.values())) or "its forward calls no function that rotates")
-    attributes = {"__module__": __name__, "replaced": cls, "rotary_functions": functions}
-    return type("NTRotary", (NTRotary, cls), {**attributes, "forward": _with(written, functions)})
-
-
-def _make(cls: type[nn.Module]) -> NTRotary:
-    return object.__new__(replacing(cls))
+    @classmethod
+    def facts(cls, replaced: type[nn.Module]) -> dict[str, Any]:
+        written: Any = inspect.unwrap(replaced.forward)
+        found = rotary_functions(written)
+        functions = {name: each for name, each in found.items() if isinstance(each, RotaryFunction)}
+        if not functions:
+            raise UnsupportedError(", ".join(map(str, found.values())) or "its forward calls no function that rotates")
+        return {"rotary_functions": functions, "forward": _unless_outdated(_with(written, functions))}
 
 
 def rotates(cls: type[nn.Module]) -> bool:
     """Tell whether the forward of a class calls a function of its file that takes a `cos` and a `sin`."""
     written = inspect.unwrap(cls.forward)
     return isinstance(written, FunctionType) and bool(rotary_functions(written))
+
+
+def _unless_outdated(made: Callable) -> Callable:
+    """Let a forward give way to that of the class replaced, if this was patched since."""
+
+    @functools.wraps(made)
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return (own_forward(self) if is_outdated(self) else made)(self, *args, **kwargs)
+
+    return forward
 
 
 def _with(function: FunctionType, values: Mapping[str, Any]) -> Callable:

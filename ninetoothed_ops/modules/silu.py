@@ -8,6 +8,9 @@ from ..ops.silu import in_place, operator as silu
 from .eligibility import unsuitable
 from .overrides import are_overridden
 
+# A patch of the class after a swap is seen by comparing.
+FORWARD = nn.SiLU.forward
+
 
 class NTSiLU(nn.SiLU):
     """A `torch.nn.SiLU` on `ninetoothed.silu`: `forward(input)` is `input * sigmoid(input)`, of any shape."""
@@ -16,8 +19,8 @@ class NTSiLU(nn.SiLU):
         # Activations of other libraries that are put on this class have no such option, and what a module has not it
         # looks up by a function in Python.
         inplace = self.__dict__.get("inplace", False)
-        if are_overridden(input):
-            return functional.silu(input, inplace)
+        if are_overridden(input) or nn.SiLU.forward is not FORWARD:
+            return nn.SiLU.forward(self, input) if "inplace" in self.__dict__ else functional.silu(input)
         return in_place(input) if inplace else silu(input)
 
     def extra_repr(self) -> str:

@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -23,7 +23,6 @@ from . import (
     attention,
     conv2d,
     decoder_layer,
-    fused_gated_mlp,
     gated_mlp,
     layer_norm,
     linear,
@@ -33,6 +32,7 @@ from . import (
 )
 from .joint import JointProjection, join_all, separate
 from .residual import unlink
+from .substitute import parts, whole
 
 # What to put in a module's place, perhaps with the reason why it is not more than a part; or why it is left alone.
 Verdict = type[nn.Module] | tuple[type[nn.Module], str] | str | None
@@ -48,7 +48,7 @@ REPLACEMENTS = (
     activations.NTActivation,
     attention.NTAttention,
     gated_mlp.NTGatedMLP,
-    fused_gated_mlp.NTFusedGatedMLP,
+    gated_mlp.NTFusedGatedMLP,
     decoder_layer.NTDecoderLayer,
     rotary_module.NTRotary,
 )
@@ -73,28 +73,24 @@ class Row(NamedTuple):
 
     def __reduce__(self) -> tuple:
         """Let copies and pickles know a class that was made for another one by that, which can be imported."""
-        return _row, (self.name, _origin(self.old), _origin(self.new), self.reason)
-
-
-# Classes that are made for each class that they replace, and what makes them.
-MAKERS: dict[type[nn.Module], Callable] = {
-    attention.NTAttention: attention.replacing,
-    gated_mlp.NTGatedMLP: gated_mlp.replacing,
-    fused_gated_mlp.NTFusedGatedMLP: fused_gated_mlp.replacing,
-    decoder_layer.NTDecoderLayer: decoder_layer.replacing,
-    rotary_module.NTRotary: rotary_module.replacing,
-}
-
-
-def _origin(cls: type[nn.Module] | None) -> tuple[type[nn.Module] | None, Callable | None]:
-    """Give (the class that a class was made for, what made it), or (any other class, None)."""
-    made = next((base for base in MAKERS if cls is not None and issubclass(cls, base)), None)
-    return (cls, None) if made is None else (cls.replaced, MAKERS[made])  # type: ignore[union-attr]
+        return _row, (self.name, parts(self.old), parts(self.new), self.reason)
 
 
 def _row(name: str, old: tuple, new: tuple, reason: str) -> Row:
-    before, after = (cls if make is None else make(cls) for cls, make in (old, new))
-    return Row(name, before, after, reason)
+    return Row(name, whole(*old), whole(*new), reason)
+
+
+class Attribute(NamedTuple):
+    """An attribute that a swap put on an instance."""
+
+    module: nn.Module
+    name: str
+    value: Any
+
+    def take_back(self) -> None:
+        """Leave what was put there since."""
+        if vars(self.module).get(self.name) is self.value:
+            delattr(self.module, self.name)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -107,7 +103,7 @@ class SwapReport:
     rows: tuple[Row, ...]
     modules: tuple[nn.Module, ...] = field(repr=False)
     joint: tuple[JointProjection, ...] = ()
-    generators: tuple[nn.Module, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -142,10 +138,8 @@ class SwapReport:
         for module in (*self.modules, *(each.module for each in self.joint)):
             separate(module)
             unlink(module)
-        if self.generators:
-            from ..integrations import step_masks
-
-            step_masks.uninstall(self.generators)
+        for each in self.attributes:
+            each.take_back()
         _forget_compiled_code()
 
     def __repr__(self) -> str:
@@ -198,7 +192,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     report says what was joined and what was not. It is one product in compiled code and where gradients are recorded,
     too. A layer computes its own, as without joining, with hooks or adapters on it, under autocast, under transforms of
     `torch.func`, and wherever its weights were moved or replaced since, as in copies of a model.
-    Decoder layers become NTDecoderLayers, in which a residual sum and the norm behind it are one launch.
+    Decoder layers become NTDecoderLayers, in which a residual sum and the norm behind it are one launch, and gated MLPs
+    whose gate and up are one weight already NTFusedGatedMLPs, in which the activation and the product are.
 
         report = swap_modules(model)
         print(report)
@@ -206,7 +201,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     """
     if not isinstance(model, nn.Module):
         raise ArgumentTypeError(f"swap_modules: model must be a torch.nn.Module, and is a {type(model).__name__}.")
-    rules = _rules(model, join)
+    integration = _integration(model)
+    rules = RULES if integration is None else (*integration.rules(model, join), *RULES)
     # Every decision before the first change: a filter_fn that raises leaves the model as it was.
     verdicts = ((_decide(module, name, rules, filter_fn), module) for name, module in model.named_modules())
     decisions = [(row, module) for row, module in verdicts if row is not None]
@@ -217,19 +213,12 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     if join:
         report = replace(report, joint=join_all(model))
         decoder_layer.link_all(model)
-    if any(isinstance(module, attention.NTAttention) for module in report.modules):
-        report = replace(report, generators=_with_quick_masks(model))
+    if integration is not None:
+        report = replace(report, attributes=tuple(Attribute(*each) for each in integration.attributes(model)))
+        for module, name, value in report.attributes:
+            setattr(module, name, value)
     _forget_compiled_code()
     return report
-
-
-def _with_quick_masks(model: nn.Module) -> tuple[nn.Module, ...]:
-    """Let `generate` make the mask of a step by two launches, where transformers has the caches for it."""
-    try:
-        from ..integrations import step_masks
-    except ImportError:  # of an early version
-        return ()
-    return step_masks.install(model)
 
 
 def _hindrance(row: Row, module: nn.Module) -> str | None:
@@ -286,13 +275,13 @@ def _unmatched(module: nn.Module) -> str | None:
     return "NineToothed has no module for it" if any(parameter is not None for parameter in own) else None
 
 
-def _rules(model: nn.Module, join: bool) -> tuple[Rule, ...]:
-    """Collect the rules for `torch.nn`, after those for transformers where the model has a module of its."""
-    if "transformers" in sys.modules and any(map(_from_transformers, model.modules())):
-        from ..integrations import transformers
+def _integration(model: nn.Module) -> Any:
+    """Import what knows transformers, where the model has a module of its."""
+    if "transformers" not in sys.modules or not any(map(_from_transformers, model.modules())):
+        return None
+    from ..integrations import transformers
 
-        return (*transformers.RULES, *(transformers.joined(model) if join else ()), *RULES)
-    return RULES
+    return transformers
 
 
 def _from_transformers(module: nn.Module) -> bool:

@@ -111,6 +111,30 @@ def test_one_layer_of_a_model(make, batch):
     assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
 
 
+@pytest.mark.parametrize("name, join", (("Llama", False), ("Llama", True), ("Phi3", True)))
+def test_classes_that_are_patched_after_the_swap(make, batch, monkeypatch, name, join):
+    """Those of layers, of their attention, of their MLP, and of PyTorch."""
+    model, twin, (tokens, mask) = make(name), make(name), batch(2, 7)
+    layer = twin.model.layers[0]
+    plain = logits(twin, tokens, mask)
+    swap_modules(model, join=join)
+    for cls in (type(layer), type(layer.self_attn), type(layer.mlp), nn.Linear, nn.SiLU):
+        with monkeypatch.context() as patch:
+            patch.setattr(cls, "forward", louder(cls.forward))
+            expected = logits(twin, tokens, mask)
+            assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
+            assert error(expected, plain) > 1e-2 or cls is nn.SiLU
+        assert error(logits(model, tokens, mask), plain) < TOLERANCE[torch.float32]
+
+
+def louder(forward):
+    def patched(self, *args, **kwargs):
+        found = forward(self, *args, **kwargs)
+        return (2 * found[0], *found[1:]) if isinstance(found, tuple) else 2 * found
+
+    return patched
+
+
 def test_functions_that_are_registered_or_patched_after_the_swap(make, batch, monkeypatch):
     from transformers import AttentionInterface
     from transformers.integrations.sdpa_attention import sdpa_attention_forward

@@ -3,6 +3,7 @@
 import copy
 import functools
 import importlib
+import inspect
 import pickle
 from types import FunctionType
 
@@ -13,8 +14,9 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from ninetoothed.errors import ArgumentTypeError
 from ninetoothed_ops.modules import NTAttention, NTRotary, swap_modules
 from ninetoothed_ops.modules.rotary import Rotary
-from ninetoothed_ops.modules.rotary_module import replacing, rotates
+from ninetoothed_ops.modules.rotary_module import rotates
 from ninetoothed_ops.modules.rotary_trial import recognised
+from ninetoothed_ops.modules.substitute import substitute
 from tests.ninetoothed_ops.integrations.calls import DEVICE, error, generate, logits, reasons
 from tests.ninetoothed_ops.integrations.conftest import SIZES
 from tests.ninetoothed_ops.integrations.test_transformers import Recorder
@@ -299,11 +301,12 @@ def test_a_forward_that_is_replaced_between_swaps(monkeypatch):
     from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXAttention
     from transformers.models.phi import modeling_phi
 
-    first = replacing(GPTNeoXAttention)
+    first = substitute(NTRotary, GPTNeoXAttention)
     with monkeypatch.context() as patch:
         patch.setattr(GPTNeoXAttention, "forward", modeling_phi.PhiAttention.forward)
-        assert replacing(GPTNeoXAttention).forward.__code__.co_filename == modeling_phi.__file__
-    assert replacing(GPTNeoXAttention) is first
+        replaced = inspect.unwrap(substitute(NTRotary, GPTNeoXAttention).forward)
+        assert replaced.__code__.co_filename == modeling_phi.__file__
+    assert substitute(NTRotary, GPTNeoXAttention) is first
 
 
 def test_a_helper_that_is_patched(family, batch, monkeypatch):

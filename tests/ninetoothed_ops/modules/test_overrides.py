@@ -1,6 +1,7 @@
 """What is put in the place of PyTorch's functions after a swap: modes, classes of tensors; and other threads."""
 
 import ast
+import copy
 import inspect
 import sys
 import textwrap
@@ -73,6 +74,26 @@ def test_modes_see_the_functions_that_they_know():
     names = {function.__name__ for function in after.called}
     assert {"linear", "silu", "rms_norm"} <= names and before.called <= after.called
     assert not torch.equal(plain, expected) and torch.equal(model(input), plain)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "module", (nn.Linear(48, 48), nn.SiLU(), nn.RMSNorm(48), nn.LayerNorm(48), nn.Conv2d(2, 2, 3)), ids=str
+)
+def test_a_class_that_is_patched_after_the_swap(module, monkeypatch):
+    """In compiled code, too, and until the patch is taken back."""
+    model = copy.deepcopy(module).to(DEVICE)
+    input, forward = torch.randn(2, 5, 48, device=DEVICE), type(module).forward
+    expected = model(input)
+    assert swap_modules(model).swapped
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="eager")
+    for call in (model, compiled):
+        with monkeypatch.context() as patch:
+            torch.testing.assert_close(call(input), expected, rtol=1e-4, atol=1e-4)
+            patch.setattr(type(module), "forward", lambda self, input: forward(self, input) + 1)
+            torch.testing.assert_close(call(input), expected + 1, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(call(input), expected, rtol=1e-4, atol=1e-4)
 
 
 def is_ours(graph):
