@@ -13,7 +13,7 @@ from ninetoothed.language.primitive import Form
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.passes.overhang import contents, edges as edges_
 from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, with_lanes
-from ninetoothed.passes.overhang.tiles import TrackedTile, distinct
+from ninetoothed.passes.overhang.tiles import TrackedTile, clashes, distinct
 
 if TYPE_CHECKING:
     from ninetoothed.passes.overhang.resolve import OverhangRewriter
@@ -175,8 +175,9 @@ def _combined(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """
     tiles, axes = [rewriter.tile(raw) for raw in operation.operands], _axes(operation)
     type = operation.operands[0].type
-    for tile in tiles:
-        rewriter.settle(tile.clashes, axes, operation.location)
+    # A lane of any result is made of all operands.
+    edges, pairs = distinct(edge for tile in tiles for edge in tile.edges), clashes(tiles)
+    rewriter.settle(pairs, axes, operation.location)
     ends = distinct(e for tile in tiles for e in _met(tile.ends(rewriter.facts), axes, len(type.lanes)))
     is_scan = operation.function == "associative_scan"
     if is_scan and not operation.attribute("reverse") and all(edge.is_prefix for edge in ends):
@@ -194,7 +195,8 @@ def _combined(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
             replace(operation, operands=(*values, flag), results=(*operation.results, last), attributes=attributes)
         )
     for tile, result in zip(tiles, operation.results, strict=True):
-        known = TrackedTile(result, tile.edges) if is_scan else _left(rewriter, operation, tile, result, axes)
+        joined = TrackedTile(tile.value, edges, clashes=pairs)
+        known = replace(joined, value=result) if is_scan else _left(rewriter, operation, joined, result, axes)
         rewriter.set(result, known)
 
 

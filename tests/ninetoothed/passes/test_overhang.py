@@ -558,6 +558,29 @@ def test_scans(reverse):
     torch.testing.assert_close(run(arrangement, application, x, 11), torch.cat([expected(p) for p in x.split(8)]))
 
 
+def first_greatest(a, i, b, j):
+    return ntl.maximum(a, b), ntl.where(a >= b, i, j)
+
+
+def test_what_is_combined_with_a_tile_ends_where_that_does():
+    def reduced(x, y):
+        columns = ntl.zeros((4, 8), dtype=ntl.int32) + ntl.arange(0, 8)[None, :]
+        y = ntl.sum(ntl.reduce((x, columns), 1, first_greatest)[1] + 1)
+
+    def scanned(x, y):
+        columns = ntl.zeros((4, 8), dtype=ntl.int32) + ntl.arange(0, 8)[None, :]
+        y = ntl.sum(ntl.associative_scan((x, columns), 1, first_greatest)[1] + 1)
+
+    def arrangement(x, y):
+        return x.tile((4, 8)), y.tile((1, 1))
+
+    x, y = random(6, 5), torch.empty(2, 1, dtype=torch.int64, device=DEVICE)
+    for application, indices in ((reduced, x.argmax(1)), (scanned, x.cummax(1).indices)):
+        ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2)))(x, y)
+        expected = torch.stack([(part + 1).sum() for part in indices.split(4)])
+        assert torch.equal(y[:, 0], expected), application.__name__
+
+
 def test_inverted_integers_hold_minus_one():
     def application(x, y):
         y = ntl.cumprod(~x, 0, reverse=True)
