@@ -1,13 +1,14 @@
 """Figure 7 of the paper and more: tokens per second of a Llama, by PyTorch's means and with our modules.
 
-    python -m benchmarks.end_to_end [--size SIZE | --model PATH] [--tokens N ...] [--variant NAME ...] [--again]
+    python -m benchmarks.end_to_end [--size SIZE | --model PATH] [--tokens N ...] [--variant NAME ...] [--seconds N]
 
 Two sequences of 32 tokens each, 128, 512 and 2048 new tokens, greedily; without PATH, random weights of the shapes of
 an 8B Llama, made on the device. Each variant runs once to compile and to make graphs, then three times (once for 2048),
 and gives the time to the first token, the tokens per second after it (the median), and the fraction of the memory
 roofline: a step's weights over the bandwidth of a copy, measured in the same run. One step is broken down by kernel,
 about half way, unless a run takes more than 20 s. After each variant STEM.json is written: a run that was cut short
-goes on where it ended, and `--again` begins anew.
+goes on where it ended, and `--again` begins anew. After `--seconds` no other variant begins; the exit code 3 says that
+some are left. `--picture` draws STEM.png of what is in STEM.json, anywhere.
 """
 
 import argparse
@@ -38,7 +39,9 @@ KERNELS = 6
 def main(arguments=None):
     options = parse(arguments)
     os.environ["HF_HUB_OFFLINE"] = "1"
-    device = torch.device(options.device)
+    start, device = time.monotonic(), torch.device(options.device)
+    if options.picture:
+        return draw_kept(stem_of(options, device))
     if device.type == "cpu" and options.size != "tiny":
         print("benchmarks.end_to_end needs a CUDA device for this; --size tiny shows that it runs", file=sys.stderr)
         return 2
@@ -56,22 +59,35 @@ def main(arguments=None):
         return 2
     print(f"{device_name(device)}: {bandwidth / 1e12:.2f} TB/s, roofline {roofline:.0f} tokens/s", flush=True)
 
-    for count in options.tokens:
-        for name in options.variant:
-            if any((row["variant"], row["count"]) == (name, count) and "error" not in row for row in results):
-                continue
-            row = measured(VARIANTS[name], model, options, count, roofline)
-            results = [old for old in results if (old["variant"], old["count"]) != (name, count)] + [row]
-            results.sort(key=lambda row: (row["count"], list(VARIANTS).index(row["variant"])))
-            save(path, {"options": recorded(options), "bandwidth": bandwidth, "roofline": roofline, "rows": results})
-            print(f"{count} tokens, {name}: {row.get('error') or format(row['tokens/s'], '.1f')}", flush=True)
+    done = {(row["variant"], row["count"]) for row in results if "error" not in row}
+    left = [(name, count) for count in options.tokens for name in options.variant if (name, count) not in done]
+    while left and not time.monotonic() - start > options.seconds:
+        name, count = left.pop(0)
+        row = measured(VARIANTS[name], model, options, count, roofline)
+        results = [old for old in results if (old["variant"], old["count"]) != (name, count)] + [row]
+        results.sort(key=lambda row: (row["count"], list(VARIANTS).index(row["variant"])))
+        save(path, {"options": recorded(options), "bandwidth": bandwidth, "roofline": roofline, "rows": results})
+        print(f"{count} tokens, {name}: {row.get('error') or format(row['tokens/s'], '.1f')}", flush=True)
 
     print_results(results)
+    if results:
+        draw_kept(stem)
+    return 1 if any("error" in row for row in results) else 3 if left else 0
+
+
+def draw_kept(stem):
+    """Draw STEM.png of the results in STEM.json; returns an exit code."""
     try:
-        draw(results, roofline, stem.with_suffix(".png"), f"{options.model or options.size}, {device_name(device)}")
+        found = json.loads(stem.with_suffix(".json").read_text())
+        results, of = found["results"], found["results"]["options"]
+        title = f"{of['model'] or of['size']}, {found['device']}"
+        draw(results["rows"], results["roofline"], stem.with_suffix(".png"), title)
+    except FileNotFoundError:
+        print(f"{stem}.json is not there: pass --output", file=sys.stderr)
+        return 2
     except ImportError:
-        print("no picture: pip install matplotlib")
-    return 1 if any("error" in row for row in results) else 0
+        print("no picture: pip install matplotlib, and call with --picture")
+    return 0
 
 
 def parse(arguments):
@@ -86,6 +102,8 @@ def parse(arguments):
     parser.add_argument("--dtype", default="bfloat16", choices=("float16", "bfloat16", "float32"))
     parser.add_argument("--device", default="cuda" if cuda else "cpu")
     parser.add_argument("--again", action="store_true", help="measure what is in STEM.json too")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no variant after so many")
+    parser.add_argument("--picture", action="store_true", help="draw STEM.png of STEM.json, and measure nothing")
     parser.add_argument("--output", type=pathlib.Path, help="STEM; default: benchmarks/results/end-to-end-GPU-SIZE")
     return parser.parse_args(arguments)
 

@@ -57,7 +57,7 @@ def generate(model, inputs, count, **options):
 
 
 def generate_static(model, inputs, count):
-    """`model.generate` with a static cache; on a GPU transformers compiles the model for it, with CUDA graphs."""
+    """`model.generate` with a static cache, for which transformers compiles a model on a GPU, with CUDA graphs."""
     return generate(model, inputs, count, cache_implementation="static")
 
 
@@ -132,7 +132,7 @@ VARIANTS = {
             graph_loop,
         ),
         Variant("ours, eager", "our modules, generate", JOINED, generate),
-        Variant("ours, generate", "our modules, generate with its compiled static cache", JOINED, generate_static),
+        Variant("ours, generate", "our modules, generate with a static cache", JOINED, generate_static),
         Variant("ours, separate", "our modules, each product of its own, in the same loop", swap_modules, graph_loop),
         Variant("ours", "our modules in the loop of examples/decoding.py", JOINED, graph_loop),
     )

@@ -73,6 +73,8 @@ def test_it_goes_on_where_it_ended(arguments, tmp_path, monkeypatch, capsys):
         raise RuntimeError("out of memory\nlong story")
 
     options = [*arguments, "--variant", "eager", "graph loop"]
+    # Nothing fits into no time.
+    assert main([*options, "--seconds", "0"]) == 3 and not (tmp_path / "run.json").exists()
     working = VARIANTS["graph loop"]
     monkeypatch.setitem(VARIANTS, "graph loop", type(working)(working.name, "", None, broken))
     assert main(options) == 1 and "graph loop: RuntimeError: out of memory" in capsys.readouterr().out
@@ -84,6 +86,8 @@ def test_it_goes_on_where_it_ended(arguments, tmp_path, monkeypatch, capsys):
     assert main(options) == 0
     assert rows(tmp_path)[0] == eager and rows(tmp_path)[1]["tokens/s"] > 0
     assert main([*options, "--again"]) == 1
+    (tmp_path / "run.png").unlink()
+    assert main([*options, "--picture"]) == 0 and (tmp_path / "run.png").exists()
 
 
 def test_rows_of_other_options_are_not_mixed(arguments, tmp_path, capsys):
