@@ -152,12 +152,12 @@ def _extremum_along(name: str) -> Callable[..., Any]:
     return lambda context, *arguments: reductions.extremum_along(context, name, *arguments)
 
 
-def table() -> dict[str, Any]:
-    """Map names to implementations, which take the context and then the arguments of `language.functions.FUNCTIONS`."""
-    return _TABLE
+def _by_name(*implementations: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    return {implementation.__name__: implementation for implementation in implementations}
 
 
-_TABLE: dict[str, Any] = {
+# The implementation of each of `language.functions.FUNCTIONS`: it takes the context, and then the arguments.
+LANGUAGE: dict[str, Any] = {
     **{
         row.name: partial(floating, name=row.name)
         for row in PRIMITIVES.values()
@@ -166,14 +166,9 @@ _TABLE: dict[str, Any] = {
     "abs": absolute,
     "maximum": partial(pairwise, name="maximum"),
     "minimum": partial(pairwise, name="minimum"),
-    "clamp": clamp,
     "fdiv": lambda context, x, y, ieee_rounding=False: binary(context, "truediv", x, y),
     **{name: partial(arithmetic, name=name) for name in ("add", "sub", "mul")},
-    "umulhi": umulhi,
-    "cdiv": cdiv,
-    "swizzle2d": swizzle2d,
-    "program_id": program_id,
-    "num_programs": num_programs,
+    **_by_name(clamp, umulhi, cdiv, swizzle2d, program_id, num_programs),
     "sum": _reduction("sum"),
     "xor_sum": _reduction("xor_sum"),
     "max": _extremum_along("max"),
@@ -186,28 +181,20 @@ _TABLE: dict[str, Any] = {
     "view": shape_functions.reshape,
     "unsqueeze": shape_functions.expand_dims,
     "to_tensor": functions.tile,
-    **{name: getattr(functions, name) for name in ("arange", "full", "zeros", "zeros_like", "cast", "dot", "where")},
-    **{
-        name: getattr(shape_functions, name)
-        for name in (
-            "broadcast broadcast_to expand_dims squeeze reshape permute ravel join split interleave cat flip gather"
-        ).split()
-    },
-    **{name: getattr(reductions, name) for name in ("sort", "topk", "histogram", "softmax")},
-    "load": effects.load,
-    "store": effects.store,
+    **_by_name(functions.arange, functions.full, functions.zeros, functions.zeros_like),
+    **_by_name(functions.cast, functions.dot, functions.where),
+    **_by_name(shape_functions.broadcast, shape_functions.broadcast_to, shape_functions.expand_dims),
+    **_by_name(shape_functions.squeeze, shape_functions.reshape, shape_functions.permute, shape_functions.ravel),
+    **_by_name(shape_functions.join, shape_functions.split, shape_functions.interleave, shape_functions.cat),
+    **_by_name(shape_functions.flip, shape_functions.gather),
+    **_by_name(reductions.sort, reductions.topk, reductions.histogram, reductions.softmax),
+    **_by_name(effects.load, effects.store, effects.reduce, effects.associative_scan),
     **{row.name: partial(effects.atomic, name=row.name) for row in PRIMITIVES.values() if row.effect is Effect.UPDATES},
     "atomic_cas": effects.atomic_cas,
     **{name: partial(random.random, name=name) for name in ("rand", "randn", "randint", "randint4x")},
-    **{
-        name: getattr(random, name) for name in ("rand4x", "randn4x", "uint_to_uniform_float", "pair_uniform_to_normal")
-    },
-    "reduce": effects.reduce,
-    "associative_scan": effects.associative_scan,
-    "static_print": static_print,
-    "static_assert": static_assert,
+    **_by_name(random.rand4x, random.randn4x, random.uint_to_uniform_float, random.pair_uniform_to_normal),
+    **_by_name(static_print, static_assert, effects.device_assert, effects.dot_scaled),
     "device_print": lambda context, prefix, args=(): effects.print_(context, (prefix, *args)),
-    "device_assert": effects.device_assert,
     "assume": lambda context, cond: None,
     "debug_barrier": barrier,
     "condition": hint,
@@ -215,7 +202,6 @@ _TABLE: dict[str, Any] = {
     "max_contiguous": hint,
     "multiple_of": hint,
     "inline_asm_elementwise": effects.inline_asm,
-    "dot_scaled": effects.dot_scaled,
 }
 
 

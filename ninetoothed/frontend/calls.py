@@ -171,7 +171,7 @@ def _call_language(context: TraceContext, function: Function, args: tuple, kwarg
         if named or len(plain) != len(function.parameters):
             raise context.error(f"`libdevice.{function.name}` takes {len(function.parameters)} positional arguments")
         return builtins.libdevice(context, *plain, name=function.name)
-    implementation = builtins.table().get(function.name)
+    implementation = builtins.LANGUAGE.get(function.name)
     if implementation is None:
         raise context.error(f"`ntl.{function.name}` can be used only as the iterator of a `for` loop")
     return implementation(context, *bind(context, function, plain, named))

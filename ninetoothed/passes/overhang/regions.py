@@ -242,9 +242,7 @@ def branch(rewriter: OverhangRewriter, operation: ir.If) -> None:
     masked: dict[int, Value] = {}
     for position, (result, a, b) in enumerate(pairs):
         is_same = {e for e in a.edges if e.fails} == {e for e in b.edges if e.fails}
-        if not is_same or any(
-            _is_inner(e, frozenset(), side.inner) for side in sides for e in side.seen[position].edges
-        ):
+        if not is_same or any(side.is_inner(position) for side in sides):
             masked[position] = Value(TileType(int1, result.type.shape, result.type.lanes))
     rewriter.builder.emit(
         replace(
