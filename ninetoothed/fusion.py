@@ -19,6 +19,7 @@ from ninetoothed.errors import ArgumentTypeError, FusionError, shortens_tracebac
 from ninetoothed.frontend import preview
 from ninetoothed.frontend.parse import assigned_names, parse_application
 from ninetoothed.integrate import KernelOptions, integrate
+from ninetoothed.lowering import may_overhang
 from ninetoothed.make import Kernel
 from ninetoothed.operands import shape_text
 from ninetoothed.symbol import Symbol
@@ -329,9 +330,7 @@ def _check_edges(first: KernelDefinition, second: KernelDefinition, tile: Arrang
 
     A tile that is loaded tells these lanes; one that was computed need not (`ntl.zeros` of its shape has none).
     """
-    blocks = {*first.symbols, *second.symbols}
-    is_cut = any(size > 1 if isinstance(size, int) else not blocks.isdisjoint(size.leaves) for size in tile.levels[-1])
-    crossing = preview.crossing_lanes(second.application) if is_cut else None
+    crossing = preview.crossing_lanes(second.application) if may_overhang(tile) else None
     if crossing:
         what = (
             f"the tiles of {input.name!r}, of shape {shape_text(tile.levels[-1])}, may reach past its end, and"

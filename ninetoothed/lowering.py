@@ -17,7 +17,17 @@ from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, const, is_nonnegative, simplify, var
 from ninetoothed.metaops import Guard, pull_back
 
-__all__ = ["CutEdge", "Guard", "Location", "bind_indices", "bind_sizes", "extents", "lower", "source_indices"]
+__all__ = [
+    "CutEdge",
+    "Guard",
+    "Location",
+    "bind_indices",
+    "bind_sizes",
+    "extents",
+    "lower",
+    "may_overhang",
+    "source_indices",
+]
 
 Indices = tuple[tuple[Expr, ...], ...]
 
@@ -78,6 +88,16 @@ def lower(
             checked = checked.cut(guard) if _is_cut(step, dimension) else checked.check(guard)
     edges = _nearest(checked.edges, facts)
     return Location(_simplified(located, checked.facts)[0], _not_implied(checked.guards, facts), edges)
+
+
+def may_overhang(arrangement: Arrangement) -> bool:
+    """Tell whether some tile may reach past the end of the dimension that it cuts."""
+    facts, indices = Facts(), []
+    for level, shape in enumerate(arrangement.levels):
+        names = [f"index_{level}_{dim}" for dim in range(len(shape))]
+        facts = bind_indices(facts, arrangement, level, names)
+        indices.append([var(name) for name in names])
+    return any(edge.fails for edge in lower(arrangement, indices, facts).edges)
 
 
 def source_indices(

@@ -108,26 +108,30 @@ def uses_of_memory(application: Callable[..., Any], parameter: str) -> str | Non
 
 
 def crossing_lanes(application: Callable[..., Any]) -> str | None:
-    """Return the first call, in an application or its helpers, of a function that works across lanes.
+    """Return the first function that works across lanes which an application or one of its helpers names.
 
     Reductions, scans, sorts and products do, and functions that reach for memory. Where the text does not tell which
-    function is called, its name counts.
+    function is meant, its name counts.
     """
     pending, seen = [parse_application(application)], set()
     while pending:
         parsed = pending.pop()
         seen.add(parsed.function)
-        for node in ast.walk(parsed.tree):
+        body = parsed.tree.body if isinstance(parsed.tree.body, list) else [parsed.tree.body]
+        nodes = [node for part in body for node in ast.walk(part)]
+        # Python's own `max` and `min` of several values work lane by lane.
+        lanewise = {node.func for node in nodes if isinstance(node, ast.Call) and len(node.args) > 1}
+        for node in nodes:
             if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
                 return "@"
-            if not isinstance(node, ast.Call):
+            if not isinstance(node, ast.Name | ast.Attribute):
                 continue
-            callee = _resolved(parsed, node.func)
+            callee = _resolved(parsed, node)
             if callee is _UNKNOWN:
-                named = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+                named = node.attr if isinstance(node, ast.Attribute) else ""
             else:
                 named = _name_in_language(callee)
-            if named in _CROSSING and not (callee in (max, min) and len(node.args) > 1):
+            if named in _CROSSING and not (callee in (max, min) and node in lanewise):
                 return named
             function = unwrap(callee.func if isinstance(callee, functools.partial) else callee)
             if isinstance(function, types.FunctionType) and function not in seen and not named:

@@ -249,6 +249,18 @@ def peak(tile):
     return ntl.max(tile, axis=0)
 
 
+def reduces_by_another_name(input, output):
+    reduce = ntl.sum
+    output = input - reduce(input)
+
+
+def halves(application):
+    def arrangement(input, output):
+        return tuple(tensor.tile((tensor.shape[0] // 2,)) for tensor in (input, output))
+
+    return ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
+
+
 def test_applications_that_use_more_than_the_tile():
     first = elementwise(squash, BLOCK_M)
     with pytest.raises(FusionError, match=r"`input.source`, .*keep=\('output',\)"):
@@ -257,6 +269,10 @@ def test_applications_that_use_more_than_the_tile():
         fuse(first, elementwise(reduces_in_a_helper, BLOCK_M))
     with pytest.raises(FusionError, match="calls `sum`"):
         fuse(first, elementwise(subtract_mean, BLOCK_M), keep=("output",))
+    with pytest.raises(FusionError, match="may reach past its end, and 'reduces_by_another_name' calls `sum`"):
+        fuse(first, elementwise(reduces_by_another_name, BLOCK_M))
+    with pytest.raises(FusionError, match="may reach past its end, and 'reduces_in_a_helper' calls `max`"):
+        fuse(halves(squash), halves(reduces_in_a_helper))
     with pytest.raises(FusionError, match="reads other=1.0 past its edges"):
         fuse(rows(squash), rows(subtract_mean, other=1.0))
     assert names(fuse(first, elementwise(reads_source, BLOCK_M), keep=("output",)))[:2] == ["input", "output"]
