@@ -73,9 +73,10 @@ QUICK = (
 
 
 def pytest_configure(config):
-    """Parallel workers share the cores: one thread each."""
+    """Parallel workers, and processes that they start, share the cores: one thread each."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         torch.set_num_threads(1)
+        os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def is_quick(path: pathlib.Path) -> bool:

@@ -90,7 +90,7 @@ def attention():
                 arguments = q, k, v, mask, width**-0.5, output, masking, is_causal
                 title = f"attention {queries, keys, width} masking={masking} is_causal={is_causal}"
                 check(title, sdpa.make(), arguments, output, expected, parts=3)
-                if not is_causal:
+                if not is_causal and (keys == 300 or masking == sdpa.BOOLEAN_MASK):
                     kernel, expected = sdpa.make(is_capped=True, has_sinks=True), capped(q, k, v, given, sinks)
                     check(f"{title}, options", kernel, (*arguments, 2.0, sinks), output, expected, parts=3)
 
