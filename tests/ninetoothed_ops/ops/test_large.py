@@ -1,10 +1,10 @@
-"""More than 2^31 elements: results and gradients of the first and of the last rows, of tensors that are 0 elsewhere."""
+"""Large tensors on a GPU: right beyond 2^31 elements, the same bits in every run, no matrix of queries by keys."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from benchmarks import tasks
+from benchmarks import gradients, tasks
 from tests.conftest import DEVICE
 from tests.ninetoothed_ops.samples import random
 
@@ -54,13 +54,16 @@ def ends(tensor):
     return torch.cat((tensor[:ROWS], tensor[-ROWS:]))
 
 
-@pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+
 @pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_properties(0).total_memory < MEMORY,
     reason="needs a GPU with 60 GiB",
 )
 @pytest.mark.parametrize("name", CASES)
 def test_first_and_last_rows(name):
+    """Of tensors that are 0 elsewhere, with a gradient that is, too."""
     shape, ours, theirs, make_others = CASES[name]
     rows, others = rows_of(name), [each.half() for each in make_others()]
     batched = [with_ends(rows, shape)]
@@ -85,3 +88,22 @@ def test_first_and_last_rows(name):
     for actual, exact in pairs:
         assert actual.shape == exact.shape
         assert (actual.double() - exact).norm() <= 2e-3 * exact.norm()
+
+
+@pytest.mark.parametrize("name", (*tasks.NAMES, *tasks.MORE))
+def test_gradients_have_the_same_bits_in_every_run(name):
+    task = tasks.load(name)
+    args, kwargs = tasks.arguments(task, "paper", torch.float16, DEVICE)
+    leaves, grad = gradients._leaves(task, args), gradients._grad(task, args, kwargs)
+    first, *others = (gradients._step(getattr(ops, name), leaves, kwargs, grad) for _ in range(4))
+    assert all(torch.equal(*pair) for other in others for pair in zip(first, other))
+
+
+def test_attention_keeps_no_number_for_each_query_and_key():
+    length = 2**15
+    query, key, value = (torch.zeros(1, 1, length, 64, device=DEVICE, dtype=torch.float16) for _ in range(3))
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    leaves = [each.requires_grad_() for each in (query, key, value)]
+    torch.autograd.grad(ops.sdpa(*leaves), leaves, torch.zeros_like(query))
+    assert torch.cuda.max_memory_allocated() - before < length**2 / 8
