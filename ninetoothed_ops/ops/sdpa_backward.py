@@ -1,10 +1,8 @@
 """Gradients of `sdpa_with_lse`, block by block: none holds a number for each query and key, but that of a mask.
 
-They take what the forward took and kept, the gradient of its output, and `delta`, which they share. Those of gradients
-are in `sdpa_second_backward`.
+`sdpa_backward(...)` takes what the forward took and kept, and the gradient of its output. Those of gradients are in
+`sdpa_second_backward`.
 """
-
-import functools
 
 import torch
 
@@ -30,62 +28,57 @@ def masking_of(mask) -> int:
     return BOOLEAN_MASK if mask.dtype is torch.bool else ADDITIVE_MASK
 
 
-def gradients(needed, grad, query, key, value, mask, lengths, sinks, seed, output, lse, *options) -> list:
-    """Compute the gradients of query, key, value, mask and sinks that are needed; None for the others."""
-    # What the gradients are differentiated by is what `sdpa_second_backward` says, whatever `delta` comes from.
-    delta = delta_operator(grad.detach(), output.detach())
-    arguments = query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options
-    grads = [None] * 5
-    if needed[0]:
-        grads[0] = query_operator(*arguments)
-    if needed[1] or needed[2]:
-        grads[1:3] = key_value_operator(*arguments)
-    if needed[3]:
-        grads[3] = mask_operator(*arguments)
-    if needed[4]:
-        grads[4] = sinks_operator(*arguments)
+def allocate(
+    query, key, value, mask, lengths, sinks, seed, grad, output, lse, dropout_p, is_causal, scale, softcap, needed
+):
+    to_query, to_key, to_value, to_mask, to_sinks = needed
+    both = to_key or to_value
+    found = [
+        torch.empty_like(each) if is_needed else query.new_empty(1)
+        for each, is_needed in ((query, to_query), (key, both), (value, both), (sinks, to_sinks))
+    ]
+    of_mask = torch.empty_like(mask, memory_format=torch.contiguous_format) if to_mask else query.new_empty(1)
 
-    return [each if is_needed else None for each, is_needed in zip(grads, needed)]
+    return *found[:3], of_mask, found[3]
 
 
-def _allocate_delta(grad, output):
-    dtype = torch.float64 if output.dtype is torch.float64 else torch.float32
-    return output.new_empty((*output.shape[:-1], 1), dtype=dtype)
-
-
-def _launch_delta(delta, grad, output):
+def launch(
+    grads,
+    query,
+    key,
+    value,
+    mask,
+    lengths,
+    sinks,
+    seed,
+    grad,
+    output,
+    lse,
+    dropout_p,
+    is_causal,
+    scale,
+    softcap,
+    needed,
+):
+    """Launch a kernel for each that is needed; keys and values share one. That of a mask reads the mask as it is."""
+    query_grad, key_grad, value_grad, mask_grad, sinks_grad = grads
+    delta = lse.new_empty(lse.shape[1:])
     sdpa_backward_delta.make()(grad, output, delta)
+    given = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
+    shared, masking, is_capped = (grad, lse[0], lse[-1], delta), masking_of(mask), softcap is not None
+    flags = is_causal, lengths is not None, seed is not None, *((softcap,) if is_capped else ())
+
+    if needed[0]:
+        sdpa_backward_query.make(is_capped)(*given, *shared, query_grad, masking, *flags)
+    if needed[1] or needed[2]:
+        sdpa_backward_key_value.make(is_capped)(*given, *shared, key_grad, value_grad, masking, *flags)
+    if needed[3]:
+        sdpa_backward_mask.make(is_capped)(*given[:3], mask, *given[4:], *shared, mask_grad, *flags)
+    if needed[4]:
+        _sum_sinks(sinks_grad, sinks, lse, delta)
 
 
-def _allocate_query(query, *_):
-    return torch.empty_like(query)
-
-
-def _allocate_key_value(query, key, value, *_):
-    return torch.empty_like(key), torch.empty_like(value)
-
-
-def _allocate_mask(query, key, value, mask, *_):
-    return torch.empty_like(mask, memory_format=torch.contiguous_format)
-
-
-def _launch(kernels, grads, query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *options):
-    """Launch the kernel of some gradients; that of a mask's reads the mask as it is, which was added."""
-    dropout_p, is_causal, scale, softcap = options
-    query, key, value, expanded, *others = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
-    is_of_mask = kernels is sdpa_backward_mask
-    mask, masking = (mask, ()) if is_of_mask else (expanded, (masking_of(mask),))
-    flags = *masking, is_causal, lengths is not None, seed is not None, *(() if softcap is None else (softcap,))
-    grads = grads if isinstance(grads, tuple) else (grads,)
-    kernel = kernels.make(softcap is not None)
-    kernel(query, key, value, mask, *others, grad, lse[0], lse[-1], delta, *grads, *flags)
-
-
-def _allocate_sinks(query, key, value, mask, lengths, sinks, *_):
-    return torch.empty_like(sinks)
-
-
-def _launch_sinks(sinks_grad, query, key, value, mask, lengths, sinks, seed, grad, lse, delta, *_):
+def _sum_sinks(sinks_grad, sinks, lse, delta):
     """Sum up -weight * delta over the rows of each head, the weight that of its sink."""
     scores = sinks[:, None, None].to(lse.dtype)
     scores = scores - lse[1] if len(lse) == 2 else scores
@@ -93,32 +86,14 @@ def _launch_sinks(sinks_grad, query, key, value, mask, lengths, sinks, seed, gra
     sinks_grad.copy_((weights * delta).sum((0, 2, 3)).neg())
 
 
-def _register(name, result, allocate, launch, *wanted, replay=True):
-    arguments = (
-        "Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? sinks, Tensor? seed, "
-        "Tensor grad, Tensor lse, Tensor delta, float dropout_p, bool is_causal, float scale, float? softcap"
-    )
-    return register(
-        f"ninetoothed::sdpa_backward_{name}({arguments}) -> {result}",
-        allocate,
-        launch,
-        backward=sdpa_second_backward.backward_of(*wanted),
-        setup_context=sdpa_second_backward.setup_context,
-        replay=replay,
-    )
-
-
-delta_operator = register(
-    "ninetoothed::sdpa_backward_delta(Tensor grad, Tensor output) -> Tensor",
-    _allocate_delta,
-    _launch_delta,
+# What is not needed is one element of no meaning (calls that give empty tensors are not replayed).
+operator = register(
+    "ninetoothed::sdpa_backward(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? sinks, "
+    "Tensor? seed, Tensor grad, Tensor output, Tensor lse, float dropout_p, bool is_causal, float scale, "
+    "float? softcap, bool[5] needed) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    allocate,
+    launch,
+    backward=sdpa_second_backward.backward,
+    setup_context=sdpa_second_backward.setup_context,
     replay=True,
 )
-_launch_query, _launch_key_value, _launch_mask = (
-    functools.partial(_launch, kernels)
-    for kernels in (sdpa_backward_query, sdpa_backward_key_value, sdpa_backward_mask)
-)
-query_operator = _register("query", "Tensor", _allocate_query, _launch_query, "query")
-key_value_operator = _register("key_value", "(Tensor, Tensor)", _allocate_key_value, _launch_key_value, "key", "value")
-mask_operator = _register("mask", "Tensor", _allocate_mask, _launch_mask, "mask")
-sinks_operator = _register("sinks", "Tensor", _allocate_sinks, _launch_sinks, "sinks", replay=False)

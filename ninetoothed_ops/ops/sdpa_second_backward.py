@@ -1,8 +1,8 @@
 """Gradients of the gradients of attention, by its definition in PyTorch's own operations.
 
-These have derivatives of every order, and hold a number for each query and key. What an operator of `sdpa_backward`
-computes is a function of the inputs and of the gradient of the output: `lse` and `delta` are computed from those, and
-get no gradient of their own.
+These have derivatives of every order, and hold a number for each query and key. What `sdpa_backward` computes is
+a function of the inputs and of the gradient of the output: `output` and `lse` are computed from those, and get no
+gradient of their own.
 """
 
 import torch
@@ -15,35 +15,32 @@ NAMES = "query", "key", "value", "mask", "sinks"
 
 
 def setup_context(ctx, inputs, output):
-    query, key, value, mask, lengths, sinks, seed, grad, _, _, *ctx.options = inputs
+    query, key, value, mask, lengths, sinks, seed, grad, _, _, *ctx.options, needed = inputs
+    ctx.wanted = [name if is_needed else None for name, is_needed in zip(NAMES, needed)]
     ctx.save_for_backward(query, key, value, mask, sinks, lengths, seed, grad)
 
 
-def backward_of(*wanted):
-    """Make the backward of an operator that computes the gradients of these inputs."""
+def backward(ctx, *grads):
+    *inputs, lengths, seed, grad = ctx.saved_tensors
+    dropout_p, is_causal, scale, softcap = ctx.options
+    given = {name: value for name, value in zip(NAMES, inputs) if value is not None}
+    constant = {"lengths": lengths, "is_causal": is_causal, "scale": scale, "softcap": softcap}
+    if seed is not None:
+        scores = (*inputs[0].shape[:-1], inputs[1].shape[-2])
+        constant["factors"] = dropout_operator(seed, scores, grad.dtype is torch.float64, dropout_p)
+    if "mask" in given and given["mask"].dtype is torch.bool:
+        constant["mask"] = given.pop("mask")
 
-    def backward(ctx, *grads):
-        *inputs, lengths, seed, grad = ctx.saved_tensors
-        dropout_p, is_causal, scale, softcap = ctx.options
-        given = {name: value for name, value in zip(NAMES, inputs) if value is not None}
-        constant = {"lengths": lengths, "is_causal": is_causal, "scale": scale, "softcap": softcap}
-        if seed is not None:
-            scores = (*inputs[0].shape[:-1], inputs[1].shape[-2])
-            constant["factors"] = dropout_operator(seed, scores, grad.dtype is torch.float64, dropout_p)
-        if "mask" in given and given["mask"].dtype is torch.bool:
-            constant["mask"] = given.pop("mask")
+    def gradients(grad, given):
+        found = torch.func.vjp(lambda given: attention(**given, **constant), given)[1](grad)[0]
+        return {name: found[name] for name in ctx.wanted if name is not None}
 
-        def gradients(grad, given):
-            found = torch.func.vjp(lambda given: attention(**given, **constant), given)[1](grad)[0]
-            return tuple(found[name] for name in wanted)
+    with without_autocast(grad.device.type):
+        of_wanted = {name: each for name, each in zip(ctx.wanted, grads) if name is not None}
+        to_grad, found = torch.func.vjp(gradients, grad, given)[1](of_wanted)
+    to_query, to_key, to_value, to_mask, to_sinks = map(found.get, NAMES)
 
-        with without_autocast(grad.device.type):
-            to_grad, found = torch.func.vjp(gradients, grad, given)[1](grads)
-        to_query, to_key, to_value, to_mask, to_sinks = map(found.get, NAMES)
-
-        return to_query, to_key, to_value, to_mask, None, to_sinks, None, to_grad, *(None,) * 6
-
-    return backward
+    return to_query, to_key, to_value, to_mask, None, to_sinks, None, to_grad, *(None,) * 7
 
 
 def _allocate_factors(seed, shape, is_double, dropout_p):

@@ -13,8 +13,9 @@ from ninetoothed.errors import ArgumentError
 from ..kernels import sdpa_with_lse as kernels
 from ..kernels.attention import ADDITIVE_MASK
 from ..registration import register
+from . import sdpa_backward
 from .layout import empty_in_order, is_contiguous
-from .sdpa_backward import gradients, inputs, masking_of
+from .sdpa_backward import inputs, masking_of
 
 # Divided by it, a sink of up to 1e8 is finite in float32.
 LOWEST_SCALE = 1e-30
@@ -70,8 +71,12 @@ def setup_context(ctx, inputs, output):
 
 
 def backward(ctx, grad, _):
-    *of_inputs, _, of_sinks = ctx.needs_input_grad[:6]
-    *grads, sinks_grad = gradients((*of_inputs, of_sinks), grad, *ctx.saved_tensors, *ctx.options)
+    *of_tensors, _, of_sinks = ctx.needs_input_grad[:6]
+    needed = (*of_tensors, of_sinks)
+    *tensors, output, lse = ctx.saved_tensors
+    # The gradients are a function of the inputs and of `grad`: see `sdpa_second_backward`.
+    found = sdpa_backward.operator(*tensors, grad, output.detach(), lse, *ctx.options, needed)
+    *grads, sinks_grad = (each if is_needed else None for each, is_needed in zip(found, needed))
 
     return *grads, None, sinks_grad, *(None,) * 6
 

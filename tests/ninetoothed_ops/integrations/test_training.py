@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ninetoothed_ops import swap_modules
 
-OURS = {"linear", "mm", "rms_norm_backward", "rope_backward", "sdpa_backward_query", "sdpa_backward_key_value"}
+OURS = {"linear", "mm", "rms_norm_backward", "rope_backward", "sdpa_backward"}
 # By these PyTorch would compute a gradient in our place.
 THEIRS = {"aten::mm", "aten::addmm", "aten::rsqrt", "aten::rsqrt_", "aten::silu_backward", "aten::sigmoid"}
 
