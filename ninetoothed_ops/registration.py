@@ -39,34 +39,29 @@ def register(
 ) -> OpOverload:
     """Register an operator that allocates its output and launches kernels on it, and return it.
 
-    `schema` is PyTorch's, with a namespace and no mutated or aliased arguments. `allocate(*args, **kwargs)` checks the
-    arguments and returns the output, not yet filled (a tuple where there are several); it is all that runs on fake and
-    meta tensors, so shapes, strides, types and devices agree under `torch.compile` by construction, and no kernel is
-    ever launched on a fake. `launch(output, *args, **kwargs)` then fills the output of real tensors, on the CPU or on
-    CUDA. Both have the defaults of the schema. Registering a name again replaces the operator, as notebooks need; where
-    the schema is another, what was returned before must not be called any more.
+    schema: PyTorch's, with a namespace and no mutated or aliased arguments. The functions below have its defaults.
+    allocate: checks the arguments and returns the output, not yet filled; a tuple where there are several. Nothing else
+        runs on fake and meta tensors: shapes, strides, types and devices agree under `torch.compile` by construction.
+    launch: `launch(output, *args, **kwargs)` fills the output of real tensors, on the CPU or on CUDA.
+    backward, setup_context: those of `torch.library.register_autograd`; they work under `torch.func.grad`, `vjp` and
+        `jacrev` too. For derivatives of higher orders, `backward` calls operators that have a backward of their own.
+    recorded: in the place of `backward`, computes the same by operators that have gradients, and is called where one
+        will be needed. One of these operators may return more, for its backward to use.
+    replay: promises that `allocate` and `launch` depend on nothing but types, shapes, strides, devices, alignment to 16
+        bytes and the values of arguments other than tensors. Calls on CUDA tensors like earlier ones then skip both,
+        and take a few microseconds. If `launch` does more than take views, allocate, copy and launch kernels, it runs.
+    kept: `kept(*args, **kwargs)` is called each time for a tensor that is computed from the arguments and kept between
+        calls, such as a repacked weight; `launch` gets it as the keyword `kept`, whose default stands for the CPU.
+    flatten: gives the arguments of `allocate` and `launch`, all positional, in the place of the operator's. An operator
+        of lists of tensors needs it to be replayed: it gives the tensors one by one.
+    autocast: `autocast("cpu" or "cuda")` gives the type to which `torch.autocast` casts floating-point tensors, float64
+        aside; None leaves them as they are.
+    tags: PyTorch's.
 
-    `replay=True` promises that both depend on nothing but types, shapes, strides, devices, alignment to 16 bytes and
-    the values of what is no tensor. Calls on CUDA tensors that were seen before then skip both: they allocate the same
-    memory and launch the same kernels, which takes a few microseconds however much was checked and rearranged. Calls
-    in which `launch` does more than take views, allocate, copy and launch kernels run as they are each time.
-    `kept(*args, **kwargs)` is asked at each of them for a tensor that is computed from the arguments and kept between
-    calls, such as a repacked weight; `launch` gets it as the keyword `kept`, whose default stands for the CPU.
-
-    `flatten(*args, **kwargs)` gives the arguments of `allocate` and `launch`, all positional, in the place of the
-    operator's. An operator of lists of tensors needs it to be replayed: it gives the tensors one by one.
-
-    `autocast("cpu" or "cuda")` is asked inside `torch.autocast` for the type to which floating-point tensors are cast
-    before, float64 aside: `torch.get_autocast_dtype` for what PyTorch computes in that type; None means as they are.
-
-    `backward(ctx, *grads)` and `setup_context(ctx, inputs, output)` are those of `torch.library.register_autograd`, and
-    work under `torch.func.grad`, `vjp` and `jacrev` too. For derivatives of higher orders, `backward` calls operators
-    that have a backward of their own. Without it a result that requires grad raises `UnsupportedError` with the
-    operator's name in `backward()`. With and without it, the operator itself does so for tensors with tangents (those
-    of `torch.func.jvp`, `jacfwd` and `torch.autograd.forward_ad`): no derivative is ever lost in silence.
-
-    `recorded(*args, **kwargs)`, in the place of `backward`, computes the same by operators that have gradients, and is
-    called where one will be needed. Of these, one may return more, for its backward to use. `tags` are PyTorch's.
+    Registering a name again replaces the operator, as notebooks need; where the schema is another, what was returned
+    before must not be called any more. Without `backward` or `recorded`, a result that requires grad raises
+    `UnsupportedError` with the operator's name in `backward()`. The call itself raises it for tensors with tangents
+    (`torch.func.jvp`, `jacfwd`, `torch.autograd.forward_ad`): no derivative is ever lost in silence.
 
     Raises `ArgumentError` for a schema that PyTorch cannot read, or that has no namespace, no tensor among its
     arguments, a mutated or aliased one, one by keyword alone, or a list of optional tensors, and for functions whose
