@@ -13,9 +13,9 @@ them, each time that an online softmax takes in a block with no new peak: errors
 ->  weights = exp2((x - b) * log2e)
 
 Here the difference comes first: x may be a sum with a mask, which often holds the lowest finite number, and that has no
-multiple. So it is where `where` puts such a number into a product. Triton multiplies as well, and takes three
-instructions more for results below 2^-126; next to a peak's they are nothing, and are 0 here. Any other argument keeps
-`exp`, and such results.
+multiple. So it is where `where` puts such a number into a product; a product by such a number keeps `exp`. Triton
+multiplies as well, and takes three instructions more for results below 2^-126; next to a peak's they are nothing, and
+are 0 here. Any other argument keeps `exp`, and such results.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ class _ScaledValues:
         return value
 
     def number(self, value: ir.Value) -> ir.Value | str | int | float | None:
-        """A key that tells one scalar other than 1 from another; None for a tile."""
+        """A key that tells one scalar from another; None for a tile, and for 1 and huge numbers."""
         value = self.seen(value)
         if not value.type.is_scalar:
             return None
         match self.producers.get(value):
             case ir.Constant(value=number):
-                return number if number != 1 else None
+                return None if number == 1 or self.is_huge(value) else number
             case ir.ScalarArgument(parameter=parameter):
                 return parameter
         return value

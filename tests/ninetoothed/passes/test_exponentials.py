@@ -153,6 +153,10 @@ def multiplied_by_one(x, c, y, row, output):
     output = ntl.exp(x * 1.0)
 
 
+def multiplied_by_the_lowest(x, c, y, row, output):
+    output = ntl.exp((1.0 - x) * LOWEST)
+
+
 def multiplied_by_a_tile(x, c, y, row, output):
     output = ntl.exp(x * y)
 
@@ -199,7 +203,16 @@ class TestWhichExponents:
         assert written(after_where_with_infinity).endswith(" * c_log2e - row_log2e[:, None])")
 
     @pytest.mark.parametrize(
-        "application", (multiplied_by_one, multiplied_by_a_tile, multiplied_by_a_row, added, bare, of_numbers)
+        "application",
+        (
+            multiplied_by_one,
+            multiplied_by_the_lowest,
+            multiplied_by_a_tile,
+            multiplied_by_a_row,
+            added,
+            bare,
+            of_numbers,
+        ),
     )
     def test_no_others(self, application):
         assert "tl.exp(" in written(application)
