@@ -3,11 +3,11 @@
     python -m benchmarks.numerics [--op OP ...] [--dtype TYPE ...] [--draws N] [--device DEVICE] [--output FILE]
     python -m benchmarks.numerics --merge FILE ...
 
-Inputs are normal numbers, rounded to a type. An error is the norm of a result's difference from PyTorch's in float64,
-of the same inputs, over the norm of that; its unit is the type's last place (`finfo.eps`). Rounding alone makes 0.2.
-Of 20 draws, the root mean square is to be at most 1.1 times PyTorch's, or at most 0.5.
+Inputs are normally distributed numbers, rounded to a type. The reference is PyTorch's result for them in float64. An
+error is |result - reference| / |reference|, in Euclidean norms, in units of the type's last place (`finfo.eps`).
+Rounding an exact result makes 0.2. The root mean square over 20 draws may be at most 1.1 times PyTorch's, or 0.5.
 
-Of six operators, a row is to have the same bits whatever other rows there are.
+In six operators, the bits of a row may not depend on the other rows.
 
 FILE is written, and docs/numerics.md anew of all such files; `--merge` makes one FILE of several, of parts of the
 operators. The exit status is 1 where a bound is broken.
