@@ -46,7 +46,7 @@ class Specialisation:
         sizes and strides that are 1, strides that are 0. Another name: sizes that must agree and did, so that one
         run-time argument serves both. A product of sizes: strides of tensors without gaps in memory.
     divisors: (name, 16 or 8) for sizes and strides that are multiples of it; of 8 only where elements then make whole
-        vectors (see `runtime.specialise`).
+        vectors (see `runtime.specialise_plan`).
     bounds: (name, upper bound) for sizes loaded as tiles: the next power of two (0 or 1 for such sizes).
     shared_grid: whether all parameters have the same outermost shape, dimension by dimension, so that one set of
         program indices serves all.

@@ -22,7 +22,7 @@ from ninetoothed.symbol import leaves_of
 from ninetoothed.tiling import Tiling
 
 if TYPE_CHECKING:
-    from ninetoothed.runtime.specialise import SpecialisationPlan
+    from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from ninetoothed.runtime.call_cache import CallCache, Entry
 from ninetoothed.runtime.launch_plan import RECORDER
 from ninetoothed.runtime.private import hidden_from_dynamo
 from ninetoothed.runtime.selection import machine, tuning
-from ninetoothed.runtime.specialise import SpecialisationPlan
+from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.runtime.variants import Selection, TracedVariant, Variant
 from ninetoothed.schedule import Schedule
 

@@ -14,7 +14,7 @@ from ninetoothed.runtime.arguments import BoundCall, problem
 from ninetoothed.symbol import plain_name
 
 if TYPE_CHECKING:
-    from ninetoothed.runtime.specialise import SpecialisationPlan
+    from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 
 
 def measure(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:

@@ -22,7 +22,7 @@ from ninetoothed.runtime.selection import ranking
 from ninetoothed.runtime.selection.choices import Choices
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.sizes import measure
-from ninetoothed.runtime.specialise import SpecialisationPlan
+from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import Specialisation
 

@@ -20,7 +20,7 @@ from ninetoothed.runtime.agreement import check_agreement
 from ninetoothed.runtime.conditions import check_conditions
 from ninetoothed.runtime.requirements import check_requirements
 from ninetoothed.runtime.selection.ranking import varied
-from ninetoothed.runtime.specialise import SpecialisationPlan
+from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.schedule import Schedule
 
 

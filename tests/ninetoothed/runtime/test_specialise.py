@@ -7,7 +7,8 @@ from ninetoothed.expr import const, var
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.selection.choices import grid_of, outermost_shapes
 from ninetoothed.runtime.sizes import measure
-from ninetoothed.runtime.specialise import SpecialisationPlan, specialise, with_schedule
+from ninetoothed.runtime.specialise import specialise, with_schedule
+from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.schedule import Schedule, in_parts
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol

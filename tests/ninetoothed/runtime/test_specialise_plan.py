@@ -12,7 +12,7 @@ from ninetoothed import Tensor, block_size
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build.compile import compile_kernel
 from ninetoothed.runtime.selection import machine
-from ninetoothed.runtime.specialise import source_dimensions
+from ninetoothed.runtime.specialise_plan import source_dimensions
 from ninetoothed.symbol import Symbol
 from ninetoothed_ops.kernels import long_rows, mm, rms_norm, silu, softmax
 from tests.ninetoothed.backends import interpreting

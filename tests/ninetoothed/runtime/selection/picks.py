@@ -20,6 +20,7 @@ from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import bind, check as checked
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.runtime.sizes import measure
+from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.schedule import DataParallel, Persistent, SplitK, StreamK
 from ninetoothed_ops.kernels import (
     add,
@@ -61,7 +62,7 @@ class Selected:
 
     def __init__(self, kernel, arguments, keywords):
         self.definition = kernel.definition
-        plan = specialise.SpecialisationPlan(kernel.definition)
+        plan = SpecialisationPlan(kernel.definition)
         call, place = checked(kernel.definition, bind(kernel.definition, arguments, keywords))
         values = measure(plan, call)
         found = specialise.specialise(plan, call, values, place)
