@@ -17,7 +17,7 @@ class KernelParameter:
     """One parameter of a kernel: its name in the application and its arranged tensor.
 
     touched: whether the application's text mentions it. One that is never touched is exempt from checks; one that only
-        some variants touch is exempt in the others (see `runtime.dispatch`).
+        some variants touch is exempt in the others (see `runtime.exemptions`).
     """
 
     name: str

@@ -65,7 +65,7 @@ class RaceError(ApplicationError):
 
 
 class AbsentError(ApplicationError):
-    """A variant touches a parameter that is absent; `runtime.dispatch` catches it."""
+    """A variant touches a parameter that is absent; `runtime.exemptions` catches it."""
 
     def __init__(self, parameter: str):
         super().__init__(f"parameter {parameter!r} is touched, and is not given")
