@@ -62,6 +62,10 @@ def launch(
 ):
     """Launch a kernel for each that is needed; keys and values share one. That of a mask reads the mask as it is."""
     query_grad, key_grad, value_grad, mask_grad, sinks_grad = grads
+    if 0 in query.shape[:3]:  # There are no queries.
+        for each in grads:
+            each.zero_()
+        return
     delta = lse.new_empty(lse.shape[1:])
     sdpa_backward_delta.make()(grad, output, delta)
     given = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)

@@ -54,6 +54,8 @@ def allocate(query, key, value, mask, lengths, sinks, seed, dropout_p, is_causal
 
 def launch(outputs, query, key, value, mask, lengths, sinks, seed, dropout_p, is_causal, scale, safe, softcap):
     output, lse = outputs
+    if 0 in query.shape[:3]:  # There are no queries.
+        return
     flags = masking_of(mask), is_causal, not safe, lengths is not None, seed is not None
     if scale < LOWEST_SCALE:
         query, scale = scaled_above(query, scale)

@@ -45,6 +45,7 @@ def calls(name: str, *sizes: int):
             qkv = r(b, h, length, d), r(b, h, keys, d), r(b, h, keys, e)
             yield qkv
             yield (*qkv, r(b, 1, length, keys) > 0)
+            yield (*qkv, r(1, 1, length, keys))
         case "conv2d", (n, h, w):  # Not of no channels, for which PyTorch gives no filters' outputs.
             yield r(n, 2, h, w), r(3, 2, 1, 1), r(3)
             yield r(n, 2, h, w), r(3, 2, 3, 2), r(3), 1, 2
@@ -82,6 +83,26 @@ def test_sizes_of_zero(name):
             assert described(actual) == described(expected), sizes
             if isinstance(expected, torch.Tensor):
                 torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
+def gradients(function, args):
+    inputs = [
+        value.requires_grad_() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+        for value in args
+    ]
+    leaves = [value for value in inputs if isinstance(value, torch.Tensor) and value.requires_grad]
+
+    return torch.autograd.grad(function(*inputs).sum(), leaves, materialize_grads=True)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_gradients_of_sizes_of_zero(name):
+    for sizes in itertools.product((0, 3), repeat=DIMENSIONS[name]):
+        for args in calls(name, *sizes) if sizes.count(0) == 1 else ():
+            args = [value.detach() if isinstance(value, torch.Tensor) else value for value in args]
+            if isinstance(outcome(NAMESAKES[name], Sample(name, str(sizes), args)), torch.Tensor):
+                expected = gradients(NAMESAKES[name], args)
+                torch.testing.assert_close(gradients(getattr(ninetoothed_ops, name), args), expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -121,6 +121,14 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_bias_alone(layout):
+    bias, grad = random(6).requires_grad_(), LAYOUTS[layout]((2, 3, 4, 6))
+    (found,) = torch.autograd.grad(ops.layer_norm(random(2, 3, 4, 6), [6], None, bias), bias, grad)
+
+    torch.testing.assert_close(found, grad.sum((0, 1, 2)))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ROWWISE)
 def test_layouts_of_gradients(name, layout):
     sample = {
