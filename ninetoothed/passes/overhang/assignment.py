@@ -8,6 +8,7 @@ Lanes that are overhang of the old value itself stay that: `x = x - sum(x) / n` 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ class _VariableUpdate:
         self.rewriter, self.old, self.rooms = rewriter, old, rooms or frozenset()
         self.known: dict[Value, TrackedTile] = {old: rewriter.tile(old)}
         self.dependent: dict[Value, bool] = {old: True}
+        # The edges past which a part is without an operand that was overhang there.
+        self.without: dict[Value, tuple[OverhangEdge, ...]] = {}
         self.inherited: dict[Value, frozenset[OverhangEdge]] = {old: frozenset(self.known[old].edges)}
 
     def depends(self, raw: Value) -> bool:
@@ -62,11 +65,18 @@ class _VariableUpdate:
             operands = operation.operands if self.depends(raw) and isinstance(operation, ir.Apply) else ()
             found = frozenset(edge for operand in operands for edge in self.inherits(operand))
             if isinstance(operation, ir.Apply) and operation.primitive.moves_lanes:
-                bounds = (edge for edge in found if isinstance(edge, BoundEdge))
-                found = frozenset(new for edge in bounds if (new := self.rewriter.moved(edge, operation)) is not None)
+                found = frozenset(self.moved(found, operation))
             is_alike = raw.type.lanes == self.old.type.lanes
             self.inherited[raw] = found | self.inherited[self.old] if is_alike and operands else found
         return self.inherited[raw]
+
+    def moved(self, edges: Iterable[OverhangEdge], operation: ir.Apply) -> tuple[OverhangEdge, ...]:
+        """Return the bounds among the edges of a shape operation's operand as edges of its result."""
+        bounds = (edge for edge in edges if isinstance(edge, BoundEdge))
+        return tuple(new for edge in bounds if (new := self.rewriter.moved(edge, operation)) is not None)
+
+    def lacks(self, raw: Value) -> tuple[OverhangEdge, ...]:
+        return self.without.get(raw, ())
 
     def of(self, raw: Value) -> TrackedTile:
         if raw not in self.known:
@@ -78,13 +88,16 @@ class _VariableUpdate:
         if not self.depends(raw) or not isinstance(operation, ir.Apply) or len(operation.results) != 1:
             return self.rewriter.tile(raw)
         if operation.function == "assign":
-            return self.of(operation.operands[1])
+            tile = self.of(operation.operands[1])
+            self.without[raw] = self.lacks(operation.operands[1])
+            return tile
         if operation.primitive.is_elementwise and not operation.primitive.effect.writes:
             return self.joined(operation)
         if operation.function == "dot" and len(operation.operands) == 3 and self.depends(operation.operands[2]):
             return self.joined(operation)
         if operation.primitive.moves_lanes:
             inner = self.of(operation.operands[0])
+            self.without[raw] = self.moved(self.lacks(operation.operands[0]), operation)
             if inner.value is self.rewriter.value(operation.operands[0]):
                 value = self.rewriter.value(raw)
             else:
@@ -116,7 +129,11 @@ class _VariableUpdate:
         base = tiles[position]
         others = [tile for place, tile in enumerate(tiles) if place != position]
         own = distinct((*base.edges, *(edge for edge in normal.edges if edge in self.inherits(raw))))
-        lost = self.lost(operation, tiles, position, normal, own)
+        met = normal.edges if operation.function == "dot" else distinct(edge for each in others for edge in each.edges)
+        lost = self.lost(operation, met, position, own)
+        self.without[raw] = distinct(
+            (*self.lacks(operation.operands[position]), *(edge for edge in lost if edge in met))
+        )
         if lost:
             rewriter.settle((pair for each in others for pair in each.clashes), None, operation.location)
         is_chosen = bool(lost) and not self.is_neutral(operation, tiles, position, lost)
@@ -143,25 +160,22 @@ class _VariableUpdate:
             and operand.type.lanes == operation.result.type.lanes
         ]  # fmt: skip
 
-        def foreign(place: int) -> int:
-            own = self.inherits(operation.operands[place])
-            return sum(edge not in own for edge in tiles[place].edges)
+        def order(place: int) -> tuple[int, int, int]:
+            operand, edges = operation.operands[place], tiles[place].edges
+            own = self.inherits(operand)
+            return len(self.lacks(operand)), sum(edge not in own for edge in edges), len(edges)
 
-        return min(parts, key=lambda place: (foreign(place), len(tiles[place].edges)), default=None)
+        return min(parts, key=order, default=None)
 
     def lost(
-        self,
-        operation: ir.Apply,
-        tiles: list[TrackedTile],
-        position: int,
-        normal: TrackedTile,
-        own: tuple[OverhangEdge, ...],
+        self, operation: ir.Apply, met: tuple[OverhangEdge, ...], position: int, own: tuple[OverhangEdge, ...]
     ) -> list[OverhangEdge]:
-        """The edges of other operands that some use of the variable can tell, less its own."""
-        if operation.function == "dot":
-            met = normal.edges
-        else:
-            met = distinct(edge for place, tile in enumerate(tiles) if place != position for edge in tile.edges)
+        """The edges of other operands that some use of the variable can tell, less its own.
+
+        Of two parts, one of which is without an operand there, the other stays: `m += (x - m) * 0.5` leaves m.
+        """
+        left = self.lacks(operation.operands[position])
+        met = distinct((*met, *(edge for raw in operation.operands for edge in self.lacks(raw) if edge not in left)))
         hidden = self.rooms if operation.result.type.lanes == self.old.type.lanes else frozenset()
         return [
             edge for edge in met

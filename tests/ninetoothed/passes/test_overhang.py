@@ -372,6 +372,29 @@ def test_variables_assigned_from_what_they_were_reduced_to(application):
         torch.testing.assert_close(found, expected[0].float(), rtol=1e-4, atol=1e-4)
 
 
+def test_running_means_stay_where_there_is_nothing_more():
+    def weighted(x, y):
+        mean = ntl.zeros((BLOCK,), dtype=ntl.float32)
+        for i in range(x.shape[0]):
+            mean += (x[i] - mean) / (i + 1)
+        y = mean
+
+    def in_two_statements(x, y):
+        mean = ntl.zeros((BLOCK,), dtype=ntl.float32)
+        for i in range(x.shape[0]):
+            delta = mean - x[i]
+            mean = mean - delta / (i + 1)
+        y = mean
+
+    def arrangement(x, y):
+        return sequence(x)[0], y.tile((BLOCK,))
+
+    x = random(2 * BLOCK + 3)
+    expected = torch.stack([x[lane::BLOCK].double().mean() for lane in range(BLOCK)]).float()
+    for application in (weighted, in_two_statements):
+        torch.testing.assert_close(run(arrangement, application, x, BLOCK), expected)
+
+
 def test_lanes_past_two_ends_hold_the_old_value():
     def arrangement(x, w, y):
         x = x.tile((4, 8))
