@@ -9,6 +9,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.runtime import dispatch
+from tests.ninetoothed.products import blocked, multiply
 
 
 def variants(kernel):
@@ -39,23 +40,8 @@ def make_softmax():
 
 
 def make_product():
-    m, n, k = block_size(), block_size(), block_size()
-
-    def arrangement(a, b, c):
-        c_tiled = c.tile((m, n))
-        a_tiled = a.tile((m, k)).tile((1, -1)).expand((-1, c_tiled.shape[1]))
-        a_tiled.dtype = a_tiled.dtype.squeeze(0)
-        b_tiled = b.tile((k, n)).tile((-1, 1)).expand((c_tiled.shape[0], -1))
-        b_tiled.dtype = b_tiled.dtype.squeeze(1)
-        return a_tiled, b_tiled, c_tiled
-
-    def application(a, b, c):
-        accumulator = ntl.zeros(c.shape, dtype=ntl.float32)
-        for i in range(a.shape[0]):
-            accumulator += ntl.dot(a[i], b[i])
-        c = accumulator
-
-    return ninetoothed.make(arrangement, application, tuple(Tensor(2) for _ in range(3)))
+    arrangement = blocked(block_size(), block_size(), block_size())
+    return ninetoothed.make(arrangement, multiply, tuple(Tensor(2) for _ in range(3)))
 
 
 def call_elementwise(kernel, *shape):

@@ -7,6 +7,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, frontend, ir
 from ninetoothed.runtime import dispatch
+from tests.ninetoothed.products import blocked
 
 
 def make(application, *tensors):
@@ -117,15 +118,7 @@ grid program_0 < (x_size_0 + 63) // 64
         )
 
     def test_a_loop(self):
-        def arrangement(a, b, c):
-            c = c.tile((16, 16))
-            a = a.tile((16, 16)).tile((1, -1)).expand((-1, c.shape[1]))
-            a.dtype = a.dtype.squeeze(0)
-            b = b.tile((16, 16)).tile((-1, 1)).expand((c.shape[0], -1))
-            b.dtype = b.dtype.squeeze(1)
-            return a, b, c
-
-        kernel = ninetoothed.make(arrangement, product, tuple(Tensor(2) for _ in range(3)))
+        kernel = ninetoothed.make(blocked(16, 16, 16), product, tuple(Tensor(2) for _ in range(3)))
         program = after_passes(kernel, torch.zeros(40, 64), torch.zeros(64, 48), torch.zeros(40, 48))
         self.assertExpectedInline(
             str(program),

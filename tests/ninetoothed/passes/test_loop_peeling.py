@@ -13,6 +13,7 @@ from ninetoothed.passes import loop_peeling
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import conv2d, long_rows, mm
 from tests.ninetoothed.backends import interpreting
+from tests.ninetoothed.products import blocked
 
 
 def empty(*shape, dtype=torch.float16):
@@ -40,14 +41,6 @@ def matrices(m, n, k, dtype=torch.float16):
 def padded(m, n, k, dtype=torch.float16):
     """Matrices whose rows start at whole vectors, whatever their length."""
     return empty(m, k + 7, dtype=dtype)[:, :k], empty(k, n, dtype=dtype), empty(m, n, dtype=dtype)
-
-
-def arrangement(input, other, output, rows=64, columns=128, depth=32):
-    output = output.tile((rows, columns))
-    input = input.tile((rows, depth)).tile((1, -1)).expand((-1, output.shape[1]))
-    other = other.tile((depth, columns)).tile((-1, 1)).expand((output.shape[0], -1))
-    input.dtype, other.dtype = input.dtype.squeeze(0), other.dtype.squeeze(1)
-    return input, other, output
 
 
 def summed(input, output):
@@ -79,7 +72,8 @@ def total(input_ptr, output_ptr, input_size_0):
         )
 
     def test_product(self):
-        kernel = ninetoothed.make(arrangement, mm.application, (Tensor(2), Tensor(2), Tensor(2)), kernel_name="product")
+        tensors = Tensor(2), Tensor(2), Tensor(2)
+        kernel = ninetoothed.make(blocked(64, 128, 32), mm.application, tensors, kernel_name="product")
         source = text(kernel, *matrices(4095, 4095, 4095))
         self.assertExpectedInline(
             source[source.index("    for") : source.index("    tl.store")],

@@ -13,6 +13,7 @@ from ninetoothed.schedule import Schedule, in_parts
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
+from tests.ninetoothed.products import blocked
 from tests.ninetoothed.runtime.definitions import BLOCK, define, elementwise
 
 
@@ -43,14 +44,8 @@ def rows(count=2, **options):
 
 def product():
     """A matrix product's arrangement."""
-    m, n, k = (Symbol(name, meta=True) for name in "MNK")
-    a, b, c = (Tensor(2, name=name) for name in "abc")
-    c_tiled = c.tile((m, n))
-    a_tiled = a.tile((m, k)).tile((1, -1)).expand((-1, c_tiled.shape[1]))
-    a_tiled.dtype = a_tiled.dtype.squeeze(0)
-    b_tiled = b.tile((k, n)).tile((-1, 1)).expand((c_tiled.shape[0], -1))
-    b_tiled.dtype = b_tiled.dtype.squeeze(1)
-    return define(a_tiled, b_tiled, c_tiled)
+    arrangement = blocked(*(Symbol(name, meta=True) for name in "MNK"))
+    return define(*arrangement(*(Tensor(2, name=name) for name in "abc")))
 
 
 class TestMeasure:

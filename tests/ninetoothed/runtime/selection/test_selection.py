@@ -29,6 +29,7 @@ from ninetoothed_ops.kernels import (
     silu,
     softmax,
 )
+from tests.ninetoothed.products import blocked
 
 GPUS = (machine.A100, machine.H100, machine.H200, machine.B200)
 
@@ -171,17 +172,7 @@ class TestProductsOfHalvesOnHopper:
     def test_what_the_user_gives_is_obeyed(self):
         blocks = (Symbol("M", constexpr=True), Symbol("N", constexpr=True), block_size(32, 32))
         sizes = {"num_warps": 8, "num_stages": 5}
-
-        def arrangement(input, other, output):
-            m, n, k = blocks
-            arranged = output.tile((m, n))
-            lhs = input.tile((m, k)).tile((1, -1)).expand((-1, arranged.shape[1]))
-            lhs.dtype = lhs.dtype.squeeze(0)
-            rhs = other.tile((k, n)).tile((-1, 1)).expand((arranged.shape[0], -1))
-            rhs.dtype = rhs.dtype.squeeze(1)
-            return lhs, rhs, arranged
-
-        kernel = ninetoothed.make(arrangement, mm.application, (Tensor(2), Tensor(2), Tensor(2)), **sizes)
+        kernel = ninetoothed.make(blocked(*blocks), mm.application, (Tensor(2), Tensor(2), Tensor(2)), **sizes)
         arguments = tensor(4096, 4096), tensor(4096, 4096), tensor(4096, 4096)
         launcher = dispatch.launcher_of(kernel)
         variant = launcher.trace(arguments, {"M": 64, "N": 32}, machine.H200)
@@ -194,16 +185,7 @@ class TestProductsOfHalvesOnHopper:
 @pytest.mark.parametrize("options", ({}, {"num_warps": 1}, {"num_stages": 16}), ids=str)
 def test_there_is_a_candidate_whatever_the_user_fixes(m, n, k, sizes, options):
     blocks = tuple(Symbol(name, constexpr=True) for name in "MNK")
-
-    def arrangement(input, other, output):
-        arranged = output.tile(blocks[:2])
-        lhs = input.tile((blocks[0], blocks[2])).tile((1, -1)).expand((-1, arranged.shape[1]))
-        lhs.dtype = lhs.dtype.squeeze(0)
-        rhs = other.tile((blocks[2], blocks[1])).tile((-1, 1)).expand((arranged.shape[0], -1))
-        rhs.dtype = rhs.dtype.squeeze(1)
-        return lhs, rhs, arranged
-
-    kernel = ninetoothed.make(arrangement, mm.application, (Tensor(2), Tensor(2), Tensor(2)), **options)
+    kernel = ninetoothed.make(blocked(*blocks), mm.application, (Tensor(2), Tensor(2), Tensor(2)), **options)
     arguments = tensor(m, k), tensor(k, n), tensor(m, n)
     variant = dispatch.launcher_of(kernel).trace(arguments, dict(zip("MNK", sizes, strict=True)), machine.H200)
     best = variant.selection.schedule

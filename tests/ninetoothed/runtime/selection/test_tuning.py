@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import ninetoothed
-import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size, symbol
 from ninetoothed.errors import ArgumentError, ResourceError
 from ninetoothed.runtime import arguments, dispatch, executable
 from ninetoothed.runtime.selection import machine, measuring, tuning
 from ninetoothed.schedule import Schedule
+from tests.ninetoothed.products import blocked, multiply
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,23 +105,8 @@ def make_add(**options):
 
 
 def make_product(**options):
-    m, n, k = block_size(), block_size(), block_size()
-
-    def arrangement(a, b, c):
-        c_tiled = c.tile((m, n))
-        a_tiled = a.tile((m, k)).tile((1, -1)).expand((-1, c_tiled.shape[1]))
-        a_tiled.dtype = a_tiled.dtype.squeeze(0)
-        b_tiled = b.tile((k, n)).tile((-1, 1)).expand((c_tiled.shape[0], -1))
-        b_tiled.dtype = b_tiled.dtype.squeeze(1)
-        return a_tiled, b_tiled, c_tiled
-
-    def application(a, b, c):
-        accumulator = ntl.zeros(c.shape, dtype=ntl.float32)
-        for i in range(a.shape[0]):
-            accumulator += ntl.dot(a[i], b[i])
-        c = accumulator
-
-    return ninetoothed.make(arrangement, application, tuple(Tensor(2) for _ in range(3)), **options)
+    arrangement = blocked(block_size(), block_size(), block_size())
+    return ninetoothed.make(arrangement, multiply, tuple(Tensor(2) for _ in range(3)), **options)
 
 
 def ranked(kernel, *args):
