@@ -135,7 +135,7 @@ _HOPPER_STREAMS = ProductCosts(
     fix_up=0.706,
     part=1.22e-4,
     is_fitted=True,
-    precision=0.002,
+    precision=0.005,
 )
 
 

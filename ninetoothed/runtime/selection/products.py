@@ -14,7 +14,7 @@ from ninetoothed.runtime.selection.pattern import ProductPattern
 from ninetoothed.runtime.selection.plan import Plan, ProductProblem
 from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem
 from ninetoothed.runtime.selection.rows import lanewise
-from ninetoothed.schedule import Schedule, SplitK, StreamK, in_parts
+from ninetoothed.schedule import DataParallel, Schedule, SplitK, StreamK, in_parts
 
 # Tiles, (rows, columns, warps). These take at most 64 registers of a thread for their accumulators.
 _SMALL_TILES = (
@@ -85,12 +85,14 @@ def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) 
 
 
 def _ranked(plans: Iterator[Plan]) -> list[Plan]:
-    """Sort plans by their estimated time, of equals the first first."""
-    estimated: dict[Plan, float] = {}
+    """Sort plans by their estimated time; of equals the first comes first, with the parts that are the fastest."""
+    estimated: dict[Plan, tuple[float, int, float]] = {}
+    whole: dict[Plan, int] = {}
     for plan in plans:
         if plan not in estimated:
             time, precision = duration(plan), plan.product.costs.precision
-            estimated[plan] = round(math.log(time) / precision) if precision else time
+            position = whole.setdefault(replace(plan, sharing=DataParallel()), len(whole)) if precision else 0
+            estimated[plan] = (round(math.log(time) / precision) if precision else time), position, time
     return sorted(estimated, key=lambda plan: estimated[plan])
 
 
@@ -146,10 +148,14 @@ def _streams(product: ProductProblem) -> Iterator[Plan]:
     # Of equals long steps come first, and few programs together: each waits the fewest times. Two stages of long steps
     # were up to half as slow again as estimated.
     depths = (256, 128) if short < 64 else (128,)
-    seen: set[Plan] = set()
     # One of a tile's sides has to fill the instruction.
     sides = [side for side in _STREAMED_SIDES if max(side, short) >= 64]
-    for depth, side, together in itertools.product(depths, sides, _TOGETHER):
+    ways = list(itertools.product(depths, sides, _TOGETHER))
+    if short >= 32:
+        # Beside another program the pipeline of a wide tile is deep in short steps alone.
+        ways += [(64, 128, together) for together in _TOGETHER[1:]]
+    seen: set[Plan] = set()
+    for depth, side, together in ways:
         sides_of = {few: short, many: product.side(many, side)}
         rows, columns = sides_of[pattern.rows], sides_of[pattern.columns]
         plan = Plan(product, rows, columns, problem.block(pattern.depth, depth), problem.warps(4))
