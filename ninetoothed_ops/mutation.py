@@ -15,11 +15,12 @@ from ninetoothed.runtime.private import OpOverload
 _LIBRARIES: list[torch.library.Library] = []
 
 
-def register_mutating(schema: str, allocate: Callable, launch: Callable) -> OpOverload:
+def register_mutating(schema: str, allocate: Callable, launch: Callable, flatten: Callable | None = None) -> OpOverload:
     """Register an operator that writes into the arguments that its schema marks, `Tensor(a!)`, and return it.
 
-    `allocate` and `launch` are those of `register` with `replay=True`; `launch` writes into the arguments, too, whose
-    versions are counted. The operator has no derivative: it raises UnsupportedError where one would be recorded.
+    `allocate`, `launch` and `flatten` are those of `register` with `replay=True`; `launch` writes into the arguments,
+    too, whose versions are counted. The operator has no derivative: it raises UnsupportedError where one would be
+    recorded.
     """
     namespace, _, signature = schema.partition("::")
     name = signature.partition("(")[0]
@@ -34,11 +35,14 @@ def register_mutating(schema: str, allocate: Callable, launch: Callable) -> OpOv
         launch(output, *args)
         return output
 
+    def of_operator(function: Callable) -> Callable:
+        return function if flatten is None else lambda *args: function(*flatten(*args))
+
     made: dict[str, Callable] = {"CPU": forward, "CUDA": ReplayedFunction(allocate, launch)}
-    kernels = {device: _counting(kernel, written, operator.name()) for device, kernel in made.items()}
+    kernels = {device: _counting(of_operator(kernel), written, operator.name()) for device, kernel in made.items()}
     for device, kernel in kernels.items():
         library.impl(name, kernel, device)
-    torch.library.register_fake(operator, allocate, lib=library)
+    torch.library.register_fake(operator, of_operator(allocate), lib=library)
     below = private.below_autograd()
     if below is not None:
         library.impl(name, _without_derivative(operator, kernels, *below), "Autograd", with_keyset=True)

@@ -12,7 +12,7 @@ from ninetoothed.errors import UnsupportedError
 
 from ..autocast import autocast, without_autocast
 from ..ops.sdpa import operator as sdpa
-from .caches import rotated_into
+from .caches import projected_into, rotated_into
 from .joint import JointModule, project
 from .overrides import are_overridden
 from .rotary import Rotary, RotaryFunction
@@ -106,14 +106,16 @@ class NTAttention(Substitute, JointModule):
             return own_forward(self)(self, *arguments, **kwargs)
         _check(self, implementation, kwargs)
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
-        projected = project(self, hidden_states, NTAttention.siblings)
-        query, key, value = (states.view(shape) for states in projected)
-        if "q_norm" in self._modules:
-            query, key = self.q_norm(query), self.k_norm(key)
 
         # The default is the original's; models pass tables.
         cos, sin = position_embeddings  # type: ignore[misc]
-        written = rotated_into(past_key_values, self.layer_idx, query, key, value, cos, sin, cls.rotary)
+        cache, layer, is_normed = past_key_values, self.layer_idx, "q_norm" in self._modules
+        written = None if is_normed else projected_into(self, cache, layer, hidden_states, cos, sin, cls.rotary)
+        if written is None:
+            query, key, value = (states.view(shape) for states in project(self, hidden_states, NTAttention.siblings))
+            if is_normed:
+                query, key = self.q_norm(query), self.k_norm(key)
+            written = rotated_into(cache, layer, query, key, value, cos, sin, cls.rotary)
         if written is not None:
             query, key, value = written
         else:

@@ -7,10 +7,15 @@ All others are written by their own `update`.
 """
 
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 
+from ninetoothed.runtime.private import any_requires_grad
+
+from ..ops.linear_rope_into_cache import operator as linear_rope_into_cache
+from .joint import JointModule, joint_parameters
 from .rotary import Rotary
 
 MODULE = "transformers.cache_utils"
@@ -47,19 +52,54 @@ def rotated_into(
     """
     if cache is None or rotary.interleaved_output is not None or not _are_plain(query, key, value, cos, sin):
         return None
-    found = _slots_of(cache, layer, key)
-    if found is None or not _fit(key, found):
+    found = _slots_of(cache, layer, key.shape[1], key)
+    if found is None or not _fit(key, key.shape, found):
         return None
     rotary_dim, (cos, sin) = rotary.read(query, cos, sin)
     operator, options = torch.ops.ninetoothed.rope_into_cache, (rotary.interleaved, rotary_dim)
     rotated = operator(query, key, value, sin, cos, found.slots, found.keys, found.values, *options)
-    if found.counter is not None:
-        found.counter.add_(query.shape[1])
     if found.empty is not None:
         # Whatever else its first update does, it does now.
         found.empty.update(found.keys[:, :, :0], found.values[:, :, :0])
         found.empty.keys, found.empty.values = found.keys, found.values
-    return rotated.transpose(1, 2), found.keys, found.values
+    return _written(rotated, found)
+
+
+def projected_into(
+    module: JointModule,
+    cache: Any,
+    layer: int,
+    input: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    rotary: Rotary,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
+    """Do what `project` and `rotated_into` do for an attention, in one launch, where its projections are joined.
+
+    None, and nothing is done, where a bias is added, or only some columns rotate, or for the first tokens of a cache.
+    """
+    width: int = module.head_dim  # type: ignore[assignment]
+    is_whole = not rotary.interleaved and rotary.interleaved_output is None and rotary.width(cos) == width
+    if cache is None or not is_whole or torch.is_autocast_enabled(input.device.type) or not _are_plain(input, cos, sin):
+        return None
+    joined = joint_parameters(module, input, [getattr(module, name) for name in module.siblings])
+    if joined is None or joined[1] or (torch.is_grad_enabled() and any_requires_grad(*joined[0])):
+        return None
+    query, key, value = joined[0]
+    (batch, tokens, _), heads = input.shape, key.shape[0] // width
+    found = _slots_of(cache, layer, tokens) if query.dtype == input.dtype else None
+    if found is None or not _fit(input, (batch, tokens, heads, width), found):
+        return None
+    _, (cos, sin) = rotary.read(found.keys, cos, sin)
+    states = linear_rope_into_cache(input, query, key, value, sin, cos, found.slots, found.keys, found.values)
+    return _written(states[:, :, : query.shape[0] // width], found)
+
+
+def _written(query: torch.Tensor, found: Slots) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Count the tokens of a query, and give it with all that attention reads of the cache."""
+    if found.counter is not None:
+        found.counter.add_(query.shape[1])
+    return query.transpose(1, 2), found.keys, found.values
 
 
 def _are_plain(first: torch.Tensor, *others: torch.Tensor) -> bool:
@@ -73,38 +113,39 @@ def _are_plain(first: torch.Tensor, *others: torch.Tensor) -> bool:
     )
 
 
-def _fit(key: torch.Tensor, found: Slots) -> bool:
-    """Tell whether keys like this one, `(B, S, heads, D)`, may be written to a cache."""
-    batch, _, heads, width = key.shape
-    return found.slots.device == key.device and all(
+def _fit(like: torch.Tensor, shape: Sequence[int], found: Slots) -> bool:
+    """Tell whether keys `(B, S, heads, D)` of the type of `like` may be written to a cache."""
+    batch, _, heads, width = shape
+    return found.slots.device == like.device and all(
         type(each) is torch.Tensor
         and (each.shape[:2], each.shape[3:]) == ((batch, heads), (width,))
-        and (each.dtype, each.device) == (key.dtype, key.device)
+        and (each.dtype, each.device) == (like.dtype, like.device)
         for each in (found.keys, found.values)
     )
 
 
-def _slots_of(cache: Any, layer: int, key: torch.Tensor) -> Slots | None:
+def _slots_of(cache: Any, layer: int, tokens: int, key: torch.Tensor | None = None) -> Slots | None:
     writable = getattr(cache, "writable", None)
     if writable is None:
-        return _of_layer(cache, layer, key)
-    found = writable(layer, key.shape[1])
+        return _of_layer(cache, layer, tokens, key)
+    found = writable(layer, tokens)
     return None if found is None else Slots(*found)
 
 
-def _of_layer(cache: Any, layer: int, key: torch.Tensor) -> Slots | None:
-    """Find the slots in a layer of transformers 5 for keys `(B, S, heads, D)`.
+def _of_layer(cache: Any, layer: int, tokens: int, key: torch.Tensor | None) -> Slots | None:
+    """Find the slots in a layer of transformers 5.
 
     A static layer counts on the device what it holds, which is the slot of one token more. A dynamic one that is empty
-    is given what its `update` would give it: the first keys and values, and no more memory.
+    is given, for a `key`, `(B, S, heads, D)`, what its `update` would give it: the first keys and values, and no more
+    memory.
     """
     layers = getattr(cache, "layers", ())
     found: Any = layers[layer] if layer < len(layers) else None
     module: Any = sys.modules.get(MODULE)
     # The class first: see `joint._are_plain`.
-    if key.shape[1] == 1 and getattr(module, "StaticLayer", None) is type(found):
+    if tokens == 1 and getattr(module, "StaticLayer", None) is type(found):
         return _of_static_layer(found) if _are_own(module, cache, module.StaticLayer, found) else None
-    if getattr(module, "DynamicLayer", None) is type(found) and not found.is_initialized:
+    if key is not None and getattr(module, "DynamicLayer", None) is type(found) and not found.is_initialized:
         return _of_empty_layer(found, key) if _are_own(module, cache, module.DynamicLayer, found) else None
     return None
 

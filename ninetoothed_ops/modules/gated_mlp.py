@@ -3,10 +3,11 @@
 import torch
 from torch import nn
 
-from ninetoothed.runtime.private import has_global_hook, runs_forward_alone
+from ninetoothed.runtime.private import any_requires_grad, has_global_hook, runs_forward_alone
 
+from ..ops.linear_swiglu import operator as linear_swiglu
 from .activations import NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared
-from .joint import JointModule, project
+from .joint import JointModule, joint_parameters, project
 from .overrides import are_overridden
 from .silu import NTSiLU
 from .substitute import Substitute, is_outdated, own_forward
@@ -24,7 +25,8 @@ FORWARDS = tuple((cls, cls.forward) for cls in (nn.SiLU, nn.GELU, nn.ReLU))
 class NTGatedMLP(Substitute, JointModule):
     """The MLP of Llama and others: `gate_proj` and `up_proj`, which are one product, `act_fn` and `down_proj`.
 
-    Where `act_fn` is an NTSiLU, `ninetoothed.swiglu` applies it and multiplies in one launch, and where it is another
+    Where `act_fn` is an NTSiLU, `ninetoothed.linear_swiglu` has it behind the product, of many rows in its epilogue;
+    where gradients are recorded, `ninetoothed.swiglu` applies it and multiplies in one launch. Where it is another
     activation of NineToothed or a `torch.nn.ReLU`, `ninetoothed.gated` does.
 
     `swap_modules(model, join=True)` puts it there. `forward(x)`: `(..., hidden)` -> `(..., hidden)`,
@@ -38,6 +40,9 @@ class NTGatedMLP(Substitute, JointModule):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if is_outdated(self):
             return own_forward(self)(self, x)
+        weights = _weights_alone(self, x)
+        if weights is not None:
+            return self.down_proj(linear_swiglu(x, *weights))
         gate, up = project(self, x, NTGatedMLP.siblings)
         return self.down_proj(gated(self.act_fn, gate, up))
 
@@ -60,15 +65,30 @@ class NTFusedGatedMLP(Substitute):
         return self.down_proj(gated(self.activation_fn, gate, up))
 
 
-def gated(activation: nn.Module, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """Compute `activation(gate) * up`, in one launch where there is a kernel for it."""
+def _weights_alone(mlp: NTGatedMLP, x: torch.Tensor) -> list[nn.Parameter] | None:
+    """Give the weights of gate and up where these and SiLU are all there is, and nothing is kept for a gradient."""
+    joined = None
+    if _function_of(mlp.act_fn) == "silu":
+        joined = joint_parameters(mlp, x, [getattr(mlp, name) for name in NTGatedMLP.siblings])
+    if joined is None or joined[1] or (torch.is_grad_enabled() and any_requires_grad(x, *joined[0])):
+        return None
+    return joined[0]
+
+
+def _function_of(activation: nn.Module) -> str | None:
+    """Name the function that calling an activation computes, if it does no more."""
     for cls, forward in FORWARDS:
         if cls.forward is not forward:
-            return activation(gate) * up
+            return None
     function = FUNCTIONS.get(type(activation))
+    return function if function is not None and runs_forward_alone(activation) and not has_global_hook() else None
+
+
+def gated(activation: nn.Module, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """Compute `activation(gate) * up`, in one launch where there is a kernel for it."""
+    function = _function_of(activation)
     alike = type(gate) is type(up) is torch.Tensor and gate.dtype == up.dtype and gate.shape == up.shape
-    is_alone = function is not None and runs_forward_alone(activation) and not has_global_hook()
-    if function is None or not (alike and is_alone) or are_overridden(gate, up):
+    if function is None or not alike or are_overridden(gate, up):
         return activation(gate) * up
     if function == "silu":
         return torch.ops.ninetoothed.swiglu(gate, up)

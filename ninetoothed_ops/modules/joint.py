@@ -69,12 +69,22 @@ def project(module: JointModule, input: torch.Tensor, siblings: Sequence[str]) -
     Where the module is joined, the results are parts of one product: strided views of `(..., N1 + N2 + ...)`.
     """
     layers = [_layer(module, name) for name in siblings]
-    if JOINT in module.__dict__ and _are_plain(layers) and not (has_global_hook() or has_transforms()):
-        weights, biases = ([layer._parameters[name] for layer in layers] for name in ("weight", "bias"))
-        biases = [] if biases[0] is None else biases
-        if not are_overridden(input, *weights, *biases):
-            return _parts(joint_linear(input, weights, biases), [weight.shape[0] for weight in weights])
-    return tuple(layer(input) for layer in layers)
+    joined = joint_parameters(module, input, layers)
+    if joined is None:
+        return tuple(layer(input) for layer in layers)
+    weights, biases = joined
+    return _parts(joint_linear(input, weights, biases), [weight.shape[0] for weight in weights])
+
+
+def joint_parameters(
+    module: JointModule, input: torch.Tensor, layers: Sequence[Any]
+) -> tuple[list[nn.Parameter], list[nn.Parameter]] | None:
+    """Give weights and biases of the sibling layers of a joined module; None where calling these may do more."""
+    if JOINT not in module.__dict__ or not _are_plain(layers) or has_global_hook() or has_transforms():
+        return None
+    weights, biases = ([layer._parameters[name] for layer in layers] for name in ("weight", "bias"))
+    biases = [] if biases[0] is None else biases
+    return None if are_overridden(input, *weights, *biases) else (weights, biases)
 
 
 def _parts(whole: torch.Tensor, sizes: Sequence[int]) -> tuple[torch.Tensor, ...]:

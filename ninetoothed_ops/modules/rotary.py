@@ -44,19 +44,20 @@ class Rotary:
 
     def read(self, states: torch.Tensor, *tables: torch.Tensor) -> tuple[int | None, Sequence[torch.Tensor]]:
         """Give the `rotary_dim` of `rope`, None where every column rotates, and the tables as it takes them."""
-        width = self._width(tables[0])
+        width = self.width(tables[0])
         if self.columns == "doubled":
             tables = tuple(table[..., : width // 2] for table in tables)
         return None if width == states.shape[-1] else width, tables
 
     def fits(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> bool:
         """Tell whether `__call__` computes for these what the family's function does."""
-        width = self._width(cos)
+        width = self.width(cos)
         is_covered = width == states.shape[-1] or (self.is_partial and width < states.shape[-1])
         is_placed = cos.shape == sin.shape and cos.shape[-2] == states.shape[1] and cos.device == states.device
         return is_covered and is_placed and (cos.ndim == 2 or cos.shape[0] in (1, states.shape[0]))
 
-    def _width(self, table: torch.Tensor) -> int:
+    def width(self, table: torch.Tensor) -> int:
+        """Count the columns that a table rotates."""
         return table.shape[-1] * 2 if self.columns == "halved" else table.shape[-1]
 
 

@@ -17,6 +17,13 @@ NAME = "rope_into_cache"
 
 
 def allocate(query, key, value, sin, cos, slots, keys, values, interleaved=False, rotary_dim=None):
+    check(query, key, value, sin, cos, slots, keys, values, rotary_dim)
+
+    return query.new_empty(query.shape)
+
+
+def check(query, key, value, sin, cos, slots, keys, values, rotary_dim=None) -> None:
+    """Raise for arguments that do not fit together."""
     check_supported(NAME, (query, key, value, sin, cos, keys, values))
     if not (alike(query, key, value, keys, values) and _fit(query, key, value, keys, values, rotary_dim is not None)):
         raise RuntimeError(
@@ -32,8 +39,6 @@ def allocate(query, key, value, sin, cos, slots, keys, values, interleaved=False
             f"ninetoothed::{NAME} expects slots of (tokens,) or (batch, tokens), of torch.int32 or torch.int64 on "
             f"{query.device}, but got {_described(slots)} with a query of {list(query.shape)}"
         )
-
-    return query.new_empty(query.shape)
 
 
 def _fit(query, key, value, keys, values, may_be_odd) -> bool:
@@ -56,14 +61,14 @@ def launch(output, query, key, value, sin, cos, slots, keys, values, interleaved
     batch, tokens, heads, _ = key.shape
     half = (rotary_dim or key.shape[3]) // 2
     slots = slots.expand(batch, tokens)
-    _check_slots(slots, keys.shape[2])
+    check_slots(slots, keys.shape[2])
     sin, cos = (by_pairs(table.expand(batch, -1, -1), half, interleaved) for table in (sin, cos))
     query, output = (tensor.unflatten(2, (heads, -1)) for tensor in (query, output))
 
     kernels.make(interleaved)(query, key, value, sin, cos, slots, keys, values, output)
 
 
-def _check_slots(slots: torch.Tensor, length: int) -> None:
+def check_slots(slots: torch.Tensor, length: int) -> None:
     if slots.device.type == "cpu" and not ((slots >= 0) & (slots < length)).all():
         raise IndexError(f"ninetoothed::{NAME}: slots are {slots.tolist()}, and the cache has {length} of them")
 

@@ -59,6 +59,8 @@ class ProductProblem:
         """The most registers of a thread that an accumulator may take, beside all that the kernel keeps in them."""
         if self.is_exact or not all(map(self.problem.is_aligned, self.pattern.operands)):
             return 64  # Each element is loaded by itself, through registers.
+        if self.pattern.stacked > 1 and not self.machine.generation.has_wgmma:
+            return 64  # Operands of both matrices are in registers, too.
         sides = {self.pattern.rows, self.pattern.columns}
         shapes = [frozenset[str]().union(*(size.variables for size in tile.shape)) for tile in self.pattern.tiles]
         return self.machine.generation.crowded_registers if shapes.count(frozenset(sides)) > 1 else 128

@@ -13,7 +13,7 @@ from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
 from ninetoothed.schedule import DataParallel, Persistent, Schedule
-from ninetoothed_ops.kernels import addmm, bmm, mm
+from ninetoothed_ops.kernels import addmm, bmm, linear_swiglu, mm
 from tests.ninetoothed.backends import interpreting
 
 
@@ -44,6 +44,35 @@ def square(n, **options):
 
 class GoldenTest(expecttest.TestCase):
     maxDiff = None
+
+    def test_weights_side_by_side(self):
+        """One descriptor has both, and no mask is left: what is past their end is not stored."""
+        self.assertExpectedInline(
+            body(emitted(linear_swiglu.make(), halves(4096, 4096), halves(2, 4096, 4096), halves(4096, 4096))),
+            """\
+@triton.jit
+def linear_swiglu(weights_desc, input_desc, output_desc, input_size_0, input_size_1, weights_size_1):
+    pid = tl.program_id(0)
+    rows = tl.cdiv(input_size_0, 128)
+    columns = tl.cdiv(weights_size_1, 128)
+    group_size = 8 * columns
+    first_row = pid // group_size * 8
+    group_rows = tl.minimum(rows - first_row, 8)
+    pid_0 = first_row + pid % group_size % group_rows
+    pid_1 = pid % group_size // group_rows
+    total = tl.zeros((128, 256), tl.float32)
+    for k in range(tl.cdiv(input_size_1, 64)):
+        weights = weights_desc.load([0, pid_1 * 128, k * 64])
+        permute = tl.trans(tl.reshape(weights, (256, 64)))
+        input = input_desc.load([pid_0 * 128, k * 64])
+        total = tl.dot(input, permute, total)
+    gate, up = tl.split(tl.permute(tl.reshape(total, (128, 2, 128)), (0, 2, 1)))
+    cast = gate.to(tl.float16)
+    activated = (cast.to(tl.float32) * tl.sigmoid(cast.to(tl.float32))).to(tl.float16)
+    output = activated.to(tl.float32) * up.to(tl.float16).to(tl.float32)
+    output_desc.store([pid_0 * 128, pid_1 * 128], output.to(tl.float16))
+""",
+        )
 
     def test_descriptors(self):
         self.assertExpectedInline(

@@ -59,6 +59,22 @@ def test_bit_for_bit(make, batch, monkeypatch, name, join):
         assert torch.equal(layer.cumulative_length, other.cumulative_length)
 
 
+def test_joined_projections_without_bias(make, batch, monkeypatch):
+    """One operator from the input to the cache, bit for bit on a CPU, whose half types have the product's epilogue."""
+    model, inputs = make("Llama", dtype=torch.bfloat16, attention_bias=False), batch(3, 11)
+    swap_modules(model, join=True)
+    caches = static(model), static(model)
+    found, counts = stepped(model, *inputs, caches[0])
+    assert counts["ninetoothed::linear_rope_into_cache"] == 4 * 2 and not counts[FUSED]
+    monkeypatch.setattr(attention, "projected_into", lambda *args: None)
+    expected, counts = stepped(model, *inputs, caches[1])
+    assert counts[FUSED] == 4 * 2 and (
+        torch.equal(found, expected) if DEVICE == "cpu" else error(found, expected) < 0.1
+    )
+    for layer, other in zip(*(cache.layers for cache in caches)):
+        assert error(layer.keys, other.keys) < 1e-1 and torch.equal(layer.cumulative_length, other.cumulative_length)
+
+
 @pytest.mark.parametrize("name, join", (("Llama", True), ("Qwen3", False), ("Glm", False), ("Mistral", False)))
 def test_the_first_tokens_of_a_dynamic_cache(make, batch, monkeypatch, name, join):
     """Bit for bit as apart, and the tokens behind them too; a sliding window is left to its own `update`."""

@@ -64,7 +64,7 @@ def test_generate_compiles_a_step_whole(make, batch):
     """
     from transformers import CompileConfig
 
-    model, (tokens, mask) = make("Llama"), batch(2, 7)
+    model, (tokens, mask) = make("Llama", attention_bias=False, mlp_bias=False), batch(2, 7)
     expected, counts, compared = generate(model, tokens, mask), [], []
     swap_modules(model, join=True)
     torch._dynamo.reset()
@@ -87,6 +87,6 @@ def test_generate_compiles_a_step_whole(make, batch):
     found = generate(model, tokens, mask, cache_implementation="static", compile_config=config)
     assert torch.equal(found, expected)
     (names,) = counts
-    wanted = {"joint_linear": 4, "rope_into_cache": 2, "sdpa": 2, "add_rms_norm": 2, "swiglu": 2, "rms_norm": 3}
+    wanted = {"linear_rope_into_cache": 2, "linear_swiglu": 2, "sdpa": 2, "add_rms_norm": 2, "rms_norm": 3}
     assert {name: names[name] for name in wanted} == wanted and not names["index_copy_"] and not names["rope"]
     assert len(compared) < model.config.num_hidden_layers

@@ -41,8 +41,9 @@ class Products(TorchDispatchMode):
         self.names.add(func.name())
         if func.name() == "ninetoothed::linear":
             self.count += 1
-        if func.name() == "ninetoothed::joint_linear":
-            self.count += 1 if concatenated(args[1]) is not None else len(args[1])
+        joint = {"joint_linear": args[1:2], "linear_swiglu": (args[1:3],), "linear_rope_into_cache": (args[1:4],)}
+        for weights in joint.get(func.name().removeprefix("ninetoothed::"), ()):
+            self.count += 1 if concatenated(weights) is not None else len(weights)
         return func(*args, **(kwargs or {}))
 
 
@@ -334,7 +335,8 @@ def test_compiled_code_sees_where_weights_lie(make, batch, monkeypatch):
 
     assert products() == 4 and error(logits(compiled, *inputs), expected) < 1e-4
     targets = [str(node.target) for graph in counter.graphs for node in graph.graph.nodes]
-    assert targets.count("ninetoothed.joint_linear.default") == 4 and targets.count("ninetoothed.linear.default") == 5
+    wanted = {"joint_linear": 2, "linear_swiglu": 2, "linear": 5}
+    assert {name: targets.count(f"ninetoothed.{name}.default") for name in wanted} == wanted
     attention, mlp = model.model.layers[0].self_attn, model.model.layers[1].mlp
     attention.k_proj.weight.data = attention.k_proj.weight.data * 2
     mlp.up_proj.weight.data = mlp.up_proj.weight.data * 2
@@ -366,7 +368,7 @@ def test_gate_and_up_are_multiplied_in_one_launch_unless_their_activation_is_mor
     model, inputs, expected, _ = joined(make, batch)
     with Products() as noted:
         logits(model, *inputs)
-    assert "ninetoothed::swiglu" in noted.names and "ninetoothed::silu" not in noted.names
+    assert "ninetoothed::linear_swiglu" in noted.names and "ninetoothed::silu" not in noted.names
     model.model.layers[1].mlp.act_fn.register_forward_hook(lambda module, args, output: output * 2)
     plain = make("Qwen2")
     plain.model.layers[1].mlp.act_fn.register_forward_hook(lambda module, args, output: output * 2)

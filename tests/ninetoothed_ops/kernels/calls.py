@@ -18,6 +18,8 @@ from ninetoothed_ops.kernels import (
     layer_norm,
     layer_norm_backward,
     layer_norm_weight_backward,
+    linear_rope_into_cache,
+    linear_swiglu,
     mm,
     rms_norm,
     rms_norm_backward,
@@ -73,7 +75,18 @@ SMALL = {
     "sdpa": (1, 4, 70, 24),
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
-NAMES += ("activation", "add_rms_norm", "gated", "layer_norm", "rope_into_cache", "rope_pair", "rope_partial", "swiglu")
+NAMES += (
+    "activation",
+    "add_rms_norm",
+    "gated",
+    "layer_norm",
+    "linear_rope_into_cache",
+    "linear_swiglu",
+    "rope_into_cache",
+    "rope_pair",
+    "rope_partial",
+    "swiglu",
+)
 # Kernels with options, without which they are as above.
 OPTIONS = ("sdpa_capped",)
 # Kernels of gradients; their outputs are the last tensors.
@@ -153,6 +166,16 @@ def _call(name, make, sizes):
             if name == "mm":
                 return mm.make(), (make(m, k), make(k, n), make(m, n))
             return addmm.make(), (make(m, n), make(m, k), make(k, n), 2.0, 0.5, make(m, n))
+        case "linear_swiglu":
+            m, n, k = sizes["mm"]
+            return linear_swiglu.make(), (make(m, k), make(2, n, k), make(m, n))
+        case "linear_rope_into_cache":
+            batch, _, heads, group, width, length = sizes["rope_into_cache"]
+            width, columns = max(width, 16), sizes["mm"][2]
+            all_heads = (group + 2) * heads * width
+            inputs = make(batch, columns), make(columns, all_heads), make(batch, width), make(batch, width)
+            cache = (make(batch, heads, length, width), make(batch, heads, length, width))
+            return linear_rope_into_cache.make(width), (*inputs, torch.arange(batch), *cache, make(batch, all_heads), 1)
         case "bmm":
             b, m, n, k = sizes["bmm"]
             return bmm.make(), (make(b, m, k), make(b, k, n), make(b, m, n))

@@ -16,6 +16,13 @@ def turned(query, sin, cos):
     return samples.rope(query.flatten(2, 3), sin[:, :, 0], cos[:, :, 0], False).view(query.shape)
 
 
+def heads_turned(projected, sin, cos):
+    """Rotate heads of 16 columns, but the last two, which are values."""
+    heads = projected.unflatten(1, (1, -1, 16))
+    rotated = samples.rope(heads[:, :, :-2], sin[:, None], cos[:, None], False)
+    return torch.cat((rotated, heads[:, :, -2:]), 2).flatten(1)
+
+
 def capped_attention(query, key, value, mask, scale, masking, is_causal, softcap):
     scores = softcap * torch.tanh(query @ key.mT * scale / softcap)
     return scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf).softmax(-1) @ value
@@ -32,6 +39,8 @@ REFERENCES = {
     "sum_of_parts": lambda parts: parts.sum(0),
     "conv2d": lambda input, weight, bias, _: F.conv2d(input, weight, bias),
     "layer_norm": lambda x, w, b, eps, *_: layer_norm(w, b, eps)(x),
+    "linear_rope_into_cache": lambda x, w, sin, cos, *_: heads_turned(x @ w, sin, cos),
+    "linear_swiglu": lambda x, weights: F.silu(x @ weights[0].mT) * (x @ weights[1].mT),
     "mm": torch.matmul,
     "rms_norm": lambda x, weight, eps, _: F.rms_norm(x, weight.shape, weight, eps),
     "rope": lambda x, sin, cos: samples.rope(x, sin[:, :, 0], cos[:, :, 0]),

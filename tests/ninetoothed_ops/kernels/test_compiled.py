@@ -13,7 +13,16 @@ from tests.ninetoothed_ops.kernels import calls
 
 pytest.importorskip("triton")
 
-PRODUCTS = ("addmm", "bmm", "conv2d", "conv2d_backward_input", "conv2d_backward_weight", "mm", "sdpa")
+PRODUCTS = (
+    "addmm",
+    "bmm",
+    "conv2d",
+    "conv2d_backward_input",
+    "conv2d_backward_weight",
+    "linear_rope_into_cache",
+    "linear_swiglu",
+)
+PRODUCTS += ("mm", "sdpa")
 PRODUCTS += ("sdpa_backward_key_value", "sdpa_backward_query")
 
 

@@ -1,0 +1,87 @@
+"""`linear_swiglu(Tensor input, Tensor gate, Tensor up) -> Tensor`: gate and up of a gated MLP, and SiLU behind them.
+
+    swiglu(linear(input, gate), linear(input, up))
+
+Where the weights lie one behind another in memory and there are many rows, this is one product with an epilogue.
+"""
+
+import torch
+
+from ..kernels import linear_swiglu as kernels
+from ..registration import register
+from . import joint_linear, swiglu_backward
+from .adjacent import concatenated
+from .linear import check, operator as linear, rows_of
+from .mm import operator as mm
+from .swiglu import launch as gate_by
+
+# As timed on an H200. Past fewer rows weights stream, in tiles that have not the rows of an instruction.
+FEWEST_ROWS = 128
+# Of whole vectors the copy engine takes rows of halves.
+VECTOR = 8
+
+
+def flatten(input, gate, up):
+    """Give whether the weights lie one behind another, and each of them."""
+    input, _, are_joint, *weights = joint_linear.flatten(input, (gate, up), ())
+
+    return input, are_joint, *weights
+
+
+def allocate(input, are_joint, gate, up):
+    for weight in (gate, up):
+        check(input, weight)
+    if gate.shape != up.shape:
+        raise RuntimeError(
+            "ninetoothed::linear_swiglu expects two weights of one shape, but got "
+            f"{list(gate.shape)} and {list(up.shape)}"
+        )
+
+    return input.new_empty((*input.shape[:-1], gate.shape[0]))
+
+
+def launch(output, input, are_joint, gate, up):
+    rows = rows_of(input)
+    whole = concatenated((gate, up)) if are_joint and _is_faster_whole(rows, gate) else None
+    if whole is not None:
+        kernels.make()(rows, whole.unflatten(0, (2, -1)), rows_of(output))
+        return
+    products = joint_linear.allocate(input, 2, are_joint, gate, up)
+    joint_linear.launch(products, input, 2, are_joint, gate, up)
+    gate_by(output, *products.chunk(2, -1))
+
+
+def _is_faster_whole(rows: torch.Tensor, gate: torch.Tensor) -> bool:
+    """Tell whether one product is faster than a product and `swiglu`, as timed: a copy engine reads both weights."""
+    is_copied = not rows.is_cuda or torch.cuda.get_device_capability(rows.device) >= (9, 0)
+    are_vectors = rows.itemsize == 2 and rows.shape[1] % VECTOR == 0
+
+    return is_copied and are_vectors and rows.shape[0] >= FEWEST_ROWS and 0 not in gate.shape
+
+
+def setup_context(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def backward(ctx, grad):
+    """Compute both products anew, which are not kept: the gradients are those of `linear` and `swiglu`."""
+    input, gate, up = ctx.saved_tensors
+    to_input, to_gate, to_up = ctx.needs_input_grad
+    gate_grad, up_grad = swiglu_backward.operator(grad, linear(input, gate), linear(input, up))
+    of_input = linear(gate_grad, gate.t()) + linear(up_grad, up.t()) if to_input else None
+    of_gate = mm(rows_of(gate_grad).t(), rows_of(input)) if to_gate else None
+    of_up = mm(rows_of(up_grad).t(), rows_of(input)) if to_up else None
+
+    return of_input, of_gate, of_up
+
+
+operator = register(
+    "ninetoothed::linear_swiglu(Tensor input, Tensor gate, Tensor up) -> Tensor",
+    allocate,
+    launch,
+    backward=backward,
+    setup_context=setup_context,
+    replay=True,
+    flatten=flatten,
+    autocast=torch.get_autocast_dtype,
+)

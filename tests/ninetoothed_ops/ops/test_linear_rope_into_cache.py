@@ -1,0 +1,103 @@
+"""`linear_rope_into_cache`: q, k and v, their rotation and a cache, as one product and as several launches."""
+
+import pytest
+import torch
+
+from ninetoothed.errors import UnsupportedError
+from ninetoothed_ops.ops import linear_rope_into_cache
+from ninetoothed_ops.ops.linear_rope_into_cache import operator
+from tests.conftest import DEVICE
+from tests.ninetoothed_ops.ops.test_linear_swiglu import apart
+from tests.ninetoothed_ops.ops.test_rope_into_cache import reference
+from tests.ninetoothed_ops.samples import random as r
+
+TOLERANCES = {torch.float32: 1e-6, torch.float16: 2e-3, torch.bfloat16: 1e-2}
+LENGTH, COLUMNS = 11, 40
+
+
+def arguments(dtype=torch.bfloat16, shape=(2, 1), heads=(6, 2), width=16, are_joint=True, tables=None):
+    """The weights as parts of one memory or apart; slots are any, in no order."""
+    (batch, tokens), (queries, keys) = shape, heads
+    sizes = [n * width for n in (queries, keys, keys)]
+    weights = r(sum(sizes), COLUMNS, dtype=dtype).split(sizes)
+    angles = (r(*(tables or (batch, tokens, width)), dtype=dtype) for _ in range(2))
+    slots = torch.randperm(LENGTH, device=DEVICE)[:tokens]
+    cache = (r(batch, keys, LENGTH, width, dtype=dtype) for _ in range(2))
+    weights = weights if are_joint else map(apart, weights)
+    return [r(batch, tokens, COLUMNS, dtype=dtype), *weights, *angles, slots, *cache]
+
+
+def expected(given):
+    input, *weights = (each.double() for each in given[:4])
+    states = [(input @ weight.mT).unflatten(2, (-1, given[7].shape[3])) for weight in weights]
+    return reference(*states, *given[4:])
+
+
+def called(given):
+    """The query, keys and values, from outputs that start as NaN; the cache given stays as it is."""
+    given = [*given[:7], *(each.clone() for each in given[7:])]
+    flat = linear_rope_into_cache.flatten(*given)
+    output = linear_rope_into_cache.allocate(*flat).fill_(float("nan"))
+    linear_rope_into_cache.launch(output, *flat)
+    return output[:, :, : given[1].shape[0] // given[7].shape[3]], *given[7:]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(
+    "options",
+    (
+        {},
+        {"shape": (3, 4), "tables": (4, 8)},
+        {"shape": (2, 5), "heads": (3, 3), "width": 64, "tables": (1, 5, 64)},
+        {"shape": (0, 1)},
+        {"width": 12},
+        {"shape": (13, 5)},
+        {"are_joint": False},
+    ),
+    ids=str,
+)
+def test_values(dtype, options):
+    given = arguments(dtype, **options)
+    wanted, found, others = expected(given), called(given), called([*given[:2], apart(given[2]), *given[3:]])
+    for each, value, other in zip(found, wanted, others):
+        assert (each.double() - value).norm() <= TOLERANCES[dtype] * value.norm()
+        assert DEVICE != "cpu" or torch.equal(each, other)
+
+
+def test_few_rows_of_whole_heads_are_one_product(monkeypatch):
+    made, make = [], linear_rope_into_cache.kernels.make
+    monkeypatch.setattr(linear_rope_into_cache.kernels, "make", lambda width: made.append(width) or make(width))
+    for options in ({}, {"are_joint": False}, {"dtype": torch.float32}, {"width": 12}, {"shape": (13, 5)}):
+        operator(*arguments(**options))
+    assert made == [16]
+
+
+def test_a_slot_that_is_none():
+    given = arguments(torch.float16)
+    given[6] = torch.tensor([LENGTH], device=DEVICE)
+    if DEVICE == "cpu":
+        with pytest.raises(IndexError, match="the cache has 11"):
+            operator(*given)
+        return
+    before = given[7].clone()
+    assert operator(*given)[:, :, :6].isnan().all() and torch.equal(given[7], before)
+
+
+def test_errors_fakes_and_versions():
+    given = arguments()
+    torch.library.opcheck(operator, tuple(given))
+    with pytest.raises(UnsupportedError, match="has no derivative"):
+        operator(given[0].detach().requires_grad_(), *given[1:])
+    versions = [each._version for each in given]
+    operator(*given)
+    changed = [each._version - version for each, version in zip(given, versions)]
+    assert all(changed[7:]) and not any(changed[:7])
+    for place, other in (
+        (0, given[0][0]),
+        (2, given[2][:-16]),
+        (4, given[4][..., :3]),
+        (7, given[7][0]),
+        (3, r(32, 8)),
+    ):
+        with pytest.raises(RuntimeError):
+            operator(*given[:place], other, *given[place + 1 :])
