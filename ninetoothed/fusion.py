@@ -311,6 +311,9 @@ def _check_uses(first: KernelDefinition, second: KernelDefinition, link: _Link, 
         raise _error(first, second, what, "leave `other` out")
     if is_kept:
         return
+    if preview.reads_first(first.application, output.name):
+        what = f"kernel {first.name!r} reads what {output.name!r} held before it assigns it, and no call passes that"
+        raise _error(first, second, what, f"keep it: `keep=({output.name!r},)`")
     for definition, parameter in ((first, output), (second, input)):
         used = preview.uses_of_memory(definition.application, parameter.name)
         if used:

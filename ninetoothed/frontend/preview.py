@@ -6,7 +6,7 @@ import ast
 import functools
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -39,6 +39,9 @@ _PURE = frozenset(
 _CROSSING = frozenset({"softmax", "gather"}).union(
     name for name in FUNCTIONS for family in (reductions, memory) if name in vars(family)
 )
+# What a parameter has whatever it holds: as attributes, and as calls with it.
+_DESCRIPTIONS = frozenset({"shape", "dtype", "ndim", "size", *MEMORY_ATTRIBUTES})
+_DESCRIBING = frozenset({"len", "zeros_like"})
 _BRANCHING = (ast.If, ast.IfExp, ast.While)
 _UNKNOWN = object()
 
@@ -98,6 +101,58 @@ def assigns_first(application: Callable[..., Any], name: str) -> bool:
     return False
 
 
+def reads_first(application: Callable[..., Any], name: str) -> bool:
+    """Tell whether the text of an application reads what a parameter holds before it assigns it."""
+    parsed = parse_application(application)
+    return next(_uses(parsed, _statements(parsed), name), False)
+
+
+def _statements(parsed: ParsedFunction) -> list[ast.AST]:
+    return [*parsed.tree.body] if isinstance(parsed.tree.body, list) else [parsed.tree.body]
+
+
+def _uses(parsed: ParsedFunction, nodes: Iterable[ast.AST | None], name: str) -> Iterator[bool]:
+    """Yield the uses of a variable's value in the order in which they are evaluated: True where it is read."""
+    for node in nodes:
+        match node:
+            case ast.Name(id=own):
+                yield from (isinstance(node.ctx, ast.Load),) if own == name else ()
+            case ast.Attribute(value=ast.Name(), attr=attribute) if attribute in _DESCRIPTIONS:
+                pass
+            case ast.FunctionDef() | ast.Lambda() | None:
+                pass
+            case ast.Assign(targets=targets, value=value):
+                yield from _uses(parsed, (value, *targets), name)
+            case ast.AnnAssign(target=target, value=value):
+                yield from _uses(parsed, (value, target) if value is not None else (), name)
+            case ast.AugAssign(target=target, value=value):
+                yield from (True,) if isinstance(target, ast.Name) and target.id == name else ()
+                yield from _uses(parsed, (target, value), name)
+            case ast.Call():
+                yield from _uses_of_call(parsed, node, name)
+            case _:
+                yield from _uses(parsed, ast.iter_child_nodes(node), name)
+
+
+def _uses_of_call(parsed: ParsedFunction, call: ast.Call, name: str) -> Iterator[bool]:
+    """Yield the uses of a variable by a call; helpers take it by reference."""
+    callee = _resolved(parsed, call.func)
+    arguments = [(i, each) for i, each in enumerate(call.args)] + [(each.arg, each.value) for each in call.keywords]
+    given = {key: each for key, each in arguments if isinstance(each, ast.Name) and each.id == name}
+    function = unwrap(callee)
+    if (call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")) in _DESCRIBING:
+        return
+    if not isinstance(function, types.FunctionType):
+        yield from _uses(parsed, ast.iter_child_nodes(call), name)
+        return
+    yield from _uses(parsed, (each for key, each in arguments if key not in given), name)
+    parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+    for key in given:
+        parameter = parameters[key] if isinstance(key, int) and key < len(parameters) else key
+        helper = parse(function)
+        yield from _uses(helper, _statements(helper), parameter) if parameter in parameters else ()
+
+
 def uses_of_memory(application: Callable[..., Any], parameter: str) -> str | None:
     """Return the first use of a parameter, such as `x.source`, that a tile in registers does not have."""
     for node in ast.walk(parse_application(application).tree):
@@ -117,8 +172,7 @@ def crossing_lanes(application: Callable[..., Any]) -> str | None:
     while pending:
         parsed = pending.pop()
         seen.add(parsed.function)
-        body = parsed.tree.body if isinstance(parsed.tree.body, list) else [parsed.tree.body]
-        nodes = [node for part in body for node in ast.walk(part)]
+        nodes = [node for part in _statements(parsed) for node in ast.walk(part)]
         # Python's own `max` and `min` of several values work lane by lane.
         lanewise = {node.func for node in nodes if isinstance(node, ast.Call) and len(node.args) > 1}
         for node in nodes:

@@ -278,6 +278,40 @@ def test_applications_that_use_more_than_the_tile():
     assert names(fuse(first, elementwise(reads_source, BLOCK_M), keep=("output",)))[:2] == ["input", "output"]
 
 
+def adds_to_output(input, output):
+    output += input
+
+
+def adds_in_a_helper(input, output):
+    doubled = input * 2
+    add_to(output, doubled)
+
+
+def add_to(sum, term):
+    if sum.dtype.is_floating:
+        sum = sum + term
+
+
+def assigns_in_a_helper(input, output):
+    total = ntl.zeros(output.shape, dtype=output.dtype) + ntl.zeros_like(output)
+    add_to(total, input)
+    copy(input, target=output)
+    output = output + total
+
+
+def copy(source, target):
+    target = source
+
+
+def test_outputs_that_are_read_first_are_kept():
+    for application in (adds_to_output, adds_in_a_helper):
+        first, second = elementwise(application, BLOCK_M), elementwise(squash, BLOCK_M)
+        with pytest.raises(FusionError, match=r"reads what 'output' held before .*keep=\('output',\)"):
+            fuse(first, second)
+        assert names(fuse(first, second, keep=("output",)))[:2] == ["input", "output"]
+    assert names(fuse(elementwise(assigns_in_a_helper, BLOCK_M), elementwise(squash, BLOCK_M)))
+
+
 def total(input, output):
     output = ntl.sum(input)
 
