@@ -64,7 +64,7 @@ def test_every_variant_runs(arguments, tmp_path, monkeypatch, capsys):
         assert row["tokens/s"] == sorted(row["runs"])[1]
     kernels = {row["variant"]: [kernel["name"] for kernel in row.get("kernels", ())] for row in found}
     assert "aten::mm" in kernels["graph loop"] and not any("ninetoothed" in name for name in kernels["graph loop"])
-    assert "ninetoothed::joint_linear" in kernels["ours"] and all(kernels.values())
+    assert "ninetoothed::linear_swiglu" in kernels["ours"] and all(kernels.values())
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
