@@ -26,10 +26,16 @@ def empty_elementwise(
 
 
 def empty_in_order(shape, order: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """An empty tensor, dense, whose dimensions lie in memory in this order, outermost first."""
-    inverse = sorted(range(len(order)), key=order.__getitem__)
+    """Allocate a dense tensor whose dimensions lie in memory in this order, outermost first.
 
-    return torch.empty([shape[dim] for dim in order], dtype=dtype, device=device).permute(inverse)
+    It is no view: autograd lets no view that an operator returns be written in place.
+    """
+    strides, step = [1] * len(order), 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= torch.sym_max(shape[dim], 1)
+
+    return torch.empty_strided(tuple(shape), strides, dtype=dtype, device=device)
 
 
 def all_contiguous(tensors: Sequence[torch.Tensor], shape) -> bool:

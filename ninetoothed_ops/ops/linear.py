@@ -4,6 +4,8 @@ It runs the kernels of `mm` and `addmm`. What makes matrices of its arguments is
 call does without.
 """
 
+import math
+
 import torch
 from torch.nn import functional
 
@@ -40,7 +42,7 @@ def launch(output, input, weight, bias=None):
 
 def rows_of(tensor: torch.Tensor) -> torch.Tensor:
     """(..., columns) as a matrix, a vector too."""
-    return tensor if tensor.ndim == 2 else tensor.unsqueeze(0).flatten(0, -2)
+    return tensor if tensor.ndim == 2 else tensor.reshape(math.prod(tensor.shape[:-1]), tensor.shape[-1])
 
 
 def setup_context(ctx, inputs, output):

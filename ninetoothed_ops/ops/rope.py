@@ -95,7 +95,9 @@ def by_pairs(table: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor:
 
 
 def _pairs(tensor: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor:
-    return tensor.unflatten(-1, (half, 2)).mT if interleaved else tensor.unflatten(-1, (2, half))
+    leading = tensor.shape[:-1]
+
+    return tensor.view(*leading, half, 2).mT if interleaved else tensor.view(*leading, 2, half)
 
 
 def setup_context(ctx, inputs, output):
@@ -133,7 +135,7 @@ def gradients_of_tables(needed, grad, input, sin, cos, interleaved, rotary_dim, 
     width, wide = rotary_dim or input.shape[-1], torch.promote_types(input.dtype, torch.float32)
     interleaved_grad = interleaved if interleaved_output is None else interleaved_output
     of_grad, of_input = (
-        _pairs(tensor[..., :width].to(wide), width // 2, is_interleaved).unbind(-2)
+        _pairs(tensor.narrow(-1, 0, width).to(wide), width // 2, is_interleaved).unbind(-2)
         for tensor, is_interleaved in ((grad, interleaved_grad), (input, interleaved))
     )
 

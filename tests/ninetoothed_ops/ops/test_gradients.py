@@ -112,6 +112,34 @@ def test_sums_of_other_types_and_shapes(types, shapes):
     assert all(torch.equal(*pair) and pair[0].dtype == pair[1].dtype for pair in zip(*grads))
 
 
+def leaves_of(sample):
+    """Give an operator's arguments, and those among them that require grad."""
+    sample = sample.map(lambda value: value.requires_grad_() if value.is_floating_point() else value)
+
+    return sample.args, [value for value in sample.args if isinstance(value, torch.Tensor) and value.requires_grad]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_results_are_written_in_place(name):
+    """A result of any layout is no view, which PyTorch lets nobody write that an operator gave."""
+    for sample in samples(name).values():
+        args, _ = leaves_of(sample)
+        operator(name)(*args, **sample.kwargs).mul_(2)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_gradients_in_batches(name):
+    args, leaves = leaves_of(samples(name)[next(iter(samples(name)))])
+    output = operator(name)(*args)
+    grads = random(2, *output.shape)
+    expected = [torch.autograd.grad(output, leaves, grad, retain_graph=True) for grad in grads]
+    with warnings.catch_warnings(action="ignore"):  # There is no rule for batches: each is computed by itself.
+        found = torch.autograd.grad(output, leaves, grads, is_grads_batched=True)
+
+    for actual, pair in zip(found, zip(*expected)):
+        torch.testing.assert_close(actual, torch.stack(pair))
+
+
 LAYOUTS = {
     "expanded": lambda shape: random(1, *shape[1:]).expand(shape),
     "one number": lambda shape: random().expand(shape),
