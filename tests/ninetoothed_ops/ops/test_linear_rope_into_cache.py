@@ -1,12 +1,17 @@
 """`linear_rope_into_cache`: q, k and v, their rotation and a cache, as one product and as several launches."""
 
+import importlib
+
 import pytest
 import torch
 
 from ninetoothed.errors import UnsupportedError
+from ninetoothed.runtime.call_cache import Entry
+from ninetoothed.runtime.launch_plan import LaunchPlan, ReplayedFunction
 from ninetoothed_ops.ops import linear_rope_into_cache
 from ninetoothed_ops.ops.linear_rope_into_cache import operator
 from tests.conftest import DEVICE
+from tests.ninetoothed.runtime import addresses
 from tests.ninetoothed_ops.ops.test_linear_swiglu import apart
 from tests.ninetoothed_ops.ops.test_rope_into_cache import reference
 from tests.ninetoothed_ops.samples import random as r
@@ -101,3 +106,23 @@ def test_errors_fakes_and_versions():
     ):
         with pytest.raises(RuntimeError):
             operator(*given[:place], other, *given[place + 1 :])
+
+
+def test_calls_are_recorded_by_where_the_weights_lie(monkeypatch):
+    """As on a GPU, which is not asked for numbers."""
+    module = linear_rope_into_cache
+    module.kernels.make.cache_clear()
+    addresses.use(monkeypatch)
+    monkeypatch.setattr(module, "check_slots", lambda *_: None)
+    monkeypatch.setattr(importlib.import_module("ninetoothed_ops.ops.rope_into_cache"), "check_slots", lambda *_: None)
+    function = ReplayedFunction(module.allocate, module.launch)
+    with torch.inference_mode():
+        for turn in range(8):
+            given = arguments(torch.float16, are_joint=turn % 2 == 0)
+            flat = module.flatten(*given)
+            wanted, output = expected(given), function(*flat)
+            for each, value in zip((output[:, :, :6], *given[7:]), wanted):
+                assert (each.double() - value).norm() <= TOLERANCES[torch.float16] * value.norm()
+        known = function._calls.find(tuple(module.flatten(*arguments(torch.float16))), ())
+    module.kernels.make.cache_clear()
+    assert isinstance(known, Entry) and isinstance(known.found, LaunchPlan)

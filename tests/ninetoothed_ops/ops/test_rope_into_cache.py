@@ -139,7 +139,7 @@ def test_calls_are_recorded(monkeypatch):
     module = importlib.import_module("ninetoothed_ops.ops.rope_into_cache")
     kernels.make.cache_clear()
     addresses.use(monkeypatch)
-    monkeypatch.setattr(module, "_check_slots", lambda *_: None)  # as on a GPU, which is not asked for numbers
+    monkeypatch.setattr(module, "check_slots", lambda *_: None)  # as on a GPU, which is not asked for numbers
     function = ReplayedFunction(module.allocate, module.launch)
     with torch.inference_mode():
         for _ in range(4):
