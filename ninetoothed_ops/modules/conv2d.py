@@ -25,11 +25,14 @@ class NTConv2d(nn.Conv2d):
         weight, bias = self.weight, self.bias
         if torch.jit.is_scripting():
             return functional.conv2d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-        if are_overridden(input, weight, bias) or nn.Conv2d.forward is not FORWARD:
+        # Its options may be others since the swap.
+        is_padded = self.padding_mode == "zeros"
+        if not is_padded or are_overridden(input, weight, bias) or nn.Conv2d.forward is not FORWARD:
             return nn.Conv2d.forward(self, input)
-        # What has its padding by name may pad one side more than the other, which the operator does not.
-        function = conv2d if isinstance(self.padding, str) else operator
-        return function(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+        stride, padding, dilation = self.stride, self.padding, self.dilation
+        # The operator takes pairs alone: no padding by name, which may be one pixel more on one side.
+        function = operator if type(stride) is type(padding) is type(dilation) is tuple else conv2d
+        return function(input, weight, bias, stride, padding, dilation, self.groups)
 
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:

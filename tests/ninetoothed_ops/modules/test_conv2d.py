@@ -112,3 +112,20 @@ def test_traced_and_scripted():
     swap_modules(model.requires_grad_(False))
     for rewritten in (torch.fx.symbolic_trace(model), torch.jit.script(model)):
         assert error(rewritten(input), expected) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "options",
+    ({"padding_mode": "circular"}, {"stride": 2}, {"padding": 0, "dilation": [2, 1]}, {"padding": "valid"}),
+    ids=str,
+)
+def test_options_that_were_changed_since(options):
+    plain = nn.Conv2d(3, 4, 3, padding=1, device=DEVICE)
+    swapped = copy.deepcopy(plain)
+    swap_modules(swapped)
+    for name, value in options.items():
+        setattr(plain, name, value)
+        setattr(swapped, name, value)
+    input = torch.randn(2, 3, 7, 6, device=DEVICE)
+
+    torch.testing.assert_close(swapped(input), plain(input), rtol=1e-3, atol=1e-3)
