@@ -13,14 +13,15 @@ after another, and each finds zeros. A captured launch cannot share them, since 
 while others run. It gets zeros that no other launch ever gets, out of a reserve that is made before: a graph is
 replayed one time after another, and leaves zeros for the next. One that runs low is followed by another at the next
 launch that is not captured. Where it is used up, or nothing was launched before the capture, zeros are made within the
-graph at each replay, which costs that kernel.
+graph at each replay, which costs that kernel. Who makes one graph after another lends each the same zeros.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,6 +74,19 @@ def outliving(make: Callable[[], torch.Tensor], device: torch.device) -> torch.T
 
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(on_stream).result()
+
+
+def zeros_to_lend(device: torch.device) -> torch.Tensor:
+    """Make zeros for the captured launches of one graph at a time; see `lending`."""
+    return outliving(functools.partial(torch.zeros, RESERVE, dtype=torch.uint8, device=device), device)
+
+
+def lending(zeros: torch.Tensor) -> contextlib.AbstractContextManager[None]:
+    """Let launches that this thread captures meanwhile take their zeros of these, as far as they go.
+
+    Launches leave zeros: these may be lent anew once the graph runs no more.
+    """
+    return _semaphores(zeros.device).lending(zeros)
 
 
 def with_workspace(
@@ -141,6 +155,15 @@ class Semaphores:
     kept: dict[int, torch.Tensor] = field(default_factory=dict)
     reserve: list[torch.Tensor] = field(default_factory=list)
     lock: Any = field(default_factory=threading.Lock)
+    lent: Any = field(default_factory=threading.local)
+
+    @contextlib.contextmanager
+    def lending(self, zeros: torch.Tensor) -> Iterator[None]:
+        self.lent.zeros = zeros
+        try:
+            yield
+        finally:
+            del self.lent.zeros
 
     def on(self, stream: int, count: int) -> torch.Tensor:
         """Return at least so many bytes of zeros for the next launch on a stream, which must be the current one."""
@@ -154,6 +177,10 @@ class Semaphores:
     def _taken(self, count: int) -> torch.Tensor:
         """Take zeros that only the launch that is being captured will have."""
         size = -(-count // ALIGNMENT) * ALIGNMENT
+        lent = getattr(self.lent, "zeros", None)
+        if lent is not None and lent.numel() >= size:
+            taken, self.lent.zeros = lent[:size], lent[size:]
+            return taken
         with self.lock:
             if self.reserve and self.reserve[-1].numel() >= size:
                 taken, self.reserve[-1] = self.reserve[-1][:size], self.reserve[-1][size:]

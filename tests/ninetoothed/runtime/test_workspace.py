@@ -138,6 +138,19 @@ def test_captured_launches_share_nothing(gpu, launched):
     assert gpu.left == before
 
 
+def test_zeros_that_are_lent_are_taken_first(gpu, launched):
+    launched.again()
+    gpu.capturing = True
+    semaphores = workspace._semaphores(None)
+    left, zeros = semaphores.reserve[-1].numel(), torch.zeros(1024, dtype=torch.uint8)
+    for _ in range(2):
+        with workspace.lending(zeros):
+            addresses = [semaphores.on(7, count).data_ptr() for count in (1, 300, 300)]
+        assert addresses[:2] == [zeros.data_ptr(), zeros.data_ptr() + 256]
+    assert left - semaphores.reserve[-1].numel() == 2 * 512, "the third has too few"
+    assert semaphores.on(7, 1).data_ptr() != zeros.data_ptr()
+
+
 def test_captured_launches_without_a_reserve_make_zeros_in_the_graph(gpu, launched):
     gpu.capturing = True
     with gpu.private_pool():
