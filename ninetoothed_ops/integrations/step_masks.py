@@ -20,11 +20,16 @@ NAME = "create_masks_for_generate"
 
 
 def attributes(model: nn.Module) -> Iterator[tuple[nn.Module, str, Callable]]:
-    """Find what is to make the masks of steps, of each causal language model whose attention was swapped."""
-    for each in model.modules():
-        is_known = hasattr(type(each), "prepare_inputs_for_generation") and not hasattr(each, NAME)
-        if is_known and _attends_by_ours(each):
+    """Find what is to make the masks of steps, for what generates in a model and has none of its own."""
+    for each in generators_of(model):
+        if not hasattr(each, NAME):
             yield each, NAME, create_masks_for_generate
+
+
+def generators_of(model: nn.Module) -> list[nn.Module]:
+    """Find the causal language models in a model, itself included, whose attention was swapped."""
+    models = [module for module in model.modules() if hasattr(type(module), "prepare_inputs_for_generation")]
+    return [each for each in models if _attends_by_ours(each)]
 
 
 def _attends_by_ours(model: Any) -> bool:

@@ -31,7 +31,7 @@ from . import attention_interface
 from .activations import activation, activation_in_mlp
 from .norms import norm
 from .recognition import MODELS, SUBCLASS, same, undecorated
-from .step_masks import attributes
+from .step_graphs import attributes
 
 __all__ = ["attributes", "rules"]
 

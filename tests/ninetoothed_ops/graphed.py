@@ -104,8 +104,8 @@ def llama():
 
 
 @torch.no_grad()
-def generated(model, tokens: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens from `generate` with a static cache, which compiles the model into graphs; and the logits of the new."""
+def generated(model, tokens: torch.Tensor, count: int, **options) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens from `generate` with a static cache, which runs steps in graphs; and the logits of the new."""
     found = model.generate(
         input_ids=tokens,
         attention_mask=torch.ones_like(tokens),
@@ -115,6 +115,7 @@ def generated(model, tokens: torch.Tensor, count: int) -> tuple[torch.Tensor, to
         cache_implementation="static",
         output_logits=True,
         return_dict_in_generate=True,
+        **options,
     )
     return found.sequences, torch.stack(found.logits, 1)
 

@@ -1,4 +1,4 @@
-"""A swapped Llama, decoding in the CUDA graphs that transformers' own compilation makes of it."""
+"""A swapped Llama, decoding in CUDA graphs: one of its step, and those that transformers' compilation makes of it."""
 
 import pytest
 import torch
@@ -14,18 +14,21 @@ pytestmark = [
 ]
 
 
-def test_generate_with_a_static_cache():
-    pytest.importorskip("transformers")
+@pytest.mark.parametrize("compiles", (False, True))
+def test_generate_with_a_static_cache(compiles):
+    """A step of swapped modules is one graph; with a `compile_config` of one's own Inductor makes it."""
+    transformers = pytest.importorskip("transformers")
     from torch._dynamo.utils import counters
 
     torch._dynamo.reset()
     counters.clear()
     model = graphed.llama()
     tokens = torch.randint(1, 1000, (2, 7), device="cuda")
-    report = swap_modules(model)
-    found = [graphed.generated(model, tokens, 12) for _ in range(2)]
+    report = swap_modules(model, join=True)
+    options = {"compile_config": transformers.CompileConfig()} if compiles else {}
+    found = [graphed.generated(model, tokens, 12, **options) for _ in range(2)]
     assert torch.equal(found[0][0], found[1][0]) and torch.equal(found[0][1], found[1][1])
-    assert counters["stats"]["unique_graphs"] and not counters["inductor"]["cudagraph_skips"]
+    assert bool(counters["stats"]["unique_graphs"]) == compiles and not counters["inductor"]["cudagraph_skips"]
     report.undo()
     sequences, ours = found[0]
     assert error(ours, graphed.logits(model, sequences, 12)) < 1e-2
