@@ -19,6 +19,7 @@ from torch import nn
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from docs.family_models import DEPTH, MAKERS, made, reached
+from ninetoothed_ops.integrations.activations import activation_in_mlp
 from ninetoothed_ops.integrations.attention_interface import NAME, register_attention
 from ninetoothed_ops.modules import NTAttention, swap_modules
 
@@ -56,6 +57,7 @@ was seen in {seen}. {other} have attention of other kinds, or none. {missing} co
 """
 ATTENTION = NTAttention.__name__
 NO_MODULE = "NineToothed has no module for it"
+ONE_LAUNCH = "one launch as it is, and swapped in gated MLPs by `join=True`"
 COLUMNS = ("Family", "Attention", "Linear", "Norm", "Activation", "Rope", "Left, and why")
 
 
@@ -99,7 +101,7 @@ def row(family: str) -> Row:
     swapped = {each.old: each.new.__name__ for each in report.swapped}
     named = [cls for cls in looking if swapped.get(cls) != ATTENTION]
     left = {(each.old.__name__, each.reason) for each in report.skipped if each.old not in named}
-    left |= {(type(module).__name__, NO_MODULE) for module in model.modules() if _activates(module)}
+    left |= {(type(module).__name__, _reason(module)) for module in model.modules() if _activates(module)}
     cells = [_cell(kind, swapped, {name for name, _ in left}) for kind in ("linear", "norm", "activation")]
     attention = [ATTENTION] if ATTENTION in swapped.values() else []
     attention += sorted(described(cls, cls in seen, cls in stuck) for cls in named)
@@ -126,6 +128,11 @@ def _stuck(model: nn.Module, classes: set[type]) -> set[type]:
 def _activates(module: nn.Module) -> bool:
     """Tell whether a module is an activation function that was not swapped."""
     return type(module).__module__ in ACTIVATIONS and not isinstance(module, nn.MultiheadAttention)
+
+
+def _reason(module: nn.Module) -> str:
+    """Tell why an activation was not swapped."""
+    return ONE_LAUNCH if isinstance(activation_in_mlp(module), type) else NO_MODULE
 
 
 def _kind(name: str) -> str:

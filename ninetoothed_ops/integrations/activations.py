@@ -16,12 +16,10 @@ from ..modules.eligibility import unsuitable
 from ..modules.silu import NTSiLU
 from .recognition import SUBCLASS, methods
 
-# Early versions of transformers have other names for some.
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "SiLUActivation": NTSiLU,
     "GELUActivation": NTGELU,
     "GELUTanh": NTGELUTanh,
-    "PytorchGELUTanh": NTGELUTanh,
     "NewGELUActivation": NTGELUTanh,
     "FastGELUActivation": NTGELUTanh,
     "AccurateGELUActivation": NTGELUTanh,

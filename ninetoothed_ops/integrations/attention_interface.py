@@ -19,10 +19,11 @@ from ninetoothed.runtime.private import version_of
 
 try:
     from transformers.utils.output_capturing import _active_collector
-except ImportError:  # version 4 collects otherwise
+except ImportError:  # early versions, which `versions.check` refuses
     _active_collector = None  # type: ignore[assignment]
 
 from ..ops.sdpa import operator as sdpa
+from . import versions
 from .sparse import chosen
 
 NAME = "ninetoothed"
@@ -40,6 +41,7 @@ def register_attention() -> None:
     Nothing changes for a model of another implementation. Masks are made as for "sdpa": boolean, and none where plain
     causality is meant. Models that exist are set by `model.set_attn_implementation("ninetoothed")`.
     """
+    versions.check("register_attention")
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, make_mask)
 
@@ -63,18 +65,19 @@ def make_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
 
 def _tell(mask: torch.Tensor, lengths: torch.Tensor) -> None:
     """Let a mask tell how many keys count, as long as nothing is written to it."""
-    # Compiled code cannot ask for versions, and tensors of inference have none.
-    if torch.compiler.is_compiling():
-        setattr(mask, LENGTHS, (lengths, None))
-    elif not mask.is_inference():
-        setattr(mask, LENGTHS, (lengths, version_of(mask)))
+    # Tensors of inference have no versions; compiled code, which cannot ask for them, counts anew.
+    if torch.compiler.is_compiling() or not mask.is_inference():
+        setattr(mask, LENGTHS, (lengths, None if torch.compiler.is_compiling() else version_of(mask)))
 
 
 def _told(mask: torch.Tensor | None) -> torch.Tensor | None:
     """Read how many keys count from a mask; None if it does not tell, or was written to since."""
     lengths, version = getattr(mask, LENGTHS, (None, None))
-    if mask is None or torch.compiler.is_compiling() or version is None:
-        return lengths
+    if mask is None or lengths is None:
+        return None
+    if torch.compiler.is_compiling():
+        # All layers count the same, which a compiler sees, unless something was written to the mask between them.
+        return _visible(mask)
     return lengths if version_of(mask) == version else None
 
 

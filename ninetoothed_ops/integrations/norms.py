@@ -7,8 +7,9 @@ factor that they make of their weight, and in the names of what they hold.
 from torch import nn
 
 from ..modules.eligibility import unsuitable
-from ..modules.layer_norm import NTChannelsLayerNorm, NTRoundedLayerNorm
+from ..modules.layer_norm import NTChannelsLayerNorm, NTDebertaLayerNorm, NTRoundedLayerNorm, NTUnitOffsetLayerNorm
 from ..modules.rms_norm import NTRMSNorm, NTRoundedRMSNorm, NTT5RMSNorm, NTUnitOffsetRMSNorm
+from ..modules.substitute import Substitute, substitute
 from .recognition import SUBCLASS, computes_like, methods, undecorated
 
 # The classes of which others are copies, each by its file, and what is put in the place of a copy.
@@ -26,6 +27,9 @@ NORMS: dict[str, type[nn.Module]] = {
     "t5.modeling_t5.T5LayerNorm": NTT5RMSNorm,
     "cohere.modeling_cohere.CohereLayerNorm": NTRoundedLayerNorm,
     "olmo.modeling_olmo.OlmoLayerNorm": NTRoundedLayerNorm,
+    "deberta.modeling_deberta.DebertaLayerNorm": NTDebertaLayerNorm,
+    "nemotron.modeling_nemotron.NemotronLayerNorm1P": NTUnitOffsetLayerNorm,
+    "videoprism.modeling_videoprism.VideoPrismLayerNorm": NTUnitOffsetLayerNorm,
     "convnext.modeling_convnext.ConvNextLayerNorm": NTChannelsLayerNorm,
 }
 # The names by which norms hold what they add to the mean of squares, or to the variance.
@@ -40,7 +44,7 @@ def norm(module: nn.Module) -> type[nn.Module] | str | None:
         return None
     found = next((new for path, new in NORMS.items() if computes_like(cls, path)), None)
     if found is not None:
-        return _unsuitable(module) or found
+        return _unsuitable(module) or (substitute(found, cls) if issubclass(found, Substitute) else found)
     if isinstance(module, (nn.RMSNorm, nn.LayerNorm)) or not any("RMSNorm" in each.__name__ for each in cls.__mro__):
         return None
     return UNKNOWN if cls.__bases__ == (nn.Module,) else SUBCLASS

@@ -7,6 +7,7 @@ from torch.nn import functional
 from ..ops.layer_norm import operator as layer_norm
 from .eligibility import unsuitable
 from .overrides import are_overridden
+from .substitute import Substitute, is_outdated, own_forward
 
 # A patch of the class after a swap is seen by comparing.
 FORWARD = nn.LayerNorm.forward
@@ -56,6 +57,41 @@ class NTRoundedLayerNorm(NTLayerNorm):
     def extra_repr(self) -> str:
         weight = self._parameters.get("weight")
         return "" if weight is None else f"{tuple(weight.shape)}, eps={self.variance_epsilon}"
+
+
+class NTUnitOffsetLayerNorm(Substitute):
+    """The layer norm of Nemotron and VideoPrism: the factor is `1 + weight`."""
+
+    normalized_shape: tuple[int, ...]
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+    eps: float
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        weight, bias = self.weight, self.bias
+        if _computes_itself(self, input, weight, bias):
+            return own_forward(self)(self, input)
+        return layer_norm(input, self.normalized_shape, weight + 1.0, bias, self.eps)
+
+
+class NTDebertaLayerNorm(Substitute):
+    """The layer norm of DeBERTa, with a `weight`, a `bias` and `variance_epsilon`."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+    variance_epsilon: float
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        weight, bias = self.weight, self.bias
+        if _computes_itself(self, hidden_states, weight, bias):
+            return own_forward(self)(self, hidden_states)
+        return layer_norm(hidden_states, weight.shape, weight, bias, self.variance_epsilon)
+
+
+def _computes_itself(module: nn.Module, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> bool:
+    """Tell whether the class replaced may round elsewhere: of types that differ, under autocast, or patched."""
+    is_mixed = input.dtype != weight.dtype or torch.is_autocast_enabled(input.device.type)
+    return is_mixed or is_outdated(module) or are_overridden(input, weight, bias)
 
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:

@@ -23,16 +23,14 @@ from . import (
     attention,
     conv2d,
     decoder_layer,
-    gated_mlp,
     layer_norm,
     linear,
     rms_norm,
-    rotary_module,
     silu,
 )
 from .joint import JointProjection, join_all, separate
 from .residual import unlink
-from .substitute import parts, whole
+from .substitute import Substitute, parts, whole
 
 # What to put in a module's place, perhaps with the reason why it is not more than a part; or why it is left alone.
 Verdict = type[nn.Module] | tuple[type[nn.Module], str] | str | None
@@ -46,11 +44,7 @@ REPLACEMENTS = (
     layer_norm.NTLayerNorm,
     silu.NTSiLU,
     activations.NTActivation,
-    attention.NTAttention,
-    gated_mlp.NTGatedMLP,
-    gated_mlp.NTFusedGatedMLP,
-    decoder_layer.NTDecoderLayer,
-    rotary_module.NTRotary,
+    Substitute,
 )
 KINDS = linear, conv2d, rms_norm, layer_norm, silu, attention
 RULES: tuple[Rule, ...] = tuple(each.replacement for each in KINDS)
@@ -279,6 +273,9 @@ def _integration(model: nn.Module) -> Any:
     """Import what knows transformers, where the model has a module of its."""
     if "transformers" not in sys.modules or not any(map(_from_transformers, model.modules())):
         return None
+    from ..integrations import versions
+
+    versions.check("swap_modules")
     from ..integrations import transformers
 
     return transformers

@@ -84,13 +84,22 @@ def test_windows_to_both_sides(batch):
     assert error(found[1][1][mask.bool()], found[0][1][mask.bool()]) < TOLERANCE[torch.float32]
 
 
-def test_a_mask_that_is_written_to():
+@pytest.mark.parametrize("compiled", (False, True))
+def test_a_mask_that_is_written_to(compiled):
     """It tells how many keys count no more: here a query sees one more."""
     options = {"batch_size": 1, "q_length": 2, "kv_length": 8, "kv_offset": 0, "device": DEVICE}
     mask = attention_interface.make_mask(q_offset=torch.tensor(2, device=DEVICE), **options)
+    module = torch.nn.Module()
     query, key = (torch.randn(1, 1, length, 16, device=DEVICE) for length in (2, 8))
-    for _ in range(2):
-        found, _ = attention_interface.attend(torch.nn.Module(), query, key, key, mask)
-        expected = torch.nn.functional.scaled_dot_product_attention(query, key, key, mask)
-        assert error(found.transpose(1, 2), expected) < TOLERANCE[torch.float32]
-        mask[..., 6] = True
+
+    def attended(mask):
+        found = []
+        for _ in range(2):
+            found.append(attention_interface.attend(module, query, key, key, mask)[0].transpose(1, 2))
+            found.append(torch.nn.functional.scaled_dot_product_attention(query, key, key, mask))
+            mask[..., 6] = True
+        return found
+
+    torch._dynamo.reset()
+    first, expected, second, changed = (torch.compile(attended, fullgraph=True) if compiled else attended)(mask)
+    assert error(first, expected) < TOLERANCE[torch.float32] and error(second, changed) < TOLERANCE[torch.float32]

@@ -95,6 +95,17 @@ def test_quantised_projections_stay_and_the_attention_is_swapped(make, batch):
     assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
 
 
+def test_a_version_of_transformers_that_is_not_supported(make, monkeypatch):
+    from ninetoothed_ops.integrations import versions
+    from ninetoothed_ops.integrations.attention_interface import register_attention
+
+    model = make("Llama")
+    monkeypatch.setattr(versions, "OLDEST", "99.0")
+    for call in (register_attention, lambda: swap_modules(model)):
+        with pytest.raises(UnsupportedError, match="is installed, and 99.0 or later is supported"):
+            call()
+
+
 def test_float64_is_for_the_cpu(make, batch):
     model, (tokens, mask) = make("Qwen3", dtype=torch.float64), batch(2, 7)
     expected = logits(model, tokens, mask)

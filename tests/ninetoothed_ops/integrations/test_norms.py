@@ -32,10 +32,13 @@ NORMS = {
 }
 
 
-def made(path: str, dtype: torch.dtype) -> nn.Module:
+def class_of(path: str) -> type[nn.Module]:
     file, name = path.split(".")
-    _, size = NORMS[path]
-    norm = getattr(importlib.import_module(f"transformers.models.{file}.modeling_{file}"), name)(size)
+    return getattr(importlib.import_module(f"transformers.models.{file}.modeling_{file}"), name)
+
+
+def made(path: str, dtype: torch.dtype) -> nn.Module:
+    norm = class_of(path)(NORMS[path][1])
     for parameter in norm.parameters():
         nn.init.normal_(parameter)
     return norm.to(DEVICE, dtype)
@@ -59,6 +62,32 @@ def test_computes_the_same_in_the_same_types(path, weight):
         for found, expected in zip(*reversed(results)):
             assert found.dtype == expected.dtype and found.shape == expected.shape
             assert error(found, expected) < 2 * max(TOLERANCE[dtype], TOLERANCE[weight]), dtype
+    report.undo()
+    assert type(ours) is type(theirs)
+
+
+KEPT = "nemotron.NemotronLayerNorm1P", "videoprism.VideoPrismLayerNorm", "deberta.DebertaLayerNorm"
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("path", KEPT)
+def test_layer_norms_that_stay_of_their_class(path, dtype):
+    """Under autocast they compute in the types of theirs, too."""
+    theirs = class_of(path)(COLUMNS)
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter)
+    ours = copy.deepcopy(theirs.to(DEVICE, dtype))
+    report = swap_modules(ours)
+    assert isinstance(ours, type(theirs)) and type(ours) is not type(theirs)
+    input = torch.randn(3, 5, COLUMNS, device=DEVICE).to(dtype).requires_grad_()
+    for enabled in (False, True):
+        results = []
+        for module in (ours, theirs):
+            with torch.autocast(DEVICE, torch.bfloat16, enabled=enabled):
+                output = module(input)
+            results.append([output, *torch.autograd.grad(output.sin().sum(), [input, *module.parameters()])])
+        for found, expected in zip(*results):
+            assert found.dtype == expected.dtype and error(found, expected) < 2 * TOLERANCE[dtype]
     report.undo()
     assert type(ours) is type(theirs)
 

@@ -14,6 +14,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ninetoothed_ops.modules import NTLinear, swap_modules
+from ninetoothed_ops.modules.substitute import Substitute
 from ninetoothed_ops.modules.swap import REPLACEMENTS
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -136,7 +137,7 @@ def test_a_weight_that_is_quantised_after_the_swap(bias):
     assert torch.equal(layer(input), twin(input))
 
 
-@pytest.mark.parametrize("replacement", REPLACEMENTS)
+@pytest.mark.parametrize("replacement", (*REPLACEMENTS, *Substitute.__subclasses__()))
 def test_a_forward_asks_for_nothing_of_its_own_class(replacement):
     """Another thread may give the module its old class back while it runs."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(replacement.forward)))
