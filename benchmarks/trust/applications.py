@@ -54,7 +54,7 @@ def write(seed: int) -> tuple[Program, tuple[int, ...]]:
         steps = dense.ranks[1] if len(dense.ranks) == 3 else 0
         if (
             len(dense.ranks) in (2, 3)
-            and dense.ranks[-1]
+            and all(dense.ranks[1:])  # a tile of tiles is indexed
             and 0 < dense.data.numel() <= LANES
             and torch.Size(grid).numel() <= 16
         ):
