@@ -24,6 +24,8 @@ from ninetoothed_ops.integrations.attention_interface import NAME, register_atte
 from ninetoothed_ops.modules import NTAttention, swap_modules
 
 FILE = pathlib.Path(__file__).with_suffix(".md")
+# What is to be asked for where the part of a model for images looks up no attention by name.
+BESIDE_IMAGES = {"": NAME, "vision_config": "eager"}
 REGISTRY = "ALL_ATTENTION_FUNCTIONS"
 ACTIVATIONS = ("transformers.activations", "torch.nn.modules.activation")
 # The kinds of modules, and by what the names of their classes are known; what is of none is an activation if swapped.
@@ -43,7 +45,8 @@ family's default configuration, of {layers} layers and without weights, is made,
   of `ninetoothed_ops.integrations.attention_interface`. *By its code*: attention that looks its function up, too, but
   was not reached: the call depends on data, or on inputs that are not guessed. *Set when made*:
   `model.set_attn_implementation` does not reach it in this version of transformers;
-  `from_pretrained(..., attn_implementation="ninetoothed")` does.
+  `from_pretrained(..., attn_implementation="ninetoothed")` does. Where that is a KeyError (SAM, GIT, DeepSeek-VL),
+  a part of the model looks nothing up: leave it its own, for SAM `{{"": "ninetoothed", "vision_config": "eager"}}`.
 - *Linear*, *Norm*, *Activation*: the modules that `swap_modules` puts in the place of projections and convolutions, of
   norms and of activation functions; "left" where there are others.
 - *Rope*: what rotates queries and keys, if anything does: a module of ours, or a function of the family's own.
@@ -111,9 +114,10 @@ def row(family: str) -> Row:
 
 
 def _made_by_name(family: str) -> nn.Module:
-    """Make a model with our attention, if the family can be."""
-    with contextlib.suppress(Exception):
-        return made(family, attn_implementation=NAME)
+    """Make a model with our attention, if the family can be, or all but its part for images."""
+    for implementation in (NAME, BESIDE_IMAGES):
+        with contextlib.suppress(Exception):
+            return made(family, attn_implementation=implementation)
     return made(family)
 
 
