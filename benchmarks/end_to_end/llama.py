@@ -34,7 +34,7 @@ def build(size, device, dtype):
     config = transformers.LlamaConfig(**SIZES[size], **ids, tie_word_embeddings=False)
     with torch.device("meta"):
         model = transformers.LlamaForCausalLM(config).to(dtype)
-    model = model.to_empty(device=device).eval()
+    model = model.to_empty(device=device)
     generator = torch.Generator(device).manual_seed(0)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -44,7 +44,7 @@ def build(size, device, dtype):
                 parameter.normal_(0, 0.02, generator=generator)
     # Its buffers are computed when it is made.
     model.model.rotary_emb = type(model.model.rotary_emb)(config).to(device)
-    return model.requires_grad_(False)
+    return model.eval().requires_grad_(False)
 
 
 def load(path, device, dtype):

@@ -36,6 +36,11 @@ def arguments(tmp_path):
     ]
 
 
+def test_no_module_of_the_model_is_in_training_mode():
+    """`generate` captures no steps of one that is."""
+    assert not any(module.training for module in llama.build("tiny", torch.device("cpu"), torch.float32).modules())
+
+
 @pytest.fixture(autouse=True)
 def twins_of_a_cpu(monkeypatch):
     """PyTorch's functions in the place of Triton's kernels, which need a GPU and have tests of their own."""
