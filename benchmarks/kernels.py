@@ -49,7 +49,6 @@ def compare(name, case, dtype, ceilings, quick, upstream=None, backward=False):
     """One operation, one case: a plain dictionary of what was measured."""
     of = gradients if backward else OUTPUTS
     task = tasks.load(name)
-    # Made outside of inference mode, as the parameters of a model are: filters are then repacked once.
     args, kwargs = tasks.arguments(task, case, dtype, "cuda")
     small_args, small_kwargs = tasks.arguments(task, "quick", dtype, "cuda")
     with torch.inference_mode(not backward):

@@ -13,7 +13,7 @@ def functions(task, args):
     import ninetoothed_ops  # noqa: F401  (registers torch.ops.ninetoothed)
 
     found = {
-        "ninetoothed": getattr(torch.ops.ninetoothed, task.name),
+        "ninetoothed": of_repacked(task, args, getattr(torch.ops.ninetoothed, task.name)),
         "triton": twin(task, args),
         "eager": task.eager,
         "inductor": torch.compile(lambda *args, **kwargs: task.eager(*args, **kwargs), dynamic=False),
@@ -23,12 +23,18 @@ def functions(task, args):
 
 
 def twin(task, args):
-    """The twin's function, or None where there is none; it gets a filter as a model holds it: repacked, as ours is."""
+    """The twin's function, or None where there is none."""
     from benchmarks.twins import launch
 
-    function = getattr(launch, task.name, None)
+    return of_repacked(task, args, getattr(launch, task.name, None))
+
+
+def of_repacked(task, args, function):
+    """The function, given a filter as a model holds it whose channels are last: repacked before, once."""
     if task.name != "conv2d":
         return function
+    from benchmarks.twins import launch
+
     weight = launch.repacked(args[1])
     return lambda input, _, *others, **options: function(input, weight, *others, **options)
 

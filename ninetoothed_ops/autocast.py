@@ -25,6 +25,20 @@ def cast_first(operator: OpOverload, device_type: str, autocast: Callable[[str],
     return kernel
 
 
+def cast_where_enabled(function: Callable, autocast: Callable[[str], torch.dtype | None] | None) -> Callable:
+    """Make the function that casts its arguments where `torch.autocast` would, for a kernel that comes before it."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        for device_type in ("cpu", "cuda"):
+            dtype = autocast(device_type) if autocast and torch.is_autocast_enabled(device_type) else None
+            if dtype is not None:
+                args = tuple(cast(value, device_type, dtype) for value in args)
+                kwargs = {name: cast(value, device_type, dtype) for name, value in kwargs.items()}
+        return function(*args, **kwargs)
+
+    return kernel
+
+
 def cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
     """Cast a tensor on a device of this type, or each of a list, if it is of floating point and not of float64."""
     if isinstance(value, list | tuple):

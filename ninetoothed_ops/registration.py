@@ -9,7 +9,7 @@ from ninetoothed.runtime import private
 from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
-from .autocast import cast_first
+from .autocast import cast_first, cast_where_enabled
 from .autograd import in_reverse, no_backward, tensors_among
 from .recording import Gradient
 from .schemas import check_parameters, parsed_schema, parted
@@ -31,7 +31,6 @@ def register(
     backward: Callable | None = None,
     setup_context: Callable | None = None,
     replay: bool = False,
-    kept: Callable | None = None,
     flatten: Callable | None = None,
     autocast: Callable[[str], torch.dtype | None] | None = None,
     recorded: Callable | None = None,
@@ -50,8 +49,6 @@ def register(
     replay: promises that `allocate` and `launch` depend on nothing but types, shapes, strides, devices, alignment to 16
         bytes and the values of arguments other than tensors. Calls on CUDA tensors like earlier ones then skip both,
         and take a few microseconds. If `launch` does more than take views, allocate, copy and launch kernels, it runs.
-    kept: `kept(*args, **kwargs)` is called each time for a tensor that is computed from the arguments and kept between
-        calls, such as a repacked weight; `launch` gets it as the keyword `kept`, whose default stands for the CPU.
     flatten: gives the arguments of `allocate` and `launch`, all positional, in the place of the operator's. An operator
         of lists of tensors needs it to be replayed: it gives the tensors one by one.
     autocast: `autocast("cpu" or "cuda")` gives the type to which `torch.autocast` casts floating-point tensors, float64
@@ -85,7 +82,7 @@ def register(
     # All that can be wrong is found before anything changes: the operator that has the name stays as it is.
     namespace, signature = parted(schema)
     parsed = parsed_schema(schema)
-    functions = _Functions(allocate, launch, kept, replay, flatten)
+    functions = _Functions(allocate, launch, replay, flatten)
     functions.check(parsed)
 
     name = f"{namespace}::{signature.partition('(')[0]}"
@@ -104,7 +101,6 @@ class _Functions:
 
     allocate: Callable
     launch: Callable
-    kept: Callable | None
     replay: bool
     flatten: Callable | None
 
@@ -129,7 +125,7 @@ class _Functions:
             launch(output, *args, **kwargs)
             return output
 
-        on_cuda = ReplayedFunction(allocate, launch, self.kept) if self.replay else forward
+        on_cuda = ReplayedFunction(allocate, launch) if self.replay else forward
         return {"CPU": self._of_operator(forward), "CUDA": self._of_operator(on_cuda)}
 
     def _of_operator(self, function: Callable) -> Callable:
@@ -159,6 +155,10 @@ def _implement(
             kernel = cast_first(operator, device_type, autocast)
             library.impl(operator, kernel, f"Autocast{device_type.upper()}")
     torch.library.register_fake(operator, functions.fake, lib=library)
+    if gradient.recorded is not None and torch.Tag.nondeterministic_seeded in operator.tags:
+        # vmap runs an operator that it does not know on one example after another, each of which would draw numbers of
+        # its own. PyTorch's operators, by which the same is computed, draw as vmap's `randomness` says.
+        library.impl(operator, cast_where_enabled(gradient.recorded, autocast), "FuncTorchVmapMode")
     library.impl(operator, in_reverse(operator, schema, gradient, kernels), "Autograd", with_keyset=True)
 
 

@@ -220,20 +220,16 @@ class ReplayedFunction:
     """Call `allocate(*args)` for an output and `launch(output, *args)` to fill it; record and replay both.
 
     Both may depend only on types, shapes, strides, devices, alignment to 16 bytes, and values other than tensors;
-    `allocate` returns new tensors. `kept(*args)`, where given, is called each time for a tensor that is computed from
-    the arguments and kept elsewhere; `launch` gets it as the keyword `kept`.
+    `allocate` returns new tensors.
     """
 
-    def __init__(self, allocate: Callable, launch: Callable, kept: Callable | None = None):
-        self._allocate = allocate if kept is None else lambda *args, kept, **kwargs: allocate(*args, **kwargs)
+    def __init__(self, allocate: Callable, launch: Callable):
+        self._allocate = allocate
         self._launch = launch
-        self._kept = kept
         self._calls = CallCache()
         self._lock = threading.Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._kept is not None:
-            kwargs["kept"] = self._kept(*args, **kwargs)
         flat, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
         known: Entry | Mark | None = UNRECORDED
         if RECORDER.get() is None:  # Inside another recording, the launches themselves must be seen.

@@ -1,12 +1,13 @@
 """Activations of PyTorch and of transformers on NineToothed's activation, which applies a function in one launch."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from ..ops.activation import operator as activation
 from ..ops.functions import FUNCTIONS
+from ..ops.gelu import FUNCTIONS as FORMULAS
 from .eligibility import unsuitable
 from .overrides import are_overridden
 
@@ -23,9 +24,15 @@ class NTActivation(nn.Module):
     function: ClassVar[str]
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if are_overridden(input):
-            return FUNCTIONS[self.function](input)
-        return activation(input, self.function)
+        function: Any = function_of(self)
+        return FUNCTIONS[function](input) if are_overridden(input) else activation(input, function)
+
+
+def function_of(activation: NTActivation) -> str | None:
+    """Name the function that a call applies; None for one that NineToothed does not have."""
+    # A GELU of PyTorch says so itself, and may say another since the swap.
+    is_told = isinstance(activation, nn.GELU) and "approximate" in activation.__dict__
+    return FORMULAS.get(activation.__dict__["approximate"]) if is_told else activation.function
 
 
 class NTGELU(NTActivation, nn.GELU):
@@ -35,7 +42,9 @@ class NTGELU(NTActivation, nn.GELU):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         is_patched = nn.GELU.forward is not FORWARD and "approximate" in self.__dict__
-        return nn.GELU.forward(self, input) if is_patched else NTActivation.forward(self, input)
+        if is_patched or function_of(self) is None:
+            return nn.GELU.forward(self, input)
+        return NTActivation.forward(self, input)
 
     def extra_repr(self) -> str:
         return ""
@@ -45,6 +54,9 @@ class NTGELUTanh(NTGELU):
     """A `torch.nn.GELU(approximate="tanh")`, and transformers' activations of this formula."""
 
     function = "gelu_tanh"
+
+    def __init__(self, approximate: str = "tanh"):
+        super().__init__(approximate)
 
 
 class NTQuickGELU(NTActivation):

@@ -122,9 +122,7 @@ class NTAttention(Substitute, JointModule):
             query, key = (states.transpose(1, 2) for states in cls.rotary(cos, sin, query, key))
             value = value.transpose(1, 2)
             if past_key_values is not None:
-                # Only early versions of transformers give a position: their static caches do not count for themselves.
-                position = ({"cache_position": kwargs["cache_position"]},) if "cache_position" in kwargs else ()
-                key, value = past_key_values.update(key, value, self.layer_idx, *position)
+                key, value = past_key_values.update(key, value, self.layer_idx)
 
         is_eager = implementation == "eager"
         is_causal = not is_eager and _is_causal(self, query.shape[2], attention_mask, kwargs.get("is_causal"))

@@ -16,9 +16,9 @@ class NTConv2d(nn.Conv2d):
     """A `torch.nn.Conv2d` that pads with zeros, on `ninetoothed.conv2d`.
 
     `forward(input)`: `(N, in_channels, H, W)`, or without N -> `(N, out_channels, P, Q)`, with channels last where they
-    are in the input or the weight. The weight is repacked for the GPU once, and again when it changes. One that has
-    become another class of tensor since the swap is given to PyTorch's function, and so is any under a
-    `TorchFunctionMode`.
+    are in the input or the weight. The GPU reads a weight that has its channels last as it is, as
+    `model.to(memory_format=torch.channels_last)` lays it out; any other is repacked in each call. One that has become
+    another class of tensor since the swap is given to PyTorch's function, and so is any under a `TorchFunctionMode`.
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:

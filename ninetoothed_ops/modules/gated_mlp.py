@@ -1,23 +1,22 @@
 """The gated MLPs of transformers' models: gate and up are one product, activation and multiplication one launch."""
 
+from typing import cast
+
 import torch
 from torch import nn
 
 from ninetoothed.runtime.private import any_requires_grad, has_global_hook, runs_forward_alone
 
 from ..ops.linear_swiglu import operator as linear_swiglu
-from .activations import NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared
+from .activations import NTGELU, NTActivation, NTGELUTanh, NTQuickGELU, NTReLUSquared, function_of
 from .joint import JointModule, joint_parameters, project
 from .overrides import are_overridden
 from .silu import NTSiLU
 from .substitute import Substitute, is_outdated, own_forward
 
-# By the class of an activation: its function, by the name that `ninetoothed.gated` knows.
-FUNCTIONS: dict[type[nn.Module], str] = {
-    NTSiLU: "silu",
-    nn.ReLU: "relu",
-    **{cls: cls.function for cls in (NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared)},
-}
+# By the class of an activation: its function, by the name that `ninetoothed.gated` knows; those of others they tell.
+FUNCTIONS: dict[type[nn.Module], str] = {NTSiLU: "silu", nn.ReLU: "relu"}
+ACTIVATIONS = (NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared)
 # A patch of a class after a swap is seen by comparing.
 FORWARDS = tuple((cls, cls.forward) for cls in (nn.SiLU, nn.GELU, nn.ReLU))
 
@@ -80,7 +79,8 @@ def _function_of(activation: nn.Module) -> str | None:
     for cls, forward in FORWARDS:
         if cls.forward is not forward:
             return None
-    function = FUNCTIONS.get(type(activation))
+    is_ours = type(activation) in ACTIVATIONS
+    function = function_of(cast(NTActivation, activation)) if is_ours else FUNCTIONS.get(type(activation))
     return function if function is not None and runs_forward_alone(activation) and not has_global_hook() else None
 
 

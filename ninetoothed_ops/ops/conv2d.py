@@ -14,7 +14,7 @@ from . import conv2d_backward_input, conv2d_backward_weight, readers
 from .checks import alike, check_product, refuse
 from .convolution import OPTIONS, empty, pair, size_of
 from .layout import is_contiguous
-from .packing import packed, pays
+from .packing import pays
 
 
 def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
@@ -28,17 +28,12 @@ def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(
     return empty(size, input, weight)
 
 
-def kept(input, weight, *others):
-    return packed(weight) if pays(weight) else weight
-
-
-def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, *, kept=None):
+def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
     if input.ndim == 3:
         input, output = input.unsqueeze(0), output.unsqueeze(0)
     if weight.shape[1] == 0:
         output.copy_(output.new_zeros(()) if bias is None else bias[:, None, None])
         return
-    weight = weight if kept is None else kept
     if pays(weight):
         input, weight = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (input, weight))
     filters = -1 if groups == 1 else weight.shape[0] // groups
@@ -79,7 +74,6 @@ operator = register(
     setup_context=setup_context,
     replay=True,
     autocast=torch.get_autocast_dtype,
-    kept=kept,
 )
 
 

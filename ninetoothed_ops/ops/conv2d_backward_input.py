@@ -9,7 +9,7 @@ import torch
 
 from ..kernels import conv2d_backward_input as kernels
 from .convolution import check_gradient, empty, pair, register_gradient
-from .packing import packed, pays
+from .packing import pays
 
 
 def allocate(grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
@@ -18,16 +18,12 @@ def allocate(grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1),
     return empty(size, grad, weight)
 
 
-def kept(grad, weight, *others):
-    return packed(weight) if pays(weight) else weight
-
-
-def launch(output, grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, *, kept=None):
+def launch(output, grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
     if output.numel() == 0:
         return
     if output.ndim == 3:
         output, grad = output.unsqueeze(0), grad.unsqueeze(0)
-    weight, dilation = _spread(weight if kept is None else kept, pair(stride), pair(dilation))
+    weight, dilation = _spread(weight, pair(stride), pair(dilation))
     target = output
     if pays(weight, pair(stride)):
         grad, weight = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (grad, weight))
@@ -101,5 +97,4 @@ operator = register_gradient(
     launch,
     convolved=lambda of_input, weight: (of_input, weight),
     counterpart="conv2d_backward_weight",
-    kept=kept,
 )

@@ -64,7 +64,6 @@ def register_gradient(
     *,
     convolved: Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]],
     counterpart: str,
-    kept: Callable | None = None,
 ) -> OpOverload:
     """Register a gradient of `conv2d`, by that of its result and by an operand; the size is that of the other.
 
@@ -93,7 +92,6 @@ def register_gradient(
         backward=backward,
         setup_context=setup_context,
         replay=True,
-        kept=kept,
     )
 
 

@@ -136,6 +136,7 @@ def test_the_twin_of_conv2d_gets_a_filter_that_was_repacked_before(monkeypatch):
     call(), call()
     assert weights[0] is weights[1] and weights[0].is_contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(weights[0], args[1])
+    assert peers.calls(task, args, kwargs)["ninetoothed"]().is_contiguous(memory_format=torch.channels_last)
 
 
 def test_readme_has_the_committed_figures():

@@ -17,7 +17,6 @@ from ninetoothed.runtime import call_cache, launch_plan, private, private_triton
 from ninetoothed.runtime.workspace import Allocation
 from ninetoothed_ops import registration
 from ninetoothed_ops.modules import overrides
-from ninetoothed_ops.ops import packing
 
 X, Y = torch.zeros(4, 6), torch.zeros(6)
 WRAPPED = "torch._C._functorch.is_functorch_wrapped_tensor"
@@ -211,13 +210,6 @@ def test_nothing_is_recorded_without_modes(monkeypatch):
     assert launch_plan._can_be_recorded((X,))
     monkeypatch.setattr(launch_plan, "modes_see_operations", stand_in.modes_see_operations)
     assert not launch_plan._can_be_recorded((X,))
-
-
-def test_filters_stay_as_they_are_without_a_count_of_what_was_written(monkeypatch):
-    weight, other = torch.randn(2, 2, 16, 3, 3)
-    assert packing.packed(weight).is_contiguous(memory_format=torch.channels_last)
-    monkeypatch.setattr(packing, "version_of", lambda _: None)
-    assert packing.packed(other) is other
 
 
 def test_pytorch_is_asked_publicly_for_its_precision_and_memory():

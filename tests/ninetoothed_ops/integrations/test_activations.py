@@ -9,6 +9,7 @@ from torch import nn
 
 from ninetoothed_ops.modules import swap_modules
 from ninetoothed_ops.modules.activations import NTGELU, NTGELUTanh
+from ninetoothed_ops.modules.gated_mlp import gated
 from tests.ninetoothed_ops.integrations.calls import DEVICE, error, reasons
 
 activations = pytest.importorskip("transformers.activations")
@@ -55,6 +56,19 @@ def test_as_pytorchs_own(cls):
     assert isinstance(ours, nn.GELU) and error(ours(input), theirs(input)) < 1e-6
     assert type(pickle.loads(pickle.dumps(ours))) is cls
     assert not swap_modules(theirs).swapped
+
+
+@pytest.mark.parametrize("cls", (NTGELU, NTGELUTanh))
+def test_an_approximation_set_since_is_applied(cls):
+    ours, input = cls(), torch.randn(5, 70, device=DEVICE)
+    for approximate in ("tanh", "none"):
+        ours.approximate = approximate
+        expected = nn.functional.gelu(input.double(), approximate=approximate)
+        assert error(ours(input), expected) < 1e-6 and error(gated(ours, input, input), expected * input) < 1e-6
+    ours.approximate = "cubic"
+    for function in (ours, lambda x: gated(ours, x, x)):
+        with pytest.raises(RuntimeError, match="approximate"):
+            function(input)
 
 
 def test_one_with_a_function_of_its_own_is_left_alone():

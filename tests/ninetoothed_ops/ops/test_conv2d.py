@@ -1,9 +1,6 @@
 """What only the front door has: names for paddings, single numbers, images without a batch."""
 
-import gc
-import threading
-import weakref
-from contextlib import nullcontext
+import importlib
 
 import pytest
 import torch
@@ -12,7 +9,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 import ninetoothed_ops
-from ninetoothed_ops.ops import packing
 from tests.ninetoothed_ops.samples import random
 
 
@@ -92,54 +88,26 @@ def test_no_channels_give_the_bias():
     assert torch.equal(output, bias[None, :, None, None].expand(2, 4, 3, 3))
 
 
-class TestPacking:
-    """Filters are repacked once, for as long as they do not change."""
+@pytest.mark.parametrize("groups", (1, 2))
+def test_convolution_of_many_channels(groups):
+    assert_same(random(2, 32 * groups, 9, 8), random(6, 32, 3, 3), random(6), padding=1, groups=groups)
 
-    def test_packed_filters_are_the_same_filters(self):
-        weight = random(4, 32, 3, 3)
-        again = packing.packed(weight)
-        assert torch.equal(again, weight) and again.is_contiguous(memory_format=torch.channels_last)
-        assert packing.packed(weight) is again
-        assert packing.packed(again) is again
 
-    def test_changed_filters_are_packed_again(self):
-        weight = random(4, 32, 3, 3)
-        packing.packed(weight)
-        weight.mul_(2)
-        assert torch.equal(packing.packed(weight), weight)
-        weight.data = random(4, 32, 3, 3)
-        assert torch.equal(packing.packed(weight), weight)
-
-    def test_filters_that_count_no_versions(self):
-        with torch.inference_mode():
-            weight = random(4, 32, 3, 3)
-            assert packing.packed(weight) is weight
-            weight.mul_(2)
-            assert packing.packed(weight) is weight
-
-    def test_what_is_known_goes_with_the_filters(self):
-        before = len(packing._PACKED)
-        for _ in range(8):
-            packing.packed(random(4, 32, 3, 3))
-        assert len(packing._PACKED) == before
-
-    def test_repacked_filters_are_in_no_private_pool(self, monkeypatch):
-        threads = []
-        monkeypatch.setattr(torch.cuda, "stream", lambda _: threads.append(threading.get_ident()) or nullcontext())
-        packing.packed(random(4, 32, 3, 3))
-        assert threads and threading.get_ident() not in threads
-
-    def test_filters_are_not_kept_alive(self):
-        weight = torch.randn(4, 32, 3, 3)
-        packing.packed(weight)
-        gone = weakref.ref(weight)
-        del weight
-        gc.collect()
-        assert gone() is None
-
-    @pytest.mark.parametrize("groups", (1, 2))
-    def test_convolution_of_many_channels(self, groups):
-        assert_same(random(2, 32 * groups, 9, 8), random(6, 32, 3, 3), random(6), padding=1, groups=groups)
+@pytest.mark.parametrize("name", ("conv2d", "conv2d_backward_input"))
+def test_filters_are_those_of_the_call(name, monkeypatch):
+    """Writes through `.data`, as those of graphs and kernels, are counted in no version."""
+    module, given = importlib.import_module(f"ninetoothed_ops.ops.{name}"), []
+    monkeypatch.setattr(module, "pays", lambda *_: True)
+    monkeypatch.setattr(module.kernels, "make", lambda *_: lambda *tensors: given.append(tensors[1].clone()))
+    # On a GPU, a replayed call gets beside its arguments what the operator computes of them and keeps.
+    kept = getattr(module, "kept", None)
+    weight, images = random(32, 32, 3, 3), random(1, 32, 5, 5)
+    sizes = () if name == "conv2d" else (images.shape,)
+    for _ in range(2):
+        weight.data.mul_(2)
+        options = {"padding": (1, 1)} | ({} if kept is None else {"kept": kept(images, weight)})
+        module.launch(torch.empty_like(images), images, weight, *sizes, **options)
+        assert torch.equal(given[-1], weight) and given[-1].is_contiguous(memory_format=torch.channels_last)
 
 
 def test_one_channel_and_one_weight_a_filter():

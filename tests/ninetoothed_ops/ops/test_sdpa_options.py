@@ -161,6 +161,23 @@ def test_sinks_that_take_nothing_or_all(sink):
     assert not grads[3].any()
 
 
+def test_dropout_under_vmap_is_drawn_as_its_randomness_says():
+    query = torch.randn(1, 2, 8, 16, device=DEVICE)
+
+    def dropped(randomness):
+        attend = torch.vmap(lambda x: ninetoothed_ops.sdpa(x, x, x, dropout_p=0.5), randomness=randomness)
+        return attend(query.expand(2, -1, -1, -1, -1))
+
+    one, other = dropped("same")
+    assert torch.equal(one, other)
+    one, other = dropped("different")
+    assert not torch.equal(one, other)
+    with pytest.raises(RuntimeError, match="randomness"):
+        dropped("error")
+    with torch.autocast(DEVICE, torch.bfloat16):
+        assert dropped("same").dtype == torch.bfloat16
+
+
 def test_dropout_is_of_the_seed_and_scales_what_is_kept():
     query, key = random(1, 2, 8, 16), random(1, 2, 400, 16)
     value, sinks = torch.ones(1, 2, 400, 1, device=DEVICE), torch.zeros(2, device=DEVICE)
