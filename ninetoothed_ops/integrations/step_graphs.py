@@ -12,6 +12,7 @@ those of a token, and calls with a `compile_config` of their own get what the mo
 
 import functools
 import operator
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from transformers import cache_utils
 from ninetoothed.runtime.private import has_global_hook, runs_forward_alone
 from ninetoothed.runtime.workspace import lending, zeros_to_lend
 
+from ..modules.caches import are_own
 from ..modules.overrides import are_overridden
 from . import step_masks
 from .recognition import same_throughout
@@ -35,6 +37,8 @@ INPUTS = ("input_ids", "position_ids", "attention_mask")
 OPTIONS = {"use_cache": True, "logits_to_keep": 1, "return_dict": True}
 # So many steps of new sizes, and the first of each call, run without a graph: kernels are compiled and loaded in them.
 UNCAPTURED = 3
+# PyTorch captures one graph at a time.
+_CAPTURING = threading.Lock()
 # Modules that compute with tensors alone: those of these packages, and those with the forwards of these classes.
 PACKAGES = ("torch.nn.modules.", "ninetoothed_ops.modules.", "transformers.activations")
 CLASSES = tuple(
@@ -71,7 +75,10 @@ class StepCompiler:
 
     def zeros_for(self, steps: "Steps") -> torch.Tensor:
         """Find zeros for the graph of one call, and take them back at its end."""
-        zeros = self.zeros.pop() if self.zeros else zeros_to_lend(self.model.device)
+        try:
+            zeros = self.zeros.pop()
+        except IndexError:  # Another thread may have taken the last ones.
+            zeros = zeros_to_lend(self.model.device)
         weakref.finalize(steps, self.zeros.append, zeros)
         return zeros
 
@@ -132,10 +139,12 @@ class Steps:
 
 def capture(step: Callable[[], Any], zeros: torch.Tensor) -> tuple[Any, Callable[[], None]]:
     """Capture a step, whose launches are lent zeros; gives what its output will be, and what runs it."""
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.device(zeros.device), lending(zeros):
+    graph, device = torch.cuda.CUDAGraph(), zeros.device
+    # PyTorch would share one stream for captures among all GPUs, and stay on it where a step cannot be captured.
+    stream, before = torch.cuda.Stream(device), torch.cuda.stream(torch.cuda.current_stream(device))
+    with _CAPTURING, torch.cuda.device(device), before, lending(zeros):
         # Other threads may allocate meanwhile.
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             output = step()
     return output, graph.replay
 
@@ -143,16 +152,20 @@ def capture(step: Callable[[], Any], zeros: torch.Tensor) -> tuple[Any, Callable
 def memory_of(given: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
     """Find the tensors of a static cache of transformers that the step of one token reads and writes; None if other."""
     cache = given.get("past_key_values")
-    if type(cache) is not cache_utils.StaticCache or given.keys() != {*INPUTS, *OPTIONS, "past_key_values"}:
+    if (
+        torch.is_grad_enabled()
+        or type(cache) is not cache_utils.StaticCache
+        or given.keys() != {*INPUTS, *OPTIONS, "past_key_values"}
+    ):
         return None
     if any(given[name] != value for name, value in OPTIONS.items()) or given["input_ids"].shape[1:] != (1,):
         return None
-    if cache.offloading or any(type(given[name]) is not torch.Tensor for name in INPUTS):
-        return None
-    if given["attention_mask"].ndim != 4:
+    if any(type(given[name]) is not torch.Tensor for name in INPUTS) or given["attention_mask"].ndim != 4:
         return None
     layers: Any = cache.layers
     if any(type(layer) is not cache_utils.StaticLayer or not layer.is_initialized for layer in layers):
+        return None
+    if not all(are_own(cache_utils, cache, cache_utils.StaticLayer, layer) for layer in layers):
         return None
     return tuple(each for layer in layers for each in (layer.keys, layer.values, layer.cumulative_length))
 

@@ -144,9 +144,9 @@ def _of_layer(cache: Any, layer: int, tokens: int, key: torch.Tensor | None) -> 
     module: Any = sys.modules.get(MODULE)
     # The class first: see `joint._are_plain`.
     if tokens == 1 and getattr(module, "StaticLayer", None) is type(found):
-        return _of_static_layer(found) if _are_own(module, cache, module.StaticLayer, found) else None
+        return _of_static_layer(found) if are_own(module, cache, module.StaticLayer, found) else None
     if key is not None and getattr(module, "DynamicLayer", None) is type(found) and not found.is_initialized:
-        return _of_empty_layer(found, key) if _are_own(module, cache, module.DynamicLayer, found) else None
+        return _of_empty_layer(found, key) if are_own(module, cache, module.DynamicLayer, found) else None
     return None
 
 
@@ -163,7 +163,7 @@ def _of_empty_layer(layer: Any, key: torch.Tensor) -> Slots:
     return Slots(keys, values, torch.arange(tokens, device=key.device), empty=layer)
 
 
-def _are_own(module: Any, cache: Any, cls: Any, layer: Any) -> bool:
+def are_own(module: Any, cache: Any, cls: Any, layer: Any) -> bool:
     """Tell whether a cache, on the device, and its layer are updated by transformers' own methods alone."""
     return _updates_itself(cache, module.Cache) and _updates_itself(layer, cls) and not cache.offloading
 

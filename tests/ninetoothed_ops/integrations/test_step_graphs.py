@@ -88,6 +88,21 @@ def test_beams_are_not_captured(make, batch, replays):
     assert torch.equal(generate(model, *inputs, num_beams=3, **STATIC), expected) and not replays
 
 
+def test_updates_of_the_users_and_gradients_are_not_captured(make, batch, replays, monkeypatch):
+    """What a cache's `update` does in Python would not be done again, nor would what is recorded for gradients."""
+    model, (tokens, mask), given = make("Llama"), batch(2, 7), {}
+    swap_modules(model, join=True)
+    step = step_graphs.Steps.__call__
+    monkeypatch.setattr(step_graphs.Steps, "__call__", lambda self, **own: given.update(own) or step(self, **own))
+    generate(model, tokens, mask, **STATIC)
+    with torch.no_grad():
+        assert step_graphs.memory_of(given) is not None
+        vars(given["past_key_values"].layers[1])["update"] = given["past_key_values"].layers[1].update
+        assert step_graphs.memory_of(given) is None
+        del vars(given["past_key_values"].layers[1])["update"]
+    assert step_graphs.memory_of(given) is None
+
+
 def spoilers():
     yield "training", lambda model: model.model.layers[0].train()
     yield "hook", lambda model: model.model.norm.register_forward_hook(lambda *_: None)
