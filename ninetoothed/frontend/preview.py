@@ -102,17 +102,27 @@ def assigns_first(application: Callable[..., Any], name: str) -> bool:
 
 
 def reads_first(application: Callable[..., Any], name: str) -> bool:
-    """Tell whether the text of an application reads what a parameter holds before it assigns it."""
+    """Tell whether the text of an application reads, or leaves, what a parameter holds before it assigns it."""
     parsed = parse_application(application)
-    return next(_uses(parsed, _statements(parsed), name), False)
+    uses = [*_uses(parsed, _statements(parsed), name)]
+    # Assigned on some ways through the text only: on the others it stays.
+    return bool(uses) and _first(uses) is not False
+
+
+def _first(uses: Iterable[bool | None]) -> bool | None:
+    """Return the first use that is sure, if there is one."""
+    return next((use for use in uses if use is not None), None)
 
 
 def _statements(parsed: ParsedFunction) -> list[ast.AST]:
     return [*parsed.tree.body] if isinstance(parsed.tree.body, list) else [parsed.tree.body]
 
 
-def _uses(parsed: ParsedFunction, nodes: Iterable[ast.AST | None], name: str) -> Iterator[bool]:
-    """Yield the uses of a variable's value in the order in which they are evaluated: True where it is read."""
+def _uses(parsed: ParsedFunction, nodes: Iterable[ast.AST | None], name: str) -> Iterator[bool | None]:
+    """Yield the uses of a variable's value in the order in which they are evaluated.
+
+    True where it is read, False where it is assigned, None where it is assigned only if a branch or a loop is entered.
+    """
     for node in nodes:
         match node:
             case ast.Name(id=own):
@@ -121,6 +131,12 @@ def _uses(parsed: ParsedFunction, nodes: Iterable[ast.AST | None], name: str) ->
                 pass
             case ast.FunctionDef() | ast.Lambda() | None:
                 pass
+            case ast.If(test=head, body=body, orelse=other) | ast.While(test=head, body=body, orelse=other):
+                yield from _uses(parsed, (head,), name)
+                yield from _uses_of_branches(parsed, (body, other), name)
+            case ast.For(target=target, iter=head, body=body):
+                yield from _uses(parsed, (head,), name)
+                yield from _uses_of_branches(parsed, ([target, *body], []), name)
             case ast.Assign(targets=targets, value=value):
                 yield from _uses(parsed, (value, *targets), name)
             case ast.AnnAssign(target=target, value=value):
@@ -134,7 +150,15 @@ def _uses(parsed: ParsedFunction, nodes: Iterable[ast.AST | None], name: str) ->
                 yield from _uses(parsed, ast.iter_child_nodes(node), name)
 
 
-def _uses_of_call(parsed: ParsedFunction, call: ast.Call, name: str) -> Iterator[bool]:
+def _uses_of_branches(parsed: ParsedFunction, branches: Iterable[list[Any]], name: str) -> Iterator[bool | None]:
+    """Yield the use of a variable by statements of which one list runs, if any of them uses it."""
+    uses = [[*_uses(parsed, branch, name)] for branch in branches]
+    if any(uses):
+        first = [_first(each) for each in uses]
+        yield True if True in first else None if None in first else False
+
+
+def _uses_of_call(parsed: ParsedFunction, call: ast.Call, name: str) -> Iterator[bool | None]:
     """Yield the uses of a variable by a call; helpers take it by reference."""
     callee = _resolved(parsed, call.func)
     arguments = [(i, each) for i, each in enumerate(call.args)] + [(each.arg, each.value) for each in call.keywords]

@@ -292,6 +292,35 @@ def add_to(sum, term):
         sum = sum + term
 
 
+def assigns_in_a_branch(input, output):
+    if ntl.max(input) > 0:
+        output = input
+    output = output * 2
+
+
+def assigns_in_an_inner_branch(input, output):
+    if ntl.max(input) > 0:
+        output = input
+    elif ntl.min(input) < -1:
+        output = -input
+
+
+def assigns_in_a_loop(input, output):
+    for i in range(input.source.shape[0]):
+        output = input + i
+
+
+def assigns_in_each_branch(input, output):
+    if ntl.max(input) > 0:
+        output = input
+    else:
+        if ntl.min(input) < -1:
+            output = -input
+        else:
+            output = input * 2
+    output += 1
+
+
 def assigns_in_a_helper(input, output):
     total = ntl.zeros(output.shape, dtype=output.dtype) + ntl.zeros_like(output)
     add_to(total, input)
@@ -304,12 +333,14 @@ def copy(source, target):
 
 
 def test_outputs_that_are_read_first_are_kept():
-    for application in (adds_to_output, adds_in_a_helper):
+    branches = (assigns_in_a_branch, assigns_in_an_inner_branch, assigns_in_a_loop)
+    for application in (adds_to_output, adds_in_a_helper, *branches):
         first, second = elementwise(application, BLOCK_M), elementwise(squash, BLOCK_M)
         with pytest.raises(FusionError, match=r"reads what 'output' held before .*keep=\('output',\)"):
             fuse(first, second)
         assert names(fuse(first, second, keep=("output",)))[:2] == ["input", "output"]
-    assert names(fuse(elementwise(assigns_in_a_helper, BLOCK_M), elementwise(squash, BLOCK_M)))
+    for application in (assigns_in_each_branch, assigns_in_a_helper):
+        assert names(fuse(elementwise(application, BLOCK_M), elementwise(squash, BLOCK_M)))
 
 
 def total(input, output):
