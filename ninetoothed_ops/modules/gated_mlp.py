@@ -14,8 +14,7 @@ from .overrides import are_overridden
 from .silu import NTSiLU
 from .substitute import Substitute, is_outdated, own_forward
 
-# By the class of an activation: its function, by the name that `ninetoothed.gated` knows; those of others they tell.
-FUNCTIONS: dict[type[nn.Module], str] = {NTSiLU: "silu", nn.ReLU: "relu"}
+# Activations that tell their function, by the name that `ninetoothed.gated` knows.
 ACTIVATIONS = (NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared)
 # A patch of a class after a swap is seen by comparing.
 FORWARDS = tuple((cls, cls.forward) for cls in (nn.SiLU, nn.GELU, nn.ReLU))
@@ -79,8 +78,14 @@ def _function_of(activation: nn.Module) -> str | None:
     for cls, forward in FORWARDS:
         if cls.forward is not forward:
             return None
-    is_ours = type(activation) in ACTIVATIONS
-    function = function_of(cast(NTActivation, activation)) if is_ours else FUNCTIONS.get(type(activation))
+    # The class first: see `joint._are_plain`.
+    if NTSiLU is type(activation):
+        function: str | None = "silu"
+    elif nn.ReLU is type(activation):
+        function = "relu"
+    else:
+        is_ours = type(activation) in ACTIVATIONS
+        function = function_of(cast(NTActivation, activation)) if is_ours else None
     return function if function is not None and runs_forward_alone(activation) and not has_global_hook() else None
 
 

@@ -180,28 +180,6 @@ def _padded(x):
     return padded.reshape(8)
 
 
-def test_what_is_kept_elsewhere_is_asked_for_each_time():
-    add, doubled = make_add(), {}
-
-    def kept(x, weight, factor=1.0):
-        if id(weight) not in doubled or doubled[id(weight)][0] != weight._version:
-            doubled[id(weight)] = weight._version, weight * 2, weight
-        return doubled[id(weight)][1]
-
-    def launch(z, x, weight, factor=1.0, *, kept):
-        add(x, kept, factor, z)
-
-    function = ReplayedFunction(lambda x, weight, factor=1.0: torch.empty_like(x), launch, kept)
-    weights = torch.randn(8), torch.randn(8)
-    for _ in range(4):
-        for weight in weights:
-            x = torch.randn(8)
-            assert torch.equal(function(x, weight), x + weight * 2)
-            weight.add_(1)
-            assert torch.equal(function(x, weight), x + weight * 2)
-    assert len(recorded(function)) == 1
-
-
 def test_a_call_holds_no_memory_once_it_is_done():
     """Whether it runs, is recorded or repeated; no garbage is collected, since pools of graphs are checked at once."""
     add, made = make_add(), []
