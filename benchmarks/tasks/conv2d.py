@@ -14,7 +14,8 @@ def products(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(
 TASK = Task(
     name="conv2d",
     title="(4, 512, 14, 14) by (512, 512, 3, 3)",
-    note="ninetoothed and the twin had the filter repacked before, once; PyTorch converts it at every call",
+    note="ninetoothed and the twin had the filter repacked before, once; PyTorch converts it at every call, and so "
+    "does ninetoothed where channels are not last",
     eager=F.conv2d,
     products=products,
     cases={
