@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_E = TypeVar("_E", bound="ApplicationError")
 
 
 class NineToothedError(Exception):
@@ -49,6 +50,13 @@ class ApplicationError(NineToothedError, SyntaxError):
         text: str | None = None,
     ):
         super().__init__(message, (filename, lineno, offset, text))
+
+    @classmethod
+    def at(cls: type[_E], message: str, place: Any) -> _E:
+        """Make an error that points at an `ir.SourceLocation`, or at no place for None."""
+        if place is None:
+            return cls(message)
+        return cls(message, place.file, place.line, place.column + 1, place.text)
 
     def __str__(self) -> str:
         place = f"{self.filename}:{self.lineno}:{self.offset}: " if self.filename else ""

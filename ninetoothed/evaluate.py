@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy
@@ -12,6 +11,7 @@ import numpy
 from ninetoothed.arrangement import Arrangement, Shape, Size, Step
 from ninetoothed.errors import ArrangementError
 from ninetoothed.expr import Expr, as_expr, var
+from ninetoothed.expr.folds import Evaluation
 from ninetoothed.metaops import pull_back
 from ninetoothed.operands import shape_text
 from ninetoothed.symbol import Symbol, as_size, from_expr
@@ -87,23 +87,8 @@ def _located(arrangement: Arrangement, arrays: _Arrays) -> tuple[list[Any], Any]
     return [index.fold(arrays) for index in indices[0]], valid
 
 
-@dataclass(frozen=True)
-class _Arrays:
+class _Arrays(Evaluation):
     """Evaluate an expression for all elements at once."""
-
-    values: dict
-
-    def const(self, n: int) -> Any:
-        return numpy.int64(n)
-
-    def var(self, name: str) -> Any:
-        return self.values[name]
-
-    def add(self, operands: Any) -> Any:
-        return sum(operands[1:], start=operands[0])
-
-    def mul(self, coefficient: int, factors: Any) -> Any:
-        return math.prod(factors, start=numpy.int64(coefficient))
 
     def floordiv(self, a: Any, b: Any) -> Any:
         return a // numpy.maximum(b, 1)  # a divisor of 0 is an empty dimension's size: there is no element
@@ -111,18 +96,11 @@ class _Arrays:
     def mod(self, a: Any, b: Any) -> Any:
         return a % numpy.maximum(b, 1)
 
-    def minimum(self, operands: Any) -> Any:
-        return _reduced(numpy.minimum, operands)
+    def minimum(self, operands: list[Any]) -> Any:
+        return functools.reduce(numpy.minimum, operands)
 
-    def maximum(self, operands: Any) -> Any:
-        return _reduced(numpy.maximum, operands)
-
-
-def _reduced(function: Callable[[Any, Any], Any], operands: Any) -> Any:
-    result = operands[0]
-    for operand in operands[1:]:
-        result = function(result, operand)
-    return result
+    def maximum(self, operands: list[Any]) -> Any:
+        return functools.reduce(numpy.maximum, operands)
 
 
 def _shapes(mapping: Mapping[Any, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:

@@ -8,12 +8,12 @@ from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Shape, Size
 from ninetoothed.errors import ArrangementError, user_line
-from ninetoothed.expr import Facts, as_expr, is_nonnegative
+from ninetoothed.expr import Expr, Facts, as_expr, is_nonnegative
 from ninetoothed.symbol import Symbol, as_size
 from ninetoothed.wording import counted
 
 
-def shape_text(shape: Iterable[Size]) -> str:
+def shape_text(shape: Iterable[Size | Expr]) -> str:
     """Print a shape, its symbolic sizes simplified: `(4, x_size_0 // 2)`."""
     sizes = [str(as_expr(size)) for size in shape]
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"

@@ -125,7 +125,8 @@ class Expr(Canonical):
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Evaluate to a number; `values` has every variable."""
-        return self.fold(Evaluation(values))
+        number: int = self.fold(Evaluation(values))
+        return number
 
     def fold(self, algebra: Algebra[T]) -> T:
         """Walk the expression once, bottom up, and give each form the meaning that `algebra` has for it."""

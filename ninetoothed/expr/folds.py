@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -27,30 +27,30 @@ class Algebra(Protocol[T]):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The number that an expression is where its variables are numbers."""
+    """Evaluate an expression by Python's operators, for values of its variables: numbers, or arrays by subclasses."""
 
-    values: Mapping[str, int]
+    values: Mapping[str, Any]
 
-    def const(self, n: int) -> int:
+    def const(self, n: int) -> Any:
         return n
 
-    def var(self, name: str) -> int:
+    def var(self, name: str) -> Any:
         return self.values[name]
 
-    def add(self, operands: list[int]) -> int:
+    def add(self, operands: list[Any]) -> Any:
         return sum(operands)
 
-    def mul(self, coefficient: int, factors: list[int]) -> int:
+    def mul(self, coefficient: int, factors: list[Any]) -> Any:
         return math.prod(factors, start=coefficient)
 
-    def floordiv(self, a: int, b: int) -> int:
+    def floordiv(self, a: Any, b: Any) -> Any:
         return a // b
 
-    def mod(self, a: int, b: int) -> int:
+    def mod(self, a: Any, b: Any) -> Any:
         return a % b
 
-    def minimum(self, operands: list[int]) -> int:
+    def minimum(self, operands: list[Any]) -> Any:
         return min(operands)
 
-    def maximum(self, operands: list[int]) -> int:
+    def maximum(self, operands: list[Any]) -> Any:
         return max(operands)

@@ -224,11 +224,7 @@ class TraceContext:
 
     def error(self, message: str, location: ir.SourceLocation | None = None) -> ApplicationError:
         """Make an error that points at the user's source."""
-        location = location or self.builder.location
-        message = f"kernel {self.definition.name!r}: {message}"
-        if location is None:
-            return ApplicationError(message)
-        return ApplicationError(message, location.file, location.line, location.column + 1, location.text)
+        return ApplicationError.at(f"kernel {self.definition.name!r}: {message}", location or self.builder.location)
 
 
 def _runtime_names(source: SourceTensor) -> Iterator[str]:

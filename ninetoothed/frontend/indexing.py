@@ -21,6 +21,7 @@ from ninetoothed.frontend.shape_functions import expand_dims
 from ninetoothed.frontend.shapes import extents_of
 from ninetoothed.frontend.values import SourceRef, TileRef, plain, shown
 from ninetoothed.ir import Value
+from ninetoothed.operands import shape_text
 from ninetoothed.wording import counted
 
 
@@ -64,7 +65,7 @@ def element(context: TraceContext, ref: TileRef, indices: tuple) -> TileRef:
         raise context.error("a tile of tiles is indexed with one number for each dimension")
     if len(indices) != len(shape):
         raise context.error(
-            f"{name!r} has {counted(len(shape), 'dimension')} at this level (shape {shapes.tuple_text(shape)}) and is"
+            f"{name!r} has {counted(len(shape), 'dimension')} at this level (shape {shape_text(shape)}) and is"
             f" indexed with {len(indices)}; give one index a dimension"
         )
     chosen = (_position(context, i, d, shape, repr(name)) for d, i in enumerate(indices))
@@ -113,7 +114,7 @@ def _position(context: TraceContext, i: Any, dimension: int, shape: tuple[Expr, 
         remedy = f"use {-size.constant} to {size.constant - 1}" if size.constant else "it is empty"
         raise context.error(
             f"index {number} is out of range for dimension {dimension} of {what}, which has shape"
-            f" {shapes.tuple_text(shape)}; {remedy}"
+            f" {shape_text(shape)}; {remedy}"
         )
     return const(number) if number >= 0 else simplify(size + number, context.facts)
 

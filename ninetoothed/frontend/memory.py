@@ -18,6 +18,7 @@ from ninetoothed.frontend.numbers import holds, numeric
 from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
 from ninetoothed.ir import Access, Lane, TileType, Value
 from ninetoothed.lowering import Guard, lower, source_indices
+from ninetoothed.operands import shape_text
 from ninetoothed.specialisation import ArgumentClass
 from ninetoothed.tiling import are_alike
 from ninetoothed.wording import counted
@@ -182,7 +183,7 @@ def load(context: TraceContext, ref: TileRef, indices: tuple | None = None) -> V
     """Load a tile; loading it again before any store gives the same value."""
     if is_hierarchical(context, ref):
         raise context.error(
-            f"{name(context, ref)!r} is a tile of tiles here (shape {shapes.tuple_text(shape(context, ref))});"
+            f"{name(context, ref)!r} is a tile of tiles here (shape {shape_text(shape(context, ref))});"
             f" index it to get one of its tiles, as in `{name(context, ref)}[0]`"
         )
     argument = context.argument(ref.parameter)

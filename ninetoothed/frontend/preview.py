@@ -225,7 +225,7 @@ def _name_in_language(callee: Any) -> str:
 
 
 def _error(name: str, message: str, place: SourceLocation) -> ApplicationError:
-    return ApplicationError(f"kernel {name!r}: {message}", place.file, place.line, place.column + 1, place.text)
+    return ApplicationError.at(f"kernel {name!r}: {message}", place)
 
 
 def _always_evaluated(node: ast.AST) -> Iterator[ast.AST]:

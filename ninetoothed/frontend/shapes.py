@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify
+from ninetoothed.expr.sizes import power_above
 from ninetoothed.ir import TileType
+from ninetoothed.operands import shape_text
 
 MAX_TILE_ELEMENTS = 2**20
 _BROADCASTING = (
@@ -55,11 +57,6 @@ class Extent:
         return self.size.is_constant and self.size.constant == self.lanes
 
 
-def next_power_of_two(n: int) -> int:
-    """Return the least power of two that is not below `n`."""
-    return 1 << max(n - 1, 0).bit_length()
-
-
 def extent(size: Any, facts: Facts) -> Extent:
     """Return the extent of a dimension of `size` elements; its bound must be known when compiling."""
     if not isinstance(size, Expr) and (isinstance(size, bool) or not hasattr(size, "__index__")):
@@ -74,7 +71,7 @@ def extent(size: Any, facts: Facts) -> Extent:
             " declare its size constexpr"
             ' (`shape_options={"constexpr": True}`)'
         )
-    return Extent(size, next_power_of_two(upper))
+    return Extent(size, power_above(upper))
 
 
 def tile_type(dtype: DType | PointerType, extents: Iterable[Extent]) -> TileType:
@@ -186,9 +183,4 @@ def _total(group: list[Extent]) -> Expr:
 
 def text(extents: Iterable[Extent]) -> str:
     """Print extents as a shape."""
-    return tuple_text([e.size for e in extents])
-
-
-def tuple_text(sizes: Sequence[Any]) -> str:
-    """Print sizes as Python prints a tuple."""
-    return f"({', '.join(map(str, sizes))}{',' if len(sizes) == 1 else ''})"
+    return shape_text(e.size for e in extents)

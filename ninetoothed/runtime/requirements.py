@@ -28,7 +28,9 @@ def unmet(
 ) -> SizeError | RaceError:
     """Make the error for a requirement that a call's numbers do not meet."""
     if requirement.is_race:
-        return _race(definition, requirement, evaluate(requirement.left, values))
+        programs = evaluate(requirement.left, values)
+        message = f"kernel {definition.name!r}, {programs} programs: {requirement.message}"
+        return RaceError.at(message, requirement.location)
     sides = requirement.left, requirement.right
     names = dict.fromkeys(name for side in sides for name in sorted(side.variables))
     numbers = [
@@ -45,13 +47,6 @@ def unmet(
     )
     error.requirement = requirement
     return error
-
-
-def _race(definition: KernelDefinition, requirement: ir.Requirement, programs: int) -> RaceError:
-    message, place = f"kernel {definition.name!r}, {programs} programs: {requirement.message}", requirement.location
-    if place is None:
-        return RaceError(message)
-    return RaceError(message, place.file, place.line, place.column + 1, place.text)
 
 
 def explained(definition: KernelDefinition, error: ApplicationError, values: Mapping[str, int]) -> Exception:

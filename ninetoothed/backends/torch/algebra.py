@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 import torch
 
 from ninetoothed.expr import Expr
+from ninetoothed.expr.folds import Evaluation
 
 Integers = int | torch.Tensor
 
 
-@dataclass(frozen=True)
-class _Broadcasting:
-    values: Mapping[str, Integers]
-
-    def const(self, value: int) -> int:
-        return value
-
-    def var(self, name: str) -> Integers:
-        return self.values[name]
-
+class _Broadcasting(Evaluation):
     def add(self, operands: list[Integers]) -> Integers:
-        first, *rest = sorted(operands, key=_extent)
-        return sum(rest, start=first)
+        return super().add(sorted(operands, key=_extent))
 
     def mul(self, coefficient: int, factors: list[Integers]) -> Integers:
-        product: Integers = coefficient
-        for factor in sorted(factors, key=_extent):
-            product = product * factor
-        return product
+        return super().mul(coefficient, sorted(factors, key=_extent))
 
-    def floordiv(self, numerator: Integers, denominator: Integers) -> Integers:
-        return numerator // _at_least_one(denominator)
+    def floordiv(self, a: Integers, b: Integers) -> Integers:
+        return a // _at_least_one(b)
 
-    def mod(self, numerator: Integers, denominator: Integers) -> Integers:
-        return numerator % _at_least_one(denominator)
+    def mod(self, a: Integers, b: Integers) -> Integers:
+        return a % _at_least_one(b)
 
     def minimum(self, operands: list[Integers]) -> Integers:
         return reduce(lambda a, b: _extreme(min, torch.minimum, a, b), operands)

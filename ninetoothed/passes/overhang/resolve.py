@@ -146,10 +146,7 @@ class OverhangRewriter:
         return tuple((name, self.value(value)) for name, value in bindings)
 
     def error(self, message: str, location: ir.SourceLocation | None) -> ApplicationError:
-        message = f"kernel {self.program.name!r}: {message}"
-        if location is None:
-            return ApplicationError(message)
-        return ApplicationError(message, location.file, location.line, location.column + 1, location.text)
+        return ApplicationError.at(f"kernel {self.program.name!r}: {message}", location)
 
     # -- filling --
 
