@@ -26,7 +26,7 @@ def namesake(input, weights, biases):
 def arguments(are_joint, has_bias, dtype=torch.float64, shape=(2, 3, 32), device=DEVICE):
     input, weight, bias = (torch.randn(each, device=device, dtype=torch.float64) for each in (shape, (52, 32), (52,)))
     groups = [each.to(dtype).split(SIZES) for each in ((weight, bias) if has_bias else (weight,))]
-    groups = [[part if are_joint else part.clone() for part in group] for group in groups]
+    groups = [[part if are_joint else torch.cat((part, part))[: len(part)] for part in group] for group in groups]
     return input.to(dtype), groups[0], groups[1] if has_bias else []
 
 
