@@ -1,6 +1,7 @@
-"""Eligibility: the reasons to leave a module alone that all replacements share."""
+"""Eligibility: the reasons to leave a module alone that all replacements share, and to leave its weights in place."""
 
 import sys
+from collections import Counter
 from typing import Any
 
 import torch
@@ -50,3 +51,28 @@ def unsupported(parameter: torch.Tensor, name: str) -> str | None:
     if parameter.dtype in DTYPES or (parameter.dtype == torch.float64 and parameter.device.type in ("cpu", "meta")):
         return None
     return f"its {name} is {parameter.dtype} on {parameter.device.type}, which the operators do not compute"
+
+
+def users_of_memory(model: nn.Module) -> Counter[int]:
+    """Count the tensors of a model that use the storage at an address."""
+    tensors = [each for each in (*model.parameters(), *model.buffers()) if type(each) in (torch.Tensor, nn.Parameter)]
+    return Counter(each.untyped_storage().data_ptr() for each in tensors if each.layout == torch.strided)
+
+
+def unmovable(parameter: torch.Tensor, users: Counter[int]) -> str:
+    """Give the reason why a parameter has to stay in its memory; "" if it may move.
+
+    Tensors outside the model cannot be known: those that share memory with a parameter keep the old one.
+    """
+    if type(parameter) is not nn.Parameter or type(parameter.data) is not torch.Tensor:
+        return "is no plain tensor"
+    if parameter.device.type == "meta" or not parameter.numel():
+        return "has no memory"
+    if parameter.is_inference():
+        return "was made in inference mode"
+    storage = parameter.untyped_storage()
+    if storage.nbytes() != parameter.nbytes or not parameter.is_contiguous() or users[storage.data_ptr()] > 1:
+        return "shares its memory with something else"
+    if parameter.device.type == "cpu" and parameter.is_shared():
+        return "is shared between processes"
+    return ""

@@ -18,6 +18,7 @@ from ninetoothed.runtime.private import has_global_hook, has_transforms, runs_fo
 
 from ..ops.adjacent import concatenated
 from ..ops.joint_linear import operator as joint_linear
+from .eligibility import unmovable, users_of_memory
 from .linear import FORWARD, NTLinear
 from .overrides import are_overridden
 
@@ -140,7 +141,10 @@ def join(module: JointModule, users: Counter[int] | None = None) -> str:
     moved = [group for group in groups if concatenated(group) is None]
     for group in moved:
         for parameter, name in zip(group, module.siblings):
-            reason = _unmovable(parameter, users or Counter())
+            reason = unmovable(parameter, users or Counter())
+            # A part that begins elsewhere would be read more slowly than before.
+            if not reason and parameter.nbytes % ALIGNMENT:
+                reason = f"does not fill a multiple of {ALIGNMENT} bytes"
             if reason:
                 return f"a parameter of its {name} {reason}"
     try:
@@ -177,8 +181,7 @@ def separate(module: nn.Module) -> None:
 
 def join_all(model: nn.Module) -> tuple[JointProjection, ...]:
     """Join the siblings of every module of a model that calls them through `project`."""
-    tensors = [each for each in (*model.parameters(), *model.buffers()) if type(each) in (torch.Tensor, nn.Parameter)]
-    users = Counter(each.untyped_storage().data_ptr() for each in tensors if each.layout == torch.strided)
+    users = users_of_memory(model)
     modules = [(name, each) for name, each in model.named_modules() if isinstance(each, JointModule)]
     return tuple(JointProjection(name, each.siblings, join(each, users), each) for name, each in modules)
 
@@ -194,23 +197,4 @@ def _difference(layers: list[Any], names: Sequence[str]) -> str:
     likes = [[(n, p is None or (p.dtype, p.device, p.shape[1:])) for n, p in each] for each in parameters]
     if likes != [likes[0]] * len(likes):
         return "its projections differ in type, device, input or bias"
-    return ""
-
-
-def _unmovable(parameter: torch.Tensor, users: Counter[int]) -> str:
-    """Give the reason why a parameter has to stay in its memory; "" if it may move."""
-    if type(parameter) is not nn.Parameter or type(parameter.data) is not torch.Tensor:
-        return "is no plain tensor"
-    if parameter.device.type == "meta" or not parameter.numel():
-        return "has no memory"
-    if parameter.is_inference():
-        return "was made in inference mode"
-    storage = parameter.untyped_storage()
-    if storage.nbytes() != parameter.nbytes or not parameter.is_contiguous() or users[storage.data_ptr()] > 1:
-        return "shares its memory with something else"
-    if parameter.device.type == "cpu" and parameter.is_shared():
-        return "is shared between processes"
-    # A part that begins elsewhere would be read more slowly than before.
-    if parameter.nbytes % ALIGNMENT:
-        return f"does not fill a multiple of {ALIGNMENT} bytes"
     return ""

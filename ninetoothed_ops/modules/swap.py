@@ -1,8 +1,8 @@
 """Swap: NineToothed's modules in the place of a model's own, and back.
 
-A swap gives a module another class and nothing else: it stays the same object, with the same parameters, buffers, hooks
-and attributes, wherever it is referenced from. So there is nothing to copy when swapping and nothing to copy back when
-undoing, unless `join` is asked for, which moves weights (joint.py).
+A swap gives a module another class: it stays the same object, with the same parameters, buffers, hooks and attributes,
+wherever it is referenced from. Two things are done to weights, which stay the same Parameters with the same values, and
+are taken back by undoing: convolutions get theirs with channels last (conv2d.py), and `join` moves some (joint.py).
 """
 
 import sys
@@ -96,6 +96,7 @@ class SwapReport:
 
     rows: tuple[Row, ...]
     modules: tuple[nn.Module, ...] = field(repr=False)
+    repacked: tuple[str, ...] = ()
     joint: tuple[JointProjection, ...] = ()
     attributes: tuple[Attribute, ...] = ()
 
@@ -116,7 +117,7 @@ class SwapReport:
     def undo(self) -> None:
         """Give every module its class back, whatever its weights have become since; one that has it stays as it is.
 
-        Weights that were joined get a memory of their own each.
+        Weights that were joined get a memory of their own each, those that were repacked the strides that they had.
 
         Raises SwapError, and changes nothing, where a module has been given a third class in between, or a forward of
         its own, which may call that of the class it would lose.
@@ -132,6 +133,7 @@ class SwapReport:
         for module in (*self.modules, *(each.module for each in self.joint)):
             separate(module)
             unlink(module)
+            conv2d.unpack(module)
         for each in self.attributes:
             each.take_back()
         _forget_compiled_code()
@@ -153,7 +155,8 @@ class SwapReport:
         body = "\n".join(
             "  ".join((*(cell.ljust(width) for cell, width in zip(line, widths)), line[3])) for line in table
         )
-        return f"{len(self.swapped)} swapped, {len(self.skipped)} left alone\n{body}" + self._joint_lines()
+        repacked = f"\n{len(self.repacked)} weights were given the strides of channels_last" if self.repacked else ""
+        return f"{len(self.swapped)} swapped, {len(self.skipped)} left alone\n{body}{repacked}" + self._joint_lines()
 
     def _joint_lines(self) -> str:
         """Print a line for each number of modules whose projections are one product, or are not for one reason."""
@@ -173,11 +176,14 @@ def _pattern(name: str) -> str:
 def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: bool = False) -> SwapReport:
     """Put NTLinear, NTConv2d, NTRMSNorm and their sisters in the place of a model's own modules, itself included.
 
-    Only instances inside `model` change, and of them only the class. `filter_fn(module, name)` says of each module that
-    could be swapped whether it shall be. Modules that look like one of these and cannot be swapped are reported with
-    the reason, and so is whatever else has weights of its own, embeddings aside. A module that two models share is one
-    module, and is swapped in both; one at several names goes by the first. Of attention that is not known otherwise,
-    the rotary embedding alone is swapped, where it is known: it becomes an NTRotary.
+    Only instances inside `model` change, and of them only the class and the strides of some weights of convolutions on
+    a GPU: these are laid out once as `module.to(memory_format=torch.channels_last)` does, and results keep the layouts
+    that they have without the swap. (PyTorch's fused optimisers refuse state that has other strides than its weight:
+    swap before their first step.) `filter_fn(module, name)` says of each module that could be swapped whether it shall
+    be. Modules that look like one of these and cannot be swapped are reported with the reason, and so is whatever else
+    has weights of its own, embeddings aside. A module that two models share is one module, and is swapped in both; one
+    at several names goes by the first. Of attention that is not known otherwise, the rotary embedding alone is swapped,
+    where it is known: it becomes an NTRotary.
 
     `join=True` also makes one product of the q, k and v projections of each NTAttention, and of gate and up of each
     gated MLP of transformers, which becomes an NTGatedMLP. For that their weights move into one memory: the Parameters
@@ -204,6 +210,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     for row, module in decisions:
         if row.new is not None:
             module.__class__ = row.new
+    repacked = conv2d.repack_all(model, {row.name: module for row, module in decisions if row.new is not None})
+    report = replace(report, repacked=repacked)
     if join:
         report = replace(report, joint=join_all(model))
         decoder_layer.link_all(model)

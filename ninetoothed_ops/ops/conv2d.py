@@ -1,6 +1,7 @@
 """`conv2d(Tensor input, Tensor weight, Tensor? bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor`.
 
-As `torch.nn.functional.conv2d`.
+As `torch.nn.functional.conv2d`: channels come last in the result where they do in the input or in the weight. With
+`like_input=True`, which the operator alone takes, the input alone decides.
 """
 
 from collections.abc import Sequence
@@ -12,12 +13,11 @@ from ..kernels import conv2d as kernels
 from ..registration import register
 from . import conv2d_backward_input, conv2d_backward_weight, readers
 from .checks import alike, check_product, refuse
-from .convolution import OPTIONS, empty, pair, size_of
-from .layout import is_contiguous
-from .packing import pays
+from .convolution import OPTIONS, empty, has_channels_last, pair, size_of
+from .packing import pays, pays_on_gpu
 
 
-def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, like_input=False):
     tensors = (input, weight) if bias is None else (input, weight, bias)
     options = pair(stride), pair(padding), pair(dilation)
     size = size_of(input.shape, weight.shape, *options, groups) if alike(*tensors) else None
@@ -25,10 +25,12 @@ def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(
         refuse("conv2d", functional.conv2d, input, weight, bias, stride, padding, dilation, groups)
     check_product("conv2d", input)
 
-    return empty(size, input, weight)
+    return empty(size, input) if like_input else empty(size, input, weight)
 
 
-def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+def launch(
+    output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, like_input=False
+):
     if input.ndim == 3:
         input, output = input.unsqueeze(0), output.unsqueeze(0)
     if weight.shape[1] == 0:
@@ -43,31 +45,35 @@ def launch(output, input, weight, bias=None, stride=(1, 1), padding=(0, 0), dila
 
 
 def setup_context(ctx, inputs, output):
-    input, weight, bias, *ctx.options = inputs
+    input, weight, _, *ctx.options, _ = inputs
     needs_input, needs_weight = ctx.needs_input_grad[:2]
     ctx.save_for_backward(input if needs_weight else None, weight if needs_input else None)
     ctx.sizes = input.shape, weight.shape
-    is_last = is_contiguous(output, torch.channels_last) and not is_contiguous(output)
-    ctx.memory_format = torch.channels_last if is_last else torch.contiguous_format
+    ctx.channels_last = has_channels_last(output), has_channels_last(weight)
 
 
 def backward(ctx, grad):
     input, weight = ctx.saved_tensors
     input_size, weight_size = ctx.sizes
-    grad = grad.contiguous(memory_format=ctx.memory_format)
+    images_are_last, weight_is_last = ctx.channels_last
+    # Repacked here, it is repacked once for both gradients.
+    is_packed = images_are_last or (grad.is_cuda and pays_on_gpu(weight_size, pair(ctx.options[0])))
+    grad = grad.contiguous(
+        memory_format=torch.channels_last if is_packed and grad.ndim == 4 else torch.contiguous_format
+    )
     of_input = of_weight = of_bias = None
     if weight is not None:
-        of_input = conv2d_backward_input.operator(grad, weight, input_size, *ctx.options)
+        of_input = conv2d_backward_input.operator(grad, weight, input_size, *ctx.options, images_are_last)
     if input is not None:
-        of_weight = conv2d_backward_weight.operator(grad, input, weight_size, *ctx.options)
+        of_weight = conv2d_backward_weight.operator(grad, input, weight_size, *ctx.options, weight_is_last)
     if any(ctx.needs_input_grad[2:3]):
         of_bias = grad.sum([dim for dim in range(grad.ndim) if dim != grad.ndim - 3])
 
-    return of_input, of_weight, of_bias, *[None] * len(ctx.options)
+    return of_input, of_weight, of_bias, *[None] * (1 + len(ctx.options))
 
 
 operator = register(
-    f"ninetoothed::conv2d(Tensor input, Tensor weight, Tensor? bias=None, {OPTIONS}) -> Tensor",
+    f"ninetoothed::conv2d(Tensor input, Tensor weight, Tensor? bias=None, {OPTIONS}, bool like_input=False) -> Tensor",
     allocate,
     launch,
     backward=backward,
@@ -111,6 +117,11 @@ def conv2d(
 
     The arguments and errors are those of `torch.nn.functional.conv2d`.
     """
+    return convolve(input, weight, bias, stride, padding, dilation, groups)
+
+
+def convolve(input, weight, bias, stride, padding, dilation, groups, like_input: bool = False) -> torch.Tensor:
+    """Convolve, as `conv2d`; with `like_input`, whether channels come last in the result follows the input alone."""
     is_bias = bias is None or isinstance(bias, torch.Tensor)
     are_numbers = _are_plain(stride) and _are_plain(padding) and _are_plain(dilation) and type(groups) is int
     if not (isinstance(input, torch.Tensor) and isinstance(weight, torch.Tensor) and is_bias and are_numbers):
@@ -120,9 +131,10 @@ def conv2d(
     if isinstance(padding, str):
         input, padding = _padded(input, weight, bias, stride, padding, dilation, groups)
 
-    if stride == dilation == groups == 1 and padding == 0:  # PyTorch takes a microsecond to read each list.
+    # PyTorch takes a microsecond to read each list.
+    if stride == dilation == groups == 1 and padding == 0 and not like_input:
         return operator(input, weight, bias)
-    return operator(input, weight, bias, pair(stride), pair(padding), pair(dilation), groups)
+    return operator(input, weight, bias, pair(stride), pair(padding), pair(dilation), groups, like_input)
 
 
 def _padded(

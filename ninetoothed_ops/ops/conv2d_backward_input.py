@@ -12,13 +12,13 @@ from .convolution import check_gradient, empty, pair, register_gradient
 from .packing import pays
 
 
-def allocate(grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+def allocate(grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels_last=None):
     check_gradient("conv2d_backward_input", grad, weight, size, weight.shape, stride, padding, dilation, groups)
 
-    return empty(size, grad, weight)
+    return empty(size, grad, weight, channels_last=channels_last)
 
 
-def launch(output, grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+def launch(output, grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels_last=None):
     if output.numel() == 0:
         return
     if output.ndim == 3:

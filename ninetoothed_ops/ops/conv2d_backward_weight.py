@@ -15,13 +15,13 @@ LEAST_READ = 8
 FEWEST_PARTS = 6
 
 
-def allocate(grad, input, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+def allocate(grad, input, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels_last=None):
     check_gradient("conv2d_backward_weight", grad, input, input.shape, size, stride, padding, dilation, groups)
 
-    return empty(size, grad, input)
+    return empty(size, grad, input, channels_last=channels_last)
 
 
-def launch(output, grad, input, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
+def launch(output, grad, input, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels_last=None):
     if output.numel() == 0:
         return
     if input.ndim == 3:

@@ -8,7 +8,7 @@ from ninetoothed.runtime.private import OpOverload
 
 from ..registration import register
 from .checks import alike, check_product, of_shapes
-from .layout import empty_in_order, is_channels_last
+from .layout import empty_in_order, is_channels_last, surely
 
 OPTIONS = "SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1"
 
@@ -67,12 +67,12 @@ def register_gradient(
 ) -> OpOverload:
     """Register a gradient of `conv2d`, by that of its result and by an operand; the size is that of the other.
 
-    Its own gradients are a convolution, of the images and filters that `convolved(of_result, operand)` gives, and the
-    `counterpart`, the other gradient.
+    `channels_last` says how the result lies in memory; None: as either operand. Its own gradients are a convolution, of
+    the images and filters that `convolved(of_result, operand)` gives, and the `counterpart`, the other gradient.
     """
 
     def setup_context(ctx, inputs, output):
-        grad, other, _, *ctx.options = inputs
+        grad, other, _, *ctx.options, _ = inputs
         needs_grad, needs_other = ctx.needs_input_grad[:2]
         ctx.save_for_backward(grad if needs_other else None, other if needs_grad else None)
         ctx.size = other.shape
@@ -83,10 +83,11 @@ def register_gradient(
         of_grad = None if other is None else conv2d(*convolved(of_result, other), None, *ctx.options)
         of_other = None if grad is None else derive(grad, of_result, ctx.size, *ctx.options)
 
-        return of_grad, of_other, *[None] * (1 + len(ctx.options))
+        return of_grad, of_other, *[None] * (2 + len(ctx.options))
 
     return register(
-        f"ninetoothed::{name}(Tensor grad, Tensor {operand}, SymInt[] size, {OPTIONS}) -> Tensor",
+        f"ninetoothed::{name}(Tensor grad, Tensor {operand}, SymInt[] size, {OPTIONS}, "
+        "bool? channels_last=None) -> Tensor",
         allocate,
         launch,
         backward=backward,
@@ -95,10 +96,17 @@ def register_gradient(
     )
 
 
-def empty(size, *operands: torch.Tensor) -> torch.Tensor:
-    """An empty tensor of images or filters; channels come last as in any of the operands."""
-    if all(0 not in operand.shape for operand in operands) and any(map(is_channels_last, operands)):
+def empty(size, *operands: torch.Tensor, channels_last: bool | None = None) -> torch.Tensor:
+    """Allocate images or filters. Unless it is said whether channels come last, they do as in any of the operands."""
+    if channels_last is None:
+        channels_last = all(0 not in operand.shape for operand in operands) and any(map(is_channels_last, operands))
+    if channels_last:
         return empty_in_order(
             size, (1, 2, 0) if len(size) == 3 else (0, 2, 3, 1), operands[0].dtype, operands[0].device
         )
     return operands[0].new_empty(size)
+
+
+def has_channels_last(tensor: torch.Tensor) -> bool:
+    """Tell which layout a dense tensor of images or filters has; false where both are the same."""
+    return surely(tensor.stride(-3) == 1) and surely(tensor.stride(-2) > 1)

@@ -57,7 +57,7 @@ def is_contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = tor
 
     expected = 1
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
-        if not (_surely(size == 1) or _surely(stride == expected)):
+        if not (surely(size == 1) or surely(stride == expected)):
             return False
         expected = expected * size
     return True
@@ -65,18 +65,18 @@ def is_contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = tor
 
 def is_channels_last(tensor: torch.Tensor) -> bool:
     """Tell whether strides are those of images with their channels last, dense or not, as PyTorch reads them."""
-    if tensor.ndim != 4 or not _surely(tensor.stride(1) != 0):
+    if tensor.ndim != 4 or not surely(tensor.stride(1) != 0):
         return False
     least = 0
     for dim in (1, 3, 2, 0):
         size, stride = tensor.shape[dim], tensor.stride(dim)
-        if not (_surely(size != 0) and _surely(stride >= least)) or (dim == 0 and _surely(least == tensor.stride(1))):
+        if not (surely(size != 0) and surely(stride >= least)) or (dim == 0 and surely(least == tensor.stride(1))):
             return False
-        least = stride if _surely(size == 1) else stride * size
+        least = stride if surely(size == 1) else stride * size
     return True
 
 
-def _surely(condition: bool | torch.SymBool) -> bool:
+def surely(condition: bool | torch.SymBool) -> bool:
     """Tell whether a condition on sizes and strides holds; false where sizes that depend on data leave it open."""
     if isinstance(condition, bool):
         return condition
@@ -91,21 +91,21 @@ def same_shape(shape, other) -> bool:
 
 
 def _same(sizes, others) -> bool:
-    return all(_surely(size == other) for size, other in zip(sizes, others))
+    return all(surely(size == other) for size, other in zip(sizes, others))
 
 
 def _at_least(stride, other) -> bool:
     if isinstance(stride, int) and isinstance(other, int):
         return stride >= other
 
-    return _surely(stride >= other) or _surely(stride % other == 0)
+    return surely(stride >= other) or surely(stride % other == 0)
 
 
 def _strides(operand: torch.Tensor, shape) -> list[int]:
     """Compute the strides of an operand broadcast to `shape`: 0 where it repeats itself or lacks a dimension."""
     own = zip(operand.shape, operand.stride(), shape[len(shape) - operand.ndim :])
 
-    repeated = [0 if _surely(size != target) else stride for size, stride, target in own]
+    repeated = [0 if surely(size != target) else stride for size, stride, target in own]
     return [0] * (len(shape) - operand.ndim) + repeated
 
 
@@ -130,10 +130,10 @@ def _order(strides: Sequence[Sequence[int]], shape) -> list[int]:
 def _is_inner(dim: int, other: int, strides, shape) -> bool | None:
     """Tell whether `dim` moves faster than `other`; None where that is open, as for strides of 0 (broadcast)."""
     for stride in strides:
-        if _surely(stride[dim] == 0) or _surely(stride[other] == 0):
+        if surely(stride[dim] == 0) or surely(stride[other] == 0):
             continue
-        if _surely(stride[dim] == stride[other]):
-            if _surely(shape[dim] > shape[other]):
+        if surely(stride[dim] == stride[other]):
+            if surely(shape[dim] > shape[other]):
                 return False
         elif _at_least(stride[other], stride[dim]):
             return True

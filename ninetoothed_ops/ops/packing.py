@@ -13,9 +13,13 @@ FEWEST_CHANNELS = 16
 
 
 def pays(weight: torch.Tensor, stride: Sequence[int] = (1, 1)) -> bool:
-    """Tell whether images and filters are read faster with their channels last.
+    """Tell whether images and filters are read faster with their channels last."""
+    return weight.is_cuda and pays_on_gpu(weight.shape, stride)
+
+
+def pays_on_gpu(size: Sequence[int], stride: Sequence[int] = (1, 1)) -> bool:
+    """Tell whether a GPU reads images and filters, these of this size, faster with their channels last.
 
     One pixel is a matrix already, unless a stride leaves out what lies between.
     """
-    is_wide = weight.ndim == 4 and weight.shape[1] >= FEWEST_CHANNELS and weight.is_cuda
-    return is_wide and (weight.shape[2] * weight.shape[3] > 1 or max(stride) > 1)
+    return len(size) == 4 and size[1] >= FEWEST_CHANNELS and (size[2] * size[3] > 1 or max(stride) > 1)

@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ninetoothed_ops.modules import NTConv2d, swap_modules
+from ninetoothed_ops.modules import NTConv2d, conv2d, swap_modules
+from ninetoothed_ops.ops.packing import pays_on_gpu
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -129,3 +130,90 @@ def test_options_that_were_changed_since(options):
     input = torch.randn(2, 3, 7, 6, device=DEVICE)
 
     torch.testing.assert_close(swapped(input), plain(input), rtol=1e-3, atol=1e-3)
+
+
+class TestRepackedWeights:
+    """Weights are given the strides of channels_last once, at the swap, and results keep the layout of the input."""
+
+    @pytest.fixture(autouse=True)
+    def on_a_gpu(self, monkeypatch):
+        monkeypatch.setattr(conv2d, "pays", lambda weight: pays_on_gpu(weight.shape))
+
+    @staticmethod
+    def wide():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Conv2d(16, 20, 3, padding=1), nn.Conv2d(20, 24, 1), nn.Conv2d(24, 3, 2)).to(DEVICE)
+
+    def test_the_parameter_stays(self):
+        model = self.wide()
+        parameters, values = list(model.parameters()), {k: v.clone() for k, v in model.state_dict().items()}
+        report = swap_modules(model)
+
+        assert report.repacked == ("0", "2") and "2 weights were given the strides of channels_last" in repr(report)
+        assert [is_last(layer.weight) for layer in model] == [True, False, True]
+        assert all(now is before for now, before in zip(model.parameters(), parameters, strict=True))
+        torch.testing.assert_close(model.state_dict(), values, rtol=0, atol=0)
+        report.undo()
+        assert not any(is_last(layer.weight) for layer in model)
+        assert all(now is before for now, before in zip(model.parameters(), parameters, strict=True))
+        torch.testing.assert_close(model.state_dict(), values, rtol=0, atol=0)
+
+    @pytest.mark.parametrize("padding", (1, "same"))
+    @pytest.mark.parametrize("memory_format", (torch.contiguous_format, torch.channels_last))
+    def test_layouts_are_those_without_the_swap(self, memory_format, padding):
+        plain = nn.Sequential(nn.Conv2d(16, 16, 3, padding=padding), nn.ReLU(), nn.Conv2d(16, 1, 5)).to(DEVICE)
+        swapped = copy.deepcopy(plain)
+        swap_modules(swapped)
+        compiled = torch.compile(swapped, backend="aot_eager", fullgraph=True)
+        images = torch.randn(2, 16, 6, 5, device=DEVICE).to(memory_format=memory_format)
+        found = []
+        for model in (plain, swapped, compiled):
+            own = images.detach().requires_grad_()
+            output = model[0](own) if model is not compiled else model(own)
+            (of_input,) = torch.autograd.grad(output.sum(), own)
+            found.append((output, of_input))
+        assert found[1][0].stride() == found[0][0].stride() and found[1][1].stride() == found[0][1].stride()
+        torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-3)
+        assert found[2][0].stride() == plain(images).stride() and found[2][1].stride() == images.stride()
+
+    def test_training_goes_on(self):
+        """The state of an optimiser and of checkpoints, NCHW as they are, goes with the same weights."""
+        plain, images = self.wide(), torch.randn(2, 16, 6, 5, device=DEVICE)
+        swapped = copy.deepcopy(plain)
+        optimisers = [torch.optim.Adam(model.parameters(), lr=0.01) for model in (plain, swapped)]
+        for step in range(3):
+            for model, optimiser in zip((plain, swapped), optimisers):
+                optimiser.zero_grad()
+                model(images).square().sum().backward()
+                optimiser.step()
+            if step == 0:
+                report = swap_modules(swapped)
+            if step == 1:
+                swapped.load_state_dict(plain.state_dict())
+                optimisers[1].load_state_dict(copy.deepcopy(optimisers[0].state_dict()))
+        assert all(is_last(swapped[i].weight) and is_last(swapped[i].weight.grad) for i in (0, 2))
+        for own, theirs in zip(swapped.parameters(), plain.parameters()):
+            torch.testing.assert_close(own, theirs, rtol=1e-3, atol=1e-3)
+        report.undo()
+
+    def test_a_weight_that_something_else_holds_too(self):
+        model = self.wide()
+        model[0].weight.data = torch.zeros(2, *model[0].weight.shape, device=DEVICE)[1]
+        model[2].tied = nn.Parameter(model[2].weight.data)
+        assert swap_modules(model).repacked == () and not any(is_last(layer.weight) for layer in model)
+
+    def test_moved_and_replaced_since(self):
+        model, images = self.wide(), torch.randn(2, 16, 6, 5, device=DEVICE)
+        swap_modules(model)
+        model[0].weight.data.mul_(2)
+        model[2].weight = nn.Parameter(torch.randn(3, 24, 2, 2, device=DEVICE))
+        copied = copy.deepcopy(model)
+        expected = images.double()
+        for layer in model:
+            options = layer.stride, layer.padding
+            expected = F.conv2d(expected, layer.weight.double(), layer.bias.double(), *options)
+        assert error(model(images), expected) < 1e-5 and error(copied(images), expected) < 1e-5
+
+
+def is_last(tensor: torch.Tensor) -> bool:
+    return tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
