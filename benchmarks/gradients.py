@@ -16,11 +16,13 @@ CONSTANT = {"rope": (1, 2)}
 def calls(task, args, kwargs):
     """`{peer: function of no arguments}` for one set of arguments; each gives the gradients of a random scalar."""
     torch._dynamo.reset()
-    leaves, grad = _leaves(task, args), _grad(task, args, kwargs)
+    grad = _grad(task, args, kwargs)
     functions = {**peers.functions(task, args), "triton": twin(task)}
     found = {peer: functions[peer] for peer in NAMES if functions.get(peer)}
 
-    return {peer: functools.partial(_step, function, leaves, kwargs, grad) for peer, function in found.items()}
+    leaves = {peer: _leaves(task, peers.given(task, args, peer)) for peer in found}
+
+    return {peer: functools.partial(_step, function, leaves[peer], kwargs, grad) for peer, function in found.items()}
 
 
 def twin(task):

@@ -13,8 +13,8 @@ def functions(task, args):
     import ninetoothed_ops  # noqa: F401  (registers torch.ops.ninetoothed)
 
     found = {
-        "ninetoothed": of_repacked(task, args, getattr(torch.ops.ninetoothed, task.name)),
-        "triton": twin(task, args),
+        "ninetoothed": ours(task),
+        "triton": twin(task),
         "eager": task.eager,
         "inductor": torch.compile(lambda *args, **kwargs: task.eager(*args, **kwargs), dynamic=False),
         "liger": liger_function(task, args),
@@ -22,21 +22,27 @@ def functions(task, args):
     return {name: function for name, function in found.items() if function is not None}
 
 
-def twin(task, args):
+def ours(task):
+    """Our operator, which lays out what it convolves as PyTorch does, whatever the filter's layout."""
+    operator = getattr(torch.ops.ninetoothed, task.name)
+
+    return functools.partial(operator, like_input=True) if task.name == "conv2d" else operator
+
+
+def twin(task):
     """The twin's function, or None where there is none."""
     from benchmarks.twins import launch
 
-    return of_repacked(task, args, getattr(launch, task.name, None))
+    return getattr(launch, task.name, None)
 
 
-def of_repacked(task, args, function):
-    """The function, given a filter as a model holds it whose channels are last: repacked before, once."""
-    if task.name != "conv2d":
-        return function
+def given(task, args, peer):
+    """The arguments of a peer; ours and the twin get a filter as a swapped model holds it: repacked before, once."""
+    if task.name != "conv2d" or peer not in ("ninetoothed", "triton"):
+        return args
     from benchmarks.twins import launch
 
-    weight = launch.repacked(args[1])
-    return lambda input, _, *others, **options: function(input, weight, *others, **options)
+    return args[0], launch.repacked(args[1]), *args[2:]
 
 
 def liger_function(task, args):
@@ -59,4 +65,5 @@ def calls(task, args, kwargs):
     """`{peer: function of no arguments}` for one set of arguments."""
     # Compiled functions of several tasks share their code: without this they would count as its recompilations.
     torch._dynamo.reset()
-    return {peer: functools.partial(function, *args, **kwargs) for peer, function in functions(task, args).items()}
+    found = functions(task, args).items()
+    return {peer: functools.partial(function, *given(task, args, peer), **kwargs) for peer, function in found}

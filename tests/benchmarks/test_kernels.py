@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks import cold, kernels, measure, peers, readme, tasks, upstream
+from benchmarks import cold, gradients, kernels, measure, peers, readme, tasks, upstream
 from benchmarks.report import RESULTS
 
 pytest.importorskip("matplotlib")
@@ -55,7 +55,7 @@ def test_table_json_and_picture(pretend, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", tasks.MORE)
 def test_operations_beyond_the_paper(pretend, name, tmp_path, capsys):
-    assert {"paper", "quick", "cpu"} <= tasks.load(name).cases.keys() and peers.twin(tasks.load(name), ()) is None
+    assert {"paper", "quick", "cpu"} <= tasks.load(name).cases.keys() and peers.twin(tasks.load(name)) is None
     assert kernels.main(["--quick", "--dtype", "float32", "--op", name, "--output", str(tmp_path / "run")]) == 0
     assert f"| {name} " in capsys.readouterr().out
 
@@ -136,7 +136,16 @@ def test_the_twin_of_conv2d_gets_a_filter_that_was_repacked_before(monkeypatch):
     call(), call()
     assert weights[0] is weights[1] and weights[0].is_contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(weights[0], args[1])
-    assert peers.calls(task, args, kwargs)["ninetoothed"]().is_contiguous(memory_format=torch.channels_last)
+    assert peers.calls(task, args, kwargs)["ninetoothed"]().is_contiguous()
+
+
+def test_our_gradients_of_conv2d_are_those_of_a_swapped_model():
+    task = tasks.load("conv2d")
+    args, kwargs = tasks.arguments(task, "cpu", torch.float32, "cpu")
+    found = gradients.calls(task, args, kwargs)["ninetoothed"]()
+    expected = gradients.reference(task, args, kwargs)
+    torch.testing.assert_close([each.double() for each in found], list(expected), rtol=1e-4, atol=1e-3)
+    assert found[0].is_contiguous() and found[1].is_contiguous(memory_format=torch.channels_last)
 
 
 def test_readme_has_the_committed_figures():
