@@ -147,9 +147,14 @@ def _decide(name: str, lhs: Expr, rhs: Expr, facts: Facts) -> bool | None:
 
 
 def power(context: TraceContext, base: Any, exponent: Any) -> Value:
-    """Compute `base ** exponent`: by multiplication for small whole exponents, else in floating point."""
+    """Compute `base ** exponent`: by multiplication for known exponents that are small or of integers.
+
+    Of integers that are known only when the kernel runs it is an integer, which wraps around as products do. A negative
+    exponent then gives the quotient without its fraction, as in PyTorch: 0, but for a base of 1 or -1.
+    """
     builder = context.builder
-    if isinstance(exponent, int) and 0 <= exponent <= 64:
+    common = builder.common_type(base, exponent)
+    if isinstance(exponent, int) and exponent >= 0 and (exponent <= 64 or not common.is_floating):
         result = None
         square = builder.value(base)
         n = exponent
@@ -162,22 +167,9 @@ def power(context: TraceContext, base: Any, exponent: Any) -> Value:
         return result if result is not None else ones_like(context, builder.value(base))
     if exponent == 0.5:
         return builder.floating("sqrt", base)
-    if not builder.common_type(base, exponent).is_floating and not isinstance(exponent, int):
-        return _integer_power(context, base, exponent)
+    if not common.is_floating and not isinstance(exponent, int):
+        return builder.elementwise("pow", base, exponent, dtype=dtypes.int32 if common.bits < 32 else common)
     return builder.floating("pow", base, exponent)
-
-
-def _integer_power(context: TraceContext, base: Any, exponent: Any) -> Value:
-    """Compute a power by squaring, for exponents up to 63: beyond, all powers but those of 0, 1 and -1 overflow."""
-    builder = context.builder
-    dtype = dtypes.promote(builder.common_type(base, exponent), dtypes.int32)
-    square, exponent = builder.broadcast(builder.value(base, dtype), builder.value(exponent, dtype))
-    result = ones_like(context, square)
-    for bit in range(6):
-        is_set = builder.binary("ne", builder.binary("and", exponent, 1 << bit), 0)
-        factor = builder.apply("where", (is_set, square, ones_like(context, square)), square.type)
-        result, square = builder.binary("mul", result, factor), builder.binary("mul", square, square)
-    return result
 
 
 def ones_like(context: TraceContext, value: Value) -> Value:

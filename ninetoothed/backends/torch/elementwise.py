@@ -170,6 +170,19 @@ def _abs(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     return x if operation.result.type.dtype.category == "uint" else x.abs().to(held_dtype(operation.result.type.dtype))
 
 
+def _pow(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
+    """Raise to a power; PyTorch takes negative exponents of integers from tensors alone."""
+    dtype = operation.result.type.dtype
+    if dtype.is_floating:
+        base, exponent = operands(programs, operation)
+        return base**exponent
+    tensors = map(programs.tensor, operation.operands)
+    return _pow64(*tensors) if dtype == dtypes.uint64 else wrap(torch.pow(*tensors), dtype)
+
+
+_pow64 = unsigned64(lambda x, y: x**y)
+
+
 def _umulhi(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     """Compute the upper half of the product of two unsigned integers."""
     dtype = operation.result.type.dtype
@@ -278,7 +291,7 @@ ELEMENTWISE: dict[str, Function] = {
     "mul": _arithmetic(_mul),
     "truediv": _plain(lambda x, y: x / y),
     "div_rn": _plain(lambda x, y: x / y),
-    "pow": _arithmetic(lambda x, y: x**y),
+    "pow": _pow,
     "floordiv": _by_sign(_floordiv, _floordiv, unsigned64(lambda x, y: x // numpy.maximum(y, 1))),
     "mod": _by_sign(_mod, _mod, unsigned64(lambda x, y: x % numpy.maximum(y, 1))),
     "maximum": _extremum(maximum, torch.maximum),

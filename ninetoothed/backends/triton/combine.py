@@ -25,8 +25,9 @@ def _helper(context: EmitContext, combine: ir.Lambda) -> str:
     """Print the combining function, and return its name."""
     body = combine.body
     inner = EmitContext(
-        context.program, analyse(body, combine.arguments, combine.yields), context.schedule, context.target
-    )
+        context.program, analyse(body, combine.arguments, combine.yields), context.schedule, context.target,
+        helpers=context.helpers,
+    )  # fmt: skip
     name = context.names.fresh(combine.name if combine.name.isidentifier() else "combine")
     parameters = []
     for index, argument in enumerate(combine.arguments):

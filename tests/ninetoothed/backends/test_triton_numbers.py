@@ -40,6 +40,11 @@ def compared(x, y):
     y = x + ((not flag) != flag)
 
 
+def raised(x, y):
+    base, exponent = ntl.full((8,), 3, ntl.int32), x.to(ntl.int32)
+    y = base ** (exponent + 100) % 1000 + base ** (exponent - 1) + (base - 4) ** (exponent - 3) + (base**65) % 10
+
+
 VALUES = (
     (wrapped, 44),
     (unsigned, 255),
@@ -48,6 +53,7 @@ VALUES = (
     (shortened, torch.tensor(0.1).bfloat16().item()),
     (too_large, -torch.inf),
     (compared, 1),
+    (raised, 505 + 0 - 1 + 5),
 )
 
 
@@ -92,6 +98,10 @@ def divided(x, y):
     y = ntl.div_rn(x.to(ntl.float64), 3.0)
 
 
+def whole(x, y):
+    y = x**x
+
+
 def in_a_branch(x, y):
     result = x
     if ntl.sum(x) > 0:
@@ -116,9 +126,9 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
 
 
-@pytest.mark.parametrize("dtype", (torch.uint8, torch.int8, torch.int32), ids=str)
+@pytest.mark.parametrize("dtype", (torch.uint8, torch.int8, torch.int32, torch.uint32), ids=str)
 @pytest.mark.parametrize(
-    "application", (quotient, remainder, largest, counted, rooted, divided), ids=lambda each: each.__name__
+    "application", (quotient, remainder, largest, counted, rooted, divided, whole), ids=lambda each: each.__name__
 )
 def test_compiles(application, dtype, cache):
     assert compiled(application, dtype).asm["ptx"]

@@ -662,10 +662,10 @@ def test_integer_powers_are_exact():
     def application(x, y, z):
         z = x**y + 2**y
 
-    x = torch.tensor([3, -3, 7, -1, 0, 0], device=DEVICE)
-    y = torch.tensor([30, 31, 20, 63, 0, 5], device=DEVICE)
+    x = torch.tensor([3, -3, 7, -1, 0, 0, 3, 5, -1, 1, 0, 2**63 - 1], device=DEVICE)
+    y = torch.tensor([30, 31, 20, 63, 0, 5, 65, -1, -3, -2, -1, -1], device=DEVICE)
     z = torch.empty_like(x)
-    make(application, 1, 1, 1)(x, y, z, BLOCK_SIZE=8)
+    make(application, 1, 1, 1)(x, y, z, BLOCK_SIZE=16)
     assert torch.equal(z, x**y + 2**y)
 
 

@@ -8,7 +8,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.products import accumulated
-from ninetoothed.backends.triton.functions.values import dtype_node, held, meet, named, retyped, typed, weakly
+from ninetoothed.backends.triton.functions.values import dtype_node, held, meet, named, retyped, typed, weakly, whole
 
 _OPERATORS = {
     "add": "+",
@@ -31,6 +31,22 @@ _OPERATORS = {
 _SAME_NAME = frozenset(
     "exp exp2 log log2 sqrt sqrt_rn rsqrt sin cos erf sigmoid floor ceil abs div_rn umulhi fma where".split()
 )
+
+
+# Powers of integers, by squaring: Triton has none. Of 1 / base only the parity of the exponent is left.
+_WHOLE_POWER = """\
+@triton.jit
+def whole_power(base, exponent):
+    square = base
+    rest = exponent
+    power = tl.where(base == base, 1, base)
+    for _ in range(base.dtype.primitive_bitwidth):
+        power = tl.where((rest & 1) == 1, power * square, power)
+        square = square * square
+        rest = rest >> 1
+    is_fraction = (exponent < 0) & (base != 1) & (base + 1 != 0)
+    return tl.where(is_fraction, 0, power)
+"""
 
 
 def _elementwise(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
@@ -82,6 +98,10 @@ def _extremum(context: EmitContext, operation: ir.Apply, operands: list[ValueTex
 
 def _pow(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     base, exponent = operands
+    if operation.result.type.dtype.is_integer:
+        if _WHOLE_POWER not in context.helpers:
+            context.helpers.append(_WHOLE_POWER)
+        return ValueText(syntax.call("whole_power", *whole(operation, operands)), operation.result.type.lanes)
     if exponent.constant == 2 and base.constant is None:
         node = named(context, "base", base.node)
         return ValueText(syntax.binary("*", node, node), base.shape)
