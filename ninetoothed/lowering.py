@@ -10,7 +10,7 @@ There is no state: lowering is one fold of `metaops.pull_back` over the steps, i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Size, Step
@@ -27,6 +27,7 @@ __all__ = [
     "lower",
     "may_overhang",
     "source_indices",
+    "with_axes",
 ]
 
 Indices = tuple[tuple[Expr, ...], ...]
@@ -38,12 +39,16 @@ class CutEdge:
 
     reached: guards of the steps after that `tile`. Where one fails, the program reached for padding or for a missing
         tile, and the lane does not belong to the tile. fails: whether an index may lie past the end at all.
+    cut: the number of the step that cuts, and the dimension. axes: those of one lane of the tile on which the index
+        lies, where no other does; see `axes_of`.
     """
 
     index: Expr
     size: Expr
     reached: tuple[Guard, ...] = ()
     fails: bool = True
+    cut: tuple[int, int] = field(default=(0, 0), compare=False)
+    axes: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -81,13 +86,29 @@ def lower(
         is_last = level == len(bound.levels) - 1
         for index, size in zip(level_indices, shape, strict=True):
             checked = checked.check(Guard(index, as_expr(size)), not (is_last and index in own))
-    for step in reversed(bound.steps):
+    for number, step in reversed(tuple(enumerate(bound.steps))):
         located, guards = pull_back(step, located)
         located = _simplified(located, checked.facts)
         for dimension, guard in enumerate(guards):
-            checked = checked.cut(guard) if _is_cut(step, dimension) else checked.check(guard)
+            cut = (number, dimension)
+            checked = checked.cut(guard, cut) if _is_cut(step, dimension) else checked.check(guard)
     edges = _nearest(checked.edges, facts)
     return Location(_simplified(located, checked.facts)[0], _not_implied(checked.guards, facts), edges)
+
+
+def with_axes(edge: CutEdge, arrangement: Arrangement, indices: Indices, axes: Mapping[int, int]) -> CutEdge:
+    """Note on which axes of one lane an edge lies: nothing in its index tells, for that is the same in all lanes.
+
+    axes: the axes of one lane, by their positions among the innermost indices.
+    """
+    names = {f"axis_{position}": axis for position, axis in axes.items()}
+    innermost = tuple(var(f"axis_{i}") if i in axes else as_expr(index) for i, index in enumerate(indices[-1]))
+    located: Indices = (*(tuple(map(as_expr, level)) for level in indices[:-1]), innermost)
+    guards: tuple[Guard, ...] = ()
+    for step in reversed(arrangement.steps[edge.cut[0] :]):
+        located, guards = pull_back(step, located)
+    found = guards[edge.cut[1]].index.variables & names.keys()
+    return replace(edge, axes=frozenset(names[name] for name in found))
 
 
 def may_overhang(arrangement: Arrangement) -> bool:
@@ -162,12 +183,12 @@ class _Checked:
     edges: tuple[CutEdge, ...] = ()
     reached: tuple[Guard, ...] = ()
 
-    def cut(self, guard: Guard) -> _Checked:
+    def cut(self, guard: Guard, cut: tuple[int, int]) -> _Checked:
         """Check the guard of a dimension that `tile` cuts; lanes that earlier guards force to 0 are left out."""
         index, size = simplify(_settled(guard.index, self.facts), self.facts), simplify(guard.size, self.facts)
         fails = not is_nonnegative(size - 1 - index, self.facts)
         checked = self.check(guard, is_reached=False)
-        return replace(checked, edges=(*self.edges, CutEdge(index, size, self.reached, fails)))
+        return replace(checked, edges=(*self.edges, CutEdge(index, size, self.reached, fails, cut)))
 
     def check(self, guard: Guard, is_reached: bool = True) -> _Checked:
         """Keep a guard unless it is proved, and assume it from then on."""

@@ -17,7 +17,7 @@ from ninetoothed.frontend.lanes import lane, lane_bounds, masked_index
 from ninetoothed.frontend.numbers import holds, numeric
 from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
 from ninetoothed.ir import Access, Lane, TileType, Value
-from ninetoothed.lowering import Guard, lower, source_indices
+from ninetoothed.lowering import Guard, lower, source_indices, with_axes
 from ninetoothed.operands import shape_text
 from ninetoothed.specialisation import ArgumentClass
 from ninetoothed.tiling import are_alike
@@ -44,7 +44,7 @@ def access(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | Va
     """Return the access of a tile, or of the elements of it that `indices` picks."""
     extents = shape(context, ref)
     chosen = tuple(indices or ()) + (slice(None),) * (len(extents) - len(indices or ()))
-    lanes, innermost = [], []
+    lanes, innermost, single = [], [], {}
     gathered = [index for index in chosen if isinstance(index, Value)]
     tile_extents, names, guards = _gathered(context, gathered)
     for index, size in zip(chosen, extents, strict=True):
@@ -56,6 +56,7 @@ def access(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | Va
             except shapes.ShapeMismatch as error:
                 raise context.error(f"parameter {name(context, ref)!r}: {error}") from None
             if tile_extent.lanes == 1 and tile_extent.size.is_constant:
+                single[len(innermost)] = len(tile_extents)
                 innermost.append(const(0))
             else:
                 lanes.append(lane(context, len(tile_extents), tile_extent.lanes))
@@ -66,7 +67,20 @@ def access(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | Va
     if gathered and lanes:
         raise context.error("tiles of indices must be given for every dimension of the tile, or for none")
     levels = (*ref.indices, *((tuple(innermost),) if extents or ref.level < len(context.levels(ref.parameter)) else ()))
-    return _located(context, ref.parameter, levels, tuple(tile_extents), tuple(lanes), guards, bool(gathered))
+    place = _located(context, ref.parameter, levels, tuple(tile_extents), tuple(lanes), guards, bool(gathered))
+    return _with_axes(context, ref.parameter, place, levels, single)
+
+
+def _with_axes(context: TraceContext, parameter: int, place: Access, levels: Any, single: dict[int, int]) -> Access:
+    """Note on which axes of one lane the edges lie past which a whole tile may be."""
+    names = {lane.name for lane in place.lanes}
+    edges = tuple(
+        with_axes(edge, context.arrangement(parameter), levels, single)
+        if single and edge.fails and not edge.index.variables & names
+        else edge
+        for edge in place.edges
+    )
+    return replace(place, edges=edges)
 
 
 def _gathered(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ninetoothed import ir
@@ -21,11 +21,13 @@ from ninetoothed.lowering import Guard
 class BoundEdge:
     """Lanes are elements where `index < size`, which is `room > 0`, or where some guard of `reached` fails.
 
+    single: the axes of one lane along which the end lies, in whatever number of lanes they were broadcast since.
     fails: whether some lane may be overhang. parameter: whose end it is; None where it only rounds an extent up.
     """
 
     room: Expr
     reached: tuple[Guard, ...] = ()
+    single: frozenset[int] = frozenset()
     index: Expr = field(kw_only=True, compare=False)
     size: Expr = field(kw_only=True, compare=False)
     lanes: tuple[ir.Lane, ...] = field(kw_only=True, compare=False)
@@ -35,17 +37,24 @@ class BoundEdge:
 
     @classmethod
     def of(
-        cls, index: Expr, size: Expr, lanes: Iterable[ir.Lane], facts: Facts, reached: Iterable[Guard] = (), **rest: Any
+        cls,
+        index: Expr,
+        size: Expr,
+        lanes: Iterable[ir.Lane],
+        facts: Facts,
+        reached: Iterable[Guard] = (),
+        single: frozenset[int] = frozenset(),
+        **rest: Any,
     ) -> BoundEdge:
         # Lanes that do not matter have no counterpart later, and are not to be mentioned.
         index, size, room = (simplify(e, facts) for e in (index, size, size - index))
         names = set().union(room.variables, *(g.index.variables | g.size.variables for g in reached))
         own = tuple(lane for lane in lanes if lane.name in names)
-        return cls(room, tuple(reached), index=index, size=size, lanes=own, **rest)
+        return cls(room, tuple(reached), single, index=index, size=size, lanes=own, **rest)
 
     @property
     def axes(self) -> frozenset[int]:
-        return frozenset(lane.axis for lane in self.lanes)
+        return self.single.union(lane.axis for lane in self.lanes)
 
     @property
     def names(self) -> frozenset[str]:
@@ -59,7 +68,7 @@ class BoundEdge:
             Guard(guard.index.subs(values), guard.size.subs(values), guard.lower, guard.upper) for guard in self.reached
         )
         return BoundEdge.of(
-            self.index.subs(values), self.size.subs(values), lanes, facts, reached,
+            self.index.subs(values), self.size.subs(values), lanes, facts, reached, self.single,
             bindings=self.bindings, fails=self.fails, parameter=self.parameter,
         )  # fmt: skip
 
@@ -87,6 +96,7 @@ class MaskEdge:
     parameter = None
     is_prefix = False
     names: frozenset[str] = frozenset()
+    single: frozenset[int] = frozenset()
 
     @property
     def axes(self) -> frozenset[int]:
@@ -170,6 +180,21 @@ def backwards(operation: ir.Apply) -> Axes | None:
     return None
 
 
+def places(operation: ir.Apply) -> Mapping[int, int]:
+    """The axes of a shape operation's operand, as numbers of those of its result; reshaped, those of one lane."""
+    source, target = operation.operands[0].type.lanes, operation.results[0].type.lanes
+    match operation.function:
+        case "expand_dims":
+            return {axis: axis + (axis >= operation.attribute("axis")) for axis in range(len(source))}
+        case "permute":
+            return {axis: operation.attribute("dims").index(axis) for axis in range(len(source))}
+        case "reshape":
+            before = {math.prod(target[:axis]): axis for axis, count in reversed([*enumerate(target)]) if count == 1}
+            found = {axis: before.get(math.prod(source[:axis])) for axis, count in enumerate(source) if count == 1}
+            return {axis: other for axis, other in found.items() if other is not None}
+    return {axis: axis for axis in range(len(source))}
+
+
 def _count(type: ir.TileType, axis: int) -> int | None:
     return type.lanes[axis] if axis < len(type.lanes) else None
 
@@ -196,10 +221,17 @@ def reduced(type: ir.TileType, axis: int | None, keep_dims: bool) -> dict[int, i
     return {a: a if keep_dims else position for position, a in enumerate(kept)}
 
 
-def moved(bound: BoundEdge, axes: Axes, type: ir.TileType, facts: Facts) -> BoundEdge | None:
-    """A bound after its operand's axes became those of a tile of `type`; None where one of them has no counterpart."""
+def moved(
+    bound: BoundEdge, axes: Axes, type: ir.TileType, facts: Facts, places: Mapping[int, int] | None = None
+) -> BoundEdge | None:
+    """A bound after its operand's axes became those of a tile of `type`; None where one of them has no counterpart.
+
+    places: the numbers of the axes of one lane, where they change.
+    """
     if not all(lane.axis in axes for lane in bound.lanes):
         return None
+    if places is not None:
+        bound = replace(bound, single=frozenset(places[axis] for axis in bound.single if axis in places))
     values = {lane.name: axes[lane.axis] for lane in bound.lanes}
     lanes = [ir.Lane.of(axis, count) for axis, count in enumerate(type.lanes)]
     return bound.at(values, lanes, facts)

@@ -50,7 +50,7 @@ def _agree(
     rewriter: OverhangRewriter, ends: list[dict[OverhangEdge, OverhangEdge | None]], location: ir.SourceLocation | None
 ) -> None:
     """Check that the two sides end at the same place."""
-    left, right = ([e for e in own if isinstance(e, BoundEdge) and e.parameter is not None] for own in ends)
+    left, right = ([e for e in own if isinstance(e, BoundEdge) and e.parameter and not e.single] for own in ends)
     for a in left:
         for b in right:
             other = ends[1][b]
@@ -65,7 +65,8 @@ def _across(rewriter: OverhangRewriter, edge: OverhangEdge, depth: int, type: Ti
     rank = len(type.lanes)
     other = rank - 1 if depth == rank - 2 else rank - 2
     if isinstance(edge, BoundEdge):
-        return edges_.moved(edge, {depth: edges_.lane(type, other)}, type, with_lanes(rewriter.facts, type))
+        axes, facts = {depth: edges_.lane(type, other)}, with_lanes(rewriter.facts, type)
+        return edges_.moved(edge, axes, type, facts, {depth: other})
     dims = (*range(rank - 2), rank - 1, rank - 2)
     source = edge.value.type
     target = TileType(dtypes.int1, tuple(source.shape[d] for d in dims), tuple(source.lanes[d] for d in dims))

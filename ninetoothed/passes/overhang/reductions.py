@@ -42,7 +42,7 @@ def _left(
     for edge in (*tile.edges, *tile.ends(rewriter.facts)) if type.lanes else ():
         if not edge.axes & axes and edge not in found:
             if isinstance(edge, BoundEdge):
-                bound = edges_.moved(edge, moves, type, facts)
+                bound = edges_.moved(edge, moves, type, facts, kept)
                 assert bound is not None, "it has none of the axes that are lost"
                 found[edge] = bound
             else:

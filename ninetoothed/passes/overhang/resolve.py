@@ -76,7 +76,9 @@ def _fillable(program: ir.Program) -> list[ir.Load]:
 def _edges_of(access: ir.Access, facts: Facts) -> tuple[BoundEdge, ...]:
     lanes = tuple(ir.Lane.of(lane.axis, lane.count) for lane in access.lanes)
     own: dict[str, Any] = {"bindings": access.bindings, "parameter": access.parameter}
-    return tuple(BoundEdge.of(e.index, e.size, lanes, facts, e.reached, fails=e.fails, **own) for e in access.edges)
+    return tuple(
+        BoundEdge.of(e.index, e.size, lanes, facts, e.reached, e.axes, fails=e.fails, **own) for e in access.edges
+    )
 
 
 class OverhangRewriter:
@@ -272,7 +274,7 @@ class OverhangRewriter:
         if isinstance(edge, BoundEdge):
             axes = edges_.forwards(operation)
             assert axes is not None, "of an operation that moves lanes it is known"
-            return edges_.moved(edge, axes, type, with_lanes(self.facts, type))
+            return edges_.moved(edge, axes, type, with_lanes(self.facts, type), edges_.places(operation))
         source = operation.operands[0].type
         mask = self.builder.stretched(edge.value, source)
         return MaskEdge(

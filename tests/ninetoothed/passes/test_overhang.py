@@ -115,6 +115,43 @@ def test_rows_of_a_tile_that_end():
     assert output.item() == -8
 
 
+ROWS_PAST_THE_END = {
+    "sum": (lambda x: ntl.sum(ntl.sum(x, 0) + 1), lambda t: (t.sum(0) + 1).sum()),
+    "kept": (lambda x: ntl.sum(ntl.trans(ntl.sum(x + 1, 0, keep_dims=True)) + 1), lambda t: ((t + 1).sum(0) + 1).sum()),
+    "moved": (
+        lambda x: ntl.sum(ntl.sum(ntl.trans(x)[:, None], 2) + 1),
+        lambda t: (t.sum(0) + 1).sum(),
+    ),
+    "broadcast": (
+        lambda x: ntl.sum(ntl.sum(ntl.broadcast_to(x, (2, 4)), 0) + 1),
+        lambda t: (2 * t.sum(0) + 1).sum(),
+    ),
+    "product": (
+        lambda x: ntl.sum(ntl.dot(ntl.trans(x), ntl.full((1, 4), 1.0, ntl.float32)) + 1),
+        lambda t: (t.T @ torch.ones(len(t), 4, device=DEVICE) + 1).sum(),
+    ),
+    "other axis": (lambda x: ntl.sum(ntl.max(x, 1) * 0 + 1), lambda t: torch.tensor(float(len(t)))),
+}
+
+
+@pytest.mark.parametrize("name", ROWS_PAST_THE_END)
+def test_a_row_that_is_past_the_end(name):
+    """The last of four tiles of one row begins where the tensor ends: reduced, it has the identity in each column."""
+    function, expected = ROWS_PAST_THE_END[name]
+
+    def application(x, y):
+        y = function(x[0])
+
+    def arrangement(x, y):
+        x = x.tile((1, 4), strides=(3, 4)).tile((1, -1)).squeeze(1)
+        x.dtype = x.dtype.squeeze(0)
+        return x, y.tile((1,))
+
+    x = random(9, 4)
+    found = run(arrangement, application, x, 4, tensors=(Tensor(2), Tensor(1)))
+    torch.testing.assert_close(found, torch.stack([expected(x[i : i + 1]).to(found) for i in (0, 3, 6, 9)]))
+
+
 def test_both_axes_end():
     def application(x, y):
         y = ntl.min(ntl.max(ntl.exp(x) + 1.0, 0)) + ntl.max(ntl.min(x, 1))
