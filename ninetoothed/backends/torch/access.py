@@ -7,7 +7,7 @@ import torch
 from ninetoothed import ir
 from ninetoothed.backends.torch.location import AccessPart, locate, narrowed, spelled_out
 from ninetoothed.backends.torch.program_slice import Memory, ProgramSlice, narrow
-from ninetoothed.backends.torch.representation import from_memory, memory_dtype, number, to_memory
+from ninetoothed.backends.torch.representation import from_memory, memory_dtype, number, number_in_memory, to_memory
 
 
 def load(programs: ProgramSlice, operation: ir.Load) -> None:
@@ -19,19 +19,17 @@ def load(programs: ProgramSlice, operation: ir.Load) -> None:
     if not located.parts or memory.tensor.numel() == 0:
         programs.values[operation.result] = number(access.other, dtype)
         return
-    first = located.parts[0]
+    first, outside = located.parts[0], number_in_memory(access.other, dtype)
     if not first.box:
         result = _fetch(memory, first)
         if memory.aliased and isinstance(first.offset, int):
             result = result.clone()
     else:
-        result = torch.full(
-            located.sizes, number(access.other, dtype), dtype=memory_dtype(dtype), device=programs.execution.device
-        )
+        result = torch.full(located.sizes, outside, dtype=memory_dtype(dtype), device=programs.execution.device)
         for part in located.parts:
             narrowed(result, part.box).copy_(_fetch(memory, part))
     for hole in located.holes:
-        narrowed(result, hole).fill_(number(access.other, dtype))
+        narrowed(result, hole).fill_(outside)
     result = from_memory(result, dtype)
     if located.mask is not None:
         result = torch.where(located.mask, result, number(access.other, dtype))

@@ -81,6 +81,12 @@ def number(value: Number, dtype: ElementType) -> Number:
     return wrapped - 2**dtype.bits if signed and wrapped >> (dtype.bits - 1) else wrapped
 
 
+def number_in_memory(value: Number, dtype: ElementType) -> Number:
+    """Convert a Python number to the type of memory, which is signed for most unsigned types."""
+    held, greatest = number(value, dtype), _WIDE.get(dtype)
+    return held if greatest is None or held <= greatest // 2 else held - greatest - 1
+
+
 def _nearest_integer(value: float, dtype: DType) -> int:
     """Choose the integer for an infinity or NaN, which `other` may be."""
     if value != value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from ninetoothed import ir
@@ -76,7 +78,15 @@ def _flip(programs: ProgramSlice, operation: ir.Apply) -> Held:
     held = programs.values[operation.operands[0]]
     if not isinstance(held, torch.Tensor):
         return held
-    return held.flip(lane_dims(programs, operation, operation.attribute("axis")))
+    dims = lane_dims(programs, operation, operation.attribute("axis"))
+    return _by_bits(held, lambda tensor: tensor.flip(dims))
+
+
+def _by_bits(tensor: torch.Tensor, move: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Move elements about; of floats of eight bits PyTorch does so with their bits alone."""
+    if tensor.element_size() > 1 or not tensor.is_floating_point():
+        return move(tensor)
+    return move(tensor.view(torch.uint8)).view(tensor.dtype)
 
 
 def _gather(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
@@ -85,7 +95,8 @@ def _gather(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     source, index = (tile.expand(*grid, *tile.shape[programs.rank :]) for tile in (source, index))
     (dim,) = lane_dims(programs, operation, operation.attribute("axis"))
     # Lanes that do not count may hold any index.
-    return source.gather(dim, index.to(torch.int64).clamp(0, source.shape[dim] - 1))
+    index = index.to(torch.int64).clamp(0, source.shape[dim] - 1)
+    return _by_bits(source, lambda tensor: tensor.gather(dim, index))
 
 
 def lane_dims(programs: ProgramSlice, operation: ir.Apply, axis: int | None) -> tuple[int, ...]:

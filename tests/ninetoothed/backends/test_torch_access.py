@@ -357,3 +357,37 @@ def test_flattened_and_empty(shape):
     y = torch.full((1,), float("nan"))
     kernel(torch.ones(shape), y)
     assert y.item() == shape[0] * shape[1]
+
+
+@pytest.mark.parametrize("dtype", (torch.uint8, torch.uint16, torch.uint32, torch.uint64), ids=str)
+def test_unsigned_numbers_out_of_bounds(dtype):
+    """Most unsigned types lie in memory as signed ones, of which `other` may be none."""
+
+    def padded(x, y):
+        y = x
+
+    greatest = torch.iinfo(dtype).max - 2
+    kernel = ninetoothed.make(
+        lambda x, y: (x.pad(((1, 2),)).tile((8,)), y.tile((8,))), padded, (Tensor(1, other=greatest), Tensor(1))
+    )
+    y = torch.zeros(8, dtype=dtype)
+    kernel(torch.tensor([1, 2, 3, 4, 5], dtype=dtype), y)
+    assert y.tolist() == [greatest, 1, 2, 3, 4, 5, greatest, greatest]
+
+    def ordered(x, y):
+        y = ntl.sort(x)
+
+    kernel = ninetoothed.make(lambda x, y: (x.tile((8,)), y.tile((8,))), ordered, (Tensor(1), Tensor(1)))
+    kernel(torch.tensor([5, 1, 4], dtype=dtype), y := torch.zeros(3, dtype=dtype))
+    assert y.tolist() == [1, 4, 5]
+
+
+@pytest.mark.parametrize("dtype", (torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn), ids=str)
+def test_lanes_are_moved_in_types_that_pytorch_hardly_knows(dtype):
+    def moved(x, y):
+        y = ntl.sort(ntl.gather(ntl.flip(x), 7 - x.offsets(0), 0))
+
+    kernel = ninetoothed.make(lambda x, y: (x.tile((8,)), y.tile((8,))), moved, (Tensor(1), Tensor(1)))
+    y = torch.zeros(8)
+    kernel(torch.tensor([6, 2, 3, 1, 5, 4, 8, 7]).to(dtype), y)
+    assert y.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]

@@ -113,6 +113,13 @@ def multiplied(x, y):
     y = (x // -3) * 100
 
 
+def shortest(x, y):
+    y = x.to(ntl.float8e5).to(ntl.int32)
+
+
+COMPILED = (quotient, remainder, largest, counted, rooted, divided, whole, shortest)
+
+
 def compiled(application, dtype):
     kernel = make(application)
     arguments = torch.zeros(8, dtype=dtype), torch.zeros(8)
@@ -128,7 +135,9 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("dtype", (torch.uint8, torch.int8, torch.int32, torch.uint32), ids=str)
 @pytest.mark.parametrize(
-    "application", (quotient, remainder, largest, counted, rooted, divided, whole), ids=lambda each: each.__name__
+    "application",
+    (quotient, remainder, largest, counted, rooted, divided, whole, shortest),
+    ids=lambda each: each.__name__,
 )
 def test_compiles(application, dtype, cache):
     assert compiled(application, dtype).asm["ptx"]

@@ -136,7 +136,11 @@ def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) 
         return ValueText(syntax.binary("!=", typed(operand, dtypes.float32), syntax.number(0)), operand.shape)
     if value.type.is_scalar and value.type.dtype.is_integer:  # in Triton's interpreter a loop counter is an int
         return ValueText(syntax.call("tl.cast", operand.node, dtype_node(dtype)))
-    return ValueText(syntax.method(typed(operand, value.type.dtype), "to", dtype_node(dtype)), operand.shape)
+    node = typed(operand, value.type.dtype)
+    floats = [each for each in (value.type.dtype, dtype) if each.is_floating]
+    if len(floats) == 1 and floats[0].bits == 8:  # Triton converts float8 to and from floats alone
+        node = syntax.method(node, "to", dtype_node(dtypes.float32))
+    return ValueText(syntax.method(node, "to", dtype_node(dtype)), operand.shape)
 
 
 def _bitcast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
