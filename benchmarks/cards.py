@@ -56,11 +56,27 @@ def _rotated_into_cache(query, key, value, sin, cos, slots, keys, values):
     return rope(query, sin, cos, False)
 
 
-def _with_cache(function, query, key, value, sin, cos):
+def _with_cache(function, *tensors):
     """Call with an empty cache, and give the keys in it, too."""
-    keys, values = (key.new_zeros(2, 4, 96, 64) for _ in range(2))
-    slots = torch.arange(7, 7 + key.shape[1], device=key.device)
-    return function(query, key, value, sin, cos, slots, keys, values), keys
+    first, *_, cos = tensors
+    keys, values = (first.new_zeros(2, 4, 96, 64) for _ in range(2))
+    slots = torch.arange(7, 7 + cos.shape[0], device=first.device)
+    return function(*tensors, slots, keys, values), keys
+
+
+def _of_projections(function, input, weight, sin, cos):
+    """Call with the weights of 8 heads of queries, 4 of keys and 4 of values, which lie one behind another."""
+    rotated, keys = _with_cache(function, input, *weight.split((512, 256, 256)), sin, cos)
+    return rotated[:, :, :8], keys
+
+
+def _projected_and_rotated(input, query, key, value, *others):
+    heads = (F.linear(input, weight).unflatten(2, (-1, 64)) for weight in (query, key, value))
+    return _rotated_into_cache(*heads, *others)
+
+
+def _each_rotated(*tensors):
+    return tuple(tasks.load("rope").eager(each, *tensors[2:], True) for each in tensors[:2])
 
 
 def _vectors(r, n):
@@ -197,6 +213,30 @@ CARDS = {
             _with_cache,
             outputs=("query", "keys"),
             differentiable=None,
+        ),
+        Card(
+            "rope_pair",
+            torch.ops.ninetoothed.rope_pair,
+            _each_rotated,
+            lambda r, n: {"query": r(2, 64, 8, 64), "key": r(2, 64, 4, 64), "sin": r(64, 32), "cos": r(64, 32)},
+            outputs=("query", "key"),
+            differentiable=("query", "key"),
+        ),
+        Card(
+            "linear_rope_into_cache",
+            torch.ops.ninetoothed.linear_rope_into_cache,
+            _projected_and_rotated,
+            lambda r, n: {"input": r(2, 16, n), "weight": r(1024, n), "sin": r(16, 32), "cos": r(16, 32)},
+            _of_projections,
+            outputs=("query", "keys"),
+            differentiable=None,
+        ),
+        Card(
+            "linear_swiglu",
+            torch.ops.ninetoothed.linear_swiglu,
+            lambda input, gate, up: F.silu(F.linear(input, gate)) * F.linear(input, up),
+            lambda r, n: {"input": r(3, 48, n), "weights": r(2, 40, n)},
+            lambda function, input, weights: function(input, *weights),
         ),
         Card(
             "gated",

@@ -75,13 +75,23 @@ def setup_context(ctx, inputs, output):
 def backward(ctx, grad):
     input, *weights = ctx.saved_tensors
     grads, (_, needs_weights, needs_biases) = grad.split(ctx.widths, -1), ctx.needs_input_grad
-    of_input = sum(linear(each, weight.t()) for each, weight in zip(grads, weights)) if weights else None
-    of_weights = [mm(rows_of(g).t(), rows_of(input)) if needed else None for g, needed in zip(grads, needs_weights)]
+    of_input = gradient_of_input(grads, weights) if weights else None
+    of_weights = gradients_of_weights(grads, input, needs_weights)
     if not ctx.bias_shapes:
         return of_input, of_weights, None
     of_biases = zip(grads, ctx.bias_shapes, needs_biases)
 
     return of_input, of_weights, [g.sum_to_size(shape) if needed else None for g, shape, needed in of_biases]
+
+
+def gradient_of_input(grads, weights) -> torch.Tensor:
+    """Compute the gradient of what all layers read, by those of what each gives."""
+    return sum(linear(grad, weight.t()) for grad, weight in zip(grads, weights))
+
+
+def gradients_of_weights(grads, input, are_needed) -> list[torch.Tensor | None]:
+    """Compute the gradients of the weights that need one, by those of what each layer gives."""
+    return [mm(rows_of(grad).t(), rows_of(input)) if needed else None for grad, needed in zip(grads, are_needed)]
 
 
 operator = register(

@@ -12,7 +12,6 @@ from ..registration import register
 from . import joint_linear, swiglu_backward
 from .adjacent import concatenated
 from .linear import check, operator as linear, rows_of
-from .mm import operator as mm
 from .swiglu import launch as gate_by
 
 # As timed on an H200. Past fewer rows weights stream, in tiles that have not the rows of an instruction.
@@ -64,15 +63,15 @@ def setup_context(ctx, inputs, output):
 
 
 def backward(ctx, grad):
-    """Compute both products anew, which are not kept: the gradients are those of `linear` and `swiglu`."""
-    input, gate, up = ctx.saved_tensors
-    to_input, to_gate, to_up = ctx.needs_input_grad
-    gate_grad, up_grad = swiglu_backward.operator(grad, linear(input, gate), linear(input, up))
-    of_input = linear(gate_grad, gate.t()) + linear(up_grad, up.t()) if to_input else None
-    of_gate = mm(rows_of(gate_grad).t(), rows_of(input)) if to_gate else None
-    of_up = mm(rows_of(up_grad).t(), rows_of(input)) if to_up else None
+    """Compute the gradients of `swiglu`, and of the products before it."""
+    input, *weights = ctx.saved_tensors
+    to_input, *to_weights = ctx.needs_input_grad
+    # The forward, one product with an epilogue, never has its operands in memory. To keep them would cost writing and
+    # holding twice the result for each layer: they are computed anew.
+    grads = swiglu_backward.operator(grad, *(linear(input, weight) for weight in weights))
+    of_input = joint_linear.gradient_of_input(grads, weights) if to_input else None
 
-    return of_input, of_gate, of_up
+    return of_input, *joint_linear.gradients_of_weights(grads, input, to_weights)
 
 
 operator = register(
