@@ -1,4 +1,4 @@
-"""output[i] = sum of input[part, i] over all parts, in one order."""
+"""output[i] = sum of parts[part, i] over all parts, in one order."""
 
 import functools
 
@@ -10,23 +10,25 @@ from ninetoothed import Tensor, block_size
 PARTS = 16
 
 
-def arrangement(input, output, SIZE=block_size(lower_bound=32, upper_bound=128)):
-    input_arranged = input.tile((PARTS, SIZE)).tile((-1, 1)).squeeze(0)
-    input_arranged.dtype = input_arranged.dtype.squeeze(1)
+def repeat(parts, output, SIZE=block_size(lower_bound=32, upper_bound=128)):
+    """Arrange what gives each part the same vector, whose gradient is the sum over the parts."""
+    parts = parts.tile((PARTS, SIZE))
 
-    return input_arranged, output.tile((SIZE,))
+    return parts, output.tile((SIZE,)).unsqueeze(0).expand((parts.shape[0], -1))
 
 
-def application(input, output):
-    total = ntl.zeros(input.dtype.shape, dtype=input.dtype.dtype)
+def application(parts, output):
+    total = ntl.zeros(parts.dtype.shape, dtype=parts.dtype.dtype)
 
-    for i in range(input.shape[0]):
-        total += input[i]
+    for i in range(parts.shape[0]):
+        total += parts[i]
 
     output = ntl.sum(total, axis=0)
 
 
 @functools.cache
 def make():
-    """The kernel `(input, output)` for a matrix and a vector."""
+    """The kernel `(parts, output)` for a matrix and a vector."""
+    arrangement = ninetoothed.gradient_arrangement(repeat, of="output")
+
     return ninetoothed.make(arrangement, application, (Tensor(2), Tensor(1)), kernel_name="sum_of_parts")
