@@ -58,10 +58,14 @@ _WIDTH = 120
 _ABBREVIATED = (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"))
 
 
-def print_program(program: Program) -> str:
-    """Return the text of a program: parameters, grid, what is known and required of sizes, and operations."""
+def print_program(program: Program, names: dict[Value, str] | None = None) -> str:
+    """Return the text of a program: parameters, grid, what is known and required of sizes, and operations.
+
+    names: what earlier texts call values, which this one calls so, too; it adds its own.
+    """
+    names = {} if names is None else names
     taken = {parameter.name for parameter in program.parameters} | set(program.axes) | program.facts.ranges.keys()
-    printer = _Printer(set(taken), _read(program.body))
+    printer = _Printer({*taken, *names.values()}, _read(program.body), names=names)
     printer.block(program.body, 1)
     header = [f"program {program.name}(", *(f"{_INDENT}{_parameter(p)}," for p in program.parameters), ")"]
     axes = zip(program.axes, program.grid, strict=True)

@@ -7,7 +7,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
-from ninetoothed.passes.numbering import numbered_as
+from ninetoothed.ir import Value
+from ninetoothed.ir.printer import print_program
 from ninetoothed.passes.scheduled import PassReport
 from ninetoothed.wording import counted
 
@@ -57,11 +58,8 @@ def _described(reports: Iterable[PassReport]) -> Iterator[tuple[PassReport, str,
 
 def texts(reports: Iterable[PassReport]) -> list[list[str]]:
     """Return the lines of each program; a value that passes keep has the same name in all of them."""
-    found: list[list[str]] = []
-    for report in reports:
-        lines = str(report.program).splitlines()
-        found.append(numbered_as(found[-1], lines) if found else lines)
-    return found
+    names: dict[Value, str] = {}
+    return [print_program(report.program, names).splitlines() for report in reports]
 
 
 def _difference(before: list[str], after: list[str], context: int) -> list[str]:

@@ -2,15 +2,17 @@
 
 import pathlib
 import re
+from dataclasses import replace
 
 import pytest
 import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor, block_size, explain
-from ninetoothed.passes import PassReport
-from ninetoothed.passes.report import show
+from ninetoothed import Tensor, block_size, explain, ir
+from ninetoothed.dtypes import float32
+from ninetoothed.expr import Facts
+from ninetoothed.passes import PassReport, report
 from ninetoothed.runtime import dispatch
 from ninetoothed_ops.kernels import mm, sdpa, softmax
 
@@ -117,10 +119,21 @@ def test_a_variant_that_is_remembered_keeps_no_program():
     assert not hasattr(variant, "program") and not hasattr(variant, "reports")
 
 
-def test_a_report_shows_the_shorter_of_difference_and_program():
+def test_values_that_passes_keep_keep_their_names():
+    x, w, v = (ir.Value(ir.TileType(float32), name) for name in ("x", None, None))
+    load, exp = ir.ScalarArgument(x, "a"), ir.Apply((v,), "exp", (x,))
+    before = ir.Program("f", (ir.Parameter("a", "scalar", float32),), (), (), (load, exp), Facts())
+    after = replace(before, body=(load, ir.Apply((w,), "neg", (x,)), replace(exp, operands=(w,))))
+    first, second = report.texts([PassReport("frontend", True, before), PassReport("negation", True, after)])
+    assert first[-2:] == ["    x: f32 = argument a", "    v: f32 = exp(x)"]
+    assert second[-3:] == ["    x: f32 = argument a", "    v_1: f32 = neg(x)", "    v: f32 = exp(v_1)"]
+
+
+def test_a_report_shows_the_shorter_of_difference_and_program(monkeypatch):
+    monkeypatch.setattr(report, "print_program", lambda program, names: program)
     before, small, other = "a\nb\nc\nd\ne\nf\ng\n", "a\nb\nc\nd\ne\nf\nG\n", "1\n2\n"
     reports = (PassReport("traced", True, before), PassReport("small", True, small), PassReport("none", False, small))
-    text = show((*reports, PassReport("all", True, other), PassReport("same", True, other)))
+    text = report.show((*reports, PassReport("all", True, other), PassReport("same", True, other)))
     assert "small                 applied: 1 line added, 1 removed\nnone                  not applied\n" in text
     assert "-g\n+G\n\n== all: applied: 2 lines added, 7 removed ==\n\n1\n2\n" in text
     assert "== none" not in text and "== same" not in text
