@@ -245,7 +245,7 @@ class Print(Operation):
 class Breakpoint(Operation):
     """Stop in the debugger, with the values of the user's variables: `breakpoint()` in an application."""
 
-    variables: tuple[tuple[str, Any], ...]
+    variables: tuple[tuple[str, Value | bool | int | float | str], ...]
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class Rewriter:
             case If():
                 return self._parts_of_branch(operation)
             case Print(pieces=pieces):
-                return {"pieces": self._shown(pieces)}
+                return {"pieces": tuple(map(self._shown, pieces))}
             case Breakpoint(variables=variables):
                 return {"variables": tuple((name, self._shown(item)) for name, item in variables)}
         raise AssertionError(f"no way to rebuild {type(operation).__name__}")
@@ -152,9 +152,7 @@ class Rewriter:
         return tuple(map(self.new, values))
 
     def _shown(self, item: Any) -> Any:
-        """Replace the values in something printed or debugged: a text, a value, or several."""
-        if isinstance(item, tuple):
-            return tuple(map(self._shown, item))
+        """Replace what is printed or debugged where it is a value, and not a text or a number."""
         return self.value(item) if isinstance(item, Value) else item
 
 

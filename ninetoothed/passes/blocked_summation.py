@@ -29,6 +29,7 @@ from ninetoothed import ir
 from ninetoothed.dtypes import float32, int1, int32
 from ninetoothed.expr import Expr, Facts, const, simplify, var
 from ninetoothed.passes.operations import is_dot, producers
+from ninetoothed.passes.reduction_match import SummedProduct, summed_products
 from ninetoothed.passes.trip_count import has_at_most
 
 # The most registers of a thread for totals: parts take as many again, and operands most of what is left.
@@ -42,17 +43,6 @@ def sum_in_blocks(program: ir.Program, threads: int) -> ir.Program | None:
     """Sum up exact products in blocks, in programs of so many threads; None where there are none, or no registers."""
     body = _Summer(facts=program.facts, threads=threads, producers=producers(program.body)).block(program.body)
     return None if body == program.body else replace(program, body=body)
-
-
-@dataclass(frozen=True)
-class _SummedProduct:
-    """A loop-carried variable to which each round adds a product: inside the loop `total` at first, then `end`."""
-
-    total: ir.Value
-    end: ir.Value
-    result: ir.Value
-    add: ir.Apply
-    dot: ir.Apply
 
 
 @dataclass(kw_only=True)
@@ -69,40 +59,17 @@ class _Summer(ir.Rewriter):
             return _each_round(operation, sums) if rounds == 1 else _in_blocks(operation, sums, rounds)
         return (self.rebuilt(operation),)
 
-    def match(self, loop: ir.For) -> tuple[_SummedProduct, ...]:
+    def match(self, loop: ir.For) -> tuple[SummedProduct, ...]:
         """Match a loop whose products are all summed up, and whose other variables are scalars; () for any other."""
-        read = [value for operation in ir.walk(loop.body) for value in ir.operands(operation)] + [*loop.yields]
-        variables = zip(loop.arguments, loop.yields, loop.results, strict=True)
-        found = [self.sum(loop, read, *each) for each in variables if not each[0].type.is_scalar]
-        sums = tuple(each for each in found if each is not None)
+        sums = tuple(filter(_is_exact, summed_products(loop, self.producers)))
+        tiles = [argument for argument in loop.arguments if not argument.type.is_scalar]
         others = set(filter(is_dot, ir.walk(loop.body))) - {each.dot for each in sums}
         registers = sum(math.prod(each.total.type.lanes) for each in sums) // self.threads
-        return sums if len(sums) == len(found) and not others and registers <= MOST_REGISTERS else ()
-
-    def sum(
-        self, loop: ir.For, read: list[ir.Value], total: ir.Value, end: ir.Value, result: ir.Value
-    ) -> _SummedProduct | None:
-        add = self.producers.get(end)
-        dot = self.added(add, total)
-        if dot is None or not isinstance(add, ir.Apply) or not _is_exact(dot) or total.type.dtype != float32:
-            return None
-        is_own = add in loop.body and dot in loop.body
-        are_read_once = all(read.count(value) == 1 for value in (total, end, dot.result))
-        return _SummedProduct(total, end, result, add, dot) if is_own and are_read_once else None
-
-    def added(self, add: ir.Operation | None, total: ir.Value) -> ir.Apply | None:
-        """Return the product that an operation adds to a total, and nothing else with it; None for any other."""
-        match add:
-            case ir.Apply(operands=(_, _, accumulator)) if is_dot(add):
-                return add if accumulator is total else None
-            case ir.Apply(function="add", operands=(left, right)) if (left is total) != (right is total):
-                product = self.producers.get(right if left is total else left)
-                return product if isinstance(product, ir.Apply) and len(product.operands) == 2 else None
-        return None
+        return sums if len(sums) == len(tiles) and not others and registers <= MOST_REGISTERS else ()
 
 
-def _is_exact(dot: ir.Apply) -> bool:
-    return is_dot(dot) and dot.attribute("input_precision") == "ieee"
+def _is_exact(each: SummedProduct) -> bool:
+    return each.dot.attribute("input_precision") == "ieee" and each.total.type.dtype == float32
 
 
 def _rounds(loop: ir.For, facts: Facts) -> Expr:
@@ -112,7 +79,7 @@ def _rounds(loop: ir.For, facts: Facts) -> Expr:
     return simplify((loop.stop - loop.start) // loop.step // ROUNDS_PER_BLOCK + 1, facts)
 
 
-def _each_round(loop: ir.For, sums: tuple[_SummedProduct, ...]) -> ir.Block:
+def _each_round(loop: ir.For, sums: tuple[SummedProduct, ...]) -> ir.Block:
     """Add each product to the total by itself."""
     new: dict[ir.Operation, ir.Block] = {}
     for each in sums:
@@ -124,7 +91,7 @@ def _each_round(loop: ir.For, sums: tuple[_SummedProduct, ...]) -> ir.Block:
     return (replace(loop, body=_replaced(loop.body, new)),)
 
 
-def _in_blocks(loop: ir.For, sums: tuple[_SummedProduct, ...], rounds: Expr) -> ir.Block:
+def _in_blocks(loop: ir.For, sums: tuple[SummedProduct, ...], rounds: Expr) -> ir.Block:
     """Add products to parts, and each part to its total where a block ends and after the loop."""
     zeros = [_full(each.total, 0.0) for each in sums]
     parts, ends, next_parts, last_parts = ([ir.Value(each.total.type, "part") for each in sums] for _ in range(4))
@@ -150,7 +117,7 @@ def _in_blocks(loop: ir.For, sums: tuple[_SummedProduct, ...], rounds: Expr) -> 
 
 
 def _ending(
-    loop: ir.For, sums: tuple[_SummedProduct, ...], rounds: Expr, parts: list[ir.Value], next_parts: list[ir.Value]
+    loop: ir.For, sums: tuple[SummedProduct, ...], rounds: Expr, parts: list[ir.Value], next_parts: list[ir.Value]
 ) -> ir.Block:
     """Add parts to totals in the last round of a block, and begin them anew."""
     number, last, is_last = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int1))

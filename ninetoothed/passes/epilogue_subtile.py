@@ -13,7 +13,8 @@ from dataclasses import replace
 from ninetoothed import ir
 from ninetoothed.expr import const
 from ninetoothed.passes.fix_up import around
-from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder, producers_of, subtile_type
+from ninetoothed.passes.operations import producers
+from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder, subtile_type
 
 # Rows shorter than that are not worth it.
 FEWEST_COLUMNS = 128
@@ -47,7 +48,7 @@ def _in_two(after: ir.Block, store: ir.Store, sides: tuple[Subtile, Subtile]) ->
         builder.operations += _split(value, (first, second), builder.known)
         return builder.known[value, piece]
 
-    builder = SubtileBuilder(producers_of(after), outside)
+    builder = SubtileBuilder(producers(after), outside)
     for side in sides:
         builder.operations.append(builder.stored(store, side))
     return tuple(builder.operations)

@@ -24,10 +24,11 @@ from ninetoothed import ir
 from ninetoothed.dtypes import int1, int32
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.passes.fix_up import FixUp, PartialSum, around, if_more, sum_in_parts, with_fix_up
+from ninetoothed.passes.operations import producers
 from ninetoothed.passes.reduction_match import match
 from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
 from ninetoothed.passes.scheduled import ScheduledProgram
-from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder, producers_of, subtile_type
+from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder, subtile_type
 
 QUARTERS = 4
 # Shorter sides are not worth cutting.
@@ -67,7 +68,7 @@ def _quarter(before: ir.Block, loop: ir.For, after: ir.Block, piece: Subtile) ->
     def never(value: ir.Value, piece: Subtile) -> ir.Value:
         raise Inseparable
 
-    earlier = SubtileBuilder(producers_of(before), never)
+    earlier = SubtileBuilder(producers(before), never)
 
     def early(value: ir.Value, piece: Subtile) -> ir.Value:
         return earlier.of(value, piece) if piece else value
@@ -75,12 +76,12 @@ def _quarter(before: ir.Block, loop: ir.For, after: ir.Block, piece: Subtile) ->
     (initial,), (carried,), (end,), (total,) = loop.initial, loop.arguments, loop.yields, loop.results
     type = subtile_type(total.type, piece)
     argument, result = ir.Value(type, carried.hint), ir.Value(type, total.hint)
-    within = SubtileBuilder(producers_of(loop.body), early, known={(carried, piece): argument})
+    within = SubtileBuilder(producers(loop.body), early, known={(carried, piece): argument})
     yields, start = (within.of(end, piece),), (earlier.of(initial, piece),)
     new = replace(
         loop, initial=start, arguments=(argument,), body=tuple(within.operations), yields=yields, results=(result,)
     )
-    later = SubtileBuilder(producers_of(after), early, known={(total, piece): result})
+    later = SubtileBuilder(producers(after), early, known={(total, piece): result})
     stores = tuple(later.stored(store, piece) for store in _stores(after, total))
     early_loads = (operation.result.type.lanes for operation in before if isinstance(operation, ir.Load))
     if not _are_own(later, piece) or any(sum(count > 1 for count in lanes) > 1 for lanes in early_loads):

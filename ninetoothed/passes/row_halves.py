@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from ninetoothed import ir
 from ninetoothed.expr import const, var
 from ninetoothed.passes.dead_code import remove_dead
-from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder, producers_of, subtile_type
+from ninetoothed.passes.operations import producers
+from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder, subtile_type
 
 HALF = "half"
 HALVES = 2
@@ -24,7 +25,7 @@ HALVES = 2
 def halve(program: ir.Program, rows: int) -> ir.Program | None:
     """Return the program of a half of so many rows, which axis 0 of all that is stored has; None where it has none."""
     piece = (AxisSlice(0, rows // HALVES, var(HALF) * (rows // HALVES)),)
-    builder = _LoopsToo(producers_of(program.body), _never)
+    builder = _LoopsToo(producers(program.body), _never)
     stores: list[ir.Store] = []
     try:
         for operation in program.body:
@@ -63,7 +64,7 @@ class _LoopsToo(SubtileBuilder):
             for values in (operation.arguments, operation.results)
         )
         known = dict(zip(zip(operation.arguments, pieces, strict=True), arguments, strict=True))
-        within = _LoopsToo(producers_of(operation.body), self.of, known=known)
+        within = _LoopsToo(producers(operation.body), self.of, known=known)
         yields = tuple(map(within.of, operation.yields, pieces))
         initial = tuple(map(self.of, operation.initial, pieces))
         body = tuple(within.operations)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from ninetoothed import ir
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.ir.rewriter import access_at
-from ninetoothed.passes.operations import is_fold, is_lanewise
+from ninetoothed.passes.operations import is_fold, is_lanewise, producers
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,6 @@ Subtile = tuple[AxisSlice, ...]
 
 class Inseparable(Exception):
     """A value cannot be computed in subtiles."""
-
-
-def producers_of(block: ir.Block) -> dict[ir.Value, ir.Operation]:
-    """The operations of a block that define its values, nested blocks aside."""
-    return {result: operation for operation in block for result in ir.results(operation)}
 
 
 @dataclass
@@ -92,7 +87,7 @@ def needs_same_slice(block: ir.Block, value: ir.Value, start: ir.Value, axis: in
 
     half = (AxisSlice(axis, start.type.lanes[axis] // 2, const(0)),)
     try:
-        SubtileBuilder(producers_of(block), outside).of(value, half)
+        SubtileBuilder(producers(block), outside).of(value, half)
     except Inseparable:
         return False
     return value.type.lanes == start.type.lanes

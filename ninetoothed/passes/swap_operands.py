@@ -17,92 +17,58 @@ such a product waits for: on an H200, with 1 to 16 rows and the weights of Llama
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
+from ninetoothed.passes.operations import producers
+from ninetoothed.passes.reduction_match import SummedProduct, summed_products
 
 # The rows of the instruction, and the most rows of a tile that are turned into columns.
 INSTRUCTION_ROWS = 64
 MOST_ROWS = 32
 
-_Producers = dict[ir.Value, ir.Operation]
-
 
 def swap(program: ir.Program) -> ir.Program | None:
     """Return the program with each loop that sums up such a product turned; None where there is none."""
-    producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
-    body = _Swapper(producers=producers).block(program.body)
+    body = _Swapper(defined_by=producers(program.body)).block(program.body)
     return None if body == program.body else replace(program, body=body)
 
 
 @dataclass(kw_only=True)
 class _Swapper(ir.Rewriter):
-    """Turns loops that sum up products of few rows. producers: the operations that define values."""
+    """Turns loops that sum up products of few rows. defined_by: the operations that define values."""
 
-    producers: _Producers
+    defined_by: Mapping[ir.Value, ir.Operation]
 
     def operation(self, operation: ir.Operation) -> ir.Block:
-        if isinstance(operation, ir.For) and (sums := _match(operation, self.producers)):
-            return _turned(operation, sums, self.producers)
+        if isinstance(operation, ir.For) and (sums := _match(operation, self.defined_by)):
+            return _turned(operation, sums, self.defined_by)
         return (self.rebuilt(operation),)
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """A variable of a loop to which each round adds a product, `dot`, by `add`: what it starts from, and ends as."""
-
-    initial: ir.Value
-    total: ir.Value
-    result: ir.Value
-    add: ir.Apply
-    dot: ir.Apply
-
-
-def _match(loop: ir.For, producers: _Producers) -> tuple[_Sum, ...]:
+def _match(loop: ir.For, defined_by: Mapping[ir.Value, ir.Operation]) -> tuple[SummedProduct, ...]:
     """Match a loop that does nothing but sum up products of few rows and many columns; () for any other."""
     if loop.merge is not None:
         return ()  # It takes variables of the shapes that they have.
-    read = [value for operation in ir.walk(loop.body) for value in ir.operands(operation)]
-    variables = zip(loop.initial, loop.arguments, loop.yields, loop.results, strict=True)
-    sums = tuple(_sum(loop, read, producers, *variable) for variable in variables)
-    return tuple(each for each in sums if each is not None) if None not in sums else ()
+    sums = [each for each in summed_products(loop, defined_by) if _is_flat(each)]
+    return tuple(sums) if len(sums) == len(loop.arguments) else ()
 
 
-def _sum(
-    loop: ir.For,
-    read: list[ir.Value],
-    producers: _Producers,
-    initial: ir.Value,
-    total: ir.Value,
-    end: ir.Value,
-    result: ir.Value,
-) -> _Sum | None:
-    lanes = total.type.lanes
-    if len(lanes) != 2 or lanes[0] > MOST_ROWS or lanes[1] < INSTRUCTION_ROWS:
-        return None
-    match producers.get(end):
-        case ir.Apply(function="add", operands=(product, other)) as add if other is total:
-            pass
-        case ir.Apply(function="add", operands=(other, product)) as add if other is total:
-            pass
-        case _:
-            return None
-    match producers.get(product):
-        case ir.Apply(function="dot", operands=(lhs, _)) as dot if lhs.type.dtype.bits <= 16:
-            pass
-        case _:
-            return None
-    is_own = add in loop.body and dot in loop.body and read.count(total) == read.count(product) == 1
-    return _Sum(initial, total, result, add, dot) if is_own else None
+def _is_flat(each: SummedProduct) -> bool:
+    """Tell whether a product has few rows and many columns, and tensor cores multiply it."""
+    lanes, lhs = each.total.type.lanes, each.dot.operands[0]
+    is_flat = len(lanes) == 2 and lanes[0] <= MOST_ROWS and lanes[1] >= INSTRUCTION_ROWS
+    return is_flat and each.add is not each.dot and lhs.type.dtype.bits <= 16
 
 
-def _turned(loop: ir.For, sums: tuple[_Sum, ...], producers: _Producers) -> ir.Block:
+def _turned(loop: ir.For, sums: tuple[SummedProduct, ...], defined_by: Mapping[ir.Value, ir.Operation]) -> ir.Block:
     before: list[ir.Apply] = []
     after: list[ir.Apply] = []
     arguments, yields = [], []
     new: dict[ir.Operation, ir.Block] = {}
     for each in sums:
-        before.append(_start(each.initial, producers))
+        before.append(_start(each.initial, defined_by))
         lhs, rhs = map(_transpose, each.dot.operands)
         values = (each.dot.result, each.total, each.add.result, each.result)
         product, argument, end, final = map(_transposed, values)
@@ -123,9 +89,9 @@ def _turned(loop: ir.For, sums: tuple[_Sum, ...], producers: _Producers) -> ir.B
     return (*before, sums_of_columns, *after)
 
 
-def _start(initial: ir.Value, producers: _Producers) -> ir.Apply:
+def _start(initial: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> ir.Apply:
     """Make the transpose of the value that a sum starts from."""
-    match producers.get(initial):
+    match defined_by.get(initial):
         case ir.Apply(function="full") as full:
             return replace(full, results=(_transposed(initial),))
     return _transpose(initial)

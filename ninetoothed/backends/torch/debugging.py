@@ -33,8 +33,6 @@ def _breakpoint_at(location: ir.SourceLocation | None) -> CodeType:
 
 def _shown(programs: ProgramSlice, item):
     """Show a value: the tile of the one program that runs, without the lanes past its extent."""
-    if isinstance(item, tuple | list):
-        return type(item)(_shown(programs, part) for part in item)
     if not isinstance(item, ir.Value):
         return item
     tile = programs.tile(item)

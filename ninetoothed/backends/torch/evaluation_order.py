@@ -72,13 +72,13 @@ class _Builder:
     def block(self, block: ir.Block, yields: tuple[ir.Value, ...]) -> set[ir.Value]:
         """Order a block and those in it; `yields` outlive it. Returns the values that it reads from outside."""
         operations = [operation for operation in block if operation not in self.common]
-        defined = set(_defined(operations))
+        defined = {value for operation in operations for value in ir.results(operation)}
         read = set(yields)
         steps: list[Step] = []
         for operation in reversed(operations):
-            used = set(_reads(operation))
+            used = set(ir.reads(operation))
             if nested := _nested(operation):
-                inner = set().union(*(self.block(*part) for part in nested)) - self._own(operation)
+                inner = set().union(*(self.block(*part) for part in nested)) - _own(operation)
                 self.free[operation] = tuple(inner | used)
                 used |= inner
             unread = [value for value in ir.results(operation) if value not in read]
@@ -87,18 +87,9 @@ class _Builder:
         self.steps[id(block)] = tuple(_assignments(steps[::-1]))
         return read - defined
 
-    def _own(self, operation: ir.Operation) -> set[ir.Value]:
-        """The values that are known only inside the blocks of an operation."""
-        match operation:
-            case ir.For() | ir.While():
-                return set(operation.arguments)
-            case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):
-                return set(combine.arguments)
-        return set()
-
 
 def _assignments(steps: list[Step]) -> Iterator[Step]:
-    """The steps, in which a store is joined to the operation before it that computes only the stored value."""
+    """Yield the steps, in which a store is joined to the operation before it that computes only the stored value."""
     following = iter(zip(steps, [*steps[1:], (None, ())]))
     for (operation, dead), (store, after) in following:
         if (
@@ -113,35 +104,18 @@ def _assignments(steps: list[Step]) -> Iterator[Step]:
             yield operation, dead
 
 
-def _defined(operations) -> tuple[ir.Value, ...]:
-    return tuple(value for operation in operations for value in ir.results(operation))
-
-
-def _reads(operation: ir.Operation) -> tuple[ir.Value, ...]:
-    """The values that an operation reads when it is reached."""
+def _own(operation: ir.Operation) -> set[ir.Value]:
+    """Return the values that are known only inside the blocks of an operation."""
     match operation:
-        case ir.For():
-            return (*(value for _, value in operation.bindings), *operation.initial)
-        case ir.While():
-            return operation.initial
-        case ir.If():
-            return (operation.condition,)
-        case ir.Breakpoint(variables=variables):
-            return tuple(_values_in(tuple(item for _, item in variables)))
-    return ir.operands(operation)
-
-
-def _values_in(item) -> Iterator[ir.Value]:
-    """The values of a user's variable: one, or the items of a tuple."""
-    if isinstance(item, ir.Value):
-        yield item
-    elif isinstance(item, tuple | list):
-        for part in item:
-            yield from _values_in(part)
+        case ir.For() | ir.While():
+            return set(operation.arguments)
+        case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):
+            return set(combine.arguments)
+    return set()
 
 
 def _nested(operation: ir.Operation) -> tuple[tuple[ir.Block, tuple[ir.Value, ...]], ...]:
-    """The blocks in an operation, each with the values that must outlive it."""
+    """Return the blocks in an operation, each with the values that must outlive it."""
     match operation:
         case ir.For() | ir.While():
             return ((operation.body, operation.yields),)

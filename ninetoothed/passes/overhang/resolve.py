@@ -14,6 +14,7 @@ from ninetoothed.expr import Expr, Facts, simplify
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Effect, Form, Number, Primitive
 from ninetoothed.passes.dead_code import remove_dead
+from ninetoothed.passes.operations import producers
 from ninetoothed.passes.overhang import (
     assignment,
     edges as edges_,
@@ -104,7 +105,7 @@ class OverhangRewriter:
         self.deferred: dict[Value, dict[OverhangEdge, None]] = {}
         self.requirements: dict[ir.Requirement, None] = {}
         self.sizes = frozenset().union(*(e.variables for parameter in program.parameters for e in parameter.sizes))
-        self.producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
+        self.producers = producers(program.body)
 
     def run(self) -> ir.Program:
         for operation in self.program.body:

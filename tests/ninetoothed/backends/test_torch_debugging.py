@@ -37,13 +37,13 @@ def test_a_breakpoint_has_the_names_and_the_place_of_the_user(monkeypatch):
 
     def hook():
         frame = sys._getframe(1)
-        seen.append((frame.f_code.co_filename, frame.f_lineno, frame.f_locals["x"].tolist(), frame.f_locals["pair"]))
+        seen.append((frame.f_code.co_filename, frame.f_lineno, frame.f_locals["x"].tolist(), frame.f_locals["n"]))
 
     monkeypatch.setattr(sys, "breakpointhook", hook)
     loaded = partial_tile()
-    names = (("x", loaded), ("pair", (2, "text")))
+    names = (("x", loaded), ("n", 2))
     execute([ir.Load(loaded, rows("x", x)), ir.Breakpoint(names, location=LOCATION)], {"x": x}, (2,))
-    assert seen == [("kernel.py", 7, row[:3], (2, "text")) for row in x.tolist()]
+    assert seen == [("kernel.py", 7, row[:3], 2) for row in x.tolist()]
 
 
 DEBUGGED = """
