@@ -1,4 +1,4 @@
-"""The pipeline: all passes in their order, with the targets that they suit. A program is verified after each.
+"""List all passes in their order and run them. A program is verified after each.
 
 `run` reports each pass: whether it applied, and the program after it.
 """
@@ -31,7 +31,7 @@ from ninetoothed.passes import (
 )
 from ninetoothed.passes.scheduled import PassReport, ScheduledProgram
 from ninetoothed.passes.target import Target
-from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
+from ninetoothed.schedule import DataParallel, Persistent, Schedule, SplitK, StreamK
 from ninetoothed.verify import verify
 
 Apply = Callable[[ScheduledProgram, Target, Schedule], ScheduledProgram | None]
@@ -39,14 +39,13 @@ Apply = Callable[[ScheduledProgram, Target, Schedule], ScheduledProgram | None]
 
 @dataclass(frozen=True)
 class Pass:
-    """A rewriting of programs: `apply` gives None where there is nothing to rewrite.
+    """A rewriting of programs. name: that of its file.
 
-    name: that of its file. suits: whether it is for a target and a schedule at all.
+    apply: gives None where there is nothing to rewrite, or the pass does not suit the target or the schedule.
     """
 
     name: str
     apply: Apply
-    suits: Callable[[Target, Schedule], bool] = lambda target, schedule: True
 
 
 def run(
@@ -58,7 +57,7 @@ def run(
     """
     state, reports, schedule = ScheduledProgram(program), [], schedule or Schedule()
     for each in PASSES if passes is None else passes:
-        after = each.apply(state, target, schedule) if each.suits(target, schedule) else None
+        after = each.apply(state, target, schedule)
         if after is not None:
             verify(after.program)
         state = state if after is None else after
@@ -70,8 +69,13 @@ def run(
 
 
 def _rewrites(rewrite: Callable[[ir.Program], ir.Program | None]) -> Apply:
-    """A pass that looks at the program alone."""
+    """Wrap a rewriting that looks at the program alone."""
     return lambda state, target, schedule: _with_program(state, rewrite(state.program))
+
+
+def _where(suits: Callable[[Target], bool], apply: Apply) -> Apply:
+    """Restrict a pass to some targets."""
+    return lambda state, target, schedule: apply(state, target, schedule) if suits(target) else None
 
 
 def _with_program(state: ScheduledProgram, program: ir.Program | None) -> ScheduledProgram | None:
@@ -83,6 +87,8 @@ def _overhang(state: ScheduledProgram, target: Target, schedule: Schedule) -> Sc
 
 
 def _persistent(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    if not isinstance(schedule.sharing, Persistent) or not target.has_tma:
+        return None
     loop = persistent.find_loop(state.program, tma_tiles.find(state.program, schedule.use_tma))
     return None if loop is None else replace(state, persistent_loop=loop)
 
@@ -134,19 +140,19 @@ def _blocked_summation(state: ScheduledProgram, target: Target, schedule: Schedu
 
 
 def _row_halves(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    """A warp has 16 rows of an instruction: halves of rows for twice as many as the warps of a task have."""
-    if state.is_distributed or not product_rounds.rounds_of(state.program):
+    """Halve the rows of programs that have twice as many as the warps of a task: 16 rows of an instruction each."""
+    if not _overlaps(state, target, schedule) or not product_rounds.rounds_of(state.program):
         return None
     return _with_program(state, row_halves.halve(state.program, 2 * 16 * schedule.num_warps))
 
 
 def _overlapped_products(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    program = None if state.is_distributed else overlapped_products.overlap(state.program)
+    program = overlapped_products.overlap(state.program) if _overlaps(state, target, schedule) else None
     return None if program is None else replace(state, program=program, is_overlapped=True)
 
 
-def _shares(schedule: Schedule, way: type[Sharing]) -> bool:
-    return isinstance(schedule.sharing, way)
+def _overlaps(state: ScheduledProgram, target: Target, schedule: Schedule) -> bool:
+    return schedule.overlaps and target.has_tma and not state.is_distributed
 
 
 # -- the passes --
@@ -161,21 +167,20 @@ GPU = (
     Pass("collapse_dimensions", _rewrites(collapse_dimensions.collapse)),
     Pass("exponentials", _rewrites(exponentials.to_base_two)),
     Pass("dead_code", _rewrites(dead_code.remove)),
-    Pass("swap_operands", _rewrites(swap_operands.swap), lambda target, schedule: target.has_wgmma),
-    Pass("persistent", _persistent, lambda target, schedule: _shares(schedule, Persistent) and target.has_tma),
+    Pass("swap_operands", _where(lambda target: target.has_wgmma, _rewrites(swap_operands.swap))),
+    Pass("persistent", _persistent),
     Pass("epilogue_subtile", _epilogue_subtile),
-    Pass("remainder_subtile", _remainder_subtile, lambda target, schedule: _shares(schedule, StreamK)),
-    Pass("stream_k", _stream_k, lambda target, schedule: _shares(schedule, StreamK)),
-    Pass("split_k", _split_k, lambda target, schedule: _shares(schedule, SplitK)),
-    Pass("coarsening", _coarsening, lambda target, schedule: _shares(schedule, DataParallel)),
+    Pass("remainder_subtile", _remainder_subtile),
+    Pass("stream_k", _stream_k),
+    Pass("split_k", _split_k),
+    Pass("coarsening", _coarsening),
     Pass("loop_peeling", _loop_peeling),
     Pass("blocked_summation", _blocked_summation),
-    Pass("row_halves", _row_halves, lambda target, schedule: schedule.overlaps and target.has_tma),
-    Pass("overlapped_products", _overlapped_products, lambda target, schedule: schedule.overlaps and target.has_tma),
+    Pass("row_halves", _row_halves),
+    Pass("overlapped_products", _overlapped_products),
     Pass(
         "wgmma_operands",
-        _rewrites(wgmma_operands.keep_in_shared_memory),
-        lambda target, schedule: target.loses_wgmma_operands,
+        _where(lambda target: target.loses_wgmma_operands, _rewrites(wgmma_operands.keep_in_shared_memory)),
     ),
 )
 PASSES = PORTABLE + GPU

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -58,22 +57,4 @@ def run(program: ir.Program, arguments: Mapping[str, Any], integers: Mapping[str
     Raises `ExecutionError`, which names the programs and the user's line, where an operation fails, and
     `UnsupportedError` for what only GPUs have.
     """
-    _prepared(_Same(program))(arguments, integers)
-
-
-@dataclass(frozen=True, eq=False)
-class _Same:
-    """A key that is equal only for the same program object: cheaper to compare than programs are."""
-
-    program: ir.Program
-
-    def __hash__(self):
-        return id(self.program)
-
-    def __eq__(self, other):
-        return isinstance(other, _Same) and self.program is other.program
-
-
-@lru_cache(maxsize=16)
-def _prepared(same: _Same) -> Prepared:
-    return prepare(same.program)
+    prepare(program)(arguments, integers)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.torch.elementwise import propagates_nan
+from ninetoothed.backends.torch.elementwise import Function, propagates_nan
 from ninetoothed.backends.torch.program_slice import ProgramSlice
 from ninetoothed.backends.torch.representation import SIGN, cast, held_dtype, wrap
 from ninetoothed.backends.torch.shapes import lane_dims
@@ -23,19 +24,11 @@ def _sum(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 
 def _reduced(programs: ProgramSlice, operation: ir.Apply) -> tuple[torch.Tensor, tuple[int, ...], bool]:
-    dims = lane_dims(programs, operation, operation.attribute("axis"))
+    dims = lane_dims(programs, operation)
     return programs.tile(operation.operands[0]), dims, bool(operation.attribute("keep_dims"))
 
 
-def _max(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    return _extremum(programs, operation, torch.amax, -torch.inf)
-
-
-def _min(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    return _extremum(programs, operation, torch.amin, torch.inf)
-
-
-def _extremum(programs: ProgramSlice, operation: ir.Apply, function: Callable, worst: float) -> torch.Tensor:
+def _extremum(programs: ProgramSlice, operation: ir.Apply, *, function: Callable, worst: float) -> torch.Tensor:
     """Find the largest or smallest element that is not NaN."""
     tile, dims, keep = _reduced(programs, operation)
     if operation.operands[0].type.dtype == dtypes.uint64:
@@ -47,15 +40,7 @@ def _extremum(programs: ProgramSlice, operation: ir.Apply, function: Callable, w
     return result.to(held_dtype(operation.result.type.dtype))
 
 
-def _argmax(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    return _position(programs, operation, torch.argmax)
-
-
-def _argmin(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    return _position(programs, operation, torch.argmin)
-
-
-def _position(programs: ProgramSlice, operation: ir.Apply, function: Callable) -> torch.Tensor:
+def _position(programs: ProgramSlice, operation: ir.Apply, *, function: Callable) -> torch.Tensor:
     """Find the first position of the extremum, as PyTorch does."""
     tile, dims, keep = _reduced(programs, operation)
     if operation.operands[0].type.dtype == dtypes.uint64:
@@ -83,7 +68,7 @@ def _reduce(programs: ProgramSlice, operation: ir.Apply):
 
 def _reduce_with(programs: ProgramSlice, operation: ir.Apply, combine: Combine) -> Tensors:
     """Combine neighbours, halving their number, until one element is left."""
-    dims = lane_dims(programs, operation, operation.attribute("axis"))
+    dims = lane_dims(programs, operation)
     tiles = _common(programs, operation)
     if len(dims) > 1:
         tiles = tuple(tile.flatten(dims[0], dims[-1]) for tile in tiles)
@@ -125,16 +110,8 @@ def _combiner(programs: ProgramSlice, function: ir.Lambda) -> Combine:
     return combine
 
 
-def _cumsum(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    return _cumulative(programs, operation, torch.cumsum)
-
-
-def _cumprod(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    return _cumulative(programs, operation, torch.cumprod)
-
-
-def _cumulative(programs: ProgramSlice, operation: ir.Apply, function: Callable) -> torch.Tensor:
-    (dim,) = lane_dims(programs, operation, operation.attribute("axis", 0))
+def _cumulative(programs: ProgramSlice, operation: ir.Apply, *, function: Callable) -> torch.Tensor:
+    (dim,) = lane_dims(programs, operation)
     dtype = operation.result.type.dtype
     tile = programs.tile(operation.operands[0])
     reverse = operation.attribute("reverse")
@@ -145,7 +122,7 @@ def _cumulative(programs: ProgramSlice, operation: ir.Apply, function: Callable)
 
 def _associative_scan(programs: ProgramSlice, operation: ir.Apply):
     combine = _combiner(programs, operation.attribute("combine"))
-    (dim,) = lane_dims(programs, operation, operation.attribute("axis", 0))
+    (dim,) = lane_dims(programs, operation)
     tiles = _common(programs, operation)
     reverse = operation.attribute("reverse")
     tiles = tuple(tile.flip(dim) for tile in tiles) if reverse else tiles
@@ -185,16 +162,16 @@ def _histogram(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     return counts.to(held_dtype(operation.result.type.dtype))
 
 
-REDUCTIONS = {
+REDUCTIONS: dict[str, Function] = {
     "sum": _sum,
-    "max": _max,
-    "min": _min,
+    "max": partial(_extremum, function=torch.amax, worst=-torch.inf),
+    "min": partial(_extremum, function=torch.amin, worst=torch.inf),
     "xor_sum": _xor_sum,
-    "argmax": _argmax,
-    "argmin": _argmin,
+    "argmax": partial(_position, function=torch.argmax),
+    "argmin": partial(_position, function=torch.argmin),
     "reduce": _reduce,
-    "cumsum": _cumsum,
-    "cumprod": _cumprod,
+    "cumsum": partial(_cumulative, function=torch.cumsum),
+    "cumprod": partial(_cumulative, function=torch.cumprod),
     "associative_scan": _associative_scan,
     "sort": _sort,
     "histogram": _histogram,
