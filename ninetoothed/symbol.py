@@ -193,7 +193,7 @@ class Symbol:
 
 
 def plain_name(size: int | Symbol) -> str:
-    """The name of a size or stride that is a plain name."""
+    """Return the name of a size or stride that is a plain name."""
     assert isinstance(size, Symbol) and size.name is not None, f"{size} is no plain name"
     return size.name
 

@@ -148,7 +148,7 @@ def _parenthesised(e: Expr) -> str:
 
 
 def variables_of(atom: Atom) -> frozenset[str]:
-    """The names of all variables in an atom."""
+    """Return the names of all variables in an atom."""
     if isinstance(atom, Var):
         return frozenset((atom.name,))
     operands = atom.operands if isinstance(atom, Min | Max) else (atom.numerator, atom.denominator)

@@ -88,7 +88,7 @@ class Facts:
         return as_bound or (e, lo, hi) in self.assumptions
 
     def range_of(self, name: str) -> Range:
-        """The range of a variable; unbounded if it is not known."""
+        """Return the range of a variable; unbounded if it is not known."""
         return self.ranges.get(name, _UNKNOWN)
 
     @cached_property

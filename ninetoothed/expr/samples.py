@@ -26,7 +26,7 @@ class Samples:
         self._columns = dict(columns or {})
 
     def extended(self, ranges: "Mapping[str, Range]", name: str) -> "Samples":
-        """The samples where one more variable is bound."""
+        """Return the samples where one more variable is bound."""
         return Samples(ranges) if Var(name) in self._columns else Samples(ranges, self._columns)
 
     def values(self, e: Expr, draws: Sequence[int]) -> list[int | float]:

@@ -47,7 +47,7 @@ def uint_to_uniform_float(context: TraceContext, x: Any) -> Value:
 
 
 def pair_uniform_to_normal(context: TraceContext, u1: Any, u2: Any) -> tuple[Value, ...]:
-    """Box-Muller: two independent normal numbers for two uniform ones."""
+    """Make two independent normal numbers of two uniform ones, by Box-Muller."""
     builder = context.builder
     u1, u2 = tile(context, u1), tile(context, u2)
     logarithm = builder.floating("log", builder.elementwise("maximum", u1, 1.0e-7, propagate_nan=None))

@@ -124,7 +124,7 @@ def dot_scaled(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: 
 
 
 def _axis(axis: Any, lanes: Lanes) -> int | None:
-    """The number of an axis, from 0; None where there is no such axis."""
+    """Return the number of an axis, from 0; None where there is no such axis."""
     return axis % len(lanes) if isinstance(axis, int) and -len(lanes) <= axis < len(lanes) else None
 
 

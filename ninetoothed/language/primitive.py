@@ -212,7 +212,7 @@ class Primitive:
 
 
 def _tiles(places: tuple[Place, ...], types: Sequence[Typed]) -> list[Lanes] | None:
-    """The lanes of operands or results, without those that are to be scalars; None where one of these has lanes."""
+    """Return the lanes of operands or results, scalars left out; None where something has lanes that is to be a scalar."""
     are_scalars = [place.is_scalar for place in places[: len(types)]] + [False] * (len(types) - len(places))
     if any(type.lanes for type, is_scalar in zip(types, are_scalars) if is_scalar):
         return None

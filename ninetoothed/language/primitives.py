@@ -33,7 +33,7 @@ def _rows(
     fold: Fold | None = None,
     backends: frozenset[str] = BACKENDS,
 ) -> dict[str, Primitive]:
-    """The rows of primitives of which all but the name and the meaning of `{name}` is the same."""
+    """Make rows of primitives that differ in their names, and in `{name}` in their docstrings, alone."""
     signatures = tuple(Signature.parse(each.strip()) for each in signature.split(" or "))
     return {
         name: Primitive(

@@ -35,7 +35,7 @@ def subtile(program: ir.Program, loop: ir.For) -> ir.Program | None:
 
 
 def _in_two(after: ir.Block, store: ir.Store, sides: tuple[Subtile, Subtile]) -> ir.Block:
-    """Operations that do the same, one side after the other."""
+    """Return operations that do the same, one side after the other."""
 
     def outside(value: ir.Value, piece: Subtile) -> ir.Value:
         if not piece:
@@ -57,7 +57,7 @@ def _in_two(after: ir.Block, store: ir.Store, sides: tuple[Subtile, Subtile]) ->
 def _split(
     value: ir.Value, sides: tuple[Subtile, Subtile], known: dict[tuple[ir.Value, Subtile], ir.Value]
 ) -> ir.Block:
-    """Operations for `left, right = split(permute(reshape(value, (..., 2, width / 2))))`."""
+    """Return operations for `left, right = split(permute(reshape(value, (..., 2, width / 2))))`."""
     *rows, width = value.type.lanes
     shape = tuple(map(const, rows))
     pairs = replace(value.type, shape=(*shape, const(2), const(width // 2)), lanes=(*rows, 2, width // 2))

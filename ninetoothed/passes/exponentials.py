@@ -75,7 +75,7 @@ class _ScaledValues:
         return value
 
     def number(self, value: ir.Value) -> ir.Value | str | int | float | None:
-        """A key that tells one scalar from another; None for a tile, and for 1 and huge numbers."""
+        """Return a key that tells one scalar from another; None for a tile, and for 1 and huge numbers."""
         value = self.seen(value)
         if not value.type.is_scalar:
             return None
@@ -87,7 +87,7 @@ class _ScaledValues:
         return value
 
     def factors(self, value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
-        """The tile and the number of which a value is the product."""
+        """Return a tile and a number whose product a value is; None for any other."""
         match self.producers.get(value):
             case ir.Apply(function="mul", operands=(a, b)):
                 for tile, number in ((a, b), (b, a)):
@@ -123,7 +123,7 @@ class _ScaledValues:
         return self.known[key]
 
     def product(self, value: ir.Value, producer: ir.Operation | None) -> list[ir.Operation]:
-        """The operations that make a value times log2(e), which the last one gives."""
+        """Return the operations that make a value times log2(e), the result of the last one."""
         result = ir.Value(value.type, value.hint and f"{value.hint}_log2e")
         match producer:
             case ir.Constant(value=number):
@@ -148,7 +148,7 @@ class _ScaledValues:
         return _times_log2e(value, result)
 
     def common(self, a: ir.Value, b: ir.Value) -> ir.Value | None:
-        """The number that is a factor of both."""
+        """Return the number that is a factor of both."""
         first, second = self.factors(a), self.factors(b)
         if first and second and self.number(first[1]) == self.number(second[1]):
             return first[1]

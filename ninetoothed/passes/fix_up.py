@@ -75,7 +75,7 @@ def if_more(count: Expr, many: ir.Block, one: ir.Block) -> ir.Block:
 
 
 def around(program: ir.Program, loop: ir.For) -> tuple[ir.Block, ir.Block]:
-    """The operations of a program before a loop of its body, and those after it."""
+    """Return the operations of a program before a loop of its body, and those after it."""
     position = program.body.index(loop)
     return program.body[:position], program.body[position + 1 :]
 

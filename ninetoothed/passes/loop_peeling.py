@@ -163,7 +163,7 @@ class _UnmaskedRounds(ir.Cloner):
     guarded: dict[ir.Operation, ir.Access]
 
     def until(self, end: Expr) -> ir.For:
-        """The rounds before `end`."""
+        """Return the rounds before `end`."""
         clone = self.rebuilt(self.loop)
         assert isinstance(clone, ir.For)
         return replace(clone, variable=self.counter, stop=end)

@@ -36,12 +36,12 @@ def is_dot(operation: ir.Operation | None) -> TypeGuard[ir.Apply]:
 
 
 def producers(block: ir.Block) -> dict[ir.Value, ir.Operation]:
-    """The operation that defines each value of a block, and of the blocks nested in it."""
+    """Return the operation that defines each value of a block, and of the blocks nested in it."""
     return {result: operation for operation in ir.walk(block) for result in ir.results(operation)}
 
 
 def readers(block: ir.Block) -> dict[ir.Value, list[ir.Operation]]:
-    """The operations that read each value of a block, yields of nested blocks aside."""
+    """Return the operations that read each value of a block, yields of nested blocks aside."""
     found: dict[ir.Value, list[ir.Operation]] = {}
     for operation in ir.walk(block):
         for value in ir.reads(operation):

@@ -47,11 +47,11 @@ class Remainder:
         return self.tiles % self.tiles_per_wave
 
     def is_cut(self, spare: Expr) -> Expr:
-        """1 if they are shared out, 0 if their subtiles, each of one part, would take more than two waves."""
+        """Return 1 if they are shared out, 0 if their subtiles, each of one part, would take more than two waves."""
         return minimum(const(2 * self.tiles_per_wave) // (self.subtiles * maximum(spare, 1)), 1)
 
     def ctas_per_tile(self, spare: Expr, is_cut: Expr) -> Expr:
-        """The number of programs for each: as many as still run at once, which may be one."""
+        """Return the number of programs for each: as many as still run at once, which may be one."""
         parts = minimum(const(self.tiles_per_wave) // (self.subtiles * maximum(spare, 1)), self.most_parts)
         # subtiles * maximum(parts, 1) of one that is cut, or 1.
         return parts if self.subtiles == 1 else is_cut * (self.subtiles * maximum(parts, 1) - 1) + 1

@@ -33,7 +33,7 @@ def split(program: ir.Program, parts: int) -> ScheduledProgram | None:
 
 
 def _partial(program: ir.Program, parts: int) -> PartialSum:
-    """The slot is the number of the tile."""
+    """Return the part of a program, whose slot is the number of its tile."""
     slot, slots = const(0), const(1)
     for axis, extent in zip(program.axes, program.grid, strict=True):
         slot, slots = slot * extent + var(axis), slots * extent

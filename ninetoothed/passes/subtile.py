@@ -108,7 +108,7 @@ def _access(access: ir.Access, piece: Subtile) -> ir.Access:
 
 
 def _cut_lanes(lanes: tuple[ir.Lane, ...], piece: Subtile) -> tuple[tuple[ir.Lane, ...], dict[str, Expr]]:
-    """The lanes of a subtile, and the expressions that stand there for those of the tile."""
+    """Return the lanes of a subtile, and the expressions that stand there for those of the tile."""
     new, moved = [], {}
     for lane in lanes:
         for part in piece:
@@ -121,7 +121,7 @@ def _cut_lanes(lanes: tuple[ir.Lane, ...], piece: Subtile) -> tuple[tuple[ir.Lan
 
 
 def _of_operands(operation: ir.Apply, value: ir.Value, piece: Subtile) -> list[Subtile]:
-    """The subtile of each operand that gives a subtile of the result."""
+    """Return the subtile of each operand that gives a subtile of the result."""
     operands, rank = operation.operands, len(value.type.lanes)
     if not piece or is_lanewise(operation):
         if piece and any(operand.type.lanes and len(operand.type.lanes) != rank for operand in operands):

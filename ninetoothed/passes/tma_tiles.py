@@ -189,7 +189,7 @@ def tile_of(program: ir.Program, access: ir.Access) -> TmaTile | None:
 
 
 def _split(access: ir.Access, index: Expr) -> tuple[Expr, ir.Lane | None] | None:
-    """An index as an offset and the one lane beside it; None where it is no such sum."""
+    """Split an index into an offset and the one lane beside it; None where it is no such sum."""
     index = index.subs({lane.name: 0 for lane in access.lanes if lane.count == 1})
     lanes = [lane for lane in access.lanes if lane.name in index.variables]
     if not lanes:

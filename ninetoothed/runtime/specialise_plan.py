@@ -119,7 +119,7 @@ class SpecialisationPlan:
         return tuple(each for parameter in self.tensors for each in conditions_of(parameter, self._others(parameter)))
 
     def _others(self, parameter: KernelParameter) -> frozenset[str]:
-        """The names of sizes of other parameters."""
+        """Return the names of sizes of other parameters."""
         own = {name for size in parameter.source.sizes for name in leaves_of(size)}
         others = (size for each in self.definition.parameters if each is not parameter for size in each.source.sizes)
         return frozenset(name for size in others for name in leaves_of(size)) - own

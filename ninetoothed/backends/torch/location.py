@@ -125,7 +125,7 @@ class _Locator:
         return Located(sizes, (AccessPart((), sizes, (0,) * len(sizes), offset),), mask)
 
     def place(self, counts, scalars) -> tuple[Integers, tuple[int, ...]]:
-        """The first offset, or a tensor of them, and the strides of the other dimensions."""
+        """Return the first offset, or a tensor of them, and the strides of the other dimensions."""
         strides = self.access.offset.coefficients
         start = self.start(self.access.offset, counts, scalars)
         if not isinstance(start, torch.Tensor):
@@ -143,7 +143,7 @@ class _Locator:
         return Located(sizes, (AccessPart((), sizes, (0,) * len(sizes), safe),), None, tuple(holes))
 
     def bounds(self, counts, scalars) -> tuple[list[list[forms.Box]], list[torch.Tensor]]:
-        """The constraints that may fail: as boxes where they are affine, else as masks."""
+        """Return the constraints that may fail: as boxes where they are affine, else as masks."""
         boxes: list[list[forms.Box]] = []
         masks: list[torch.Tensor] = []
         for form, low, high in self.access.constraints:
@@ -165,7 +165,7 @@ class _Locator:
         return boxes, masks
 
     def start(self, form: forms.LinearForm, counts, scalars) -> Integers:
-        """A form at the first element: a number, or a tensor over the dimensions in which it is not affine."""
+        """Evaluate a form at the first element: a number, or a tensor over dimensions in which it is not affine."""
         rest = self.evaluate(form.rest, counts) if form.irregular and form.rest is not None else form.rest_at(scalars)
         return rest + sum(c * s for c, s in zip(form.coefficients, self.programs.starts))
 

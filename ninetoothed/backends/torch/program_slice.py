@@ -62,7 +62,7 @@ def open_memory(arguments: Mapping[str, Any], program: ir.Program, stored: froze
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """The addresses from the first to after the last byte."""
+    """Return the addresses of the first byte and after the last."""
     if tensor.numel() == 0:
         return 0, 0
     span = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())) + 1
@@ -88,7 +88,7 @@ class ProgramSlice:
         return len(self.counts)
 
     def tensor(self, value: ir.Value) -> torch.Tensor:
-        """The value as a tensor, of one element if it is the same everywhere."""
+        """Return the value as a tensor, of one element if it is the same everywhere."""
         held = self.values[value]
         return held if isinstance(held, torch.Tensor) else self.make_tensor(held, value.type)
 
@@ -99,7 +99,7 @@ class ProgramSlice:
         return torch.full(shape, held, dtype=held_dtype(type.dtype), device=self.execution.device)
 
     def tile(self, value: ir.Value) -> torch.Tensor:
-        """The value as a tensor with the true extents of the tile's axes (the grid's may still be 1)."""
+        """Return the value as a tensor with the true extents of the tile's axes (the grid's may still be 1)."""
         tensor = self.tensor(value)
         lanes = value.type.lanes
         if tensor.shape[self.rank :] == lanes:
@@ -107,7 +107,7 @@ class ProgramSlice:
         return tensor.expand(*tensor.shape[: self.rank], *lanes)
 
     def whole(self, value: ir.Value) -> torch.Tensor:
-        """The value with the true extents of the grid and of the tile."""
+        """Return the value with the true extents of the grid and of the tile."""
         return self.tensor(value).expand(*self.counts, *value.type.lanes)
 
     def narrow(self, dim: int, start: int, count: int, live: Iterable[ir.Value]) -> ProgramSlice:

@@ -35,14 +35,14 @@ SIGN = -(2**63)
 
 
 def held_dtype(dtype: ElementType) -> torch.dtype:
-    """The element type of the tensors that hold values of `dtype`."""
+    """Return the element type of the tensors that hold values of `dtype`."""
     if isinstance(dtype, PointerType) or dtype in _SIGNED:
         return torch.int64
     return _MEMORY[dtype]
 
 
 def memory_dtype(dtype: ElementType) -> torch.dtype:
-    """The element type through which memory of `dtype` is accessed: of the same width, and supported by PyTorch."""
+    """Return the type of the same width through which PyTorch accesses memory of `dtype`."""
     return _SIGNED.get(dtype) or _MEMORY[dtype]
 
 

@@ -94,7 +94,7 @@ def _pointer(context: EmitContext, access: ir.Access, printer: TilePrinter, para
 
 
 def _append(base: ast.expr, offsets: ast.expr) -> ast.expr:
-    """`base + (a + b)` without its parentheses."""
+    """Print `base + (a + b)` without its parentheses."""
     if isinstance(offsets, ast.BinOp) and isinstance(offsets.op, ast.Add | ast.Sub):
         return ast.BinOp(_append(base, offsets.left), offsets.op, offsets.right)
     return syntax.binary("+", base, offsets)
@@ -188,7 +188,7 @@ def _conditions(context: EmitContext, access: ir.Access, printer: TilePrinter, g
 
 
 def _without_counters(context: EmitContext, printer: TilePrinter, index: Expr, size: Expr) -> tuple[Expr, Expr]:
-    """`k * 64 + lane < size` -> `lane < size - k * 64`: the loop then moves a scalar and not a tile."""
+    """Move counters to the size: `k * 64 + lane < size` -> `lane < size - k * 64`, so that a loop moves no tile."""
     counters = _counters(context, [index])
     linear = index.linear(counters) if counters else None
     if linear is None or index.variables & printer.bindings.keys():

@@ -88,11 +88,11 @@ class Analysis:
         return bool(value.type.lanes) and any(load in self.awaited for load in between)
 
     def last_read(self, value: Value, block: BlockKey) -> int:
-        """The last position of `block` at which a value is read, -1 where it never is."""
+        """Return the last position of `block` at which a value is read, -1 where it never is."""
         return max((self.last_read_of(use, block) for use in self.uses.get(value, ())), default=-1)
 
     def last_read_of(self, use: ValueUse, block: BlockKey) -> int:
-        """The last position of `block` at which what reads a value here is printed."""
+        """Return the last position of `block` at which what reads a value here is printed."""
         own = self._position_in(use.block, use.position, block)
         if use.operation is None or own == END:
             return own
@@ -100,7 +100,7 @@ class Analysis:
         return max([own, *(self.last_read(result, block) for result in inlined)])
 
     def _position_in(self, inner: BlockKey, position: int, block: BlockKey) -> int:
-        """The position in `block` of a place in a nested block; the end for a place outside."""
+        """Return the position in `block` of a place in a nested block; the end for a place outside."""
         while inner != block:
             if inner not in self.parents:
                 return END
@@ -115,7 +115,7 @@ def analyse(body: Block, arguments: tuple[Value, ...] = (), yields: tuple[Value,
 
 
 def key_of(operation: Operation, index: int = 0) -> BlockKey:
-    """The key of one of an operation's blocks, counted as `ir.blocks` does."""
+    """Return the key of one of an operation's blocks, counted as `ir.blocks` does."""
     return id(operation), index
 
 
@@ -152,7 +152,7 @@ def _nested(operation: Operation):
 
 
 def guard_key(access: ir.Access):
-    """A key for the mask of an access that ignores lane names: equal keys print the same."""
+    """Return a key for the mask of an access that ignores lane names: equal keys print the same."""
     if access.bindings:
         return None
     lanes = {lane.name: f"lane_{lane.axis}_{lane.count}" for lane in access.lanes}

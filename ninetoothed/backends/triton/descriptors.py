@@ -13,7 +13,7 @@ from ninetoothed.passes.tma_tiles import TmaTile
 
 
 def load(context: EmitContext, operation: ir.Load, tile: TmaTile) -> ValueText:
-    """`desc.load([...])`, with the axes of the tile."""
+    """Print `desc.load([...])`, with the axes of the tile."""
     lanes = operation.access.type.lanes
     node = syntax.method(descriptor(context, tile), "load", offsets(context, operation.access, tile))
     counts = tuple(count for count, axis in zip(tile.block, tile.axes, strict=True) if axis is not None)
@@ -28,7 +28,7 @@ def load(context: EmitContext, operation: ir.Load, tile: TmaTile) -> ValueText:
 
 
 def store(context: EmitContext, operation: ir.Store, tile: TmaTile, value: ast.expr) -> None:
-    """`desc.store([...], value)`, with the dimensions of the descriptor."""
+    """Print `desc.store([...], value)`, with the dimensions of the descriptor."""
     lanes = operation.access.type.lanes
     order = tuple(axis for axis in tile.axes if axis is not None)
     if tuple(count for count in lanes if count > 1) != lanes:

@@ -93,14 +93,14 @@ def count(context: EmitContext) -> ast.expr:
 
 
 def _tiles(context: EmitContext, axes) -> ast.expr:
-    """The last two axes are the rows and columns of groups, if there are groups; see `_grouped`."""
+    """Count the tiles. The last two axes are the rows and columns of groups, if there are groups; see `_grouped`."""
     names = ["columns", "rows", *itertools.repeat("extent", len(axes))]
     named = list(zip(names, reversed(axes)))
     return _product(*(_extent(context, extent, name) for name, (_, extent) in reversed(named)))
 
 
 def _row_major(context: EmitContext, pid: ast.expr, axes, used: set[str]) -> None:
-    """`pid // inner % extent`, for the axes in use; the first needs no remainder.
+    """Define `pid // inner % extent` for the axes in use; the first needs no remainder.
 
     Along the last axis programs with more work come first, so that none of them starts last:
 

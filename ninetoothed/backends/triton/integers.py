@@ -125,7 +125,7 @@ def _variables(atom) -> frozenset[str]:
 
 
 def _floor_mod(n: ast.expr, d: ast.expr) -> ast.expr:
-    """`(n % d + d) % d`: in [0, d) whatever the sign of n."""
+    """Print `(n % d + d) % d`: in [0, d) whatever the sign of n."""
     return syntax.binary("%", syntax.binary("+", syntax.binary("%", n, d), d), d)
 
 

@@ -150,7 +150,7 @@ def _distinct(names: dict[str, str]) -> dict[str, str]:
 
 
 def _integers_of(operation: ir.Operation) -> frozenset[str]:
-    """The run-time integers that an operation mentions: what is no lane, counter or bound value."""
+    """Collect the run-time integers that an operation mentions: no lanes, counters or bound values."""
     match operation:
         case ir.Index(expr=e, lanes=lanes, bindings=bindings):
             expressions, local = [e], {lane.name for lane in lanes} | {name for name, _ in bindings}

@@ -35,7 +35,7 @@ RESERVED = frozenset(
 
 
 def name(identifier: str) -> ast.expr:
-    """A name, or a dotted path."""
+    """Make a name, or a dotted path."""
     head, *rest = identifier.split(".")
     node: ast.expr = ast.Name(head)
     for attribute in rest:
@@ -44,7 +44,7 @@ def name(identifier: str) -> ast.expr:
 
 
 def number(value: int | float | bool) -> ast.expr:
-    """A literal; what has none (`inf`) is `float("inf")`."""
+    """Make a literal; a number that has none (`inf`) is `float("inf")`."""
     if isinstance(value, float) and not math.isfinite(value):
         return call("float", str(value))
     if not isinstance(value, bool) and (value < 0 or math.copysign(1, value) < 0):
@@ -53,7 +53,7 @@ def number(value: int | float | bool) -> ast.expr:
 
 
 def literal(value) -> ast.expr:
-    """A number, string, None, or tuple of them."""
+    """Make a number, string, None, or tuple of them."""
     if isinstance(value, tuple | list):
         return ast.Tuple([literal(item) for item in value])
     if isinstance(value, str):
@@ -64,7 +64,7 @@ def literal(value) -> ast.expr:
 
 
 def call(function: str | ast.expr, *arguments, **keywords) -> ast.expr:
-    """A call; keywords that are None are left out."""
+    """Make a call; keywords that are None are left out."""
     function = name(function) if isinstance(function, str) else function
     kept = [ast.keyword(key, _node(value)) for key, value in keywords.items() if value is not None]
     return ast.Call(function, [_node(argument) for argument in arguments], kept)
@@ -81,7 +81,7 @@ def binary(operator: str, lhs: ast.expr, rhs: ast.expr) -> ast.expr:
 
 
 def chain(operator: str, operands: list[ast.expr]) -> ast.expr:
-    """`a + b + c`; the operands must not be empty."""
+    """Make `a + b + c`; the operands must not be empty."""
     result, *rest = operands
     for operand in rest:
         result = binary(operator, result, operand)
@@ -93,7 +93,7 @@ def negate(operand: ast.expr) -> ast.expr:
 
 
 def negated(condition: ast.expr) -> ast.expr:
-    """The opposite of one condition, which in Triton may be known when compiling: of Python's `True`, `~` gives -2."""
+    """Negate a condition that may be known when compiling: `~` of Python's `True` gives -2."""
     return ast.UnaryOp(ast.Not(), condition)
 
 
@@ -102,14 +102,14 @@ def invert(operand: ast.expr) -> ast.expr:
 
 
 def along(vector: ast.expr, axis: int, rank: int) -> ast.expr:
-    """A vector as axis `axis` of a tile of `rank` axes: `v[:, None]`."""
+    """Make a vector axis `axis` of a tile of `rank` axes: `v[:, None]`."""
     if rank == 1:
         return vector
     return new_axes(vector, [i == axis for i in range(rank)])
 
 
 def new_axes(operand: ast.expr, kept: list[bool]) -> ast.expr:
-    """`operand[:, None, ...]`: a colon for each axis kept, None for each new one."""
+    """Make `operand[:, None, ...]`: a colon for each axis kept, None for each new one."""
     parts: list[ast.expr] = [ast.Slice() if keep else ast.Constant(None) for keep in kept]
     return ast.Subscript(operand, ast.Tuple(parts) if len(parts) > 1 else parts[0])
 
@@ -124,7 +124,7 @@ def names_in(node: ast.AST) -> frozenset[str]:
 
 
 def identifier(text: str) -> str:
-    """`text` as a Python identifier."""
+    """Turn a text into a Python identifier."""
     cleaned = re.sub(r"\W", "_", text) or "value"
     return f"_{cleaned}" if cleaned[0].isdigit() else cleaned
 
@@ -145,7 +145,7 @@ def _apart(value):
 
 
 def function(title: str, parameters: list[str], body: list[ast.stmt], decorator: str = "triton.jit") -> str:
-    """A function of a kernel's; one parameter a line where they do not fit into one."""
+    """Print a function; one parameter a line where they do not fit into one."""
     header = f"def {title}({', '.join(parameters)}):"
     if len(header) > LINE_LENGTH:
         listed = "".join(f"    {parameter},\n" for parameter in parameters)
@@ -181,7 +181,7 @@ def _lines(statements: list[ast.stmt], depth: int) -> list[str]:
 
 
 def _broken(head: str, node: ast.expr, tail: str, indent: str) -> list[str]:
-    """`head node tail`, on lines of their own where it is too long for one: a call's arguments, a sum's operands."""
+    """Print `head node tail`; where it is too long, a call's arguments or a sum's operands on lines of their own."""
     text = ", ".join(map(text_of, node.elts)) if isinstance(node, ast.Tuple) else text_of(node)
     line = f"{indent}{head}{text}{tail}"
     inner = indent + "    "

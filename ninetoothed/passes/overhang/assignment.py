@@ -112,7 +112,7 @@ class _VariableUpdate:
         return value
 
     def joined(self, operation: ir.Apply) -> TrackedTile:
-        """An operation of which an operand is a part of the old value."""
+        """Rewrite an operation of which an operand is a part of the old value."""
         rewriter, raw = self.rewriter, operation.result
         tiles = [self.of(operand) for operand in operation.operands]
         same = [tile.value is rewriter.value(operand) for tile, operand in zip(tiles, operation.operands, strict=True)]
@@ -152,7 +152,7 @@ class _VariableUpdate:
         return TrackedTile(value, own, known, clashes=tuple(found))
 
     def base(self, operation: ir.Apply, tiles: list[TrackedTile]) -> int | None:
-        """The operand that stays where another is overhang: a part of the old value, of the result's type."""
+        """Choose the operand that stays where another is overhang: a part of the old value, of the result's type."""
         parts = [
             place
             for place, operand in enumerate(operation.operands)
@@ -170,7 +170,7 @@ class _VariableUpdate:
     def lost(
         self, operation: ir.Apply, met: tuple[OverhangEdge, ...], position: int, own: tuple[OverhangEdge, ...]
     ) -> list[OverhangEdge]:
-        """The edges of other operands that some use of the variable can tell, less its own.
+        """Return the edges of other operands that some use of the variable can tell, less its own.
 
         Of two parts, one of which is without an operand there, the other stays: `m += (x - m) * 0.5` leaves m.
         """

@@ -55,7 +55,7 @@ def _conjuncts(rewriter: OverhangRewriter, condition: Value) -> Iterator[Expr]:
 
 
 def expression(rewriter: OverhangRewriter, raw: Value) -> Expr | None:
-    """An integer as an expression in the lanes of its axes."""
+    """Return an integer as an expression in the lanes of its axes; None where it is none."""
     match rewriter.producers.get(raw):
         case ir.Constant(value=number) if isinstance(number, int):
             return const(int(number))
@@ -73,7 +73,7 @@ def expression(rewriter: OverhangRewriter, raw: Value) -> Expr | None:
 
 
 def _moved(e: Expr, view: ir.Apply) -> Expr | None:
-    """An expression in the lanes of a view's operand as one in those of its result; None where one is lost."""
+    """Express an expression over the lanes of a view's operand in those of its result; None where one is lost."""
     axes = edges_.forwards(view)
     assert axes is not None, "of a view it is known"
     names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(view.operands[0].type.lanes)}

@@ -63,7 +63,7 @@ class BoundEdge:
         return self.room.variables.union(*guards) - {lane.name for lane in self.lanes}
 
     def at(self, values: Mapping[str, Expr], lanes: Iterable[ir.Lane], facts: Facts) -> BoundEdge:
-        """The bound with other expressions for its lanes, which run over `lanes` then."""
+        """Return the bound with other expressions for its lanes, which run over `lanes` then."""
         reached = tuple(
             Guard(guard.index.subs(values), guard.size.subs(values), guard.lower, guard.upper) for guard in self.reached
         )
@@ -121,7 +121,7 @@ def mask_type(type: ir.TileType) -> ir.TileType:
 
 
 def with_lanes(facts: Facts, type: ir.TileType) -> Facts:
-    """`facts` with the variables of all axes of a tile."""
+    """Extend `facts` by the variables of all axes of a tile."""
     for axis, count in enumerate(type.lanes):
         facts = facts.bind(ir.Lane.of(axis, count).name, 0, count - 1)
     return facts
@@ -138,7 +138,7 @@ def lane(type: ir.TileType, axis: int) -> Expr:
 
 
 def forwards(operation: ir.Apply) -> Axes | None:
-    """The axes of a shape operation's operand in its result; None for an operation of which that is not known."""
+    """Map each axis of a shape operation's operand to the result's lanes; None where that is not known."""
     source, target = operation.operands[0].type, operation.results[0].type
     ranks = range(len(source.lanes))
     match operation.function:
@@ -159,7 +159,7 @@ def forwards(operation: ir.Apply) -> Axes | None:
 
 
 def backwards(operation: ir.Apply) -> Axes | None:
-    """The axes of a shape operation's result in its operand, or in each of them."""
+    """Map each axis of a shape operation's result to the lanes of its operand, or of each of them."""
     source, target = operation.operands[0].type, operation.results[0].type
     ranks = range(len(target.lanes))
     match operation.function:
@@ -181,7 +181,7 @@ def backwards(operation: ir.Apply) -> Axes | None:
 
 
 def places(operation: ir.Apply) -> Mapping[int, int]:
-    """The axes of a shape operation's operand, as numbers of those of its result; reshaped, those of one lane."""
+    """Map the axes of a shape operation's operand to those of its result; of a reshape, those of one lane."""
     source, target = operation.operands[0].type.lanes, operation.results[0].type.lanes
     match operation.function:
         case "expand_dims":
@@ -200,7 +200,7 @@ def _count(type: ir.TileType, axis: int) -> int | None:
 
 
 def _reshaped(source: ir.TileType, target: ir.TileType) -> Axes:
-    """Row-major: an axis keeps its variable where it stays one."""
+    """Map axes of a row-major reshape: an axis keeps its variable where it stays one."""
     linear = const(0)
     for axis, count in enumerate(target.lanes):
         linear = linear * count + lane(target, axis)
@@ -216,7 +216,7 @@ def _reshaped(source: ir.TileType, target: ir.TileType) -> Axes:
 
 
 def reduced(type: ir.TileType, axis: int | None, keep_dims: bool) -> dict[int, int]:
-    """The axes that a reduction leaves, and which they are in its result."""
+    """Map the axes that a reduction leaves to those of its result."""
     kept = [a for a in range(len(type.lanes)) if axis is not None and a != axis]
     return {a: a if keep_dims else position for position, a in enumerate(kept)}
 
@@ -224,7 +224,7 @@ def reduced(type: ir.TileType, axis: int | None, keep_dims: bool) -> dict[int, i
 def moved(
     bound: BoundEdge, axes: Axes, type: ir.TileType, facts: Facts, places: Mapping[int, int] | None = None
 ) -> BoundEdge | None:
-    """A bound after its operand's axes became those of a tile of `type`; None where one of them has no counterpart.
+    """Move a bound to a tile of `type`, given its operand's axes there; None where one has no counterpart.
 
     places: the numbers of the axes of one lane, where they change.
     """

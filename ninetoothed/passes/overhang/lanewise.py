@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def elementwise(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """A lane is overhang where a lane of some operand is."""
+    """Rewrite an element-wise operation: a lane is overhang where a lane of some operand is."""
     tiles = [rewriter.tile(raw) for raw in operation.operands]
     rewriter.emit(operation, tuple(tile.value for tile in tiles))
     for result in operation.results:
@@ -50,7 +50,7 @@ def _held(
 
 
 def _falls(rewriter: OverhangRewriter, operation: ir.Apply, held: list[Number | None]) -> Number | None:
-    """`-inf - x` is -inf unless x is; so it is in a softmax, where x is the peak of all that count."""
+    """Tell that `-inf - x` is -inf unless x is: in a softmax, x is the peak of all that count."""
     if operation.function == "sub" and held[0] == -float("inf") and held[1] is None:
         if _is_above(rewriter, operation.operands[1], operation.operands[0]):
             return held[0]
@@ -92,7 +92,7 @@ def _root(rewriter: OverhangRewriter, raw: Value) -> ir.Operation | Value:
 
 
 def where(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """A lane is overhang where the condition is, or the side chosen."""
+    """Rewrite a choice: a lane is overhang where the condition is, or the side chosen."""
     condition, then, otherwise = (rewriter.tile(raw) for raw in operation.operands)
     implied = [edge for edge in then.edges if is_implied(rewriter, operation.operands[0], edge)]
     # Past those, the other side was chosen.

@@ -57,14 +57,14 @@ class MaskBuilder:
         return result
 
     def number(self, number: int | float | bool, type: TileType) -> Value:
-        """A number in every lane of a type."""
+        """Emit a number in every lane of a type."""
         scalar = Value(TileType(type.dtype))
         number = float(number) if type.dtype.is_floating else bool(number) if type.dtype == dtypes.int1 else int(number)
         self.emit(ir.Constant(scalar, number, location=self.location))
         return self.stretched(scalar, type)
 
     def index(self, e: Expr, lanes: Iterable[ir.Lane], bindings: ir.Bindings, type: TileType) -> Value:
-        """An expression in the lanes of a tile of `type`, with one lane along the axes that it does not depend on."""
+        """Emit an expression over the lanes of a tile of `type`, with one lane along axes that it does not mention."""
         own = tuple(lane for lane in lanes if lane.name in e.variables)
         # It depends on those of tiles that are bound, too: a scatter's indices.
         bound = (value.type.lanes for name, value in bindings if name in e.variables)
@@ -81,7 +81,7 @@ class MaskBuilder:
         return result
 
     def stretched(self, value: Value, type: TileType) -> Value:
-        """A value with all lanes of a type."""
+        """Broadcast a value to all lanes of a type."""
         target = TileType(value.type.dtype, type.shape, type.lanes)
         if value.type.lanes == target.lanes:
             return value
@@ -101,7 +101,7 @@ class MaskBuilder:
     # -- masks --
 
     def mask(self, edges: Iterable[OverhangEdge], type: TileType) -> Value | None:
-        """The lanes of a tile of `type` that are elements by all edges, with one lane where they do not matter."""
+        """Emit the mask of the lanes that are elements by all edges, with one lane along axes that do not matter."""
         result = None
         for edge in edges:
             if edge.fails:
@@ -137,5 +137,5 @@ class MaskBuilder:
         return self.together(function, left, right, dtypes.int1)
 
     def choice(self, condition: Value, then: Value, otherwise: Value) -> Value:
-        """`then` in the lanes where the condition holds."""
+        """Emit `then` in the lanes where the condition holds, and `otherwise` elsewhere."""
         return self.apply("where", (self.stretched(condition, then.type), then, otherwise), then.type)

@@ -20,7 +20,7 @@ Rooms = frozenset[Expr] | None
 
 
 def unobserved(program: ir.Program) -> dict[ir.Value, frozenset[Expr]]:
-    """The rooms of each value that is read; see `Rooms`."""
+    """Find the rooms of each value that is read; see `Rooms`."""
     rewriter = _Work(program.facts)
     while True:
         before = dict(rewriter.rooms)
@@ -37,7 +37,7 @@ class _Work:
         self.rooms: dict[ir.Value, frozenset[Expr]] = {}
 
     def read(self, value: ir.Value, rooms: Rooms) -> None:
-        """A use that leaves out `rooms`."""
+        """Note a use that leaves out `rooms`."""
         if rooms is not None:
             self.rooms[value] = rooms & self.rooms.get(value, rooms)
 
@@ -138,7 +138,7 @@ class _Work:
             self.read(value, rooms)
 
     def moved(self, rooms: frozenset[Expr], source: ir.TileType, axes: Axes, target: ir.TileType) -> frozenset[Expr]:
-        """The rooms of a tile of `source` in the axes of one of `target`, less those that lose an axis."""
+        """Move rooms of a tile of `source` to the axes of one of `target`, less those that lose an axis."""
         names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(source.lanes)}
         facts = with_lanes(self.facts, target)
         found = set()

@@ -59,7 +59,7 @@ def _agree(
 
 
 def _across(rewriter: OverhangRewriter, edge: OverhangEdge, depth: int, type: TileType) -> OverhangEdge | None:
-    """An edge along the depth of one side as one of the other; None where it depends on other axes, too."""
+    """Move an edge along the depth of one side to the other; None where it depends on other axes, too."""
     if edge.axes != {depth}:
         return None
     rank = len(type.lanes)

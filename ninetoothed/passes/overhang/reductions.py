@@ -25,14 +25,14 @@ def _axes(operation: ir.Apply) -> frozenset[int]:
 
 
 def _met(ends: Iterable[OverhangEdge], axes: frozenset[int], rank: int) -> list[OverhangEdge]:
-    """The edges along some axes; those that concern the tile as a whole where no axis is left."""
+    """Return the edges along some axes; those that concern the tile as a whole where no axis is left."""
     return [edge for edge in ends if edge.axes & axes or (not edge.axes and len(axes) == rank)]
 
 
 def _left(
     rewriter: OverhangRewriter, operation: ir.Apply, tile: TrackedTile, result: Value, axes: frozenset[int]
 ) -> TrackedTile:
-    """The result of a reduction, with the edges along the axes that remain."""
+    """Make the result of a reduction, with the edges along the axes that remain."""
     keep_dims = bool(operation.attribute("keep_dims"))
     kept = edges_.reduced(tile.value.type, operation.attribute("axis"), keep_dims)
     type = result.type
@@ -76,7 +76,7 @@ def _reduction(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 def _candidates(
     rewriter: OverhangRewriter, raw: Value, tile: TrackedTile, ends: list[OverhangEdge], operation: ir.Apply
 ) -> TrackedTile:
-    """1 where the extremum is, 0 elsewhere and in overhang, which may come first: the greatest of these is to be found.
+    """Mark the extremum by 1, all else and overhang by 0: overhang may come first, and the greatest is found.
 
     `operation` then is an `argmin` of what is negated.
     """
@@ -128,7 +128,7 @@ def sort(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def _counted(rewriter: OverhangRewriter, ends: list[OverhangEdge], type: TileType, axis: int) -> MaskEdge:
-    """The edge of a tile of which the elements have been moved to the front."""
+    """Make the edge of a tile whose elements have been moved to the front."""
     builder = rewriter.builder
     inside = builder.stretched(builder.mask_of_some(ends, type), type)
     ones = builder.apply("cast", (inside,), TileType(dtypes.int32, type.shape, type.lanes))
@@ -201,7 +201,7 @@ def _combined(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def _flagged(combine: ir.Lambda) -> ir.Lambda:
-    """A combining function that leaves out what its flags, the last arguments of either side, say is overhang."""
+    """Make a combining function that leaves out overhang, as flags, the last arguments of either side, tell it."""
     half = len(combine.arguments) // 2
     left, right = combine.arguments[:half], combine.arguments[half:]
     body, flag = list(combine.body), TileType(dtypes.int32)

@@ -39,7 +39,7 @@ class _LoopCarried:
         return carried
 
     def at(self, value: Value, mask: int) -> TrackedTile:
-        """The variable as a round sees it (mask 0), or as it is after the loop (mask 1)."""
+        """Return the variable as a round sees it (mask 0), or as it is after the loop (mask 1)."""
         own = self.edges if self.masks is None else (MaskEdge(self.masks[mask]),)
         return TrackedTile(value, own, dict(self.contents))
 

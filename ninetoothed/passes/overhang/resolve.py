@@ -61,7 +61,7 @@ def resolve(program: ir.Program, poison: bool = False) -> ir.Program:
 
 
 def _fillable(program: ir.Program) -> list[ir.Load]:
-    """The loads that read nothing but overhang out of bounds."""
+    """Find the loads that read nothing but overhang out of bounds."""
     found = []
     for operation in ir.walk(program.body):
         if isinstance(operation, ir.Load) and operation.access.guards and operation.access.other == 0:
@@ -156,7 +156,7 @@ class OverhangRewriter:
     def filled(
         self, raw: Value | None, tile: TrackedTile, number: Number | None, ends: Iterable[OverhangEdge]
     ) -> TrackedTile:
-        """A form of a tile that holds a number past `ends`: one that there is, or a new one."""
+        """Return a form of a tile that holds a number past `ends`: one that there is, or a new one."""
         ends = tuple(ends)
         for known in reversed(self.tiles.get(raw, ()) if raw is not None else (tile,)):
             if not ends or known.holds(number, ends):
@@ -270,7 +270,7 @@ class OverhangRewriter:
         self.builder.emit(replace(operation, operands=operands))
 
     def moved(self, edge: OverhangEdge, operation: ir.Apply) -> OverhangEdge | None:
-        """An edge of a shape operation's operand as one of its result."""
+        """Move an edge of a shape operation's operand to its result."""
         type = operation.results[0].type
         if isinstance(edge, BoundEdge):
             axes = edges_.forwards(operation)
@@ -303,7 +303,7 @@ class _Current(ir.Rewriter):
 
 
 def rule_of(primitive: Primitive) -> Rule:
-    """The rule by which operations of a primitive are rewritten; KeyError for one that needs its own and has none."""
+    """Return the rule that rewrites operations of a primitive; KeyError where there is none."""
     if primitive.name in _OWN:
         return _OWN[primitive.name]
     match primitive.form:
@@ -334,5 +334,5 @@ _OWN: dict[str, Rule] = {
 
 
 def _instead(edge: OverhangEdge, number: Number | None) -> tuple[OverhangEdge, ...]:
-    """The edges past which to fill with a number; see `MaskEdge`."""
+    """Return the edges past which to fill with a number; see `MaskEdge`."""
     return edge.edges if isinstance(edge, MaskEdge) and edge.edges and edge.number == number else (edge,)

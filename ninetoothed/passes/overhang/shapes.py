@@ -38,7 +38,7 @@ def _full_mask(rewriter: OverhangRewriter, raw: Value) -> Value:
 
 
 def _two(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """`join` and `cat`."""
+    """Rewrite `join` and `cat`."""
     tiles = [rewriter.tile(raw) for raw in operation.operands]
     rewriter.emit(operation, tuple(tile.value for tile in tiles))
     result = operation.result
@@ -52,7 +52,7 @@ def _two(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def _same(rewriter: OverhangRewriter, edge: OverhangEdge, type: TileType) -> OverhangEdge:
-    """An edge of a tile in one that has one axis more, the last."""
+    """Move an edge of a tile to one that has one axis more, the last."""
     if isinstance(edge, BoundEdge):
         return edge
     lanes = (*edge.value.type.lanes, 1)

@@ -40,7 +40,7 @@ class TrackedTile:
         return number is not None and all(self.held(edge) == number for edge in edges)
 
     def filled(self, value: ir.Value, number: Number, edges: Iterable[OverhangEdge]) -> TrackedTile:
-        """The tile after lanes past `edges` were filled."""
+        """Return the tile after lanes past `edges` were filled."""
         same = {edge: held for edge, held in self.contents.items() if held == number}
         return replace(self, value=value, contents={**same, **dict.fromkeys(edges, number)}, number=None)
 
@@ -50,7 +50,7 @@ def distinct(edges: Iterable[OverhangEdge]) -> tuple[OverhangEdge, ...]:
 
 
 def clashes(tiles: Iterable[TrackedTile]) -> tuple[EdgeClash, ...]:
-    """The pairs of edges of tiles that meet and end at different places."""
+    """Find the pairs of edges of tiles that meet and end at different places."""
     found: list[EdgeClash] = []
     seen: list[TrackedTile] = []
     for tile in tiles:

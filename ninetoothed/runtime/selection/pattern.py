@@ -176,7 +176,7 @@ class _Matrix:
         return cls(tile, _block_size(rows, blocks), _block_size(columns, blocks), count)
 
     def sides(self, is_transposed: bool) -> tuple[str | None, str | None]:
-        """The block sizes of rows and columns, or of those of the transposed tile."""
+        """Return the block sizes of rows and columns, or of those of the transposed tile."""
         return (self.columns, self.rows) if is_transposed else (self.rows, self.columns)
 
 

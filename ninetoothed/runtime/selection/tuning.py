@@ -166,7 +166,7 @@ def record(
 
 
 def _plain(value: Any) -> Any:
-    """A value in JSON, the same in every process."""
+    """Convert a value to JSON, the same in every process."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, frozenset | set):

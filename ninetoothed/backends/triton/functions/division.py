@@ -11,7 +11,7 @@ from ninetoothed.backends.triton.functions.values import meet, named, weakly
 
 
 def _floordiv(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    """Triton's `//` truncates integers; where the remainder's sign is not the divisor's, the floor is one below."""
+    """Print `//`: Triton's truncates, which is one above the floor where remainder and divisor differ in sign."""
     shape, dtype = meet(operands), operation.result.type.dtype
     lhs, rhs = weakly(operation, operands)
     if not dtype.is_floating and (operation.attribute("nonnegative") or dtype.category == "uint"):

@@ -17,7 +17,7 @@ def _dot(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -
 
 
 def accumulated(context: EmitContext, operation: ir.Apply) -> ValueText | None:
-    """`acc + dot(a, b)` -> `tl.dot(a, b, acc)`, where the product is used for nothing else."""
+    """Print `acc + dot(a, b)` as `tl.dot(a, b, acc)` where the product is used for nothing else."""
     for product, accumulator in (operation.operands[::-1], operation.operands):
         dot = context.analysis.producers.get(product)
         if not isinstance(dot, ir.Apply) or dot.function != "dot" or len(dot.operands) > 2:
@@ -57,7 +57,7 @@ def _is_small(operation: ir.Apply) -> bool:
 
 
 def _small_product(a: ast.expr, b: ast.expr, operation: ir.Apply, accumulator: ast.expr | None) -> ast.expr:
-    """`sum(a[:, None, :] * trans(b)[None, :, :], axis=2)`, exactly.
+    """Print `sum(a[:, None, :] * trans(b)[None, :, :], axis=2)`, exactly.
 
     Triton would turn a sum over the middle axis into a matrix product, and multiply in tf32.
     """

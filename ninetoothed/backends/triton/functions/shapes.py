@@ -29,7 +29,7 @@ def _expand_dims(context: EmitContext, operation: ir.Apply, operands: list[Value
 
 
 def _with_new_axis(node: ast.expr, axis: int, rank: int) -> ast.expr:
-    """`x[:, None][:, :, None]` reads better as `x[:, None, None]`."""
+    """Add an axis to a subscript: `x[:, None][:, :, None]` reads better as `x[:, None, None]`."""
     kept = [True] * (rank - 1)
     if isinstance(node, ast.Subscript):
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -72,7 +72,7 @@ def _split(context: EmitContext, operation: ir.Apply, operands: list[ValueText])
 
 
 def _cat(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    """`tl.cat` may reorder its elements; joining along a new first axis keeps them in order."""
+    """Join along a new first axis, which keeps elements in order; `tl.cat` may reorder them."""
     joined = syntax.call("tl.permute", syntax.call("tl.join", *whole(operation, operands)), (1, 0))
     lanes = operation.result.type.lanes
     return ValueText(syntax.call("tl.reshape", joined, lanes), lanes)

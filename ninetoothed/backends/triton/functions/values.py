@@ -13,7 +13,7 @@ from ninetoothed.dtypes import DType, PointerType
 
 
 def dtype_node(dtype: DType | PointerType) -> ast.expr:
-    """The name of an element type in Triton."""
+    """Return the name of an element type in Triton."""
     assert isinstance(dtype, DType), "Triton has no name for a pointer to a parameter"
     return syntax.name(f"tl.{dtype.name}")
 
@@ -42,7 +42,7 @@ def held(number: int | float | bool, dtype: DType | PointerType) -> int | float 
 
 
 def _rounded(number: float, form: str) -> float:
-    """The nearest number of one of the formats of `struct`."""
+    """Return the nearest number of one of the formats of `struct`."""
     try:
         return struct.unpack(form, struct.pack(form, number))[0]
     except OverflowError:
@@ -50,7 +50,7 @@ def _rounded(number: float, form: str) -> float:
 
 
 def _to_bfloat16(number: float) -> float:
-    """The nearest float32 whose lower half is 0, an even one of two."""
+    """Return the nearest float32 whose lower half is 0, an even one of two."""
     number = _rounded(number, "f")
     if not math.isfinite(number):
         return number

@@ -222,5 +222,5 @@ class _Module:
         return dict.fromkeys(self.memory.rings.values())
 
     def _columns(self) -> int:
-        """The columns of the instruction: those that all products have."""
+        """Return the columns of the instruction: those that all products have."""
         return min(dot.result.type.lanes[1] for dot in filter(is_dot, ir.walk(self.program.body)))

@@ -62,7 +62,7 @@ class SharedTiles:
             yield ast.For(slot, syntax.call("tl.static_range", self.slots), each, [], lineno=0)
 
     def tile_in(self, slot: ast.expr) -> ast.expr:
-        """The tile in a slot, without the dimensions of its tensor along which it has one element."""
+        """Return the tile in a slot, without the dimensions of its tensor along which it has one element."""
         tile = at(self.tiles, slot)
         return tile if self.shape == self.tile.block else syntax.method(tile, "reshape", self.shape)
 
@@ -89,7 +89,7 @@ class Ring(SharedTiles):
         return syntax.binary("%", syntax.name(self.count), syntax.number(self.slots))
 
     def parity(self) -> ast.expr:
-        """The parity of the phase in which a slot becomes ready."""
+        """Return the parity of the phase in which a slot becomes ready."""
         rounds = syntax.binary("//", syntax.name(self.count), syntax.number(self.slots))
         return syntax.binary("&", rounds, syntax.number(1))
 
