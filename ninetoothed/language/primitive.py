@@ -212,7 +212,7 @@ class Primitive:
 
 
 def _tiles(places: tuple[Place, ...], types: Sequence[Typed]) -> list[Lanes] | None:
-    """Return the lanes of operands or results, scalars left out; None where something has lanes that is to be a scalar."""
+    """Return the lanes of operands or results, scalars left out; None where what is to be a scalar has lanes."""
     are_scalars = [place.is_scalar for place in places[: len(types)]] + [False] * (len(types) - len(places))
     if any(type.lanes for type, is_scalar in zip(types, are_scalars) if is_scalar):
         return None
