@@ -110,7 +110,7 @@ def _branch(
                 branch.ends[cell] = value
     yields = []
     for branch in branches:
-        with context.builder.reopened(branch.operations):
+        with context.builder.block(branch.operations):
             yields.append(tuple(v for cell, type in types.items() for v in convert(context, branch.ends[cell], type)))
     then, orelse = (branch.operations for branch in branches)
     results = define_results(context, types, write_log, then, orelse)
@@ -121,7 +121,7 @@ def _branch(
 def _close(context: TraceContext, branch: _Branch, cell: Cell, before: Any) -> Any:
     """Return the value of a variable at the end of a branch, loaded there if it is still in memory."""
     outer, context.loads = context.loads, branch.loads
-    with context.builder.reopened(branch.operations):
+    with context.builder.block(branch.operations):
         value = materialise(context, cell, branch.ends.get(cell, before))
     context.loads = outer
     return value

@@ -55,21 +55,11 @@ class Builder:
             self._producers[result] = operation
 
     @contextmanager
-    def block(self) -> Iterator[list[ir.Operation]]:
-        """Collect what is emitted inside into a list of its own."""
-        operations: list[ir.Operation] = []
-        self._blocks.append(operations)
+    def block(self, operations: list[ir.Operation] | None = None) -> Iterator[list[ir.Operation]]:
+        """Collect what is emitted inside into a list of its own, or at the end of one that was collected before."""
+        self._blocks.append([] if operations is None else operations)
         try:
-            yield operations
-        finally:
-            self._blocks.pop()
-
-    @contextmanager
-    def reopened(self, operations: list[ir.Operation]) -> Iterator[None]:
-        """Go on at the end of a block that was collected before."""
-        self._blocks.append(operations)
-        try:
-            yield
+            yield self._blocks[-1]
         finally:
             self._blocks.pop()
 

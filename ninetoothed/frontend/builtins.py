@@ -142,16 +142,6 @@ def barrier(context: TraceContext) -> None:
     context.builder.apply("debug_barrier", ())
 
 
-def _reduction(name: str) -> Callable[..., Any]:
-    return lambda context, input, axis=None, keep_dims=False, dtype=None: reductions.reduction(
-        context, name, input, axis, keep_dims, dtype
-    )
-
-
-def _extremum_along(name: str) -> Callable[..., Any]:
-    return lambda context, *arguments: reductions.extremum_along(context, name, *arguments)
-
-
 def _by_name(*implementations: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     return {implementation.__name__: implementation for implementation in implementations}
 
@@ -169,14 +159,10 @@ LANGUAGE: dict[str, Any] = {
     "fdiv": lambda context, x, y, ieee_rounding=False: binary(context, "truediv", x, y),
     **{name: partial(arithmetic, name=name) for name in ("add", "sub", "mul")},
     **_by_name(clamp, umulhi, cdiv, swizzle2d, program_id, num_programs),
-    "sum": _reduction("sum"),
-    "xor_sum": _reduction("xor_sum"),
-    "max": _extremum_along("max"),
-    "min": _extremum_along("min"),
-    "argmax": lambda context, *a, **k: reductions.arg_extremum(context, "argmax", *a, **k),
-    "argmin": lambda context, *a, **k: reductions.arg_extremum(context, "argmin", *a, **k),
-    "cumsum": lambda context, *a, **k: reductions.scan(context, "cumsum", *a, **k),
-    "cumprod": lambda context, *a, **k: reductions.scan(context, "cumprod", *a, **k),
+    **{name: partial(reductions.reduction, name=name) for name in ("sum", "xor_sum")},
+    **{name: partial(reductions.extremum_along, name=name) for name in ("max", "min")},
+    **{name: partial(reductions.arg_extremum, name=name) for name in ("argmax", "argmin")},
+    **{name: partial(reductions.scan, name=name) for name in ("cumsum", "cumprod")},
     "trans": shape_functions.permute,
     "view": shape_functions.reshape,
     "unsqueeze": shape_functions.expand_dims,

@@ -29,7 +29,9 @@ def reduced_type(context: TraceContext, type: TileType, axis: int | None, keep_d
     return tile_type(type.dtype, kept)
 
 
-def reduction(context: TraceContext, name: str, input: Any, axis: Any, keep_dims: Any, dtype: Any = None) -> Any:
+def reduction(
+    context: TraceContext, input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None, *, name: str
+) -> Any:
     """Trace sum, xor_sum, max or min; sums of halves run in float32, of small integers in int32."""
     builder = context.builder
     input = tile(context, input)
@@ -73,17 +75,17 @@ def extremum_of_indices(context: TraceContext, name: str, input: Value) -> Expr 
 
 
 def extremum_along(
-    context: TraceContext, name: str, input: Any, axis: Any, return_indices: Any, tie_break_left: Any, keep_dims: Any
+    context: TraceContext, input: Any, axis: Any, return_indices: Any, tie_break_left: Any, keep_dims: Any, *, name: str
 ) -> Any:
     """Trace `min` or `max`, with indices where they are wanted."""
-    values = reduction(context, name, input, axis, keep_dims)
+    values = reduction(context, input, axis, keep_dims, name=name)
     if not return_indices:
         return values
-    return values, arg_extremum(context, f"arg{name}", input, axis, tie_break_left, keep_dims)
+    return values, arg_extremum(context, input, axis, tie_break_left, keep_dims, name=f"arg{name}")
 
 
 def arg_extremum(
-    context: TraceContext, name: str, input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False
+    context: TraceContext, input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False, *, name: str
 ) -> Value:
     """Trace `argmin` or `argmax`."""
     input = tile(context, input)
@@ -94,7 +96,7 @@ def arg_extremum(
     return context.builder.apply(name, (input,), type, axis=axis, keep_dims=keep_dims)
 
 
-def scan(context: TraceContext, name: str, input: Any, axis: Any = 0, reverse: Any = False) -> Value:
+def scan(context: TraceContext, input: Any, axis: Any = 0, reverse: Any = False, *, name: str) -> Value:
     """Trace a scan; halves run in float32, small integers in int32."""
     builder, input = context.builder, tile(context, input)
     own = dtypes.int32 if input.type.dtype.bits < 32 and not input.type.dtype.is_floating else input.type.dtype
@@ -169,9 +171,9 @@ def softmax(context: TraceContext, x: Any, dim: Any = None, keep_dims: Any = Fal
     """Compute exp(x - max) / sum(exp(x - max)) along `dim`, the last by default."""
     x = context.builder.to_float(tile(context, x))
     axis = len(x.type.shape) - 1 if dim is None else axis_of(context, x, dim)
-    shifted = binary(context, "sub", x, reduction(context, "max", x, axis, True))
+    shifted = binary(context, "sub", x, reduction(context, x, axis, True, name="max"))
     numerator = context.builder.floating("exp", shifted)
-    return binary(context, "truediv", numerator, reduction(context, "sum", numerator, axis, True))
+    return binary(context, "truediv", numerator, reduction(context, numerator, axis, True, name="sum"))
 
 
 def select(context: TraceContext, value: Value, axis: int, index: Expr | Value) -> Value:

@@ -9,7 +9,7 @@ from ninetoothed import ir
 from ninetoothed.backends.triton import barriers, descriptors, syntax
 from ninetoothed.backends.triton.analysis import guard_key
 from ninetoothed.backends.triton.context import EmitContext, ValueText
-from ninetoothed.backends.triton.functions import materialise
+from ninetoothed.backends.triton.functions.values import materialise, union
 from ninetoothed.backends.triton.integers import terms
 from ninetoothed.backends.triton.tiles import Summand, TilePrinter
 from ninetoothed.expr import Expr, const
@@ -53,12 +53,6 @@ def _place(context: EmitContext, access: ir.Access, value_shape: tuple[int, ...]
     pointer = _pointer(context, access, printer.assuming(access.guards), parameter)
     shape = union(pointer.shape, mask.shape if mask else (), value_shape)
     return broadcast(pointer, shape), mask
-
-
-def union(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the common shape of shapes of one rank, or ()."""
-    ranked = [shape for shape in shapes if shape]
-    return tuple(map(max, *ranked)) if len(ranked) > 1 else ranked[0] if ranked else ()
 
 
 def broadcast(text: ValueText, shape: tuple[int, ...]) -> ValueText:

@@ -99,7 +99,7 @@ def print_kernel(
     if is_persistent:
         grid.enter_tile_loop(context)
     is_spread = grid.decompose(context, not is_persistent and remainder is None, remainder)
-    statements.block(context, ROOT, program.body, statements.YieldTargets())
+    statements.block(context, ROOT, program.body, {})
     if is_persistent:
         grid.leave_tile_loop(context, grid.count(context))
     arguments = tuple(argument_of(program, name, names[name]) for name in names if name in context.used)

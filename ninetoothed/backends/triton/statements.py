@@ -130,7 +130,7 @@ def _enter_loop(context: EmitContext, operation: ir.For | ir.While, place: Opera
         text = context.texts[initial]
         is_counter = text.constant is not None and initial.type == ir.TileType(dtypes.int32)
         node = text.node if is_counter else functions.materialise(text, initial.type)
-        wanted = place.targets.names.get(result)
+        wanted = place.targets.get(result)
         if wanted is not None and is_free(context, wanted, place, operation):
             name = wanted
         elif isinstance(node, ast.Name) and is_taken_over(context, node.id, initial, operation, place):

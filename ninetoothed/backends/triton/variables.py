@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.analysis import BlockKey
 from ninetoothed.backends.triton.context import EmitContext
 
-
-class YieldTargets:
-    """The variables in which a block leaves its yields, if these may be assigned as soon as they are computed."""
-
-    def __init__(self, names: dict[ir.Value, str] | None = None):
-        self.names = names or {}
+# The variables in which a block leaves its yields, where these may be assigned as soon as they are computed.
+YieldTargets = Mapping[ir.Value, str]
 
 
+@dataclass(frozen=True)
 class OperationPlace:
-    """The place of an operation, and the names that its results must have."""
+    """The place of an operation: its block, its position there, and the variables that its results may have to take."""
 
-    def __init__(self, key: BlockKey, position: int, targets: YieldTargets):
-        self.key, self.position, self.targets = key, position, targets
+    key: BlockKey
+    position: int
+    targets: YieldTargets
 
 
 def is_free(context: EmitContext, name: str, place: OperationPlace, loop: ir.For | ir.While | None = None) -> bool:
@@ -41,7 +40,7 @@ def is_free(context: EmitContext, name: str, place: OperationPlace, loop: ir.For
 
 def is_target(context: EmitContext, value: ir.Value, place: OperationPlace) -> bool:
     """Tell whether a value is computed in the variable that its block leaves it in."""
-    name = place.targets.names.get(value)
+    name = place.targets.get(value)
     return name is not None and is_free(context, name, place)
 
 
@@ -50,7 +49,7 @@ def is_taken_over(
 ) -> bool:
     """Tell whether a loop may reuse the variable of an initial value: of this block, and read by nothing else."""
     is_own = name in context.scopes[-1].own and context.analysis.definitions.get(initial, (None, 0))[0] == place.key
-    is_once = loop.initial.count(initial) == 1 and initial not in place.targets.names
+    is_once = loop.initial.count(initial) == 1 and initial not in place.targets
     return is_own and is_once and not context.is_integer(name) and is_free(context, name, place, loop)
 
 
@@ -68,8 +67,8 @@ def target(
     by_branches: whether the two branches of an `if` assign it, which do not change a variable's type and shape. taken:
     the variables that other results of the same operation have.
     """
-    if is_target(context, value, place) and place.targets.names[value] not in taken:
-        return place.targets.names[value]
+    if is_target(context, value, place) and place.targets[value] not in taken:
+        return place.targets[value]
     wanted, content, scope = syntax.identifier(wanted), (value.type.dtype, shape), context.scopes[-1]
     held = scope.variables.get(wanted)
     if (
@@ -95,4 +94,4 @@ def targets_of(context: EmitContext, key: BlockKey, names: list[str], yields: tu
         is_literal = isinstance(context.analysis.producers.get(yielded), ir.Constant | ir.ScalarArgument)
         if defined_in == key and position >= 0 and not is_literal:
             chosen.setdefault(yielded, name)
-    return YieldTargets(chosen)
+    return chosen

@@ -107,19 +107,13 @@ def _pow(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -
         return ValueText(syntax.binary("*", node, node), base.shape)
     if exponent.constant == 0.5 and base.constant is None:
         return ValueText(syntax.call("tl.sqrt", base.node), base.shape)
-    return _libdevice_call(context, "pow", operation, operands)
-
-
-def _tanh(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    return _libdevice_call(context, "tanh", operation, operands)
+    return _libdevice(context, operation, operands)
 
 
 def _libdevice(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    return _libdevice_call(context, operation.attribute("name"), operation, operands)
-
-
-def _libdevice_call(context: EmitContext, function: str, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
+    """Call the function of CUDA's library that an attribute names, or that is called like the primitive."""
     context.libdevice = True
+    function = operation.attribute("name", operation.function)
     nodes = [typed(text, value.type.dtype) for text, value in zip(operands, operation.operands, strict=True)]
     return ValueText(syntax.call(f"libdevice.{function}", *nodes), meet(operands))
 
@@ -158,7 +152,7 @@ FUNCTIONS = {
     "maximum": _extremum,
     "minimum": _extremum,
     "pow": _pow,
-    "tanh": _tanh,
+    "tanh": _libdevice,
     "libdevice": _libdevice,
     "cast": _cast,
     "bitcast": _bitcast,

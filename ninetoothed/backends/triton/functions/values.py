@@ -77,10 +77,15 @@ def whole(operation: ir.Apply, operands: list[ValueText]) -> list[ast.expr]:
     return [materialise(text, value.type) for text, value in zip(operands, operation.operands, strict=True)]
 
 
+def union(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the common shape of shapes of one rank; () for none, or scalars alone."""
+    ranked = [shape for shape in shapes if shape]
+    return tuple(map(max, *ranked)) if len(ranked) > 1 else ranked[0] if ranked else ()
+
+
 def meet(operands: list[ValueText]) -> tuple[int, ...]:
     """Return the common shape of operands that Triton broadcasts."""
-    shapes = [text.shape for text in operands if text.shape]
-    return tuple(map(max, *shapes)) if len(shapes) > 1 else shapes[0] if shapes else ()
+    return union(*(text.shape for text in operands))
 
 
 def weakly(operation: ir.Apply, operands: list[ValueText], first: int = 0) -> list[ast.expr]:

@@ -163,7 +163,7 @@ class _Module:
         self.is_spread = grid.decompose(context, may_spread=True)
         for ring in self._rings():
             context.append(syntax.assign(ring.count, syntax.call("tl.to_tensor", 0)))
-        statements.block(context, ROOT, body, statements.YieldTargets())
+        statements.block(context, ROOT, body, {})
         self.has_form &= not (context.libdevice or context.helpers)
         lines = [layouts.translated(each) for each in context.scopes[0].statements]
         mentioned = frozenset[str]().union(*map(syntax.names_in, lines))
