@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from ninetoothed.arrangement import Arrangement, Shape, Size, Step
-from ninetoothed.errors import ArrangementError
+from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import Expr, as_expr, var
 from ninetoothed.expr.folds import Evaluation
 from ninetoothed.metaops import pull_back
@@ -61,10 +61,8 @@ def eval(tensor: Tensor, subs: Mapping[Any, Any] | None = None) -> numpy.ndarray
     if unknown:
         others = (name for name in unknown if not name.startswith(f"{tensor.name}_size_"))
         example = ", ".join(['{x: {"shape": (4, 8)}', *(f'"{name}": 2' for name in others)])
-        raise ArrangementError(
-            f"`{tensor.name}` of shape {shape_text(tensor.shape)} has no numbers for {', '.join(unknown)}; "
-            f"give them, for example x.eval({example}}})"
-        )
+        what = f"`{tensor.name}` of shape {shape_text(tensor.shape)} has no numbers for {', '.join(unknown)}"
+        raise _error(what, f"give them, for example x.eval({example}}})")
     shape: Any = tuple(size for level in arrangement.levels for size in level)  # numbers, now that no name is left
     values = {f"i{dim}": grid for dim, grid in enumerate(numpy.indices(shape, sparse=True))}
     indices, valid = _located(arrangement, _Arrays(values))
@@ -109,8 +107,8 @@ def _shapes(mapping: Mapping[Any, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]
             continue
         shape = value.get("shape") if isinstance(value, dict) else getattr(value, "shape", None)
         if shape is None or (isinstance(value, dict) and value.keys() != {"shape"}):
-            raise ArrangementError(
-                f'`{key.name}` cannot be replaced by {value!r}; give {{"shape": (...)}} or a tensor with a shape'
+            raise _error(
+                f"`{key.name}` cannot be replaced by {value!r}", 'give {"shape": (...)} or a tensor with a shape'
             )
         yield key.name, tuple(shape)
 
@@ -123,17 +121,17 @@ def _values(mapping: Mapping[Any, Any]) -> dict[str, Expr]:
             continue
         name = key.name if isinstance(key, Symbol) else key
         if not isinstance(name, str):
-            raise ArrangementError(f"`{key}` cannot be replaced; keys are tensors, symbols and names")
+            raise _error(f"`{key}` cannot be replaced", "keys are tensors, symbols and names")
         try:
             values[name] = as_expr(as_size(value))
         except TypeError as error:
-            raise ArrangementError(f"`{name}` cannot be replaced by {value!r}: {error}") from None
+            raise _error(f"`{name}` cannot be replaced by {value!r}: {error}", "give an int or a symbol") from None
     sources = {key.name: key.source for key in mapping if isinstance(key, Tensor)}
     for name, shape in _shapes(mapping):
         sizes = sources[name].shape
         if len(sizes) != len(shape):
-            remedy = f"give {counted(len(sizes), 'size')}"
-            raise ArrangementError(f"`{name}` of shape {shape_text(sizes)} cannot have the shape {shape}; {remedy}")
+            what = f"`{name}` of shape {shape_text(sizes)} cannot have the shape {shape}"
+            raise _error(what, f"give {counted(len(sizes), 'size')}")
         for dim, (size, number) in enumerate(zip(sizes, shape, strict=True)):
             known = size.name if isinstance(size, Symbol) else None
             for symbol in dict.fromkeys((known, f"{name}_size_{dim}")):
@@ -145,7 +143,7 @@ def _values(mapping: Mapping[Any, Any]) -> dict[str, Expr]:
 def _check_shape(name: str, sizes: Shape, shape: tuple[Any, ...]) -> None:
     for dim, (size, number) in enumerate(zip(sizes, shape, strict=True)):
         if isinstance(size, int) and isinstance(number, int) and size != number:
-            raise ArrangementError(f"dimension {dim} of `{name}` has size {size}, which cannot become {number}")
+            raise _error(f"dimension {dim} of `{name}` has size {size}, which cannot become {number}", f"give {size}")
 
 
 def _check_step(arrangement: Arrangement, step: Step) -> None:
@@ -155,7 +153,7 @@ def _check_step(arrangement: Arrangement, step: Step) -> None:
     for dim in step.arguments[0]:
         size = step.shape[dim]
         if isinstance(size, int) and size > 1 and as_expr(size) != as_expr(wanted[dim]):
-            raise ArrangementError(
-                f"{step.operation} of `{arrangement.source.name}`, level {step.level}: dimension {dim} has size {size} "
-                f"with these numbers, and must have size 1"
+            what = (
+                f"{step.operation} of `{arrangement.source.name}`, level {step.level}: dimension {dim} has size {size}"
             )
+            raise _error(f"{what} with these numbers", "give numbers with which it has size 1")

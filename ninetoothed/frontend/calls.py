@@ -112,7 +112,7 @@ def _python(
     if isinstance(function, types.FunctionType) and not _is_foreign(function):
         return _inline(context, _helper(context, function), args, kwargs)
     if not callable(callee):
-        raise context.error(f"{shown(callee)} cannot be called")
+        raise context.error(f"{shown(callee)} cannot be called; functions can, and types such as `ntl.float32`")
     if any(_is_of_the_kernel(argument) for argument in (*plain, *named.values())):
         name = name_of(callee)
         instead = f"`ninetoothed.language.{name}`" if name in FUNCTIONS else "what `ninetoothed.language` has"
@@ -208,7 +208,7 @@ def _source_method(context: TraceContext, owner: SourceRef, name: str, dim: Any 
 def _constant(context: TraceContext, value: Any) -> int:
     value = integer(context, value, "a dimension")
     if not isinstance(value, int):
-        raise context.error("a dimension must be known when compiling")
+        raise context.error("a dimension must be known when compiling: write a number")
     return value
 
 

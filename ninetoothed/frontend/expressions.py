@@ -40,14 +40,15 @@ def evaluate(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
 
 def _describe(node: ast.AST) -> str:
     names = {
-        ast.Await: "`await`",
-        ast.Yield: "`yield`",
-        ast.YieldFrom: "`yield from`",
-        ast.SetComp: "set comprehensions",
-        ast.DictComp: "dict comprehensions",
-        ast.Set: "sets",
+        ast.Await: "`await`: wait where the kernel is called",
+        ast.Yield: "`yield`: a kernel gives nothing back, assign a parameter",
+        ast.YieldFrom: "`yield from`: a kernel gives nothing back, assign a parameter",
+        ast.SetComp: "set comprehensions: write a tuple, `tuple(f(i) for i in items)`",
+        ast.DictComp: "dict comprehensions: write the dict's items out, or make it outside",
+        ast.Set: "sets: write a tuple",
     }
-    return names.get(type(node), f"this syntax ({type(node).__name__})")
+    other = f"this syntax ({type(node).__name__}): compute it outside, where it is known before the call"
+    return names.get(type(node), other)
 
 
 def _name(context: TraceContext, scope: Scope, node: ast.Name) -> Any:

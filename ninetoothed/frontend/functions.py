@@ -97,7 +97,7 @@ def arange(context: TraceContext, start: Any, end: Any) -> Value:
     start, end = (0, start) if end is None else (start, end)
     for bound in (start, end):
         if isinstance(bound, float):
-            raise context.error(f"`arange` counts whole numbers, and is given {bound}")
+            raise context.error(f"`arange` counts whole numbers, and is given {bound}; divide with `//`")
     extent = shapes.extent(as_expr(end) - as_expr(start), context.facts)
     variable = lane(context, 0, extent.lanes)
     return context.builder.index(as_expr(start) + var(variable.name), (variable,), tile_type(dtypes.int32, (extent,)))
@@ -131,6 +131,7 @@ def cast(
         if input.type.dtype.bits != dtype.bits:
             raise context.error(
                 f"bitcast needs equal widths: {input.type.dtype} has {input.type.dtype.bits} bits, {dtype} {dtype.bits}"
+                "; convert with `.to` first"
             )
         return context.builder.apply("bitcast", (input,), with_dtype(input.type, dtype))
     return context.builder.cast(context.builder.value(input), dtype)

@@ -150,7 +150,10 @@ def loop(context: TraceContext, body: Callable[[], Any], variable: str | None = 
                 yields = _values_of(context, types)
                 return TracedLoop(types, initial, tuple(arguments), yields, operations, returned, write_log)
         types, stores = widened, stores or hid_store
-    raise context.error("the types of what this loop carries from one round to the next do not settle")
+    raise context.error(
+        "the types of what this loop carries from one round to the next do not settle; give each variable the type that"
+        " it ends with before the loop, say with `.to`"
+    )
 
 
 def _values_of(context: TraceContext, types: dict[Cell, Any]) -> tuple[Value, ...]:

@@ -32,12 +32,12 @@ _ZERO_STEP = "the step of `range` must not be zero"
 def for_(context: TraceContext, scope: Scope, node: ast.For) -> Any:
     """Trace a `for`: unrolled over known items, else a loop of the kernel."""
     if node.orelse:
-        raise context.error("a loop in an application has no `else`")
+        raise context.error("a loop in an application has no `else`: put its statements behind the loop")
     bounds = _range(context, scope, node.iter)
     if bounds is None or isinstance(bounds, range):
         return _unrolled(context, scope, node, bounds)
     if not isinstance(node.target, ast.Name):
-        raise context.error("the target of a `range` loop is one name")
+        raise context.error("the target of a `range` loop is one name; compute others from it, inside the loop")
     _counted(context, scope, node, *bounds)
     return None
 
@@ -165,7 +165,7 @@ def _range(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
 def while_(context: TraceContext, scope: Scope, node: ast.While) -> Any:
     """Trace a `while`."""
     if node.orelse:
-        raise context.error("a loop in an application has no `else`")
+        raise context.error("a loop in an application has no `else`: put its statements behind the loop")
     if context.builder.forbids_emission:
         return _while_known(context, scope, node)
     location = context.builder.location

@@ -244,7 +244,9 @@ def store(context: TraceContext, ref: TileRef, operand: Any, indices: tuple | No
 def _write(context: TraceContext, place: Access, operand: Any) -> Value:
     builder, dtype = context.builder, numeric(place.type.dtype)
     if isinstance(operand, int) and not holds(dtype, operand):
-        raise context.error(f"cannot store {operand} to {place.parameter!r}, whose elements are {dtype}")
+        low, high = dtype.range
+        text = f"cannot store {operand} to {place.parameter!r}, whose elements are {dtype}"
+        raise context.error(f"{text}, from {low} to {high}; pass a tensor of a wider type")
     if isinstance(operand, Value) and isinstance(operand.type.dtype, PointerType):
         raise context.error(f"cannot store a pointer to {place.parameter!r}; `ntl.load` reads what it points to")
     what = f"cannot store to {place.parameter!r}: "

@@ -202,7 +202,9 @@ def unary(context: TraceContext, node: ast.unaryop, value: Any) -> Any:
         return context.builder.apply("neg", (value,), value.type)
     value = context.builder.value(value)
     if value.type.dtype.is_floating:
-        raise context.error("`~` works on integers and bools, not on floats")
+        raise context.error(
+            "`~` works on integers and bools, not on floats; convert with `.to(ntl.int32)`, or write `1 - x`"
+        )
     return context.builder.apply("invert", (value,), value.type)
 
 

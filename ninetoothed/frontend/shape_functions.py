@@ -47,7 +47,9 @@ def squeeze(context: TraceContext, x: Any, dim: Any) -> Value:
     x = tile(context, x)
     axis, extents = axis_of(context, x, dim), list(extents_of(x.type))
     if not extents.pop(axis).is_one:
-        raise context.error(f"`squeeze` takes away a dimension of size 1, not dimension {axis} of {x.type.shape}")
+        raise context.error(
+            f"`squeeze` takes away a dimension of size 1, not dimension {axis} of {x.type.shape}; index it"
+        )
     return context.builder.apply("reshape", (x,), tile_type(x.type.dtype, extents))
 
 
@@ -103,7 +105,7 @@ def permute(context: TraceContext, input: Any, dims: Any) -> Value:
         dims = (*range(rank - 2), rank - 1, rank - 2)
     dims = tuple(axis_of(context, input, d) for d in dims)
     if sorted(dims) != list(range(rank)):
-        raise context.error(f"{dims} is no permutation of the {rank} dimensions of a tile")
+        raise context.error(f"{dims} is no permutation of the {rank} dimensions of a tile; name each once")
     extents = extents_of(input.type)
     return context.builder.apply(
         "permute", (input,), tile_type(input.type.dtype, [extents[d] for d in dims]), dims=dims
@@ -127,7 +129,9 @@ def split(context: TraceContext, a: Any) -> tuple[Value, Value]:
     """Split a tile along its last dimension of 2."""
     a = tile(context, a)
     if not a.type.lanes or a.type.lanes[-1] != 2:
-        raise context.error(f"`split` needs a last dimension of 2, not shape {shapes.text(extents_of(a.type))}")
+        raise context.error(
+            f"`split` needs a last dimension of 2, not shape {shapes.text(extents_of(a.type))}; reshape the tile first"
+        )
     half = tile_type(a.type.dtype, extents_of(a.type)[:-1])
     return context.builder.apply("split", (a,), half, half)
 

@@ -60,7 +60,7 @@ class Extent:
 def extent(size: Any, facts: Facts) -> Extent:
     """Return the extent of a dimension of `size` elements; its bound must be known when compiling."""
     if not isinstance(size, Expr) and (isinstance(size, bool) or not hasattr(size, "__index__")):
-        raise ShapeMismatch(f"a tile's extent is a whole number, not {size!r}")
+        raise ShapeMismatch(f"a tile's extent is a whole number, not {size!r}; divide with `//`")
     size = simplify(as_expr(size), facts)
     if size.is_constant and size.constant < 0:
         raise ShapeMismatch(f"a tile cannot have {size} elements along a dimension")

@@ -68,7 +68,8 @@ def _describe(statement: ast.stmt) -> str:
         ast.AsyncFunctionDef: "`async` functions: use `def`",
         ast.Match: "`match`: compare with `if` and `elif`",
     }
-    return names.get(type(statement), f"this statement ({type(statement).__name__})")
+    other = f"this statement ({type(statement).__name__}): write it with assignments, `if`, `for` and `while`"
+    return names.get(type(statement), other)
 
 
 # -- assignment ------------------------------------------------------------------------------------
@@ -92,7 +93,8 @@ def _augmented(context: TraceContext, scope: Scope, statement: ast.AugAssign) ->
         value = apply(context, statement.op, current, evaluate(context, scope, statement.value))
         return assign(context, scope, target, value)
     if not isinstance(target, ast.Subscript):
-        raise context.error("only names and elements can be assigned")
+        text = f"`{ast.unparse(target)}` cannot be changed: an application assigns names and elements"
+        raise context.error(f"{text}; assign the result to a name")
     owner = _owner(context, scope, target.value)
     indices = evaluate_indices(context, scope, target.slice)
     value = apply(context, statement.op, index(context, owner, indices), evaluate(context, scope, statement.value))
@@ -138,7 +140,7 @@ def _unpack(context: TraceContext, scope: Scope, target: ast.Tuple | ast.List, v
         at, rest = starred[0], len(target.elts) - starred[0] - 1
         items = [*items[:at], tuple(items[at : len(items) - rest]), *items[len(items) - rest :]]
     if len(items) != len(target.elts):
-        raise context.error(f"{len(items)} values cannot be unpacked into {len(target.elts)} names")
+        raise context.error(f"{len(items)} values cannot be unpacked into {len(target.elts)} names; give as many")
     items = [snapshot(context, item) for item in items]
     for element, item in zip(target.elts, items, strict=True):
         assign(context, scope, element.value if isinstance(element, ast.Starred) else element, item)
