@@ -307,7 +307,7 @@ class Tensor(WithoutNumbers):
         return Tensor.of(self._arrangement, self._level)  # an arrangement is frozen: copies share it
 
     def __repr__(self) -> str:
-        levels = ", ".join(map(str, self._arrangement.levels[self._level :]))
+        levels = ", ".join(map(shape_text, self._arrangement.levels[self._level :]))
         return f"Tensor({self.name}: {levels})"
 
     def eval(self, subs: Mapping[Any, Any] | None = None) -> numpy.ndarray:

@@ -140,7 +140,7 @@ def _unpack(context: TraceContext, scope: Scope, target: ast.Tuple | ast.List, v
         at, rest = starred[0], len(target.elts) - starred[0] - 1
         items = [*items[:at], tuple(items[at : len(items) - rest]), *items[len(items) - rest :]]
     if len(items) != len(target.elts):
-        raise context.error(f"{len(items)} values cannot be unpacked into {len(target.elts)} names; give as many")
+        raise context.error(f"{len(items)} values cannot be unpacked into {len(target.elts)} names")
     items = [snapshot(context, item) for item in items]
     for element, item in zip(target.elts, items, strict=True):
         assign(context, scope, element.value if isinstance(element, ast.Starred) else element, item)
