@@ -81,12 +81,7 @@ def _atom_bounds(atom: Atom, facts: Facts) -> Interval:
         m = known.multiple_of
         return None if low is None else -(-low // m) * m, None if high is None else high // m * m
     if isinstance(atom, Min | Max):
-        lows, highs = zip(*(bounds(operand, facts) for operand in atom.operands), strict=True)
-        pick, loose, tight = (max, lows, highs) if isinstance(atom, Max) else (min, highs, lows)
-        # A maximum is at least each operand that is known, and at most the largest only where all are known.
-        near = pick((x for x in loose if x is not None), default=None)
-        far = None if None in tight else pick(tight)
-        return (near, far) if isinstance(atom, Max) else (far, near)
+        return _extremum_bounds(atom, facts)
     low, high = bounds(atom.numerator, facts)
     d_low, d_high = bounds(atom.denominator, facts)
     d_low = max(d_low or 1, 1)
@@ -101,3 +96,12 @@ def _atom_bounds(atom: Atom, facts: Facts) -> Interval:
     if high is not None:
         high = high // d_low if high >= 0 else high // d_high if d_high else -1
     return low, high
+
+
+def _extremum_bounds(atom: Min | Max, facts: Facts) -> Interval:
+    """Bound a maximum from below by each operand that is known, and from above only where all are known."""
+    lows, highs = zip(*(bounds(operand, facts) for operand in atom.operands), strict=True)
+    pick, loose, tight = (max, lows, highs) if isinstance(atom, Max) else (min, highs, lows)
+    near = pick((x for x in loose if x is not None), default=None)
+    far = None if None in tight else pick(tight)
+    return (near, far) if isinstance(atom, Max) else (far, near)

@@ -32,7 +32,7 @@ from ninetoothed.frontend.values import (
     name_of,
     shown,
 )
-from ninetoothed.frontend.variables import iterate, outside
+from ninetoothed.frontend.variables import outside, starred
 from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function
 from ninetoothed.wording import counted
@@ -44,12 +44,7 @@ def call_node(context: TraceContext, scope: Scope, node: ast.Call) -> Any:
     """Trace a call. Arguments that are plain names are passed as variables, so that the callee may assign them."""
     location = scope.parsed.location(node)
     callee = context.evaluate(scope, node.func)
-    args: list = []
-    for argument in node.args:
-        if isinstance(argument, ast.Starred):
-            args.extend(iterate(context, context.evaluate(scope, argument.value)))
-        else:
-            args.append(_argument(context, scope, argument))
+    args = starred(context, scope, node.args, partial(_argument, context, scope))
     kwargs = {}
     for keyword in node.keywords:
         if keyword.arg is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from functools import partial
 from typing import Any
 
 from ninetoothed import ir
@@ -20,7 +21,7 @@ from ninetoothed.frontend.loop_carried import loop
 from ninetoothed.frontend.merging import trace_merge
 from ninetoothed.frontend.operators import binary, extremum, integer, is_dynamic, operand, scalar, truth
 from ninetoothed.frontend.values import Dimension, KnownCount, OpenCount, Scope, TileRef
-from ninetoothed.frontend.variables import iterate
+from ninetoothed.frontend.variables import iterate, starred
 from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS
 
@@ -134,32 +135,31 @@ def _range(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
     language = language_function(context, callee)
     if callee is not range and (language is None or language.name not in ("range", "static_range")):
         return None
-    args: list = []
-    for argument in node.args:
-        if isinstance(argument, ast.Starred):
-            args.extend(iterate(context, context.evaluate(scope, argument.value)))
-        else:
-            args.append(context.evaluate(scope, argument))
+    args = starred(context, scope, node.args, partial(context.evaluate, scope))
     kwargs = {keyword.arg: context.evaluate(scope, keyword.value) for keyword in node.keywords}
     start, stop, step, *hints, merge = bind(context, FUNCTIONS["range"], args, kwargs)
     start, stop = (0, start) if stop is None else (start, stop)
-    step = 1 if step is None else step
-    bounds = tuple(integer(context, value, "a bound of `range`") for value in (start, stop, step))
-    known = [bound for bound in bounds if isinstance(bound, int)]
+    given = (start, stop, 1 if step is None else step)
+    bounds = tuple(integer(context, value, "a bound of `range`") for value in given)
     if bounds[2] == 0:
         raise context.error(_ZERO_STEP)
-    if language is not None and language.name == "static_range":
-        if len(known) < len(bounds):
-            raise context.error("the bounds of `ntl.static_range` must be known when compiling; use `range`")
-        return range(*known)
-    if context.builder.forbids_emission and len(known) == len(bounds):
-        counted = range(*known)
-        if len(counted) <= MAX_UNROLLED:
-            return counted
-    given = {n: v for n, v in zip(FUNCTIONS["range"].parameters[3:-1], hints, strict=True) if v}
+    unrolled = _unrolled_range(context, bounds, language is not None and language.name == "static_range")
+    if unrolled is not None:
+        return unrolled
+    wanted = {n: v for n, v in zip(FUNCTIONS["range"].parameters[3:-1], hints, strict=True) if v}
     is_over_all = bounds[0] == 0 and bounds[2] == 1
     dimension = bounds[1].dimension if is_over_all and isinstance(bounds[1], KnownCount | OpenCount) else None
-    return (*(as_expr(bound) for bound in bounds), tuple(given.items()), merge, dimension)
+    return (*(as_expr(bound) for bound in bounds), tuple(wanted.items()), merge, dimension)
+
+
+def _unrolled_range(context: TraceContext, bounds: tuple[Any, ...], is_static: bool) -> range | None:
+    """Return the range of a loop to unroll: a static one, or a short one where no operation may be emitted."""
+    known = [bound for bound in bounds if isinstance(bound, int)]
+    is_known = len(known) == len(bounds)
+    if is_static and not is_known:
+        raise context.error("the bounds of `ntl.static_range` must be known when compiling; use `range`")
+    may_unroll = is_static or (context.builder.forbids_emission and is_known and len(range(*known)) <= MAX_UNROLLED)
+    return range(*known) if may_unroll else None
 
 
 def while_(context: TraceContext, scope: Scope, node: ast.While) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable
 from typing import Any
 
 from ninetoothed.frontend import memory
@@ -38,6 +40,17 @@ def snapshot(context: TraceContext, value: Any) -> Any:
     if isinstance(value, TileRef) and not memory.is_hierarchical(context, value):
         return memory.load(context, value)
     return value
+
+
+def starred(context: TraceContext, scope: Any, nodes: list[ast.expr], evaluate: Callable[[ast.expr], Any]) -> list:
+    """Apply `evaluate` to arguments; one with a star gives all of its items."""
+    found: list = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            found.extend(iterate(context, context.evaluate(scope, node.value)))
+        else:
+            found.append(evaluate(node))
+    return found
 
 
 def iterate(context: TraceContext, value: Any) -> list:

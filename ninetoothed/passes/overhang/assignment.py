@@ -8,6 +8,7 @@ Lanes that are overhang of the old value itself stay that: `x = x - sum(x) / n` 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -38,7 +39,6 @@ class _VariableUpdate:
         self.rewriter, self.old, self.rooms = rewriter, old, rooms or frozenset()
         self.known: dict[Value, TrackedTile] = {old: rewriter.tile(old)}
         self.dependent: dict[Value, bool] = {old: True}
-        # The edges past which a part is without an operand that was overhang there.
         self.without: dict[Value, tuple[OverhangEdge, ...]] = {}
         self.inherited: dict[Value, frozenset[OverhangEdge]] = {old: frozenset(self.known[old].edges)}
 
@@ -76,14 +76,17 @@ class _VariableUpdate:
         return tuple(new for edge in bounds if (new := self.rewriter.moved(edge, operation)) is not None)
 
     def lacks(self, raw: Value) -> tuple[OverhangEdge, ...]:
+        """Return the edges past which a part is without an operand that was overhang there."""
         return self.without.get(raw, ())
 
     def of(self, raw: Value) -> TrackedTile:
+        """Return the tile of a value in the new program."""
         if raw not in self.known:
             self.known[raw] = self.computed(raw)
         return self.known[raw]
 
     def computed(self, raw: Value) -> TrackedTile:
+        """Make the tile of a value: that of the rewriter, unless the value is computed from the old one."""
         operation = self.rewriter.producers.get(raw)
         if not self.depends(raw) or not isinstance(operation, ir.Apply) or len(operation.results) != 1:
             return self.rewriter.tile(raw)
@@ -107,49 +110,46 @@ class _VariableUpdate:
         return self.rewriter.tile(raw)
 
     def again(self, operation: ir.Apply, operands: tuple[Value, ...]) -> Value:
+        """Emit an operation with other operands."""
         value = Value(operation.result.type, operation.result.hint)
         self.rewriter.builder.emit(replace(operation, operands=operands, results=(value,)))
         return value
 
     def joined(self, operation: ir.Apply) -> TrackedTile:
-        """Rewrite an operation of which an operand is a part of the old value."""
+        """Rewrite an operation of which an operand is a part of the old value: it stays where others are overhang."""
         rewriter, raw = self.rewriter, operation.result
         tiles = [self.of(operand) for operand in operation.operands]
-        same = [tile.value is rewriter.value(operand) for tile, operand in zip(tiles, operation.operands, strict=True)]
         position = self.base(operation, tiles)
-        if all(same):
-            value, normal = rewriter.value(raw), rewriter.tile(raw)
-        else:
-            value = self.again(operation, tuple(tile.value for tile in tiles))
-            normal = joined(rewriter, operation, tiles, value)
+        value, normal = self.rewritten(operation, tiles)
         if position is None:
-            return joined(
-                rewriter, operation, tiles, value
-            )  # Of the parts, which may have fewer edges than all operands.
-        base = tiles[position]
-        others = [tile for place, tile in enumerate(tiles) if place != position]
+            return joined(rewriter, operation, tiles, value)
+        base, others = tiles[position], tiles[:position] + tiles[position + 1 :]
         own = distinct((*base.edges, *(edge for edge in normal.edges if edge in self.inherits(raw))))
         met = normal.edges if operation.function == "dot" else distinct(edge for each in others for edge in each.edges)
         lost = self.lost(operation, met, position, own)
-        self.without[raw] = distinct(
-            (*self.lacks(operation.operands[position]), *(edge for edge in lost if edge in met))
-        )
+        self.without[raw] = distinct((*self.lacks(operation.operands[position]), *(e for e in lost if e in met)))
         if lost:
             rewriter.settle((pair for each in others for pair in each.clashes), None, operation.location)
-        is_chosen = bool(lost) and not self.is_neutral(operation, tiles, position, lost)
-        is_chosen = is_chosen and not rewriter.defers(base.value, lost)
-        if is_chosen:
+        stays = bool(lost) and not self.is_neutral(operation, tiles, position, lost)
+        stays = stays and not rewriter.defers(base.value, lost)
+        if stays:
             mask = rewriter.builder.mask_of_some(lost, value.type)
             value = rewriter.builder.choice(mask, value, base.value)
-        found = [(a, b) for a, b in clashes([base, *others]) if not (a in own and ends_later(a, b))]
-        known = {edge: normal.held(edge) for edge in replace(base, edges=own).ends(rewriter.facts)}
         # A lane past an edge may be past a lost one, too, and holds the part then.
+        held = {edge: normal.held(edge) for edge in replace(base, edges=own).ends(rewriter.facts)}
         known = {
-            edge: number
-            for edge, number in known.items()
-            if number is not None and (not is_chosen or base.held(edge) == number)
+            e: number for e, number in held.items() if number is not None and (not stays or base.held(e) == number)
         }
+        found = [(a, b) for a, b in clashes([base, *others]) if not (a in own and ends_later(a, b))]
         return TrackedTile(value, own, known, clashes=tuple(found))
+
+    def rewritten(self, operation: ir.Apply, tiles: list[TrackedTile]) -> tuple[Value, TrackedTile]:
+        """Compute an operation again where its operands are others; return its value, and its tile without a choice."""
+        rewriter, values = self.rewriter, tuple(tile.value for tile in tiles)
+        if all(map(operator.is_, values, map(rewriter.value, operation.operands))):
+            return rewriter.value(operation.result), rewriter.tile(operation.result)
+        value = self.again(operation, values)
+        return value, joined(rewriter, operation, tiles, value)
 
     def base(self, operation: ir.Apply, tiles: list[TrackedTile]) -> int | None:
         """Choose the operand that stays where another is overhang: a part of the old value, of the result's type."""

@@ -26,6 +26,7 @@ def elementwise(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def joined(rewriter: OverhangRewriter, operation: ir.Apply, tiles: list[TrackedTile], result: Value) -> TrackedTile:
+    """Make the result of an element-wise operation: it has the edges of all operands."""
     tile = TrackedTile(result, distinct(edge for each in tiles for edge in each.edges), clashes=clashes(tiles))
     number = contents.computed(operation, [each.number for each in tiles])
     known = {}
@@ -44,6 +45,7 @@ def joined(rewriter: OverhangRewriter, operation: ir.Apply, tiles: list[TrackedT
 def _held(
     rewriter: OverhangRewriter, operation: ir.Apply, tiles: list[TrackedTile], position: int, edge: OverhangEdge
 ) -> Number | None:
+    """Return the number that an operand holds past an edge of the result, if it is known."""
     tile = tiles[position]
     is_own = edge in tile.edges or (isinstance(edge, BoundEdge) and edge.parameter is None)
     return tile.held(edge) if is_own else tile.number
@@ -97,34 +99,40 @@ def where(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     implied = [edge for edge in then.edges if is_implied(rewriter, operation.operands[0], edge)]
     # Past those, the other side was chosen.
     past = {edge: otherwise.held(edge) for edge in implied if otherwise.held(edge) is not None}
-    left = [edge for edge in then.edges if edge not in implied]
-    left, right = ([e for e in own if e not in condition.edges] for own in (left, otherwise.edges))
-    result = operation.result
-    if set(left) == set(right) or not any(edge.fails for edge in (*left, *right)):
-        narrowed = [condition, replace(then, edges=tuple(left)), replace(otherwise, edges=tuple(right))]
-        rewriter.emit(operation, tuple(tile.value for tile in (condition, then, otherwise)))
-        tile = joined(rewriter, operation, narrowed, result)
-        return rewriter.set(result, replace(tile, contents={**past, **tile.contents}))
+    left = tuple(edge for edge in then.edges if edge not in implied and edge not in condition.edges)
+    right = tuple(edge for edge in otherwise.edges if edge not in condition.edges)
     rewriter.emit(operation, (condition.value, then.value, otherwise.value))
-    builder, type = rewriter.builder, result.type
-    sides = [builder.mask(own, type) for own in (left, right)]
+    then, otherwise = replace(then, edges=left), replace(otherwise, edges=right)
+    if set(left) == set(right) or not any(edge.fails for edge in (*left, *right)):
+        tile = joined(rewriter, operation, [condition, then, otherwise], operation.result)
+    else:
+        tile = _between(rewriter, operation, condition, then, otherwise)
+    rewriter.set(operation.result, replace(tile, contents={**past, **tile.contents}))
+
+
+def _between(
+    rewriter: OverhangRewriter, operation: ir.Apply, condition: TrackedTile, then: TrackedTile, otherwise: TrackedTile
+) -> TrackedTile:
+    """Make the result of a choice between sides with different edges: a mask tells those of the side chosen."""
+    builder, type = rewriter.builder, operation.result.type
+    sides = [builder.mask(side.edges, type) for side in (then, otherwise)]
     yes, no = (builder.number(True, mask_type(type)) if side is None else side for side in sides)
     told = builder.choice(condition.value, builder.stretched(yes, type), builder.stretched(no, type))
-    simple = [(own, side.number) for own, side in ((left, otherwise), (right, then)) if own and side.number is not None]
-    bounds = tuple(edge for own, _ in simple[:1] for edge in own if isinstance(edge, BoundEdge))
-    is_simple = len(simple) == 1 and len(bounds) == len(simple[0][0])
-    own, number = (bounds, simple[0][1]) if is_simple else ((), None)
-    mask = MaskEdge(told, own, number, frozenset((*left, *right)))
-    held = {tile.held(edge) for tile, own in ((then, left), (otherwise, right)) for edge in own if edge.fails}
-    tile = joined(rewriter, operation, [condition, replace(then, edges=()), replace(otherwise, edges=())], result)
+    mask = MaskEdge(told, *_fillable(then, otherwise), frozenset((*then.edges, *otherwise.edges)))
+    bare = [condition, replace(then, edges=()), replace(otherwise, edges=())]
+    tile = joined(rewriter, operation, bare, operation.result)
+    held = {side.held(edge) for side in (then, otherwise) for edge in side.edges if edge.fails}
     known: dict[OverhangEdge, Number | None] = {mask: next(iter(held))} if len(held) == 1 and None not in held else {}
-    fixed = tuple(pair for each in (then, otherwise) for pair in each.clashes)
-    rewriter.set(
-        result,
-        replace(
-            tile,
-            edges=(*tile.edges, mask),
-            contents={**past, **tile.contents, **known},
-            clashes=(*tile.clashes, *fixed),
-        ),
-    )
+    return replace(tile, edges=(*tile.edges, mask), contents={**tile.contents, **known})
+
+
+def _fillable(then: TrackedTile, otherwise: TrackedTile) -> tuple[tuple[BoundEdge, ...], Number | None]:
+    """Return the bounds of one side, and the number that the other holds in all lanes, where only one side is so."""
+    pairs = ((then.edges, otherwise.number), (otherwise.edges, then.number))
+    simple = [(edges, number) for edges, number in pairs if edges and number is not None]
+    if len(simple) == 1:
+        edges, number = simple[0]
+        bounds = tuple(edge for edge in edges if isinstance(edge, BoundEdge))
+        if len(bounds) == len(edges):
+            return bounds, number
+    return (), None

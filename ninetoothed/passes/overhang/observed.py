@@ -42,6 +42,7 @@ class _Work:
             self.rooms[value] = rooms & self.rooms.get(value, rooms)
 
     def of(self, value: ir.Value) -> Rooms:
+        """Return the rooms that all uses of a value leave out; None where it has no use yet."""
         return self.rooms.get(value)
 
     def block(self, block: ir.Block) -> None:
@@ -72,10 +73,12 @@ class _Work:
                 self.read_all(ir.operands(operation))
 
     def read_all(self, values: Iterable[ir.Value]) -> None:
+        """Note uses that leave out nothing."""
         for value in values:
             self.read(value, frozenset())
 
     def guarded(self, access: ir.Access) -> frozenset[Expr]:
+        """Return the rooms that the guards of a store leave out."""
         bound = {name for name, _ in access.bindings}
         facts = with_lanes(self.facts, access.type)
         rooms = (simplify(guard.size - guard.index, facts) for guard in access.guards if guard.upper)
@@ -97,37 +100,19 @@ class _Work:
             self.read_all(value for _, value in loop.bindings)
 
     def apply(self, operation: ir.Apply) -> None:
-        rooms = self.of(operation.results[0]) if operation.results else frozenset()
-        for other in operation.results[1:]:
-            theirs = self.of(other)
-            rooms = theirs if rooms is None else rooms if theirs is None else rooms & theirs
-        if rooms is None:
-            if not has_effect(operation):
-                return  # nothing reads it, so it reads nothing
-            rooms = frozenset()
+        found = [rooms for rooms in map(self.of, operation.results) if rooms is not None]
+        if not found and not has_effect(operation) and operation.results:
+            return  # nothing reads it, so it reads nothing
+        rooms = frozenset.intersection(*found) if found else frozenset()
         primitive = operation.primitive
-        if primitive.is_elementwise and not primitive.effect.writes:
+        if operation.function == "dot":
+            self.product(operation, rooms)
+        elif primitive.is_elementwise and not primitive.effect.writes:
             for value in operation.operands:
                 self.read(value, rooms)
-        elif primitive.form is Form.REDUCTION:
-            axis, keep_dims = operation.attribute("axis"), bool(operation.attribute("keep_dims"))
-            kept = edges.reduced(operation.operands[0].type, axis, keep_dims)
-            for value in operation.operands:
-                back = {new: edges.lane(value.type, old) for old, new in kept.items()}
-                self.read(value, self.moved(rooms, operation.results[0].type, back, value.type))
-        elif primitive.form in (Form.SCAN, Form.SORT):
-            last = len(operation.operands[0].type.lanes) - 1
-            own = last if primitive.form is Form.SORT else operation.attribute("axis")
-            for value in operation.operands:
-                back = {axis: edges.lane(value.type, axis) for axis in range(len(value.type.lanes)) if axis != own}
-                self.read(value, self.moved(rooms, value.type, back, value.type))
-        elif operation.function == "dot":
-            self.product(operation, rooms)
         else:
-            axes = edges.backwards(operation) if operation.operands and operation.results else None
             for value in operation.operands:
-                target = operation.results[0].type if operation.results else value.type
-                self.read(value, frozenset() if axes is None else self.moved(rooms, target, axes, value.type))
+                self.read(value, self.moved_back(rooms, operation, value.type))
 
     def product(self, operation: ir.Apply, rooms: frozenset[Expr]) -> None:
         a, b, *rest = operation.operands
@@ -136,6 +121,11 @@ class _Work:
             self.read(value, self.moved(rooms, operation.result.type, back, value.type))
         for value in rest:
             self.read(value, rooms)
+
+    def moved_back(self, rooms: frozenset[Expr], operation: ir.Apply, type: ir.TileType) -> frozenset[Expr]:
+        """Move rooms of an operation's results to an operand of `type`; none where the operand's lanes are not told."""
+        axes = _axes_of(operation, type) if operation.results else None
+        return frozenset() if axes is None else self.moved(rooms, operation.results[0].type, axes, type)
 
     def moved(self, rooms: frozenset[Expr], source: ir.TileType, axes: Axes, target: ir.TileType) -> frozenset[Expr]:
         """Move rooms of a tile of `source` to the axes of one of `target`, less those that lose an axis."""
@@ -147,3 +137,16 @@ class _Work:
             if all(axis in axes for axis in own.values()):
                 found.add(simplify(room.subs({name: axes[axis] for name, axis in own.items()}), facts))
         return frozenset(found)
+
+
+def _axes_of(operation: ir.Apply, type: ir.TileType) -> Axes | None:
+    """Map each axis of an operation's results to the lanes of an operand of `type`, less those that are combined."""
+    match operation.primitive.form:
+        case Form.REDUCTION:
+            axis, keep_dims = operation.attribute("axis"), bool(operation.attribute("keep_dims"))
+            kept = edges.reduced(operation.operands[0].type, axis, keep_dims)
+            return {new: edges.lane(type, old) for old, new in kept.items()}
+        case Form.SCAN | Form.SORT as form:
+            along = len(type.lanes) - 1 if form is Form.SORT else operation.attribute("axis")
+            return {axis: edges.lane(type, axis) for axis in range(len(type.lanes)) if axis != along}
+    return edges.backwards(operation) if operation.operands else None

@@ -35,15 +35,18 @@ def dot(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
         sides.append(rewriter.filled(raw, tile, 0, met))
     rest = [rewriter.tile(raw) for raw in accumulator]
     rewriter.emit(operation, tuple(tile.value for tile in (*sides, *rest)))
-    result = operation.result
-    found = [edge for tile in rest for edge in tile.edges]
-    clashes = [pair for tile in rest for pair in tile.clashes]
-    for tile, depth in zip((left, right), depths, strict=True):
-        moved = {edge: _outside(edge, depth, tile, result.type, rewriter.facts) for edge in tile.edges}
-        found += [edge for edge in moved.values() if edge is not None]
-        pairs = [(moved.get(x), moved.get(y)) for x, y in tile.clashes]
-        clashes += [(x, y) for x, y in pairs if x is not None and y is not None]
-    rewriter.set(result, TrackedTile(result, distinct(found), clashes=tuple(clashes)))
+    parts = [*rest, *(_of_side(rewriter, operation.result, *each) for each in zip((left, right), depths, strict=True))]
+    edges = distinct(edge for part in parts for edge in part.edges)
+    clashes = tuple(pair for part in parts for pair in part.clashes)
+    rewriter.set(operation.result, TrackedTile(operation.result, edges, clashes=clashes))
+
+
+def _of_side(rewriter: OverhangRewriter, result: Value, tile: TrackedTile, depth: int) -> TrackedTile:
+    """Return the product with the edges that it has by one side: those along the depth are left out."""
+    moved = {edge: _outside(edge, depth, tile, result.type, rewriter.facts) for edge in tile.edges}
+    pairs = [(moved.get(x), moved.get(y)) for x, y in tile.clashes]
+    clashes = tuple((x, y) for x, y in pairs if x is not None and y is not None)
+    return TrackedTile(result, tuple(edge for edge in moved.values() if edge is not None), clashes=clashes)
 
 
 def _agree(

@@ -33,30 +33,33 @@ def _left(
     rewriter: OverhangRewriter, operation: ir.Apply, tile: TrackedTile, result: Value, axes: frozenset[int]
 ) -> TrackedTile:
     """Make the result of a reduction, with the edges along the axes that remain."""
-    keep_dims = bool(operation.attribute("keep_dims"))
-    kept = edges_.reduced(tile.value.type, operation.attribute("axis"), keep_dims)
-    type = result.type
-    moves = {old: edges_.lane(type, new) for old, new in kept.items()}
-    facts = with_lanes(rewriter.facts, type)
-    found: dict[OverhangEdge, OverhangEdge] = {}
-    for edge in (*tile.edges, *tile.ends(rewriter.facts)) if type.lanes else ():
-        if not edge.axes & axes and edge not in found:
-            if isinstance(edge, BoundEdge):
-                bound = edges_.moved(edge, moves, type, facts, kept)
-                assert bound is not None, "it has none of the axes that are lost"
-                found[edge] = bound
-            else:
-                lanes = type.lanes if keep_dims else tuple(edge.value.type.lanes[a] for a in sorted(kept))
-                target = TileType(dtypes.int1, type.shape, lanes)
-                found[edge] = edge if keep_dims else MaskEdge(rewriter.builder.apply("reshape", (edge.value,), target))
-    known = {}
-    for edge, new in found.items():
-        held = tile.held(edge)
-        if held is not None and operation.function in ("max", "min") or held == 0 and operation.function == "sum":
-            known[new] = held
+    ends = distinct((*tile.edges, *tile.ends(rewriter.facts))) if result.type.lanes else ()
+    found = {
+        edge: _kept(rewriter, operation, edge, tile.value.type, result.type) for edge in ends if not edge.axes & axes
+    }
+    held = [(new, tile.held(edge)) for edge, new in found.items()]
+    is_any = operation.function in ("max", "min")
+    known = {edge: n for edge, n in held if n is not None and is_any or n == 0 and operation.function == "sum"}
     own = tuple(new for edge, new in found.items() if edge in tile.edges)
     pairs = tuple((found[a], found[b]) for a, b in tile.clashes if a in found and b in found)
     return TrackedTile(result, own, known, clashes=pairs)
+
+
+def _kept(
+    rewriter: OverhangRewriter, operation: ir.Apply, edge: OverhangEdge, source: TileType, target: TileType
+) -> OverhangEdge:
+    """Return an edge of a reduction's operand, along axes that remain, as one of its result."""
+    keep_dims = bool(operation.attribute("keep_dims"))
+    kept = edges_.reduced(source, operation.attribute("axis"), keep_dims)
+    if isinstance(edge, BoundEdge):
+        moves = {old: edges_.lane(target, new) for old, new in kept.items()}
+        bound = edges_.moved(edge, moves, target, with_lanes(rewriter.facts, target), kept)
+        assert bound is not None, "it has none of the axes that are lost"
+        return bound
+    if keep_dims:
+        return edge
+    lanes = tuple(edge.value.type.lanes[a] for a in sorted(kept))
+    return MaskEdge(rewriter.builder.apply("reshape", (edge.value,), TileType(dtypes.int1, target.shape, lanes)))
 
 
 def _reduction(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
