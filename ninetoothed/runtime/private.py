@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import nn
 from torch.autograd import forward_ad
+from torch.torch_version import TorchVersion
 
 if TYPE_CHECKING:
     from torch._C import FunctionSchema as FunctionSchema
@@ -220,6 +221,16 @@ def without_autocast(device_type: str) -> Callable[[], AbstractContextManager]:
         return functools.partial(torch._C._ExcludeDispatchKeyGuard, keys)
     except AttributeError:
         return functools.partial(torch.autocast, device_type, enabled=False)
+
+
+_has_kernel: Callable[[str, str], bool] | None = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
+
+
+def is_autocast(operator: str, device_type: str) -> bool:
+    """Tell whether autocast casts what an operator of PyTorch's takes, as `rms_norm` of 2.13 and not of 2.11."""
+    if _has_kernel is None:
+        return device_type == "cuda" and TorchVersion(torch.__version__) >= "2.13"
+    return _has_kernel(f"aten::{operator}", f"Autocast{device_type.upper()}")
 
 
 # -- PyTorch: derivatives --

@@ -8,7 +8,7 @@ from torch import nn
 
 from ..modules.eligibility import unsuitable
 from ..modules.layer_norm import NTChannelsLayerNorm, NTDebertaLayerNorm, NTRoundedLayerNorm, NTUnitOffsetLayerNorm
-from ..modules.rms_norm import NTRMSNorm, NTRoundedRMSNorm, NTT5RMSNorm, NTUnitOffsetRMSNorm
+from ..modules.rms_norm import NTRMSNorm, NTRoundedRMSNorm, NTT5RMSNorm, NTUnitOffsetRMSNorm, NTUnroundedRMSNorm
 from ..modules.substitute import Substitute, substitute
 from .recognition import SUBCLASS, computes_like, methods, undecorated
 
@@ -23,7 +23,7 @@ NORMS: dict[str, type[nn.Module]] = {
     "gemma3n.modeling_gemma3n.Gemma3nRMSNorm": NTRoundedRMSNorm,
     "llama4.modeling_llama4.Llama4TextL2Norm": NTRoundedRMSNorm,
     "deepseek_v4.modeling_deepseek_v4.DeepseekV4UnweightedRMSNorm": NTRoundedRMSNorm,
-    "imagegpt.modeling_imagegpt.ImageGPTLayerNorm": NTRMSNorm,
+    "imagegpt.modeling_imagegpt.ImageGPTLayerNorm": NTUnroundedRMSNorm,
     "t5.modeling_t5.T5LayerNorm": NTT5RMSNorm,
     "cohere.modeling_cohere.CohereLayerNorm": NTRoundedLayerNorm,
     "olmo.modeling_olmo.OlmoLayerNorm": NTRoundedLayerNorm,

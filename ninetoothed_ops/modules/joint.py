@@ -57,9 +57,14 @@ class JointModule(nn.Module):
     _joint_memory: JointMemory | None = None
 
     def _apply(self, fn: Callable, recurse: bool = True) -> Any:
-        """Join anew what PyTorch moves or converts one weight at a time (`to`, `half`, `cuda`)."""
+        """Join anew what PyTorch moves or converts one weight at a time (`to`, `half`, `cuda`).
+
+        What it leaves where it was may be shared with tensors elsewhere, as `load_state_dict(assign=True)` shares it.
+        """
+        is_joint = JOINT in vars(self)
+        before = _addresses(self) if is_joint else []
         result = super()._apply(fn, recurse)
-        if JOINT in vars(self):
+        if is_joint and all(new != old for new, old in zip(_addresses(self), before)):
             join(self)
         return result
 
@@ -159,6 +164,13 @@ def join(module: JointModule, users: Counter[int] | None = None) -> str:
     still = before.places if any(before.holds(parameter) for group in groups for parameter in group) else ()
     setattr(module, JOINT, JointMemory((*still, *((whole.data_ptr(), whole.nbytes) for whole in wholes))))
     return ""
+
+
+def _addresses(module: JointModule) -> list[int]:
+    """List where the parameters of a module's siblings lie."""
+    layers = (getattr(module, name, None) for name in module.siblings)
+    parameters = (each for layer in layers if isinstance(layer, nn.Module) for each in layer._parameters.values())
+    return [each.data_ptr() if type(each.data) is torch.Tensor else 0 for each in parameters if each is not None]
 
 
 def _move_into(whole: torch.Tensor, parts: Sequence[nn.Parameter]) -> None:

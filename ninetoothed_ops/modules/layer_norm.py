@@ -52,7 +52,9 @@ class NTRoundedLayerNorm(NTLayerNorm):
         if are_overridden(input, weight):
             normalized = functional.layer_norm(input.float(), input.shape[-1:], eps=eps)
             return (normalized if weight is None else weight.float() * normalized).to(input.dtype)
-        return layer_norm(input, input.shape[-1:], weight, None, eps)
+        output = layer_norm(input, input.shape[-1:], weight, None, eps)
+        # Autocast knows PyTorch's norm, whose result is float32, and none of a family's.
+        return output if output.dtype == input.dtype else output.to(input.dtype)
 
     def extra_repr(self) -> str:
         weight = self._parameters.get("weight")

@@ -40,15 +40,23 @@ class NTRMSNorm(nn.RMSNorm):
             return rms_norm(input, shape, weight, self.eps)
         eps = eps_of(self)
         if weight.dtype == input.dtype:
-            return rms_norm(input, weight.shape, weight, eps)
+            return _rounded(input, weight, eps)
         # Llama's norm leaves types that differ to PyTorch's promotion: float32 weights make a half's output float32.
-        return weight * rms_norm(input, weight.shape, None, eps)
+        return weight * _rounded(input, None, eps)
 
     def extra_repr(self) -> str:
         if "normalized_shape" in self.__dict__:
             return super().extra_repr()
         weight, eps = self._parameters.get("weight"), f"eps={eps_of(self)}"
         return eps if weight is None else f"{tuple(weight.shape)}, {eps}"
+
+
+class NTUnroundedRMSNorm(NTRMSNorm):
+    """The norm of ImageGPT, which rounds nowhere: autocast on a GPU squares in float32, which the result has then."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        is_widened = input.dtype in HALVES and input.is_cuda and torch.is_autocast_enabled("cuda")
+        return super().forward(input.float() if is_widened else input)
 
 
 class NTRoundedRMSNorm(NTRMSNorm):
@@ -68,7 +76,7 @@ class NTRoundedRMSNorm(NTRMSNorm):
         if are_overridden(input, weight):
             factor = 1.0 if weight is None else weight.float() + self.unit_offset
             return (_normalized(input, eps) * factor).to(input.dtype)
-        return rms_norm(input, input.shape[-1:], weight, eps, self.unit_offset)
+        return _rounded(input, weight, eps, self.unit_offset)
 
 
 class NTUnitOffsetRMSNorm(NTRoundedRMSNorm):
@@ -83,9 +91,17 @@ class NTT5RMSNorm(NTRMSNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         weight, eps = self.weight, eps_of(self)
         if input.dtype == weight.dtype and not are_overridden(input, weight):
-            return rms_norm(input, weight.shape, weight, eps)
+            return _rounded(input, weight, eps)
         normalized = _normalized(input, eps)
         return weight * (normalized.to(weight.dtype) if weight.dtype in HALVES else normalized)
+
+
+def _rounded(
+    input: torch.Tensor, weight: torch.Tensor | None, eps: float | None, unit_offset: bool = False
+) -> torch.Tensor:
+    """Compute the norm in the input's type, under autocast too, which knows PyTorch's norm and none of a family's."""
+    output = rms_norm(input, input.shape[-1:], weight, eps, unit_offset)
+    return output if output.dtype == input.dtype else output.to(input.dtype)
 
 
 def _written_out(input: torch.Tensor, weight: torch.Tensor, eps: Any) -> torch.Tensor:

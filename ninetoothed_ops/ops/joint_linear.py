@@ -81,7 +81,8 @@ def backward(ctx, grad):
         return of_input, of_weights, None
     of_biases = zip(grads, ctx.bias_shapes, needs_biases)
 
-    return of_input, of_weights, [g.sum_to_size(shape) if needed else None for g, shape, needed in of_biases]
+    # Parameters keep what they are given: no part of a tensor that others hold, which one row's sum is.
+    return of_input, of_weights, [rows_of(g).sum(0).sum_to_size(s) if needed else None for g, s, needed in of_biases]
 
 
 def gradient_of_input(grads, weights) -> torch.Tensor:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch.nn import functional
 
+from ninetoothed.runtime import private
+
 from ..kernels import long_rows, rms_norm as kernels
 from ..registration import register
 from . import readers, rms_norm_backward
@@ -63,6 +65,11 @@ def backward(ctx, grad):
     return input_grad if to_input else None, None, weight_grad if to_weight else None, None, None
 
 
+def autocast(device_type):
+    """Cast to float32 where PyTorch's `rms_norm` is, which depends on its version."""
+    return torch.float32 if private.is_autocast("rms_norm", device_type) else None
+
+
 operator = register(
     "ninetoothed::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None, "
     "bool unit_offset=False) -> Tensor",
@@ -71,6 +78,7 @@ operator = register(
     backward=backward,
     setup_context=setup_context,
     replay=True,
+    autocast=autocast,
 )
 
 _READERS = {

@@ -42,6 +42,7 @@ OTHERS = (
     "torch._C._construct_storage_from_data_pointer",
     "torch._C.DisableTorchFunctionSubclass",
     "torch._C._disabled_torch_function_impl",
+    "torch._C._dispatch_has_kernel_for_dispatch_key",
     "torch._C._len_torch_function_stack",
     "torch._is_functional_tensor",
     "torch.overrides._get_current_function_mode_stack",
@@ -83,6 +84,12 @@ def test_the_pinned_version_is_asked_by_its_fast_names():
     assert private.modes_see_operations and private.version_of(X) == X._version
     assert not private.may_have_tangents() and not private.function_modes()
     assert private.runs_forward_alone(torch.nn.Linear(1, 1))
+
+
+def test_versions_tell_what_autocast_casts_where_the_dispatcher_does_not():
+    with missing("torch._C._dispatch_has_kernel_for_dispatch_key") as stand_in:
+        for device_type in ("cpu", "cuda"):
+            assert stand_in.is_autocast("rms_norm", device_type) == private.is_autocast("rms_norm", device_type)
 
 
 def registered(signature, factor=2):

@@ -145,6 +145,17 @@ def test_moved_weights_are_joined_again(make, batch):
     assert torch.equal(logits(model, *inputs), expected)
 
 
+def test_weights_that_another_model_has_too_stay_where_they_are(make, batch):
+    """A conversion that changes nothing leaves them shared, as PyTorch's does."""
+    model, *_ = joined(make, batch)
+    other = make("Qwen2")
+    model.load_state_dict(other.state_dict(), assign=True)
+    model.to(model.device).float()
+
+    for parameter, shared in zip(model.parameters(), other.parameters(), strict=True):
+        assert parameter.data_ptr() == shared.data_ptr()
+
+
 @pytest.mark.parametrize("duplicate", (copy.deepcopy, lambda both: pickle.loads(pickle.dumps(both))))
 def test_copies_share_nothing_and_can_be_joined(make, batch, duplicate):
     model, inputs, expected, report = joined(make, batch)

@@ -6,9 +6,11 @@ import importlib
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.utils import parametrize, prune
 
 from ninetoothed_ops.modules import swap_modules
+from tests.ninetoothed_ops.autocast import autocast_on_gpus
 from tests.ninetoothed_ops.integrations.calls import DEVICE, error
 
 pytest.importorskip("transformers")
@@ -17,7 +19,7 @@ TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 1.6e-2}
 NORMS = {
     "llama.LlamaRMSNorm": ("NTRMSNorm", COLUMNS),
     "llama4.Llama4TextRMSNorm": ("NTRMSNorm", COLUMNS),
-    "imagegpt.ImageGPTLayerNorm": ("NTRMSNorm", COLUMNS),
+    "imagegpt.ImageGPTLayerNorm": ("NTUnroundedRMSNorm", COLUMNS),
     "gemma.GemmaRMSNorm": ("NTUnitOffsetRMSNorm", COLUMNS),
     "qwen3_next.Qwen3NextRMSNorm": ("NTUnitOffsetRMSNorm", COLUMNS),
     "gemma3n.Gemma3nRMSNorm": ("NTRoundedRMSNorm", COLUMNS),
@@ -64,6 +66,20 @@ def test_computes_the_same_in_the_same_types(path, weight):
             assert error(found, expected) < 2 * max(TOLERANCE[dtype], TOLERANCE[weight]), dtype
     report.undo()
     assert type(ours) is type(theirs)
+
+
+@pytest.mark.parametrize("weight", (torch.float16, torch.float32), ids=str)
+@pytest.mark.parametrize("path", NORMS)
+def test_autocast_on_a_gpu_knows_none_of_them(path, weight):
+    norm = class_of(path)(NORMS[path][1]).to(weight)
+    swap_modules(swapped := copy.deepcopy(norm))
+    for dtype in (torch.float16, torch.float32):
+        with FakeTensorMode(), torch.no_grad(), autocast_on_gpus():
+            weights = {name: torch.empty(COLUMNS, dtype=weight, device="cuda") for name, _ in norm.named_parameters()}
+            for module in (norm, swapped):
+                module._parameters.update(weights)
+            input = torch.empty(3, COLUMNS, dtype=dtype, device="cuda")
+            assert swapped(input).dtype == norm(input).dtype
 
 
 KEPT = "nemotron.NemotronLayerNorm1P", "videoprism.VideoPrismLayerNorm", "deberta.DebertaLayerNorm"

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ninetoothed_ops as ops
 from tests.conftest import DEVICE
+from tests.ninetoothed_ops.autocast import autocast_on_gpus
 from tests.ninetoothed_ops.samples import NAMESAKES, OPERATORS, operator, random, samples
 
 
@@ -20,6 +22,16 @@ def test_types_are_those_of_pytorch(name, dtype):
         actual, expected = call(operator(name), sample), call(NAMESAKES[name], sample)
         assert actual.dtype == expected.dtype, sample.label
         assert (actual.double() - expected.double()).norm() <= 2e-2 * expected.double().norm(), sample.label
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16))
+@pytest.mark.parametrize("name", sorted(set(OPERATORS) - {"rope"}))
+def test_types_on_a_gpu_need_none(name, dtype):
+    """Fakes of a GPU's tensors have the types that PyTorch's have, whichever version it is."""
+    for sample in list(samples(name, dtype).values())[:3]:
+        with FakeTensorMode(), torch.no_grad(), autocast_on_gpus():
+            fake = sample.map(lambda x: torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cuda"))
+            assert fake.call(operator(name)).dtype == fake.call(NAMESAKES[name]).dtype, sample.label
 
 
 def test_operands_of_different_types():

@@ -65,6 +65,17 @@ def test_gradients(are_joint):
     torch.library.opcheck(operator, (leaves[0], leaves[1:4], leaves[4:]))
 
 
+@pytest.mark.parametrize("shape", ((32,), (1, 32), (3, 32)))
+def test_gradients_share_no_memory(shape):
+    input, weights, biases = arguments(False, True, torch.float32, shape)
+    leaves = [each.detach().requires_grad_() for each in (*weights, *biases)]
+    output = operator(input, leaves[:3], leaves[3:])
+    output.backward(grad := torch.randn_like(output))
+
+    storages = [each.untyped_storage().data_ptr() for each in (grad, *(leaf.grad for leaf in leaves))]
+    assert len(set(storages)) == len(storages)
+
+
 @pytest.fixture
 def new_kernel():
     """A kernel that has not been called, nor will be by other tests: it remembers how it runs."""
