@@ -37,7 +37,8 @@ def models(dtype, device, memory_format=torch.channels_last, **config):
 
     torch.manual_seed(0)
     config = transformers.ResNetConfig(num_labels=CLASSES, **config)
-    plain = transformers.ResNetForImageClassification(config).to(device, dtype, memory_format=memory_format)
+    with torch.device(device):
+        plain = transformers.ResNetForImageClassification(config).to(dtype=dtype, memory_format=memory_format)
     swapped = copy.deepcopy(plain)
     swap_modules(swapped)
     left = [name for name, module in swapped.named_modules() if type(module) is torch.nn.Conv2d]
@@ -52,11 +53,13 @@ def examples(batch, size, dtype, device, memory_format=torch.channels_last):
 
 
 def compile_all(given):
-    """Run each different convolution of models, `given` as `(model, images)`, so that all is compiled, in threads."""
+    """Run each of our different convolutions in threads, so that all is compiled, `given` `(models, images)`."""
     calls = {}
-    for model, images in given:
-        for layer, input in inputs(model, images):
+    for models, images in given:
+        # Ours would compile one after another here.
+        for name, input in inputs(models["cuDNN"], images):
             of_images = images is input
+            layer = models["ours"].get_submodule(name)
             key = repr(layer), input.shape, input.stride(), of_images
             calls[key] = layer, input.detach().requires_grad_(not of_images)
 
@@ -68,14 +71,17 @@ def compile_all(given):
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(run, calls.values()))
-    for model, _ in given:
-        model.zero_grad()
+    for models, _ in given:
+        models["ours"].zero_grad()
 
 
 def inputs(model, images):
-    """List the convolutions of a model, each with its input."""
-    found, layers = [], [each for each in model.modules() if isinstance(each, torch.nn.Conv2d)]
-    hooks = [each.register_forward_hook(lambda layer, args, _: found.append((layer, args[0]))) for each in layers]
+    """List the names of the convolutions of a model, each with its input."""
+    found, layers = [], [(name, each) for name, each in model.named_modules() if isinstance(each, torch.nn.Conv2d)]
+    hooks = [
+        layer.register_forward_hook(lambda layer, args, _, name=name: found.append((name, args[0])))
+        for name, layer in layers
+    ]
     with torch.no_grad():
         model(images)
     for hook in hooks:
@@ -167,12 +173,12 @@ def main(arguments=None):
         layout: examples(options.batch, 224, dtype, "cuda", memory_format) for layout, memory_format in LAYOUTS.items()
     }
     few = {layout: models(dtype, "cuda", each, **FEW_BLOCKS) for layout, each in LAYOUTS.items()}
-    compile_all([(few[layout]["ours"], given[layout][0]) for layout in LAYOUTS])
-    print(f"compiled after {time.perf_counter() - start:.0f} s", flush=True)
+    compile_all([(few[layout], given[layout][0]) for layout in LAYOUTS])
+    compiled = time.perf_counter() - start
     off = {layout: errors(few.pop(layout), *given[layout]) for layout in LAYOUTS}
     rows = [(layout, who, *(f"{e:.1e}" for e in each)) for layout, found in off.items() for who, each in found.items()]
     print(table(("", "", "error of outputs", "of gradients"), rows), flush=True)
-    print(f"checked after {time.perf_counter() - start:.0f} s", flush=True)
+    print(f"compiled after {compiled:.0f} s, checked after {time.perf_counter() - start:.0f} s", flush=True)
 
     record = {"dtype": options.dtype, "batch": options.batch, "errors": off, "milliseconds": {}}
     path = options.output or RESULTS / f"resnet-{slug(torch.cuda.get_device_name())}-{options.dtype}.json"
