@@ -93,6 +93,10 @@ class Specialisation:
             bounds=tuple(sorted(bounds.items())),
         )
 
+    def widened(self) -> Specialisation:
+        """Let all integers take 64 bits."""
+        return replace(self, arguments=tuple(replace(each, wide=each.role == "tensor") for each in self.arguments))
+
     def facts(self, names: Iterable[str]) -> Facts:
         """Collect the ranges and divisors of the run-time integers `names`."""
         upper, divisors = dict(self.bounds), dict(self.divisors)

@@ -17,6 +17,7 @@ from ninetoothed.frontend.preview import warn_that_nothing_is_stored
 from ninetoothed.frontend.races import races
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import Cell, absent
+from ninetoothed.frontend.widths import widths
 from ninetoothed.ir import Parameter, Program, Requirement
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.specialisation import Specialisation
@@ -42,8 +43,8 @@ def trace(
     """
     context, requirements = _settled(definition, specialisation, check)
     body = remove_dead(context.builder.top)
-    raced = races(context, body)
-    check(raced)
+    found = (*races(context, body), *widths(context, body))
+    check(found)
     arguments = enumerate(context.specialisation.arguments)
     program = Program(
         definition.name,
@@ -52,7 +53,7 @@ def trace(
         context.axes,
         body,
         context.facts,
-        requirements + raced,
+        requirements + found,
     )
     verify(program)
     if not program.body:

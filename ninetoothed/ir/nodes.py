@@ -283,6 +283,7 @@ class Requirement:
     message: tells what has to fit, of which parameters, and the remedy.
     location: the place in the user's source that needs it.
     is_race: whether `left` counts the programs that would race (see `frontend.races`).
+    is_width: whether 32 bits hold a number if the two are equal (see `frontend.widths`).
     """
 
     left: Expr
@@ -290,6 +291,7 @@ class Requirement:
     message: str
     location: SourceLocation | None = None
     is_race: bool = False
+    is_width: bool = False
 
 
 @dataclass(frozen=True)

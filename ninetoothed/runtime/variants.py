@@ -79,7 +79,7 @@ def trace(definition: KernelDefinition, selection: Selection) -> TracedVariant:
     try:
         return _traced(definition, selection)
     except SizeError as error:
-        known = with_ones(selection, error.requirement)
+        known = refined(selection, error.requirement)
         if known is None:
             raise
     return trace(definition, known)
@@ -111,14 +111,16 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
     )
 
 
-def with_ones(selection: Selection, requirement: ir.Requirement | None) -> Selection | None:
-    """Fix the sizes of an extent that is 1 in this call and so broadcasts; None where there is none.
+def refined(selection: Selection, requirement: ir.Requirement | None) -> Selection | None:
+    """Fix the sizes of an extent that is 1 in this call and so broadcasts, or count in 64 bits; None where neither helps.
 
-    A class tells which sizes are 1, but not which formulas are, such as `x_size_0 - 2`.
+    A class tells which sizes are 1, but not which formulas are, such as `x_size_0 - 2`, or take more than 32 bits.
     """
+    specialisation = selection.specialisation
+    if requirement is not None and requirement.is_width:
+        return replace(selection, specialisation=specialisation.widened())
     sides = () if requirement is None else (requirement.left, requirement.right)
     ones = [side for side in sides if side.variables and side.evaluate(selection.values) == 1]
-    specialisation = selection.specialisation
     names = frozenset[str]().union(*(side.variables for side in ones)) - specialisation.numbers.keys()
     for name in sorted(names):
         specialisation = specialisation.unified(name, const(selection.values[name]))
@@ -202,7 +204,7 @@ class VariantCache:
         try:
             return self._get(selection, compile)
         except SizeError as error:
-            known = with_ones(selection, error.requirement)
+            known = refined(selection, error.requirement)
             if known is None:
                 raise
         return self.get(known, compile)

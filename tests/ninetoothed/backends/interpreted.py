@@ -82,7 +82,7 @@ def plain(role, value, dtype):
         return value.detach()
     value = value.item() if isinstance(value, torch.Tensor) else value
     if not dtype.is_floating:
-        return int(value)
+        return scalar(numpy.array([value], "int64")) if role == "integer" and dtype.bits == 64 else int(value)
     return scalar(numpy.array([value], dtype.name if dtype.bits > 16 else "float32"))
 
 

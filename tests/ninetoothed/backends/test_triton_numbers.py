@@ -69,6 +69,59 @@ def test_values(application, expected):
     assert (y == expected).all()
 
 
+def area(x, y, z):
+    y = x.source.shape[0] * z.source.shape[0] + 0 * x
+
+
+def half_of_an_area(x, y, z):
+    y = x.source.shape[0] * (z.source.shape[0] - 1) // 2 + 0 * x
+
+
+def clipped(x, y, z):
+    y = min(x.source.shape[0] * z.source.shape[0], 5_000_000_000) + 0 * x
+
+
+def rounds(x, y, z):
+    last = 0
+    for i in range(z.source.shape[0] - 2, z.source.shape[0]):
+        last = i * x.source.shape[0]
+    y = last + 0 * x
+
+
+def programs(x, y, z):
+    y = (ntl.program_id(0) + 1) * 1_500_000_000 + 0 * x
+
+
+SIDE = 70_000
+LONG_NUMBERS = (
+    (area, SIDE * SIDE),
+    (half_of_an_area, SIDE * (SIDE - 1) // 2),
+    (clipped, SIDE * SIDE),
+    (rounds, (SIDE - 1) * SIDE),
+    (programs, 3_000_000_000),
+)
+
+
+def long_numbers(application, call):
+    """Call it for sizes of which products take 32 bits, then 33, then 32: the last element of each output."""
+
+    def arrangement(x, y, z):
+        x = x.tile((65536,))
+        return x, y.tile((65536,)), z.tile((-1,)).expand((x.shape[0],))
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(1)))
+    for side in (3, SIDE, 3):
+        x = torch.zeros(side, dtype=torch.int64, device="cuda" if torch.cuda.is_available() else "cpu")
+        call(kernel, (x, y := torch.zeros_like(x, dtype=torch.float64), x[:1].expand(side)))
+        yield y[-1].item()
+
+
+@pytest.mark.parametrize("application, expected", LONG_NUMBERS, ids=lambda value: getattr(value, "__name__", None))
+def test_long_numbers(application, expected):
+    short, long, again = long_numbers(application, lambda kernel, arguments: kernel(*arguments))
+    assert long == expected and short == again < 2**31
+
+
 def test_interpreted(tmp_path):
     pytest.importorskip("triton")
     interpreting.run("interpret_numbers", tmp_path)
