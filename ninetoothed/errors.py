@@ -69,7 +69,7 @@ class ApplicationError(NineToothedError, SyntaxError):
 
 
 class RaceError(ApplicationError):
-    """Several programs store different values to the same elements."""
+    """Several programs, or lanes of one, store different values to the same elements."""
 
 
 class AbsentError(ApplicationError):

@@ -1,4 +1,4 @@
-"""Find races: stores of different values by several programs to one place.
+"""Find races: stores of different values by several programs to one place. (Tiles that overlap: see `overlaps`.)
 
     arrangement  x.tile((8,)), y.tile((1,)).expand((n,))     n programs share the one element of y
     y = ntl.sum(x)                                           refused: the value depends on the program
@@ -20,6 +20,7 @@ from ninetoothed.definition import KernelParameter
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, maximum, simplify, var
 from ninetoothed.frontend.context import TraceContext
+from ninetoothed.frontend.overlaps import may_overlap, overlaps
 from ninetoothed.language.primitive import Effect
 
 Names = frozenset[str]
@@ -28,21 +29,40 @@ _NOTHING: Names = frozenset()
 
 def races(context: TraceContext, body: ir.Block) -> tuple[ir.Requirement, ...]:
     """Require one program along the axes of the grid on which a store's value depends, and its place does not."""
-    parameters = zip(context.definition.parameters, context.specialisation.arguments, strict=True)
-    common = {p.name: p for p, argument in parameters if argument.role == "tensor" and _has_common_elements(p)}
-    stores = list(_stores(body))
-    if not any(store.access.parameter in common for store, _ in stores):
-        return ()
-    found = []
-    for name in dict.fromkeys(store.access.parameter for store, _ in stores if store.access.parameter in common):
-        axes = _Axes.of(context, common[name])
-        known = _Dependence.of(body, axes)
-        found += [
-            _race(common[name], store, known, [known.values[c] for c in conditions], axes.sizes)
-            for store, conditions in stores
-            if store.access.parameter == name
-        ]
+    stores: dict[str, list[tuple[ir.Store, tuple[ir.Value, ...]]]] = {}
+    for store, conditions in _stores(body):
+        stores.setdefault(store.access.parameter, []).append((store, conditions))
+    found: list[ir.Requirement | None] = []
+    for parameter in context.definition.parameters:
+        own = stores.get(parameter.name, [])
+        is_shared = _has_common_elements(parameter) or any(_may_be_shared(store, context) for store, _ in own)
+        has_overlaps = bool(own) and may_overlap(context, parameter)
+        if own and (is_shared or has_overlaps):
+            axes = _Axes.of(context, parameter)
+            known = _Dependence.of(body, axes)
+            producers = {result: operation for operation in ir.walk(body) for result in ir.results(operation)}
+            for store, conditions in own:
+                chosen = [known.values[condition] for condition in conditions]
+                found.append(_race(parameter, store, known, chosen, axes.sizes))
+                if has_overlaps:
+                    found += overlaps(context, store, producers, _deciding(parameter, store, known, chosen, context))
     return tuple(requirement for requirement in found if requirement is not None)
+
+
+def _may_be_shared(store: ir.Store, context: TraceContext) -> bool:
+    """Tell whether a store's place may be the same for several programs: that of `y.source[0] = ...` is."""
+    mentioned = {name for e in store.access.indices for name in e.variables}
+    sizes = zip(context.axes, context.grid, strict=True)
+    return any(axis not in mentioned and size != 1 for axis, size in sizes)
+
+
+def _deciding(
+    parameter: KernelParameter, store: ir.Store, known: _Dependence, chosen: list[Names], context: TraceContext
+) -> Names:
+    """The program indices on which a store's value depends, but for those by which branches select one program."""
+    own, value = _loaded(parameter.name), known.values[store.value]
+    selected = _NOTHING.union(*(names for names in chosen if own not in names))
+    return frozenset(axis for axis in context.axes if axis not in selected and (axis in value or own in value))
 
 
 def _has_common_elements(parameter: KernelParameter) -> bool:
@@ -102,14 +122,18 @@ def _race(
         return None
     reasons = {"the program": not value.isdisjoint(axes), f"{parameter.name!r} itself": own in value}
     depends = " and on ".join(reason for reason, holds in reasons.items() if holds)
-    how = "is expanded over several programs (`expand`)" if parameter.outermost else "is one element for all programs"
+    how = "is expanded over several programs (`expand`)"
+    if not _has_common_elements(parameter):
+        how = "has one place that this line means in several programs"
+    elif not parameter.outermost:
+        how = "is one element for all programs"
     message = (
         f"parameter {parameter.name!r} {how}, which all store to the same elements, and what they store depends on"
         f" {depends}: the programs race; use an atomic, such as"
         f" `ntl.atomic_add({parameter.name}.source.data_ptr() + {parameter.name}.offsets(), value)`, or a tile that"
         " covers the axis, so that one program does it all, or give each program an element of its own"
     )
-    return ir.Requirement(programs, as_expr(1), message, store.location, is_race=True)
+    return ir.Requirement(programs, as_expr(1), message, store.location, racing="programs")
 
 
 def _stores(block: ir.Block, conditions: tuple[ir.Value, ...] = ()) -> Iterator[tuple[ir.Store, tuple[ir.Value, ...]]]:

@@ -282,7 +282,7 @@ class Requirement:
     left, right: their variables are sizes of parameters.
     message: tells what has to fit, of which parameters, and the remedy.
     location: the place in the user's source that needs it.
-    is_race: whether `left` counts the programs that would race (see `frontend.races`).
+    racing: "programs" or "lanes", of which `left` counts those that would race (see `frontend.races`); else "".
     is_width: whether 32 bits hold a number if the two are equal (see `frontend.widths`).
     """
 
@@ -290,7 +290,7 @@ class Requirement:
     right: Expr
     message: str
     location: SourceLocation | None = None
-    is_race: bool = False
+    racing: str = ""
     is_width: bool = False
 
 

@@ -27,9 +27,9 @@ def unmet(
     definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]
 ) -> SizeError | RaceError:
     """Make the error for a requirement that a call's numbers do not meet."""
-    if requirement.is_race:
-        programs = evaluate(requirement.left, values)
-        message = f"kernel {definition.name!r}, {programs} programs: {requirement.message}"
+    if requirement.racing:
+        count = evaluate(requirement.left, values)
+        message = f"kernel {definition.name!r}, {count} {requirement.racing}: {requirement.message}"
         return RaceError.at(message, requirement.location)
     sides = requirement.left, requirement.right
     names = dict.fromkeys(name for side in sides for name in sorted(side.variables))

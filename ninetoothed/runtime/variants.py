@@ -112,7 +112,7 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
 
 
 def refined(selection: Selection, requirement: ir.Requirement | None) -> Selection | None:
-    """Fix the sizes of an extent that is 1 in this call and so broadcasts, or count in 64 bits; None where neither helps.
+    """Fix the sizes of an extent that is 1 here and so broadcasts, or count in 64 bits; None where neither helps.
 
     A class tells which sizes are 1, but not which formulas are, such as `x_size_0 - 2`, or take more than 32 bits.
     """

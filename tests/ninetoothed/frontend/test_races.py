@@ -232,3 +232,100 @@ def test_rows_that_programs_share_by_flattened_indices():
         kernel(x, z, torch.empty(5))
     kernel(x[:1], z, y := torch.empty(5))
     assert torch.equal(y, z * 2 + x[0])
+
+
+def overlapping(strides, size=4, dilation=1, other=None):
+    """Tiles of `x` and `y`; those of `y` begin `strides` apart."""
+
+    def arrangement(x, y):
+        own = {"strides": (strides,), "dilation": (dilation,)}
+        return x.tile((size,), **(own if other is None else other)), y.tile((size,), **own)
+
+    return arrangement
+
+
+def copied(x, y):
+    y = x
+
+
+def placed(x, y):
+    y = x * 2 + y.offsets(0)
+
+
+def added(x, y):
+    y += x
+
+
+def smoothed(x, y):
+    y = x - ntl.sum(x)
+
+
+@pytest.mark.parametrize(
+    ("application", "arrangement", "sizes", "programs"),
+    (
+        (copied, overlapping(2, other={}), (12, 8), 3),
+        (added, overlapping(2), (15, 15), 7),
+        (smoothed, overlapping(3), (15, 15), 5),
+        (added, overlapping(1, size=2, dilation=3), (15, 15), 12),
+    ),
+)
+def test_tiles_that_overlap_are_refused(application, arrangement, sizes, programs):
+    x, y = torch.ones(sizes[0]), torch.zeros(sizes[1])
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
+    with pytest.raises(RaceError, match=f"{programs} programs: elements of 'y' are in several tiles.*atomic"):
+        kernel(x, y)
+    assert (y == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("application", "arrangement"),
+    (
+        (placed, overlapping(2)),  # what is stored follows from the place
+        (added, overlapping(4)),
+        (added, overlapping(5)),
+        (added, overlapping(1, size=2, dilation=8)),  # two halves of which each program has an element
+        (smoothed, overlapping(2, size=16)),  # one tile
+    ),
+)
+def test_tiles_that_have_no_element_in_common_or_one_value_run(application, arrangement):
+    x, y = torch.arange(16.0), torch.zeros(16)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x, y)
+    expected = {placed: 3 * x, smoothed: x - x.sum(), added: x}[application]
+    assert torch.equal(y[y != 0], expected[y != 0]) and (y != 0).sum() > 11
+
+
+def test_lanes_that_share_an_element():
+    def arrangement(x, y):
+        y = y.tile((1,))
+        y.dtype = y.dtype.expand((4,))
+        return x.tile((4,)), y
+
+    def number(x, y):
+        y = ntl.sum(x)
+
+    tensors = (Tensor(1), Tensor(1))
+    with pytest.raises(RaceError, match="4 lanes: elements of 'y' are several times in one tile"):
+        ninetoothed.make(arrangement, copied, tensors)(torch.arange(8.0), torch.zeros(2))
+    ninetoothed.make(arrangement, number, tensors)(torch.arange(8.0), y := torch.zeros(2))
+    assert y.tolist() == [6, 22]
+
+
+def test_one_place_of_a_source():
+    """Each program has a tile of its own, and stores past it."""
+
+    def everywhere(x, y):
+        y.source[0] = ntl.sum(x)
+
+    def apart(x, y):
+        y.source[ntl.program_id(0)] = ntl.sum(x)
+
+    def of_one(x, y):
+        if ntl.program_id(0) == 0:
+            y.source[0] = ntl.sum(x)
+
+    x, tensors = torch.arange(8.0), (Tensor(1), Tensor(1))
+    with pytest.raises(RaceError, match="2 programs: parameter 'y' has one place"):
+        ninetoothed.make(overlapping(4), everywhere, tensors)(x, torch.zeros(8))
+    for application, expected in ((apart, [6, 22]), (of_one, [6, 0])):
+        ninetoothed.make(overlapping(4), application, tensors)(x, y := torch.zeros(8))
+        assert y[:2].tolist() == expected
