@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ninetoothed.errors import ApplicationError
+from ninetoothed.frontend.code_objects import traits, was_made_of
 from ninetoothed.ir import SourceLocation
 
 
@@ -108,6 +109,13 @@ def parse(function: types.FunctionType) -> ParsedFunction:
             f"the source of {name!r} cannot be read ({error}); an application and its helper functions must come"
             " from a file, a notebook cell, or code that is registered with `linecache`"
         ) from error
+    if not was_made_of(code, "".join(inspect.findsource(code)[0])):
+        raise ApplicationError(
+            f"the source of {function.__qualname__!r} is not what its code was made of: the file was edited after it"
+            " was imported, or a tool rewrote the code; import it anew, in a new process, say",
+            code.co_filename,
+            code.co_firstlineno,
+        )
     start = max(start, 1)
     numbered = {i: lines[i - start].rstrip("\n") for i in range(tree.lineno, _end(tree)[0] + 1)}
     return ParsedFunction(function, tree, file, numbered, shift)
@@ -141,7 +149,7 @@ def _lambda_of(tree: ast.Module, code: types.CodeType) -> ast.Lambda:
         around = (node for node in found if _start(node.body) <= first and last <= _end(node.body))
         found = sorted(around, key=lambda node: _start(node.body))[-1:]
     if len(found) > 1:
-        found = [node for node in found if _traits(_code_of(node, code)) == _traits(code)]
+        found = [node for node in found if traits(_code_of(node, code)) == traits(code)]
     if not found:
         raise ApplicationError(
             "which of several lambdas on one line is meant cannot be told; put each on a line of its own",
@@ -174,13 +182,6 @@ def _code_of(node: ast.Lambda, like: types.CodeType) -> types.CodeType:
     for _ in range(2):
         code = next(const for const in code.co_consts if isinstance(const, types.CodeType))
     return code
-
-
-def _traits(code: types.CodeType) -> tuple:
-    """Summarise a code object to compare it. Nested functions are left out: their names depend on where they are."""
-    constants = [repr(const) for const in code.co_consts if not isinstance(const, types.CodeType)]
-    constants = [const for const in constants if "<locals>" not in const]
-    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
 
 
 def mentioned_names(application: Any, names: tuple[str, ...]) -> frozenset[str]:

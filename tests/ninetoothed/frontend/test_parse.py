@@ -2,6 +2,8 @@
 
 import ast
 import functools
+import importlib
+import sys
 
 import pytest
 import torch
@@ -169,3 +171,28 @@ def test_a_parameter_that_is_called_as_one_of_those_after_it():
         tiles[-1][ntl.arange(0, 8)] = tiles_0 - 2 * tiles[0]
 
     assert torch.equal(run(application, X, X + 1), -X - 2)
+
+
+MODULE = """
+def helper(x):
+    return x * 2
+
+
+def application(x, y):
+    y = helper(x) + 1
+"""
+
+
+@pytest.mark.parametrize("old, new", ((" + 1", " - 1"), (" + 1", " + 3"), (" * 2", " * 3"), ("\ndef", "\n\ndef")))
+def test_a_file_that_was_edited_after_it_was_imported(old, new, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.delitem(sys.modules, "edited", raising=False)
+    file = tmp_path / "edited.py"
+    file.write_text(MODULE)
+    module = importlib.import_module("edited")
+    file.write_text(MODULE.replace(old, new) + "\n")
+    with pytest.raises(ApplicationError, match="was edited after it was imported|no definition of that name"):
+        run(module.application, X)
+    module = importlib.reload(module)
+    assert torch.equal(run(module.application, X), X * (3 if "* 3" in new else 2) + {" - 1": -1, " + 3": 3}.get(new, 1))
