@@ -49,7 +49,9 @@ family's default configuration, of {layers} layers and without weights, is made,
   a part of the model looks nothing up: leave it its own, for SAM `{{"": "ninetoothed", "vision_config": "eager"}}`.
 - *Linear*, *Norm*, *Activation*: the modules that `swap_modules` puts in the place of projections and convolutions, of
   norms and of activation functions; "left" where there are others.
-- *Rope*: what rotates queries and keys, if anything does: a module of ours, or a function of the family's own.
+- *Rope*: what rotates queries and keys, if anything does: a module of ours, or a function of the family's own. Those
+  are few: groups of keys with tables of their own (EdgeTAM's cross-attention), methods of RoFormer and of conformers,
+  which take both tables as one tensor, and angles that each call computes anew (V-JEPA 2).
 - *Left, and why*: modules with weights of their own, or that look like attention, and activation functions.
 
 [The README](../README.md#a-swap) says how to swap and how to register.
@@ -158,7 +160,7 @@ def names_of(cls: type) -> tuple[str, ...]:
 
 def _rotations(cls: type) -> str:
     """Name the functions by which a class of attention rotates queries and keys."""
-    return ", ".join(f"`{name}`" for name in names_of(cls) if "apply" in name and "rot" in name)
+    return ", ".join(f"`{name}`" for name in names_of(cls) if "apply" in name and ("rot" in name or "rope" in name))
 
 
 def described(cls: type, is_seen: bool, is_stuck: bool) -> str:

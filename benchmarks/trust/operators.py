@@ -179,14 +179,14 @@ def rope(make: Maker) -> Sample:
     table = rng.choice(((length, width), (1, length, width), (batch, length, width)))
     tensors = make(batch, length, heads, 2 * half + rest), make(*table), make(*table)
     # Of no columns there is no rotary_dim.
-    options = rng.random() < 0.5, 2 * half or None, rng.choice((None, False, True))
+    options = rng.random() < 0.5, 2 * half * rng.choice((1, -1)) or None, rng.choice((None, False, True))
     return Sample("rope", (*tensors, *options), {}, rotated, lambda *args: rotated(*args, absolute=True), 2)
 
 
 def rotated(x, sin, cos, interleaved, rotary_dim, interleaved_output, absolute=False):
     """The definition, written out."""
-    width = x.shape[-1] if rotary_dim is None else rotary_dim
-    x, rest = x[..., :width], x[..., width:]
+    width, is_last = abs(rotary_dim or x.shape[-1]), rotary_dim is not None and rotary_dim < 0
+    rest, x = x.split((x.shape[-1] - width, width), -1) if is_last else x.split((width, x.shape[-1] - width), -1)[::-1]
     if sin.shape[-1] != width:
         sin, cos = (t.repeat_interleave(2, -1) if interleaved else torch.cat((t, t), -1) for t in (sin, cos))
     sin, cos = ((t if t.ndim == 3 else t[None])[:, :, None, :] for t in (sin, cos))
@@ -197,7 +197,8 @@ def rotated(x, sin, cos, interleaved, rotary_dim, interleaved_output, absolute=F
         found = torch.cat((found[..., 0::2], found[..., 1::2]), -1)
     if interleaved_output and not interleaved:
         found = torch.stack(found.chunk(2, -1), -1).flatten(-2)
-    return torch.cat((found, rest.abs() if absolute else rest), -1)
+    rest = rest.abs() if absolute else rest
+    return torch.cat((rest, found) if is_last else (found, rest), -1)
 
 
 def sdpa(make: Maker) -> Sample:

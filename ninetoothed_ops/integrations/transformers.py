@@ -9,7 +9,6 @@ by what they compute (rotary_trial.py).
 
 import functools
 import importlib
-import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -61,9 +60,6 @@ def rotary(module: nn.Module) -> tuple[type[nn.Module], str] | str | None:
     reason = unsuitable(module)
     if reason:
         return reason
-    forward: Any = type(module).forward
-    if undecorated(forward) is not inspect.unwrap(forward):
-        return "the forward of its class is wrapped in another function"
     try:
         cls = substitute(NTRotary, type(module))
         return cls, _by_name(module, "its attention is of no known kind")
@@ -188,8 +184,7 @@ def _unlike(module: nn.Module) -> str | None:
     found = recognised(names, ROTARY)
     if isinstance(found, str):
         return found
-    takes_heads_first = (found.states, found.tables, found.heads) == (2, ("cos", "sin"), -3)
-    return None if takes_heads_first else f"its {ROTARY} takes other arguments than that of Llama"
+    return None if found.is_llamas else f"its {ROTARY} takes other arguments than that of Llama"
 
 
 def _unready(module: Any) -> str | None:

@@ -50,7 +50,8 @@ def rotated_into(
     Gives the rotated query and all that attention reads of the cache, `(B, heads, length, D)` each; None, and nothing
     is done, where only `update` knows where to write, or would refuse the key, or where a gradient is recorded.
     """
-    if cache is None or rotary.interleaved_output is not None or not _are_plain(query, key, value, cos, sin):
+    is_known = rotary.interleaved_output is None and rotary.rotates != "last"
+    if cache is None or not is_known or not _are_plain(query, key, value, cos, sin):
         return None
     found = _slots_of(cache, layer, key.shape[1], key)
     if found is None or not _fit(key, key.shape, found):

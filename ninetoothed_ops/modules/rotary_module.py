@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import Any, ClassVar
 
+import torch
 from torch import nn
 
 from ninetoothed.errors import UnsupportedError
 
 from .rotary import RotaryFunction
+from .rotary_parts import without_copies
 from .rotary_trial import rotary_functions
 from .substitute import Substitute, is_outdated, own_forward
 
@@ -39,7 +41,10 @@ class NTRotary(Substitute):
         functions = {name: each for name, each in found.items() if isinstance(each, RotaryFunction)}
         if not functions:
             raise UnsupportedError(", ".join(map(str, found.values())) or "its forward calls no function that rotates")
-        return {"rotary_functions": functions, "forward": _unless_outdated(_with(written, functions))}
+        made = _with(written, functions)
+        if _decorators(made) != _decorators(replaced.forward):
+            raise UnsupportedError("the forward of its class is wrapped in another function")
+        return {"rotary_functions": functions, "forward": _unless_outdated(made)}
 
 
 def rotates(cls: type[nn.Module]) -> bool:
@@ -58,8 +63,16 @@ def _unless_outdated(made: Callable) -> Callable:
     return forward
 
 
-def _with(function: FunctionType, values: Mapping[str, Any]) -> Callable:
-    """Make a function anew from its source, with other values for some names that it looks up in its file."""
+def _decorators(function: Any) -> list[CodeType]:
+    """List the code of all that is wrapped around a function, outermost first."""
+    return [function.__code__, *_decorators(function.__wrapped__)] if hasattr(function, "__wrapped__") else []
+
+
+def _with(function: FunctionType, values: Mapping[str, RotaryFunction]) -> Callable:
+    """Make a function anew from its source, decorators included, with what shall rotate in it.
+
+    Where it rotates the first columns alone, no copies are made around that.
+    """
     if function.__closure__:
         raise UnsupportedError("its forward is a closure")
     try:
@@ -83,7 +96,7 @@ def _codes(filename: str) -> frozenset[CodeType]:
     return frozenset(found)
 
 
-def _made(function: FunctionType, values: Mapping[str, Any]) -> Callable:
+def _made(function: FunctionType, values: Mapping[str, RotaryFunction]) -> Callable:
     """Run `def make(NAME, ...): def forward(...): ...; return forward` in the file of a function."""
     lines, first = inspect.getsourcelines(function)
     text = "".join(lines)
@@ -91,6 +104,8 @@ def _made(function: FunctionType, values: Mapping[str, Any]) -> Callable:
         text, first = "if True:\n" + text, first - 1
     definition: Any = ast.parse(text).body[0]
     definition = definition.body[0] if isinstance(definition, ast.If) else definition
+    if function.__globals__.get("torch") is torch:
+        without_copies(definition, values)
     factory: Any = ast.parse(f"def make({', '.join(values)}): return {definition.name}").body[0]
     factory.body.insert(0, definition)
     ast.increment_lineno(factory, first - 1)

@@ -21,7 +21,7 @@ def allocate(input, sin, cos, interleaved=True, rotary_dim=None, interleaved_out
         raise RuntimeError(
             f"ninetoothed::rope expects an input of (batch, sequence, heads, D), D even, but got {list(input.shape)}"
         )
-    check_tables("rope", input, sin, cos, rotary_dim)
+    check_tables("rope", input, sin, cos, rotary_dim if rotary_dim is None else abs(rotary_dim))
 
     return empty_elementwise((input,), input.shape, input.dtype, input.device)
 
@@ -73,15 +73,21 @@ def _launch(whole, layouts, interleaved, output, input, sin, cos, rotary_dim):
     """Launch a kernel of the module `whole` or, where columns are left over, its partial one."""
     if output.numel() == 0:
         return
-    width = rotary_dim or input.shape[3]
+    width = abs(rotary_dim or input.shape[3])
     sin, cos = tables_by_pairs(sin, cos, input.shape[0], width, interleaved)
     if width == input.shape[3]:
         whole.make(*layouts)(input, sin, cos, output)
         return
-    (input, rest), (output, output_rest) = (
-        tensor.split_with_sizes((width, tensor.shape[3] - width), 3) for tensor in (input, output)
-    )
+    (input, rest), (output, output_rest) = (turning_and_rest(tensor, rotary_dim) for tensor in (input, output))
     partial_kernels.make(*layouts, whole is backward_kernels)(input, sin, cos, rest, output_rest, output)
+
+
+def turning_and_rest(tensor: torch.Tensor, rotary_dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """View the columns that rotate and the others: the last ones rotate where `rotary_dim` is negative."""
+    split = rotary_dim % tensor.shape[3]
+    first, last = tensor.split_with_sizes((split, tensor.shape[3] - split), 3)
+
+    return (first, last) if rotary_dim > 0 else (last, first)
 
 
 def tables_by_pairs(sin, cos, batch: int, width: int, interleaved: bool) -> tuple[torch.Tensor, ...]:
@@ -132,10 +138,11 @@ def gradients_of_tables(needed, grad, input, sin, cos, interleaved, rotary_dim, 
     to_sin, to_cos = needed
     if not (to_sin or to_cos):
         return None, None
-    width, wide = rotary_dim or input.shape[-1], torch.promote_types(input.dtype, torch.float32)
+    width, wide = abs(rotary_dim or input.shape[-1]), torch.promote_types(input.dtype, torch.float32)
+    first_column = input.shape[-1] - width if rotary_dim is not None and rotary_dim < 0 else 0
     interleaved_grad = interleaved if interleaved_output is None else interleaved_output
     of_grad, of_input = (
-        _pairs(tensor.narrow(-1, 0, width).to(wide), width // 2, is_interleaved).unbind(-2)
+        _pairs(tensor.narrow(-1, first_column, width).to(wide), width // 2, is_interleaved).unbind(-2)
         for tensor, is_interleaved in ((grad, interleaved_grad), (input, interleaved))
     )
 
@@ -191,7 +198,8 @@ def rope(
     `sin` and `cos` are (sequence, D / 2), or (batch or 1, sequence, D / 2); or of D columns, where the two of a pair
     have angles of their own. A pair is two neighbours where `interleaved`, else element i of the first half of D and
     element i of the second. Where `rotary_dim` is given, it is the D of all this: the first `rotary_dim` elements
-    rotate, the others stay. `interleaved_output` tells where the result has its pairs, if not where the input has them.
+    rotate, or the last `-rotary_dim` where it is negative; the others stay. `interleaved_output` tells where the result
+    has its pairs, if not where the input has them.
     Raises RuntimeError where shapes do not fit, TypeError for arguments of another type.
     """
     are_tensors = isinstance(input, torch.Tensor) and isinstance(sin, torch.Tensor) and isinstance(cos, torch.Tensor)

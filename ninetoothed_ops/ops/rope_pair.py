@@ -12,6 +12,7 @@ from .rope import (
     gradients_of_tables,
     launch as launch_one,
     tables_by_pairs,
+    turning_and_rest,
 )
 
 NAME = "rope_pair"
@@ -34,12 +35,11 @@ def launch(outputs, query, key, sin, cos, interleaved=True, rotary_dim=None, int
         for output, input in zip(outputs, (query, key)):
             launch_one(output, input, sin, cos, interleaved, rotary_dim, interleaved_output)
         return
-    width = rotary_dim or query.shape[3]
+    width = abs(rotary_dim or query.shape[3])
     sin, cos = tables_by_pairs(sin, cos, query.shape[0], width, interleaved)
     tensors, rests = (query, key, *outputs), ()
     if width < query.shape[3]:
-        sizes = width, query.shape[3] - width
-        tensors, rests = zip(*(tensor.split_with_sizes(sizes, 3) for tensor in tensors))
+        tensors, rests = zip(*(turning_and_rest(tensor, rotary_dim) for tensor in tensors))
     kernels.make(interleaved, interleaved_output, bool(rests))(*tensors[:2], sin, cos, *tensors[2:], *rests)
 
 

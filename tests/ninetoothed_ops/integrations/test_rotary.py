@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import importlib
 import inspect
 import pickle
 from types import FunctionType
@@ -11,14 +10,15 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from ninetoothed.errors import ArgumentTypeError
+from ninetoothed.errors import ArgumentTypeError, UnsupportedError
 from ninetoothed_ops.modules import NTAttention, NTRotary, swap_modules
 from ninetoothed_ops.modules.rotary import Rotary
 from ninetoothed_ops.modules.rotary_module import rotates
-from ninetoothed_ops.modules.rotary_trial import recognised
 from ninetoothed_ops.modules.substitute import substitute
+from tests.ninetoothed_ops.integrations import families
 from tests.ninetoothed_ops.integrations.calls import DEVICE, error, generate, logits, reasons
 from tests.ninetoothed_ops.integrations.conftest import SIZES
+from tests.ninetoothed_ops.integrations.test_rotary_functions import function
 from tests.ninetoothed_ops.integrations.test_transformers import Recorder
 
 pytest.importorskip("transformers")
@@ -51,22 +51,30 @@ LATENT = {
 PART = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}}
 # What is not as in the other tests, and what of the rotary embedding is that family's own.
 FAMILIES = {
+    "CodeGen": (
+        {"rotary_dim": 8, "n_embd": 64, "n_layer": 1, "n_head": 4},
+        Rotary(interleaved=True, columns="halved"),
+    ),
     "Cohere": ({"use_qk_norm": True}, Rotary(interleaved=True, keeps_type=True)),
     "Cohere2": ({"sliding_window": 5}, Rotary(interleaved=True, keeps_type=True)),
     "DeepseekV3": (LATENT, Rotary(interleaved=True, interleaved_output=False, columns="doubled")),
     "Ernie4_5": ({}, Rotary(interleaved=True, columns="doubled", keeps_type=True)),
     "GPTJ": ({"rotary_dim": 8, "n_embd": 64, "n_layer": 1, "n_head": 4}, Rotary(interleaved=True, columns="halved")),
-    "GPTNeoX": (PART, Rotary(is_partial=True)),
+    "GPTNeoX": (PART, Rotary(rotates="first")),
+    "GPTNeoXJapanese": ({}, Rotary()),
     "Gemma3": ({"query_pre_attn_scalar": 16, "sliding_window": 5}, Rotary()),
-    "Glm": (PART, Rotary(interleaved=True, columns="doubled", is_partial=True)),
-    "Glm4": (PART, Rotary(interleaved=True, columns="doubled", is_partial=True)),
+    "Glm": (PART, Rotary(interleaved=True, columns="doubled", rotates="first")),
+    "Glm4": (PART, Rotary(interleaved=True, columns="doubled", rotates="first")),
     "GptOss": ({"num_local_experts": 4, "num_experts_per_tok": 2}, Rotary(columns="halved")),
+    "NanoChat": ({}, Rotary(is_reversed=True)),
     "Olmo2": ({}, Rotary(keeps_type=True)),
     "Phi": (PART, Rotary()),
-    "Phi3": ({"rope_parameters": LONGROPE, "original_max_position_embeddings": 8}, Rotary(is_partial=True)),
+    "Phi3": ({"rope_parameters": LONGROPE, "original_max_position_embeddings": 8}, Rotary(rotates="first")),
     "StableLm": (PART, Rotary()),
 }
-EAGER = ("GPTJ", "GptOss")
+EAGER = ("CodeGen", "GPTJ", "GPTNeoXJapanese", "GptOss")
+# Of which the first columns are cut off and put back by the attention itself.
+CUT = ("CodeGen", "GPTJ", "GPTNeoXJapanese", "Phi")
 
 
 @pytest.fixture
@@ -89,16 +97,6 @@ def swapped(model):
     report = swap_modules(model, lambda module, name: rotates(type(module)))
     assert report.swapped
     return report
-
-
-def function(family, name="apply_rotary_pos_emb"):
-    """A function of a family's file, and what was found to stand for it."""
-    file = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
-    return getattr(file, name), recognised(vars(file), name)
-
-
-def r(*shape, dtype=torch.float32):
-    return torch.randn(shape, device=DEVICE, dtype=torch.float64).to(dtype)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -152,76 +150,6 @@ def test_positions_in_time_height_and_width(sections):
     assert error(call(positions), expected) < 1e-5 and error(call(positions[:1].expand(3, -1, -1)), flat) < 1e-5
 
 
-@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
-def test_vision_in_two_dimensions_is_rounded_once(dtype):
-    written, found = function("qwen2_vl", "apply_rotary_pos_emb_vision")
-    assert found.rotary == Rotary(keeps_type=True)
-    states = r(9, 3, 16, dtype=dtype).requires_grad_(), r(9, 3, 16, dtype=dtype)
-    tables = r(9, 16), r(9, 16)
-    expected = written(*(each.double() for each in states), *tables)
-    for ours, theirs, exact in zip(found(*states, *tables), written(*states, *tables), expected):
-        assert ours.dtype == theirs.dtype == dtype and ours.shape == theirs.shape and ours.stride() == theirs.stride()
-        assert error(ours, exact) <= max(1e-6, error(theirs, exact) * 1.01)
-
-
-@pytest.mark.parametrize("name", ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave"))
-def test_gradients_and_types_of_results(name):
-    written, found = function("deepseek_v3", name)
-    states = r(2, 3, 5, 8).requires_grad_(), r(2, 1, 5, 8).requires_grad_()
-    tables = r(2, 5, 8), r(2, 5, 8)
-    grads = r(2, 3, 5, 8), r(2, 1, 5, 8)
-    pairs = zip(*(torch.autograd.grad(each(*states, *tables), states, grads) for each in (found, written)))
-    assert all(error(ours, theirs) < 1e-6 for ours, theirs in pairs)
-    halves = [each.detach().bfloat16() for each in states]
-    for each in tables, [table.bfloat16() for table in tables]:
-        assert [one.dtype for one in found(*halves, *each)] == [one.dtype for one in written(*halves, *each)]
-
-
-def test_calls_of_another_kind_go_to_the_familys_function(monkeypatch):
-    from transformers.models.gpt_neox import modeling_gpt_neox
-
-    written, found = function("gpt_neox")
-    states = r(2, 3, 5, 12), r(2, 3, 5, 12)
-    calls = (
-        ((*states, r(2, 5, 8), r(2, 5, 8)), {"unsqueeze_dim": 1}),
-        ((*(each.mT.contiguous().mT for each in states), r(1, 5, 8), r(1, 5, 8)), {}),
-        ((*states, r(5, 8), r(5, 8)), {"unsqueeze_dim": 0}),
-        ((*(each.transpose(1, 2) for each in states), r(2, 5, 8), r(2, 5, 8)), {"unsqueeze_dim": 2}),
-        ((*states, r(2, 1, 8), r(2, 1, 8)), {}),
-        ((*states, r(2, 5, 8)), {"sin": r(2, 5, 8)}),
-        (tuple(each.long() for each in (*states, r(2, 5, 8), r(2, 5, 8))), {}),
-    )
-    for args, options in calls:
-        for ours, theirs in zip(found(*args, **options), written(*args, **options)):
-            assert ours.shape == theirs.shape and error(ours, theirs) < 1e-6 or not theirs.any()
-    with pytest.raises(RuntimeError, match="must match the size"):
-        found(*states, r(2, 4, 8), r(2, 4, 8))
-    monkeypatch.setattr(modeling_gpt_neox, "apply_rotary_pos_emb", lambda *args: "patched")
-    assert found(*calls[0][0]) == "patched"
-
-
-def test_tables_of_complex_numbers_and_for_all_of_a_batch():
-    """What is not tried, another length of keys or options of other values, is the family's own."""
-    half = r(2, 3, 5, 8, dtype=torch.bfloat16), r(2, 1, 5, 8, dtype=torch.bfloat16)
-    angles = torch.polar(torch.ones(2, 5, 4), torch.rand(2, 5, 4) * 6).to(DEVICE)
-    flat = r(5, 8), r(5, 8)
-    longer = half[0], half[1].repeat(1, 1, 2, 1), *(each[None, None] for each in flat)
-    for family, name, args, options in (
-        ("deepseek_v2", "apply_rotary_emb", (*half, angles), {}),
-        ("llama4", "apply_rotary_emb", (*(each.transpose(1, 2) for each in half), angles), {}),
-        ("sam2_video", "apply_rotary_pos_emb_2d", (*half, *flat), {"num_k_exclude_rope": 0, "repeat_freqs_k": False}),
-        ("sam2_video", "apply_rotary_pos_emb_2d", longer, {"repeat_freqs_k": True}),
-        ("sam3", "apply_rotary_pos_emb_2d", half, {"cos": flat[0], "sin": flat[1]}),
-    ):
-        written, found = function(family, name)
-        cast = [each.double() if each.dtype is torch.bfloat16 else each for each in args]
-        with Recorder() as recorder:
-            ours = found(*args, **options)
-        assert ("ninetoothed::rope_pair" in recorder.names) is (args is not longer), family
-        for one, exact in zip(ours, written(*cast, **options)):
-            assert one.dtype is torch.bfloat16 and one.shape == exact.shape and error(one, exact) < 4e-3
-
-
 def test_trains_under_autocast(family, batch):
     model, (tokens, _) = family("Olmo2"), batch(2, 7)
 
@@ -236,16 +164,28 @@ def test_trains_under_autocast(family, batch):
     assert all(error(*pair) < 0.1 for pair in zip(gradients(), expected))
 
 
-def test_what_no_form_computes_is_left_alone():
-    for family, name in (
-        ("nanochat", "apply_rotary_pos_emb"),  # the other way round
-        ("clvp", "apply_rotary_pos_emb"),  # values too
-        ("deepseek_v4", "apply_rotary_pos_emb"),  # the last columns
-        ("dinov3_vit", "apply_rotary_pos_emb"),  # the last tokens
-        ("edgetam_video", "apply_rotary_pos_emb_2d_cross_attn"),
-        ("gemma4", "apply_multidimensional_rope"),
-    ):
-        assert function(family, name)[1] == f"its {name} rotates in a way of its own"
+def test_a_forward_that_is_decorated_in_its_file(monkeypatch):
+    """As the indexers of sparse attention are, by `torch.no_grad`, which the forward made anew has, too."""
+    from transformers.models.deepseek_v32.modeling_deepseek_v32 import DeepseekV32Indexer
+
+    made = substitute(NTRotary, DeepseekV32Indexer).forward
+    codes = [each.__code__ for each in (DeepseekV32Indexer.forward, made.__wrapped__)]
+    assert codes[0] is codes[1] and made.__wrapped__.__wrapped__.__code__.co_name == "forward"
+    monkeypatch.setattr(DeepseekV32Indexer, "forward", torch.no_grad()(DeepseekV32Indexer.forward))
+    with pytest.raises(UnsupportedError, match="wrapped in another function"):
+        substitute(NTRotary, DeepseekV32Indexer)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_no_copies_around_the_first_columns(family, batch, name):
+    model, (tokens, _) = family(name), batch(2, 7)
+    expected = logits(model, tokens, use_cache=False)
+    swapped(model)
+    with families.Recorder() as recorder:
+        assert error(logits(model, tokens, use_cache=False), expected) < 1e-5
+    assert recorder.names.count("aten::cat") <= 2  # of a mask and of the tables
+    pairs = recorder.names.count("ninetoothed::rope_pair"), recorder.names.count("ninetoothed::rope")
+    assert pairs == ((0, 2) if name in ("CodeGen", "GPTJ") else (1, 0))
 
 
 def test_no_file_and_no_other_model_changes(family, batch):

@@ -16,6 +16,7 @@ CALLS = {
     "a part of each head": (5, 1, 21, 12, (False, 12)),
     "pairs to halves": (4, 1, 8, 4, (True, None, False)),
     "a part, pairs to halves": (4, 1, 11, 4, (True, 8, False)),
+    "the last columns": (5, 2, 21, 6, (False, -12)),
     "no keys": (4, 0, 8, 8, (False,)),
 }
 
