@@ -73,7 +73,8 @@ class Rotary:
         """
         width, whole = self.width(cos), states.shape[-1]
         is_covered = width == whole or (self.rotates != "all" and width < whole) if part is None else width == part
-        is_placed = cos.shape == sin.shape and cos.shape[-2] == states.shape[1] and cos.device == states.device
+        are_alike = cos.shape == sin.shape and cos.dtype == sin.dtype
+        is_placed = are_alike and cos.shape[-2] == states.shape[1] and cos.device == states.device
         is_even = width % 2 == 0 and 0 < width <= whole
         return is_covered and is_even and is_placed and (cos.ndim == 2 or cos.shape[0] in (1, states.shape[0]))
 
@@ -83,7 +84,7 @@ class Rotary:
 
 
 class Way(NamedTuple):
-    """How states and tables lie: the heads of states, -2 or -3, their dimensions and those of the tables.
+    """A layout of states and tables: the heads of states, -2 or -3, their dimensions and those of the tables.
 
     States are (B, S, heads, D) or (S, heads, D), or have heads before S; tables are (B or 1, S, columns) or (S,
     columns), or (S, 1, columns) where `has_axis` for heads.

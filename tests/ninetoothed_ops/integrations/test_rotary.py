@@ -264,7 +264,7 @@ def test_a_helper_that_is_patched(family, batch, monkeypatch):
 
 
 def test_compiled(family, batch):
-    model, (tokens, _) = family("GPTNeoX"), batch(2, 7)
+    model, (tokens, _) = family("Phi"), batch(2, 7)
     expected = logits(model, tokens, use_cache=False)
     swapped(model)
     torch._dynamo.reset()

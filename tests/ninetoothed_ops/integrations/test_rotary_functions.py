@@ -60,11 +60,13 @@ def test_calls_of_another_kind_go_to_the_familys_function(monkeypatch):
         ((*(each.transpose(1, 2) for each in states), r(2, 5, 8), r(2, 5, 8)), {"unsqueeze_dim": 2}),
         ((*states, r(2, 1, 8), r(2, 1, 8)), {}),
         ((*states, r(2, 5, 8)), {"sin": r(2, 5, 8)}),
+        ((*states, r(2, 5, 8), r(2, 5, 8, dtype=torch.float64)), {}),
         (tuple(each.long() for each in (*states, r(2, 5, 8), r(2, 5, 8))), {}),
     )
     for args, options in calls:
         for ours, theirs in zip(found(*args, **options), written(*args, **options)):
-            assert ours.shape == theirs.shape and error(ours, theirs) < 1e-6 or not theirs.any()
+            assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+            assert error(ours, theirs) < 1e-6 or not theirs.any()
     with pytest.raises(RuntimeError, match="must match the size"):
         found(*states, r(2, 4, 8), r(2, 4, 8))
     monkeypatch.setattr(modeling_gpt_neox, "apply_rotary_pos_emb", lambda *args: "patched")
