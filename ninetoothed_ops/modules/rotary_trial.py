@@ -95,7 +95,7 @@ def _tried(function: FunctionType, called: tuple[tuple[str, Any], ...]) -> Rotar
     states, tables = next(places, (0, ()))
     others = [parameters[name] for name in names[states + len(tables) :]]
     options = {each.name: each.default for each in others if each.kind is not each.VAR_KEYWORD}
-    meanings = (None,)
+    meanings: tuple[str | None, ...] = (None,)
     if others and others[0].name == POSITIONS and options[POSITIONS] is inspect.Parameter.empty:
         del options[POSITIONS]
         meanings = ("rows", "parts")
