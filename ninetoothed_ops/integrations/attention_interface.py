@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import AttentionInterface
-from transformers.masking_utils import AttentionMaskInterface, causal_mask_function, sdpa_mask
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime.private import version_of
@@ -27,7 +27,8 @@ from . import versions
 from .sparse import chosen
 
 NAME = "ninetoothed"
-# The attribute by which a mask tells how many keys each batch entry has at most, and of which version of it.
+# The attribute by which a mask asks for its keys to be counted, and which then holds the layer that asked last, the
+# version of the mask, and how many keys each batch entry has at most.
 LENGTHS = "ninetoothed_lengths"
 # Arguments that change what attention computes, and that `attend` has no answer to.
 REFUSED = {
@@ -47,43 +48,42 @@ def register_attention() -> None:
 
 
 def make_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
-    """Make the mask that transformers makes for "sdpa"; over a static cache it tells where what is visible ends.
+    """Make the mask that transformers makes for "sdpa"; over a static cache it asks for its keys to be counted.
 
-    A static cache has more keys than it holds, and attention reads all of them unless it is told how many count. That
-    is found once for all layers and on the device: plain causality ends at the last query, and in any other mask the
-    keys are counted. A mask of one's own, or one that a model makes of this one, tells nothing: then all are read.
+    A static cache has more keys than it holds, and attention reads all of them unless it is told how many count. A mask
+    of one's own, or one that a model makes of this one, asks for nothing: then all are read.
     """
     mask = sdpa_mask(*args, **kwargs)
-    if mask is not None:
-        end = _end_of_queries(**kwargs)
-        if isinstance(end, torch.Tensor) and kwargs.get("mask_function") is causal_mask_function:
-            _tell(mask, end)
-        elif not isinstance(end, int) or end < mask.shape[-1]:
-            _tell(mask, _visible(mask))
+    # Tensors of inference have no versions.
+    may_ask = mask is not None and (torch.compiler.is_compiling() or not mask.is_inference())
+    if may_ask and _may_end_early(mask.shape[-1], **kwargs):
+        setattr(mask, LENGTHS, None)
     return mask
 
 
-def _tell(mask: torch.Tensor, lengths: torch.Tensor) -> None:
-    """Let a mask tell how many keys count, as long as nothing is written to it."""
-    # Tensors of inference have no versions; compiled code, which cannot ask for them, counts anew.
-    if torch.compiler.is_compiling() or not mask.is_inference():
-        setattr(mask, LENGTHS, (lengths, None if torch.compiler.is_compiling() else version_of(mask)))
+def _may_end_early(keys: int, q_length: int = 0, q_offset: Any = None, kv_offset: int = 0, **_: Any) -> bool:
+    """Tell whether a mask may have more keys than its last query sees; a static cache counts on the device."""
+    return not isinstance(q_offset, int) or q_offset + q_length - kv_offset < keys
 
 
-def _told(mask: torch.Tensor | None) -> torch.Tensor | None:
-    """Read how many keys count from a mask; None if it does not tell, or was written to since."""
-    lengths, version = getattr(mask, LENGTHS, (None, None))
-    if mask is None or lengths is None:
+def _counted(module: nn.Module, mask: torch.Tensor | None) -> torch.Tensor | None:
+    """Count the keys that are visible in a mask that asks for it, once in each forward; None if it does not ask.
+
+    The first layer counts, for those behind it: a layer that is not behind the last one is in another forward. Nothing
+    is kept of a mask that was written to.
+    """
+    if mask is None or not hasattr(mask, LENGTHS):
         return None
-    if torch.compiler.is_compiling():
+    place = getattr(module, "layer_idx", None)
+    if torch.compiler.is_compiling() or place is None:
         # All layers count the same, which a compiler sees, unless something was written to the mask between them.
         return _visible(mask)
-    return lengths if version_of(mask) == version else None
-
-
-def _end_of_queries(q_length: int = 0, q_offset: Any = None, kv_offset: int = 0, **_: Any) -> torch.Tensor | int | None:
-    """Give the place behind the last query, a tensor where a cache counts on the device; None if it is not known."""
-    return None if q_offset is None else q_offset + (q_length - kv_offset)
+    version = version_of(mask)
+    last, seen, lengths = getattr(mask, LENGTHS) or (place, None, None)
+    if lengths is None or last >= place or version != seen:
+        lengths = _visible(mask)
+    setattr(mask, LENGTHS, (place, version, lengths))
+    return lengths
 
 
 def _visible(mask: torch.Tensor) -> torch.Tensor:
@@ -114,7 +114,7 @@ def attend(
     (batch, length, heads, D), and None for the attention weights.
     """
     _check(module, kwargs)
-    length, lengths = query.shape[2], _told(attention_mask)
+    length, lengths = query.shape[2], _counted(module, attention_mask)
     attention_mask = chosen(module, query, key, attention_mask, kwargs)
     asked = getattr(module, "is_causal", True) if is_causal is None else is_causal
     # A single token sees all that is in the cache. No mask means causality to all others, if it means anything.

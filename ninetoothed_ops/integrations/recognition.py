@@ -6,14 +6,11 @@ have the same compiled code: instructions and all that they name, whatever the f
 
 import functools
 import importlib
-import os
 import sys
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-import torch
-import transformers
 from transformers.utils import deprecation
 
 MODELS = "transformers.models"
@@ -26,30 +23,6 @@ def same(function: Callable | None, *paths: str) -> bool:
     """Tell whether a function has the code of one of transformers' functions, or of the forwards of its classes."""
     code = code_of(function)
     return code is not None and code in map(reference, paths)
-
-
-def same_throughout(function: Any, *paths: str) -> bool:
-    """Tell whether a function has the code of the forward of a class of transformers, and its decorators have too."""
-    return _codes_throughout(function) in map(_reference_throughout, paths)
-
-
-def _throughout(function: Any) -> tuple[Any, ...]:
-    """Collect a function and, outermost first, all that decorates it."""
-    return (function, *_throughout(function.__wrapped__)) if hasattr(function, "__wrapped__") else (function,)
-
-
-def _codes_throughout(function: Any) -> tuple[tuple | None, ...]:
-    return tuple(code_of(each) for each in _throughout(function))
-
-
-@functools.cache
-def _reference_throughout(path: str) -> tuple[tuple | None, ...] | None:
-    """Find the codes of a forward and its decorators; None if one is of no file of transformers or of PyTorch."""
-    found, _ = _found(path)
-    files = [getattr(each, "__code__", None) for each in _throughout(found.forward)] if found is not None else [None]
-    roots = tuple(os.path.join(package.__path__[0], "") for package in (transformers, torch))
-    is_own = all(code is not None and code.co_filename.startswith(roots) for code in files)
-    return _codes_throughout(found.forward) if is_own else None
 
 
 def computes_like(cls: type, path: str) -> bool:

@@ -4,65 +4,78 @@ For a static cache, `generate` asks the model for what runs a step, by `get_comp
 `torch.compile`. Compiled code has to see at each token that nothing has changed, which takes the host near a
 millisecond while the GPU waits, and swapped modules leave it little to fuse. The one here runs the model as it is: the
 first step launch by launch, a later one into a graph, which all others replay. A graph is for one call of `generate`,
-so that whatever is changed between two calls is seen; hooks and weights that are exchanged within one are not.
+so that whatever is changed between two calls is seen; weights that are exchanged within one are seen, too.
 
-Only models are captured whose modules are all known to do the same at each step. Those that are not, other inputs than
-those of a token, and calls with a `compile_config` of their own get what the model's class gives.
+Whether each step is the same launches is seen from one that runs (step_watch.py), for any swapped decoder. Others, and
+calls with a `compile_config` of their own, get what the model's class gives; `reason` tells why, as the report of the
+swap and the log do.
 """
 
 import functools
+import logging
 import operator
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import cache_utils
 
-from ninetoothed.runtime.private import has_global_hook, runs_forward_alone
 from ninetoothed.runtime.workspace import lending, zeros_to_lend
 
-from ..modules.caches import are_own
 from ..modules.overrides import are_overridden
 from . import step_masks
-from .recognition import same_throughout
+from .attention_interface import LENGTHS
+from .step_caches import StepCache, memory_of, unlike_static
+from .step_watch import VALUES, fingerprint, watched
 
 NAME = "get_compiled_call"
-# Of a step: what differs from one to the next, and what has to be so.
-INPUTS = ("input_ids", "position_ids", "attention_mask")
-OPTIONS = {"use_cache": True, "logits_to_keep": 1, "return_dict": True}
-# So many steps of new sizes, and the first of each call, run without a graph: kernels are compiled and loaded in them.
+CACHE = "past_key_values"
+# Arguments, each by its name, or by that of a dictionary and its key there.
+Leaves = list[tuple[tuple[str, ...], Any]]
+# What the output of a step may hold: its next one overwrites all tensors but those of the cache.
+OUTPUTS = ("logits", CACHE)
+# So many steps of a new kind run without a graph: kernels are compiled and loaded in them. The last of them is watched,
+# and so is the first of each call.
 UNCAPTURED = 3
+# A call has few kinds of steps, one after another; where it has more, each step is another.
+KINDS = 8
 # PyTorch captures one graph at a time.
 _CAPTURING = threading.Lock()
-# Modules that compute with tensors alone: those of these packages, and those with the forwards of these classes.
-PACKAGES = ("torch.nn.modules.", "ninetoothed_ops.modules.", "transformers.activations")
-CLASSES = tuple(
-    f"llama.modeling_llama.Llama{name}" for name in ("ForCausalLM", "Model", "DecoderLayer", "MLP", "RotaryEmbedding")
-)
+_LOG = logging.getLogger(__name__)
 
 
 def attributes(model: nn.Module) -> Iterator[tuple[nn.Module, str, Callable]]:
     """Find what makes the masks of steps and what runs them, for all that generates in a model and has none set."""
     yield from step_masks.attributes(model)
-    for each in step_masks.generators_of(model):
-        if hasattr(each, NAME) and NAME not in vars(each):
+    for each in model.modules():
+        if hasattr(type(each), NAME) and NAME not in vars(each) and _runs_on_ours(each):
             yield each, NAME, StepCompiler(each)
+
+
+def _runs_on_ours(model: Any) -> bool:
+    """Tell whether a causal language model was swapped: whether it has as many of our modules as layers."""
+    layers = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", 0)
+    ours = sum(type(each).__module__.startswith("ninetoothed_ops.modules.") for each in model.modules())
+    return hasattr(type(model), "prepare_inputs_for_generation") and 0 < layers <= ours
 
 
 class StepCompiler:
     """Give `generate` what runs the steps of one call; a copy is of the model's copy.
 
-    seen: how many steps of each kind of inputs ran without a graph. zeros: those that calls which have ended were lent.
+    seen: how many steps of each kind have run. verdicts: of each kind, what the model was when one was watched, and why
+    it cannot be replayed. reason: why steps of the last call were not replayed, or "". zeros: those that calls which
+    have ended were lent.
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.seen: Counter[tuple] = Counter()
+        self.verdicts: dict[tuple, tuple[int, str]] = {}
+        self.reason = ""
         self.zeros: list[torch.Tensor] = []
 
     def __reduce__(self) -> tuple:
@@ -70,8 +83,18 @@ class StepCompiler:
 
     def __call__(self, compile_config: Any) -> Callable:
         compiled = functools.partial(getattr(type(self.model), NAME), self.model, compile_config)
-        is_asked = compile_config is not None
-        return compiled() if is_asked or not is_capturable(self.model) else Steps(self, compiled)
+        self.reason = ""
+        reason = "it has a compile_config of its own" if compile_config is not None else unsuitable(self.model)
+        if reason:
+            self.tell(reason)
+            return compiled()
+        return Steps(self, compiled)
+
+    def tell(self, reason: str) -> None:
+        """Keep and log why steps are not replayed."""
+        if reason != self.reason:
+            self.reason = reason
+            _LOG.info("%s: steps of generate are not replayed: %s", type(self.model).__name__, reason)
 
     def zeros_for(self, steps: "Steps") -> torch.Tensor:
         """Find zeros for the graph of one call, and take them back at its end."""
@@ -83,58 +106,127 @@ class StepCompiler:
         return zeros
 
 
+class Steps:
+    """Run the steps of one call of `generate`; `compiled` gives what runs any that cannot be replayed.
+
+    kind, given, cache: what one step has in common with the next, its arguments, where a graph reads them, and its
+    cache. begun: how many kinds there were. reason: why no step of this kind can be replayed, or "". model_was: the
+    model when the call began.
+    """
+
+    def __init__(self, compiler: StepCompiler, compiled: Callable[[], Callable]) -> None:
+        self.compiler, self.compiled = compiler, compiled
+        self.model_was = fingerprint(compiler.model)
+        self.kind: tuple = ()
+        self.given: dict[tuple[str, ...], torch.Tensor] = {}
+        self.cache: StepCache | None = None
+        self.graph: StepGraph | None = None
+        self.is_watched, self.reason = False, ""
+        self.begun = 0
+
+    def __call__(self, **given: Any) -> Any:
+        leaves = list(_leaves(given))
+        reason = _unlike_a_step(given, leaves) or self._meet(given.get(CACHE), leaves)
+        if reason:
+            self.compiler.tell(reason)
+            return self.compiled()(**given)
+        for path, each in leaves:
+            if path in self.given:
+                self.given[path].copy_(each)
+        output = self._run(functools.partial(self.compiler.model, **_replaced(given, self.given)))
+        self.cache.advance()  # type: ignore[union-attr]
+        return output
+
+    def _meet(self, cache: Any, leaves: "Leaves") -> str:
+        """Look what kind of step this is, and begin anew where it is another; give the reason if it is not replayed."""
+        before = self.cache
+        if before is None or before.cache is not cache or not are_same(memory_of(cache), before.memory):
+            reason = unlike_static(cache)
+            if reason:
+                return reason
+            self.kind, self.cache = (), StepCache.of(cache)
+        kind = (self.cache.kind, *map(_kind_of, leaves))  # type: ignore[union-attr]
+        if kind != self.kind:
+            self.kind, self.graph, self.is_watched = kind, None, False
+            self.begun += 1
+            self.given = {path: _held(each) for path, each in leaves if isinstance(each, torch.Tensor)}
+            found = self.compiler.verdicts.get(kind)
+            self.reason = found[1] if found is not None and found[0] == self.model_was else ""
+        return self.reason
+
+    def _run(self, model: Callable[[], Any]) -> Any:
+        compiler, kind = self.compiler, self.kind
+        step = functools.partial(self.cache.run, model)  # type: ignore[union-attr]
+        if self.graph is not None and self.graph.weights.are_same():
+            return self.graph.run()
+        compiler.seen[kind] += 1
+        if self.begun > KINDS:  # Beams are put in order by new tensors after each step.
+            compiler.tell("its arguments, or the tensors of its cache, are others in each step")
+            return step()
+        if compiler.seen[kind] < UNCAPTURED:
+            return step()
+        if not self.is_watched or self.graph is not None:
+            self.graph, self.is_watched = None, True
+            return self._watched(step)
+        try:
+            self.graph = StepGraph(*capture(step, compiler.zeros_for(self)), Weights.of(compiler.model))
+        except RuntimeError as error:  # whatever CUDA does not capture
+            self._refuse(f"it cannot be captured: {str(error).partition(chr(10))[0]}")
+            return step()
+        return self.graph.run()
+
+    def _watched(self, step: Callable[[], Any]) -> Any:
+        found = self.compiler.verdicts.get(self.kind)
+        objects = (self.cache.cache, *self.cache.cache.layers)  # type: ignore[union-attr]
+        is_known = found is not None and found[0] == self.model_was
+        output, reason = watched(step, self.compiler.model, objects, whole=not is_known)
+        self._refuse(reason or _kept(output))
+        return output
+
+    def _refuse(self, reason: str) -> None:
+        """Remember whether steps of this kind can be replayed, and why not."""
+        self.reason = reason
+        self.compiler.verdicts[self.kind] = fingerprint(self.compiler.model), reason
+        if reason:
+            self.compiler.tell(reason)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Which parameters and buffers modules have, and where they lie, as a graph that reads them was captured."""
+
+    owners: Sequence[Mapping[str, torch.Tensor | None]]
+    tensors: list[torch.Tensor]
+    addresses: list[int]
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "Weights":
+        owners = [each for module in model.modules() for each in (module._parameters, module._buffers) if each]
+        tensors = _tensors_in(owners)
+        return cls(owners, tensors, [each.data_ptr() for each in tensors])
+
+    def are_same(self) -> bool:
+        """Tell whether nothing was exchanged or moved since, which takes some 20 us for an 8B Llama."""
+        found = _tensors_in(self.owners)
+        return are_same(found, self.tensors) and [each.data_ptr() for each in found] == self.addresses
+
+
+def _tensors_in(owners: Sequence[Mapping[str, torch.Tensor | None]]) -> list[torch.Tensor]:
+    return [each for owner in owners for each in owner.values() if each is not None]
+
+
 @dataclass(frozen=True)
 class StepGraph:
     """One step as a graph."""
 
     output: Any
     replay: Callable[[], None]
+    weights: Weights
 
     def run(self) -> Any:
         """Run the step; the next one overwrites its logits."""
         self.replay()
         return type(self.output)(**self.output)
-
-
-class Steps:
-    """Run the steps of one call of `generate`; `compiled` gives what runs any that is no plain one.
-
-    held: the inputs of a step, where the graph reads them. memory: what it reads and writes of the cache.
-    """
-
-    def __init__(self, compiler: StepCompiler, compiled: Callable[[], Callable]) -> None:
-        self.compiler, self.compiled = compiler, compiled
-        self.held: tuple[torch.Tensor, ...] = ()
-        self.memory: tuple[torch.Tensor, ...] = ()
-        self.graph: StepGraph | None = None
-
-    def __call__(self, **given: Any) -> Any:
-        memory = memory_of(given)
-        if memory is None:
-            return self.compiled()(**given)
-        # Beams are put in order by new tensors after each step: no step of theirs is captured.
-        is_new = self._hold(tuple(given[name] for name in INPUTS)) or not _are_same(memory, self.memory)
-        self.memory = memory
-        given |= zip(INPUTS, self.held)
-        if is_new or self.graph is None:
-            kind = tuple((each.dtype, each.shape, each.stride()) for each in (*self.held, memory[0]))
-            seen, model = self.compiler.seen, self.compiler.model
-            seen[kind] += 1
-            if is_new or seen[kind] <= UNCAPTURED:
-                self.graph = None
-                return model(**given)
-            self.graph = StepGraph(*capture(functools.partial(model, **given), self.compiler.zeros_for(self)))
-        return self.graph.run()
-
-    def _hold(self, inputs: tuple[torch.Tensor, ...]) -> bool:
-        """Put the inputs of a step where a graph reads them; tells whether they lie elsewhere than before."""
-        is_new = not self.held or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(inputs, self.held))
-        if is_new:
-            self.held = tuple(each.clone() for each in inputs)
-        else:
-            for held, given in zip(self.held, inputs):
-                held.copy_(given)
-        return is_new
 
 
 def capture(step: Callable[[], Any], zeros: torch.Tensor) -> tuple[Any, Callable[[], None]]:
@@ -149,35 +241,13 @@ def capture(step: Callable[[], Any], zeros: torch.Tensor) -> tuple[Any, Callable
     return output, graph.replay
 
 
-def memory_of(given: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
-    """Find the tensors of a static cache of transformers that the step of one token reads and writes; None if other."""
-    cache = given.get("past_key_values")
-    if (
-        torch.is_grad_enabled()
-        or type(cache) is not cache_utils.StaticCache
-        or given.keys() != {*INPUTS, *OPTIONS, "past_key_values"}
-    ):
-        return None
-    if any(given[name] != value for name, value in OPTIONS.items()) or given["input_ids"].shape[1:] != (1,):
-        return None
-    if any(type(given[name]) is not torch.Tensor for name in INPUTS) or given["attention_mask"].ndim != 4:
-        return None
-    layers: Any = cache.layers
-    if any(type(layer) is not cache_utils.StaticLayer or not layer.is_initialized for layer in layers):
-        return None
-    if not all(are_own(cache_utils, cache, cache_utils.StaticLayer, layer) for layer in layers):
-        return None
-    return tuple(each for layer in layers for each in (layer.keys, layer.values, layer.cumulative_length))
-
-
-def is_capturable(model: Any) -> bool:
-    """Tell whether each step of a model is the same launches, on one GPU, and nothing watches its modules."""
-    if has_global_hook() or are_overridden(*model.parameters()) or torch.is_autocast_enabled("cuda"):
-        return False
-    if model.config.output_attentions or model.config.output_hidden_states or not _is_on_one_gpu(model):
-        return False
-    modules = list(model.modules())
-    return all(map(_runs_alone, modules)) and all(map(_is_known, set(map(type, modules))))
+def unsuitable(model: Any) -> str:
+    """Give the reason why no step of a model can be replayed as things are; "" if there is none."""
+    if not _is_on_one_gpu(model):
+        return "it is not on one GPU"
+    if are_overridden(*model.parameters()):
+        return "its weights, or a mode, put other functions in the place of PyTorch's"
+    return "autocast is on" if torch.is_autocast_enabled("cuda") else ""
 
 
 def _is_on_one_gpu(model: nn.Module) -> bool:
@@ -185,17 +255,57 @@ def _is_on_one_gpu(model: nn.Module) -> bool:
     return len(devices) == 1 and devices.pop().type == "cuda"
 
 
-def _runs_alone(module: nn.Module) -> bool:
-    """Tell whether calling a module runs its forward, as in every other step, and nothing else."""
-    # Of some kinds the frequencies change when a sequence becomes longer, at which the host has to look.
-    changes = module.training or getattr(module, "rope_type", "default") in ("dynamic", "longrope")
-    return not changes and runs_forward_alone(module)
+def _unlike_a_step(given: dict[str, Any], leaves: Leaves) -> str:
+    """Give the reason why a call is no step of one token of each sequence; "" if it is one."""
+    tokens = given.get("input_ids")
+    if torch.is_grad_enabled():
+        return "gradients are recorded"
+    if type(tokens) is not torch.Tensor or tokens.shape[1:] != (1,):
+        return "it is given other inputs than one token of each sequence"
+    for path, value in leaves:
+        if value is not None and type(value) is not torch.Tensor and not isinstance(value, VALUES):
+            return f"its argument {path[0]} is a {type(value).__name__}"
+    return ""
 
 
-def _is_known(cls: type[nn.Module]) -> bool:
-    """Tell whether modules of a class compute with tensors alone."""
-    return cls.__module__.startswith(PACKAGES) or same_throughout(cls.forward, *CLASSES)
+def _leaves(given: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """List arguments but the cache, and those in dictionaries, as masks by the kind of a layer are."""
+    for name, value in given.items():
+        if type(value) is dict:
+            yield from (((name, key), each) for key, each in value.items())
+        elif name != CACHE:
+            yield (name,), value
 
 
-def _are_same(first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...]) -> bool:
+def _replaced(given: dict[str, Any], held: dict[tuple[str, ...], torch.Tensor]) -> dict[str, Any]:
+    """Put held tensors in the place of those given."""
+    found = {name: dict(value) if type(value) is dict else value for name, value in given.items()}
+    for path, each in held.items():
+        (found if len(path) == 1 else found[path[0]])[path[-1]] = each
+    return found
+
+
+def _kind_of(leaf: tuple[tuple[str, ...], Any]) -> tuple:
+    path, value = leaf
+    if isinstance(value, torch.Tensor):
+        return path, value.dtype, value.shape, value.stride(), hasattr(value, LENGTHS)
+    return path, type(value), value
+
+
+def _held(given: torch.Tensor) -> torch.Tensor:
+    """Make the tensor from which a graph reads an argument; a mask whose keys are counted stays one."""
+    held = given.clone()
+    if hasattr(given, LENGTHS):
+        setattr(held, LENGTHS, None)
+    return held
+
+
+def _kept(output: Any) -> str:
+    """Give the reason why the next step may not overwrite what an output holds; "" if it may."""
+    names = list(output) if isinstance(output, dict) else [f"a {type(output).__name__}"]
+    found = [name for name in names if name not in OUTPUTS]
+    return f"it gives {found[0]}, which the next one would overwrite" if found else ""
+
+
+def are_same(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
     return len(first) == len(second) and all(map(operator.is_, first, second))

@@ -156,7 +156,8 @@ class SwapReport:
             "  ".join((*(cell.ljust(width) for cell, width in zip(line, widths)), line[3])) for line in table
         )
         repacked = f"\n{len(self.repacked)} weights were given the strides of channels_last" if self.repacked else ""
-        return f"{len(self.swapped)} swapped, {len(self.skipped)} left alone\n{body}{repacked}" + self._joint_lines()
+        counts = f"{len(self.swapped)} swapped, {len(self.skipped)} left alone"
+        return f"{counts}\n{body}{repacked}{self._joint_lines()}{self._step_lines()}"
 
     def _joint_lines(self) -> str:
         """Print a line for each number of modules whose projections are one product, or are not for one reason."""
@@ -166,6 +167,11 @@ class SwapReport:
             + (f"are left apart: {reason}" if reason else "are one product each, their weights joined in memory")
             for (pattern, layers, reason), count in counts.items()
         )
+
+    def _step_lines(self) -> str:
+        """Print why the last call of `generate` replayed no steps, where it did not."""
+        reasons = (getattr(each.value, "reason", "") for each in self.attributes)
+        return "".join(f"\ngenerate: no steps are replayed: {reason}" for reason in reasons if reason)
 
 
 def _pattern(name: str) -> str:

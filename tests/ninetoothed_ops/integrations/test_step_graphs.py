@@ -1,41 +1,65 @@
 """`generate` over a static cache by replays of a step: the tokens of the model as it is, and what is not replayed."""
 
 import copy
+import logging
 
 import pytest
 import torch
+from torch import nn
 
 from ninetoothed_ops.modules import swap_modules
-from tests.ninetoothed_ops.integrations.calls import generate
+from tests.ninetoothed_ops.integrations.calls import DEVICE, generate
+from tests.ninetoothed_ops.integrations.families import decoder
 
 transformers = pytest.importorskip("transformers")
 step_graphs = pytest.importorskip("ninetoothed_ops.integrations.step_graphs")
+step_watch = pytest.importorskip("ninetoothed_ops.integrations.step_watch")
 
 STATIC = {"cache_implementation": "static"}
 
 
 @pytest.fixture
 def replays(monkeypatch):
-    """Steps that were replayed: a stand-in for graphs, which runs the captured call again, over the same tensors."""
-    seen = []
+    """Steps that were replayed: a stand-in for graphs, which runs the captured call again, over the memory it had."""
+    seen, caches = [], []
+    of = step_graphs.StepCache.of
 
     def capture(step, zeros):
         assert not zeros.any()
-        output = step()
         # What is captured does not run yet.
-        for layer in step.keywords["past_key_values"].layers:
-            layer.cumulative_length.sub_(1)
+        kept = [each.clone() for each in caches[-1].memory]
+        output = step()
+        for each, value in zip(caches[-1].memory, kept):
+            each.copy_(value)
+
+        weights = placed(step.args[0].func)
 
         def replay():
             seen.append(step)
+            now = placed(step.args[0].func)
+            place(weights)
             output.logits.copy_(step().logits)
+            place(now)
 
         return output, replay
 
+    monkeypatch.setattr(step_graphs.StepCache, "of", lambda cache: (caches.append(of(cache)), caches[-1])[1])
     monkeypatch.setattr(step_graphs, "capture", capture)
     monkeypatch.setattr(step_graphs, "_is_on_one_gpu", lambda model: True)
-    monkeypatch.setattr(transformers.LlamaForCausalLM, "_valid_auto_compile_criteria", compiles)
+    monkeypatch.setattr(transformers.GenerationMixin, "_valid_auto_compile_criteria", compiles)
     return seen
+
+
+def placed(model):
+    """Which weights modules hold, and their memory."""
+    owners = [each for module in model.modules() for each in (module._parameters, module._buffers)]
+    return [(owner, name, each, each.data) for owner in owners for name, each in owner.items() if each is not None]
+
+
+def place(weights):
+    for owner, name, each, data in weights:
+        owner[name] = each
+        each.data = data
 
 
 def compiles(model, given, config):
@@ -47,26 +71,52 @@ def compiled(*_, **__):
     raise RuntimeError("compiled")
 
 
-def test_tokens_are_those_of_the_model_as_it_is(make, batch, replays):
-    model, inputs, count = make("Llama"), batch(3, 7), 6
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """What is not replayed runs as it is, not compiled."""
+    monkeypatch.setattr(transformers.PreTrainedModel, "get_compiled_call", lambda self, _: self.__call__)
+
+
+def test_tokens_are_those_of_the_model_as_it_is(make, batch, replays, monkeypatch):
+    model, inputs, count, watched = make("Llama"), batch(3, 7), 6, []
+    watch = step_graphs.watched
+    monkeypatch.setattr(
+        step_graphs, "watched", lambda *given, whole: (watched.append(whole), watch(*given, whole=whole))[1]
+    )
     expected = generate(model, *inputs, count)
     report = swap_modules(model, join=True)
     assert torch.equal(generate(model, *inputs, count, **STATIC), expected)
     assert len(replays) == count - 1 - step_graphs.UNCAPTURED
-    replays.clear()
-    # What is known is captured in the second step, and another graph sees what has changed since.
+    # What is known is captured in the second step, by another graph.
+    assert torch.equal(generate(model, *inputs, count, **STATIC), expected)
+    assert len(replays) == 2 * count - 3 - step_graphs.UNCAPTURED and watched == [True, False]
     with torch.no_grad():
         model.lm_head.weight.copy_(model.lm_head.weight.flip(0))
-        model.model.norm.weight = torch.nn.Parameter(-model.model.norm.weight)
+        model.model.norm.weight = nn.Parameter(-model.model.norm.weight)
     expected = generate(model, *inputs, count)
     assert torch.equal(generate(model, *inputs, count, **STATIC), expected)
-    assert len(replays) == count - 2 and len(model.get_compiled_call.zeros) == 1
+    assert len(model.get_compiled_call.zeros) == 1 and watched == [True, False, True]
+    assert "generate" not in repr(report)
     report.undo()
     assert "get_compiled_call" not in vars(model)
 
 
+# Windows that fill up, the second layer's of two kinds; masks that count their keys; experts.
+@pytest.mark.parametrize("family", ("mistral", "gemma3_text", "qwen3_moe"))
+def test_families(batch, replays, family):
+    register = pytest.importorskip("ninetoothed_ops.integrations.attention_interface").register_attention
+    register()
+    options = {"mistral": {"sliding_window": 9}, "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2}}
+    model, inputs, count = decoder(family, **options.get(family, {})), batch(2, 4), 12
+    expected = generate(model, *inputs, count)
+    model.set_attn_implementation("ninetoothed")
+    swap_modules(model, join=True)
+    assert torch.equal(generate(model, *inputs, count, **STATIC), expected)
+    assert not model.get_compiled_call.reason and len(replays) >= 4
+
+
 def test_scores_and_a_cache_that_are_returned(make, batch, replays):
-    model, inputs = make("Llama"), batch(2, 7)
+    model, inputs = make("Mistral"), batch(2, 4)
     swap_modules(model, join=True)
     options = {"return_dict_in_generate": True, "output_logits": True}
     tokens, mask = inputs
@@ -77,50 +127,129 @@ def test_scores_and_a_cache_that_are_returned(make, batch, replays):
     assert replays and torch.equal(found.sequences, expected.sequences)
     assert all(torch.equal(*each) for each in zip(found.logits, expected.logits, strict=True))
     for ours, theirs in zip(found.past_key_values.layers, expected.past_key_values.layers, strict=True):
-        assert torch.equal(ours.keys, theirs.keys) and ours.cumulative_length == theirs.cumulative_length
+        assert torch.equal(ours.keys, theirs.keys) and torch.equal(ours.values, theirs.values)
+        assert ours.get_seq_length() == theirs.get_seq_length() and "update" not in vars(ours)
 
 
-def test_beams_are_not_captured(make, batch, replays):
-    """Beams are put in order by new tensors of keys and values."""
+@pytest.mark.parametrize("exchange", ("parameter", "data", "buffer"))
+def test_weights_that_are_exchanged_between_two_steps(make, batch, replays, exchange):
+    """Where a graph read, there is something else by now."""
+
+    def generated(**options):
+        model, (tokens, mask) = make("Llama"), batch(2, 7)
+        swap_modules(model)
+
+        def exchanging(tokens, scores):
+            if tokens.shape[1] == 7 + 6:
+                if exchange == "buffer":
+                    model.model.rotary_emb.inv_freq = model.model.rotary_emb.inv_freq * 3
+                elif exchange == "data":
+                    model.model.norm.weight.data = model.model.norm.weight.data.flip(0)
+                else:
+                    model.lm_head.weight = nn.Parameter(model.lm_head.weight.flip(0))
+            return scores
+
+        return generate(model, tokens, mask, 11, logits_processor=[exchanging], **options)
+
+    expected = generated()
+    assert torch.equal(generated(**STATIC), expected) and len(replays) >= 5
+
+
+def test_beams_and_steps_that_are_others_each_time(make, batch, replays, monkeypatch):
     model, inputs = make("Llama"), batch(2, 7)
-    expected = generate(model, *inputs, num_beams=3)
+    expected, beams = generate(model, *inputs), generate(model, *inputs, num_beams=3)
     swap_modules(model, join=True)
-    assert torch.equal(generate(model, *inputs, num_beams=3, **STATIC), expected) and not replays
+    assert torch.equal(generate(model, *inputs, num_beams=3, **STATIC), beams) and not replays
+    monkeypatch.setattr(step_graphs, "KINDS", 0)
+    assert torch.equal(generate(model, *inputs, **STATIC), expected) and not replays
+    assert "are others in each step" in model.get_compiled_call.reason
 
 
-def test_updates_of_the_users_and_gradients_are_not_captured(make, batch, replays, monkeypatch):
-    """What a cache's `update` does in Python would not be done again, nor would what is recorded for gradients."""
-    model, (tokens, mask), given = make("Llama"), batch(2, 7), {}
-    swap_modules(model, join=True)
-    step = step_graphs.Steps.__call__
-    monkeypatch.setattr(step_graphs.Steps, "__call__", lambda self, **own: given.update(own) or step(self, **own))
-    generate(model, tokens, mask, **STATIC)
-    with torch.no_grad():
-        assert step_graphs.memory_of(given) is not None
-        vars(given["past_key_values"].layers[1])["update"] = given["past_key_values"].layers[1].update
-        assert step_graphs.memory_of(given) is None
-        del vars(given["past_key_values"].layers[1])["update"]
-    assert step_graphs.memory_of(given) is None
+class Counting(nn.Embedding):
+    count = 0
+
+    def forward(self, tokens):
+        self.count += 1
+        return super().forward(tokens)
 
 
 def spoilers():
-    yield "training", lambda model: model.model.layers[0].train()
-    yield "hook", lambda model: model.model.norm.register_forward_hook(lambda *_: None)
-    yield "patch", lambda model: vars(model.lm_head).update(forward=model.lm_head.forward)
-    yield "rope", lambda model: vars(model.model.rotary_emb).update(rope_type="dynamic")
-    yield "states", lambda model: setattr(model.config, "output_hidden_states", True)
-    yield "module", lambda model: setattr(model.model, "embed_tokens", type("Own", (torch.nn.Embedding,), {})(97, 64))
+    yield "training", lambda model: model.model.layers[0].train(), "sdpa.default may draw random numbers"
+    yield "hook", lambda model: model.model.norm.register_forward_hook(lambda *_: None), "<lambda> of tests."
+    yield "patch", lambda model: vars(model.lm_head).update(forward=lambda x: x @ model.lm_head.weight.T), "<lambda> of"
+    yield (
+        "module",
+        lambda model: setattr(model.model, "embed_tokens", Counting(97, 64).eval().to(DEVICE)),
+        "forward of tests.",
+    )
+    yield "states", lambda model: setattr(model.config, "output_hidden_states", True), "it gives hidden_states"
 
 
-@pytest.mark.parametrize("spoil", [pytest.param(spoil, id=name) for name, spoil in spoilers()])
-def test_models_that_may_change_from_step_to_step_are_compiled(make, replays, monkeypatch, spoil):
-    model = make("Llama")
-    swap_modules(model)
-    monkeypatch.setattr(transformers.LlamaForCausalLM, "get_compiled_call", lambda *_: compiled)
-    assert isinstance(model.get_compiled_call(None), step_graphs.Steps)
-    assert model.get_compiled_call(transformers.CompileConfig()) is compiled
+@pytest.mark.parametrize(("spoil", "reason"), [pytest.param(*each, id=name) for name, *each in spoilers()])
+def test_what_may_change_from_step_to_step_is_compiled(make, batch, replays, uncompiled, caplog, spoil, reason):
+    model, inputs = make("Llama"), batch(2, 7)
+    report = swap_modules(model)
+    assert model.get_compiled_call(transformers.CompileConfig()) == model.__call__
     spoil(model)
-    assert model.get_compiled_call(None) is compiled
+    expected = generate(model, *inputs)
+    with caplog.at_level(logging.INFO, step_graphs.__name__):
+        assert torch.equal(generate(model, *inputs, **STATIC), expected) and not replays
+    assert reason in model.get_compiled_call.reason
+    assert model.get_compiled_call.reason in caplog.text and model.get_compiled_call.reason in repr(report)
+
+
+def test_frequencies_that_change_are_read_by_the_host(make, batch, replays, uncompiled):
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
+    model, inputs = make("Llama", rope_parameters=rope), batch(2, 7)
+    expected = generate(model, *inputs)
+    swap_modules(model)
+    assert torch.equal(generate(model, *inputs, **STATIC), expected) and not replays
+    assert "reads what a tensor holds (transformers.models.llama" in model.get_compiled_call.reason
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    (
+        (lambda module, tokens: module(tokens), "a step changes count of Counting"),
+        (lambda module, tokens: module._buffers.update(last=tokens.clone()), "a step changes _buffers of Counting"),
+        (lambda module, tokens: tokens[tokens > 2], "aten.index.Tensor reads what a tensor holds"),
+        (lambda module, tokens: tokens[tokens - 1], ""),
+        (lambda module, tokens: tokens + torch.tensor(2), "a tensor is made of numbers in Python"),
+        (lambda module, tokens: tokens.add_(1).max().item(), "aten._local_scalar_dense.default reads"),
+        (lambda module, tokens: module.weight.to("meta"), "aten._to_copy.default copies from one device"),
+    ),
+)
+def test_what_a_graph_would_not_do_again_is_seen(call, reason, monkeypatch):
+    monkeypatch.setattr(step_watch, "PACKAGES", step_watch.PACKAGES | {"tests"})
+    module, tokens = Counting(5, 4), torch.tensor([1, 2])
+    _, found = step_watch.watched(lambda: call(module, tokens), module, (), whole=True)
+    assert found.startswith(reason) and bool(found) == bool(reason)
+
+
+def test_a_step_that_cannot_be_captured(make, batch, replays, uncompiled, monkeypatch):
+    def capture(step, zeros):
+        raise RuntimeError("operation not permitted\nwhen stream is capturing")
+
+    model, inputs = make("Llama"), batch(2, 7)
+    expected = generate(model, *inputs)
+    swap_modules(model)
+    monkeypatch.setattr(step_graphs, "capture", capture)
+    assert torch.equal(generate(model, *inputs, **STATIC), expected)
+    assert model.get_compiled_call.reason == "it cannot be captured: operation not permitted"
+
+
+def test_updates_of_the_users_and_gradients_are_not_captured(make, batch, replays, uncompiled, monkeypatch):
+    """What a cache's `update` does in Python would not be done again, nor would what is recorded for gradients."""
+    model, (tokens, mask) = make("Llama"), batch(2, 7)
+    swap_modules(model)
+    cache = transformers.StaticCache(config=model.config, max_cache_len=32)
+    with torch.no_grad():
+        model(input_ids=tokens, attention_mask=mask, past_key_values=cache)
+    assert not step_graphs.unlike_static(cache)
+    vars(cache.layers[1])["update"] = cache.layers[1].update
+    assert "updated by a function that is not transformers'" in step_graphs.unlike_static(cache)
+    model.get_compiled_call(None)(input_ids=tokens[:, :1], past_key_values=cache)
+    assert model.get_compiled_call.reason == "gradients are recorded"
 
 
 def test_steps_of_more_tokens_and_other_caches_are_compiled(make, batch, replays, monkeypatch):
@@ -129,9 +258,11 @@ def test_steps_of_more_tokens_and_other_caches_are_compiled(make, batch, replays
     monkeypatch.setattr(transformers.LlamaForCausalLM, "get_compiled_call", lambda *_: compiled)
     with pytest.raises(RuntimeError, match="compiled"):
         generate(model, tokens, mask, prefill_chunk_size=4, **STATIC)
+    assert "other inputs than one token" in model.get_compiled_call.reason
     growing = transformers.DynamicCache(config=model.config)
-    with pytest.raises(RuntimeError, match="compiled"):
+    with torch.no_grad(), pytest.raises(RuntimeError, match="compiled"):
         model.get_compiled_call(None)(input_ids=tokens[:, :1], past_key_values=growing)
+    assert model.get_compiled_call.reason == "its cache is a DynamicCache, not a StaticCache"
 
 
 def test_copies_run_their_own_model(make):
@@ -143,9 +274,9 @@ def test_copies_run_their_own_model(make):
     assert "get_compiled_call" not in vars(twin) and "get_compiled_call" in vars(model)
 
 
-def test_other_attention_and_functions_of_the_users_stay(make):
+def test_models_of_others_and_functions_of_the_users_stay(make):
     model = make("Llama")
-    swap_modules(model, lambda module, name: name != "model.layers.1.self_attn")
+    swap_modules(model, lambda module, name: name == "lm_head")
     assert "get_compiled_call" not in vars(model)
     other = make("Llama")
     vars(other)["get_compiled_call"] = compiled
