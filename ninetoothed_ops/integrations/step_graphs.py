@@ -38,6 +38,8 @@ CACHE = "past_key_values"
 Leaves = list[tuple[tuple[str, ...], Any]]
 # What the output of a step may hold: its next one overwrites all tensors but those of the cache.
 OUTPUTS = ("logits", CACHE)
+# Attributes of a module that hold its weights.
+WEIGHTS = ("_parameters", "_buffers")
 # So many steps of a new kind run without a graph: kernels are compiled and loaded in them. The last of them is watched,
 # and so is the first of each call.
 UNCAPTURED = 3
@@ -193,7 +195,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Weights:
-    """Which parameters and buffers modules have, and where they lie, as a graph that reads them was captured."""
+    """The parameters and buffers of a model, and where they lay when a graph that reads them was captured."""
 
     owners: Sequence[Mapping[str, torch.Tensor | None]]
     tensors: list[torch.Tensor]
@@ -201,7 +203,7 @@ class Weights:
 
     @classmethod
     def of(cls, model: nn.Module) -> "Weights":
-        owners = [each for module in model.modules() for each in (module._parameters, module._buffers) if each]
+        owners = [each for module in model.modules() for each in map(vars(module).get, WEIGHTS) if each]
         tensors = _tensors_in(owners)
         return cls(owners, tensors, [each.data_ptr() for each in tensors])
 

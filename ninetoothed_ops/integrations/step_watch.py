@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from ninetoothed.runtime.private import TorchDispatchMode, modes_see_operations
 
 # Whose code does in a step what its arguments and objects say, and is known to write nothing else.
 PACKAGES = frozenset({"torch", "transformers", "ninetoothed", "ninetoothed_ops", "triton"}) | sys.stdlib_module_names
@@ -20,7 +21,7 @@ PACKAGES = frozenset({"torch", "transformers", "ninetoothed", "ninetoothed_ops",
 GENERATED = ("namedtuple_", "<string>", "<fast path>")
 # Operators that a graph cannot hold.
 READS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
-COPIES = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+COPIES = ("aten::_to_copy", "aten::copy_")
 # Values that count by themselves; of all else that an object holds, it counts which it is.
 VALUES = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)
 
@@ -46,7 +47,7 @@ class Operators(TorchDispatchMode):
         if func is torch.ops.aten.lift_fresh.default and result.device == self.device:
             return f"a tensor is made of numbers in Python{_place()}"
         between = [each for each in (*args[:2], result) if isinstance(each, torch.Tensor)]
-        if func in COPIES and len({each.device for each in between}) > 1:
+        if func.name() in COPIES and len({each.device for each in between}) > 1:
             return f"{func} copies from one device to another{_place()}"
         return ""
 
@@ -90,6 +91,8 @@ def watched(step: Callable[[], Any], model: nn.Module, objects: Iterable[Any], *
     may have been patched since.
     """
     others: list[str] = []
+    if not modes_see_operations:
+        return step(), "this PyTorch does not show what operators it calls"
     if not whole:
         with functions_of_others(others):
             return step(), _of_others(others)
