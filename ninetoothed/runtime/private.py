@@ -152,6 +152,7 @@ try:
 except ImportError:
     TorchDispatchMode = contextlib.nullcontext  # type: ignore[assignment, misc]
 modes_see_operations: bool = TorchDispatchMode is not contextlib.nullcontext
+count_dispatch_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
 _count_function_modes: Callable[[], int] | None = getattr(torch._C, "_len_torch_function_stack", None)
 _list_function_modes: Callable[[], list] | None = getattr(torch.overrides, "_get_current_function_mode_stack", None)

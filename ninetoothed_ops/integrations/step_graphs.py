@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ninetoothed.runtime.private import count_dispatch_modes
 from ninetoothed.runtime.workspace import lending, zeros_to_lend
 
 from ..modules.overrides import are_overridden
@@ -247,8 +248,8 @@ def unsuitable(model: Any) -> str:
     """Give the reason why no step of a model can be replayed as things are; "" if there is none."""
     if not _is_on_one_gpu(model):
         return "it is not on one GPU"
-    if are_overridden(*model.parameters()):
-        return "its weights, or a mode, put other functions in the place of PyTorch's"
+    if are_overridden(*model.parameters()) or count_dispatch_modes():
+        return "its weights, or a mode, see the calls of PyTorch's functions"
     return "autocast is on" if torch.is_autocast_enabled("cuda") else ""
 
 

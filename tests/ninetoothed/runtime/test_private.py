@@ -44,6 +44,7 @@ OTHERS = (
     "torch._C._disabled_torch_function_impl",
     "torch._C._dispatch_has_kernel_for_dispatch_key",
     "torch._C._len_torch_function_stack",
+    "torch._C._len_torch_dispatch_stack",
     "torch._is_functional_tensor",
     "torch.overrides._get_current_function_mode_stack",
     "torch.nn.modules.module._has_any_global_hook",

@@ -9,7 +9,7 @@ from torch import nn
 
 from ninetoothed_ops.modules import swap_modules
 from tests.ninetoothed_ops.integrations.calls import DEVICE, generate
-from tests.ninetoothed_ops.integrations.families import decoder
+from tests.ninetoothed_ops.integrations.families import Recorder, decoder
 
 transformers = pytest.importorskip("transformers")
 step_graphs = pytest.importorskip("ninetoothed_ops.integrations.step_graphs")
@@ -190,6 +190,8 @@ def test_what_may_change_from_step_to_step_is_compiled(make, batch, replays, unc
     model, inputs = make("Llama"), batch(2, 7)
     report = swap_modules(model)
     assert model.get_compiled_call(transformers.CompileConfig()) == model.__call__
+    with Recorder():
+        assert model.get_compiled_call(None) == model.__call__
     spoil(model)
     expected = generate(model, *inputs)
     with caplog.at_level(logging.INFO, step_graphs.__name__):
