@@ -34,6 +34,12 @@ def allocate(input, are_joint, query, key, value, sin, cos, slots, keys, values)
             "length, D), and weights of keys and values of one shape, but got "
             f"{[list(each.shape) for each in (input, keys, key, value)]}"
         )
+    for name, weight in (("queries", query), ("keys", key)):
+        if weight.shape[0] % keys.shape[3]:
+            raise RuntimeError(
+                f"ninetoothed::linear_rope_into_cache expects a weight of {name} that gives whole heads of "
+                f"{keys.shape[3]} columns, as the cache has them, but got {list(weight.shape)}"
+            )
     query, key, value = _heads(output, key, keys)
     check(query, key, value, sin, cos, slots, keys, values)
 

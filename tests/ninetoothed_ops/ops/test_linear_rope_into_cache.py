@@ -106,6 +106,10 @@ def test_errors_fakes_and_versions():
     ):
         with pytest.raises(RuntimeError):
             operator(*given[:place], other, *given[place + 1 :])
+    for name, rows in {"queries": (13, 32, 32), "keys": (96, 13, 13)}.items():
+        weights = [weight[:count] for weight, count in zip(given[1:4], rows)]
+        with pytest.raises(RuntimeError, match=f"a weight of {name} that gives whole heads of 16 columns"):
+            operator(given[0], *weights, *given[4:])
 
 
 def test_calls_are_recorded_by_where_the_weights_lie(monkeypatch):
