@@ -14,7 +14,7 @@ from ..registration import register
 from . import conv2d_backward_input, conv2d_backward_weight, readers
 from .checks import alike, check_product, refuse
 from .convolution import OPTIONS, empty, has_channels_last, pair, size_of
-from .packing import pays, pays_on_gpu
+from .packing import packed, pays
 
 
 def allocate(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, like_input=False):
@@ -37,7 +37,7 @@ def launch(
         output.copy_(output.new_zeros(()) if bias is None else bias[:, None, None])
         return
     if pays(weight):
-        input, weight = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (input, weight))
+        input, weight = packed(input, weight)
     filters = -1 if groups == 1 else weight.shape[0] // groups
     kernel = kernels.make(pair(stride), pair(padding), pair(dilation), filters)
 
@@ -56,11 +56,8 @@ def backward(ctx, grad):
     input, weight = ctx.saved_tensors
     input_size, weight_size = ctx.sizes
     images_are_last, weight_is_last = ctx.channels_last
-    # Repacked here, it is repacked once for both gradients.
-    is_packed = images_are_last or (grad.is_cuda and pays_on_gpu(weight_size, pair(ctx.options[0])))
-    grad = grad.contiguous(
-        memory_format=torch.channels_last if is_packed and grad.ndim == 4 else torch.contiguous_format
-    )
+    is_last = images_are_last and grad.ndim == 4
+    grad = grad.contiguous(memory_format=torch.channels_last if is_last else torch.contiguous_format)
     of_input = of_weight = of_bias = None
     if weight is not None:
         of_input = conv2d_backward_input.operator(grad, weight, input_size, *ctx.options, images_are_last)

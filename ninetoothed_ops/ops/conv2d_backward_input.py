@@ -9,7 +9,7 @@ import torch
 
 from ..kernels import conv2d_backward_input as kernels
 from .convolution import check_gradient, empty, pair, register_gradient
-from .packing import pays
+from .packing import packed, pays, repack
 
 
 def allocate(grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels_last=None):
@@ -26,7 +26,7 @@ def launch(output, grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(
     weight, dilation = _spread(weight, pair(stride), pair(dilation))
     target = output
     if pays(weight, pair(stride)):
-        grad, weight = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (grad, weight))
+        grad, weight = packed(grad, weight)
         if max(pair(stride)) > 1 and not output.is_contiguous(memory_format=torch.channels_last):
             # Squares of pixels, or those a stride apart, are whole lines of memory only where channels come last.
             target = torch.empty_like(output, memory_format=torch.channels_last)
@@ -41,7 +41,7 @@ def launch(output, grad, weight, size, stride=(1, 1), padding=(0, 0), dilation=(
         per_group = (-1, -1) if groups == 1 else (weight.shape[0] // groups, weight.shape[1])
         kernels.make(*of_sides, dilation, *per_group)(grad, weight, pixels)
     if target is not output:
-        output.copy_(target)
+        repack(output, target)
 
 
 def _spread(weight, stride, dilation):

@@ -7,7 +7,7 @@ import torch
 
 from ..kernels import conv2d_backward_weight as kernels, sum_of_parts
 from .convolution import check_gradient, empty, pair, register_gradient
-from .packing import pays
+from .packing import packed, pays, repack
 
 # So many times as much is read for the sums of a part as they take themselves.
 LEAST_READ = 8
@@ -28,7 +28,7 @@ def launch(output, grad, input, size, stride=(1, 1), padding=(0, 0), dilation=(1
         grad, input = grad.unsqueeze(0), input.unsqueeze(0)
     target = output
     if pays(output, pair(stride)):
-        grad, input = (tensor.contiguous(memory_format=torch.channels_last) for tensor in (grad, input))
+        grad, input = packed(grad, input)
         if not output.is_contiguous(memory_format=torch.channels_last):
             target = torch.empty_like(output, memory_format=torch.channels_last)
     filters = -1 if groups == 1 else output.shape[0] // groups
@@ -42,7 +42,7 @@ def launch(output, grad, input, size, stride=(1, 1), padding=(0, 0), dilation=(1
         kernel(grad, input, parts)
         sum_of_parts.make()(sums, _in_order(target).view(-1))
     if target is not output:
-        output.copy_(target)
+        repack(output, target)
 
 
 def images_of_a_part(grad: torch.Tensor, input: torch.Tensor, weight: torch.Tensor) -> int:

@@ -21,6 +21,7 @@ from ninetoothed_ops.kernels import (
     linear_rope_into_cache,
     linear_swiglu,
     mm,
+    repack,
     rms_norm,
     rms_norm_backward,
     rms_norm_weight_backward,
@@ -82,6 +83,7 @@ NAMES += (
     "layer_norm",
     "linear_rope_into_cache",
     "linear_swiglu",
+    "repack",
     "rope_into_cache",
     "rope_pair",
     "rope_partial",
@@ -187,6 +189,11 @@ def _call(name, make, sizes):
             if name == "conv2d_backward_input":
                 return conv2d_backward_input.make(padding=((2, 2), (2, 2))), (grad, weight, image)
             return conv2d_backward_weight.make(), (grad, image, weight[None])
+        case "repack":
+            batch, channels, height, width, _ = sizes["conv2d"]
+            pixels = height * (width + 2)
+            first, last = make(batch, channels, pixels), make(batch, pixels, channels)
+            return repack.make(), (first, last.mT)
         case "conv2d":
             batch, channels, height, width, filters = sizes["conv2d"]
             image = make(batch, channels, height, width)

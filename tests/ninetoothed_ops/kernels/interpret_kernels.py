@@ -37,6 +37,7 @@ REFERENCES = {
     "conv2d_backward_input": F.conv_transpose2d,
     "conv2d_backward_weight": lambda grad, image: torch.nn.grad.conv2d_weight(image, (7, 5, 3, 3), grad),
     "sum_of_parts": lambda parts: parts.sum(0),
+    "repack": lambda input: input,
     "conv2d": lambda input, weight, bias, _: F.conv2d(input, weight, bias),
     "layer_norm": lambda x, w, b, eps, *_: layer_norm(w, b, eps)(x),
     "linear_rope_into_cache": lambda x, w, sin, cos, *_: heads_turned(x @ w, sin, cos),
