@@ -131,7 +131,7 @@ class RotaryFunction:
         if rotated is not None:
             return rotated
         states, others = args[: self.states], args[self.states :]
-        turned = self._current()(*(each[..., :part] for each in states), *others, **kwargs)
+        turned = self(*(each[..., :part] for each in states), *others, **kwargs)
         turned = (turned,) if self.states == 1 else turned
         whole = tuple(torch.cat((each, given[..., part:]), -1) for each, given in zip(turned, states))
         return whole[0] if self.states == 1 else whole
@@ -193,7 +193,7 @@ class RotaryFunction:
         names = self.tables if self.positions is None else (*self.tables, POSITIONS)
         given = dict(zip(names, args[self.states :]))
         for name, value in kwargs.items():
-            if name in names:
+            if name in names and name not in given:
                 given[name] = value
             elif name not in self.options or (name != "unsqueeze_dim" and value != self.options[name]):
                 return None

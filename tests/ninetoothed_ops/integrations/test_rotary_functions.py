@@ -69,6 +69,8 @@ def test_calls_of_another_kind_go_to_the_familys_function(monkeypatch):
             assert error(ours, theirs) < 1e-6 or not theirs.any()
     with pytest.raises(RuntimeError, match="must match the size"):
         found(*states, r(2, 4, 8), r(2, 4, 8))
+    with pytest.raises(TypeError, match="multiple values"):
+        found(*calls[0][0], sin=r(2, 5, 8))
     monkeypatch.setattr(modeling_gpt_neox, "apply_rotary_pos_emb", lambda *args: "patched")
     assert found(*calls[0][0]) == "patched"
 
@@ -165,6 +167,9 @@ def test_first_columns_of_another_number():
             assert one.dtype == expected.dtype and error(one, expected) < 1e-6
     with pytest.raises(RuntimeError, match="must match the size"):
         found.first_columns(6, *states, *tables)
+    partial = function("gpt_neox")[1]
+    ours = partial.first_columns(10, *states, *tables)
+    assert all(error(*pair) < 1e-6 for pair in zip(ours, partial.original(*states, *tables)))
     whole = [each[..., :8] for each in states]
     assert all(error(*pair) < 1e-6 for pair in zip(found.first_columns(8, *whole, *tables), found(*whole, *tables)))
 
