@@ -51,10 +51,6 @@ LATENT = {
 PART = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}}
 # What is not as in the other tests, and what of the rotary embedding is that family's own.
 FAMILIES = {
-    "CodeGen": (
-        {"rotary_dim": 8, "n_embd": 64, "n_layer": 1, "n_head": 4},
-        Rotary(interleaved=True, columns="halved"),
-    ),
     "Cohere": ({"use_qk_norm": True}, Rotary(interleaved=True, keeps_type=True)),
     "Cohere2": ({"sliding_window": 5}, Rotary(interleaved=True, keeps_type=True)),
     "DeepseekV3": (LATENT, Rotary(interleaved=True, interleaved_output=False, columns="doubled")),
@@ -64,17 +60,15 @@ FAMILIES = {
     "GPTNeoXJapanese": ({}, Rotary()),
     "Gemma3": ({"query_pre_attn_scalar": 16, "sliding_window": 5}, Rotary()),
     "Glm": (PART, Rotary(interleaved=True, columns="doubled", rotates="first")),
-    "Glm4": (PART, Rotary(interleaved=True, columns="doubled", rotates="first")),
     "GptOss": ({"num_local_experts": 4, "num_experts_per_tok": 2}, Rotary(columns="halved")),
     "NanoChat": ({}, Rotary(is_reversed=True)),
     "Olmo2": ({}, Rotary(keeps_type=True)),
     "Phi": (PART, Rotary()),
     "Phi3": ({"rope_parameters": LONGROPE, "original_max_position_embeddings": 8}, Rotary(rotates="first")),
-    "StableLm": (PART, Rotary()),
 }
-EAGER = ("CodeGen", "GPTJ", "GPTNeoXJapanese", "GptOss")
+EAGER = ("GPTJ", "GPTNeoXJapanese", "GptOss")
 # Of which the first columns are cut off and put back by the attention itself.
-CUT = ("CodeGen", "GPTJ", "GPTNeoXJapanese", "Phi")
+CUT = ("GPTJ", "GPTNeoXJapanese", "Phi")
 
 
 @pytest.fixture
@@ -185,7 +179,7 @@ def test_no_copies_around_the_first_columns(family, batch, name):
         assert error(logits(model, tokens, use_cache=False), expected) < 1e-5
     assert recorder.names.count("aten::cat") <= 2  # of a mask and of the tables
     pairs = recorder.names.count("ninetoothed::rope_pair"), recorder.names.count("ninetoothed::rope")
-    assert pairs == ((0, 2) if name in ("CodeGen", "GPTJ") else (1, 0))
+    assert pairs == ((0, 2) if name == "GPTJ" else (1, 0))
 
 
 def test_no_file_and_no_other_model_changes(family, batch):
