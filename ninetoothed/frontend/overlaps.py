@@ -7,13 +7,15 @@ y = x, of x.tile((4,), strides=(2,))   runs: what is stored follows from the pla
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from ninetoothed import ir
 from ninetoothed.definition import KernelParameter
-from ninetoothed.expr import Expr, const, is_nonnegative, maximum
+from ninetoothed.expr import Expr, const, is_nonnegative, maximum, minimum, var
 from ninetoothed.frontend.context import TraceContext
 
 # The place of a store, or of a load: indices, and the lanes that they are made of.
@@ -42,48 +44,78 @@ def overlaps(
     programs: the program indices that make a difference to what is stored, unless a branch selects one.
     """
     access = store.access
-    extents = {
-        lane.name: access.type.shape[lane.axis] for lane in access.lanes if _varies(store.value, lane.axis, producers)
-    }
-    extents |= {axis: size for axis, size in zip(context.axes, context.grid, strict=True) if axis in programs}
-    if not extents or _follows(store.value, (access.indices, access.lanes), access.parameter, producers):
+    varying = {lane.name for lane in access.lanes if _varies(store.value, lane.axis, producers)} | programs
+    if not varying or _follows(store.value, (access.indices, access.lanes), access.parameter, producers):
         return
-    mentioned = [names for e in access.indices for names in e.variables]
-    for name, extent in extents.items():
-        if name not in mentioned and name not in context.axes:
-            yield _required(context, store, (name,), extent, 1)
-    every = {lane.name: access.type.shape[lane.axis] for lane in access.lanes}
-    every |= dict(zip(context.axes, context.grid, strict=True))
-    for e in access.indices:
-        names = [name for name in every if name in e.variables and mentioned.count(name) == 1]
+    ranges = _ranges(context, access)
+    mentioned = [name for e in access.indices for name in e.variables]
+    for name in ranges.keys() & varying - {*mentioned, *context.axes}:
+        yield _required(context, store, (name,), maximum(ranges[name].count, 1))
+    parameter = next(each for each in context.definition.parameters if each.name == access.parameter)
+    sizes = [context.number(size) for size in parameter.source.sizes]
+    # Nothing is stored where one of these is 0.
+    least = functools.reduce(minimum, (*sizes, *(each.count for each in ranges.values())), const(1))
+    for e, size in zip(access.indices, sizes, strict=True):
+        names = [name for name in ranges if mentioned.count(name) == 1 and name in e.variables]
         linear = e.linear(names)
-        if linear is not None:
-            pairs = ((a, b) for a, b in itertools.combinations(names, 2) if a in extents or b in extents)
-            for a, b in pairs:
-                by = linear[0][a], linear[0][b]
-                if by[0].is_constant and by[1].is_constant:
-                    distances = by[0].constant, by[1].constant
-                    yield from _collision(context, store, (a, b), (every[a], every[b]), distances)
+        coefficients = {} if linear is None else linear[0]
+        for a, b in itertools.combinations(coefficients, 2):
+            own = coefficients[a], coefficients[b]
+            start = e - var(a) * own[0] - var(b) * own[1]
+            if varying & {a, b} and start.variables <= context.builder.sizes and all(c.is_constant for c in own):
+                strides = own[0].constant, own[1].constant
+                both = _in_common((ranges[a], ranges[b]), strides, start, size)
+                first = ranges[a if a in context.axes or b not in context.axes else b].count
+                yield _required(context, store, (a, b), 1 + (first - 1) * maximum(minimum(both, least), 0))
 
 
-def _collision(
-    context: TraceContext,
-    store: ir.Store,
-    names: tuple[str, str],
-    extents: tuple[Expr, Expr],
-    distances: tuple[int, int],
-) -> Iterator[ir.Requirement]:
-    """x * i + y * j is the same again for i + y / g and j - x / g, where g divides both: either may be out of range."""
-    divisor = math.gcd(*distances)
-    steps = [abs(distances[1]) // divisor, abs(distances[0]) // divisor]
-    first = 0 if names[0] in context.axes or names[1] not in context.axes else 1
-    if is_nonnegative(extents[1 - first] - steps[1 - first] - 1, context.facts):
-        yield _required(context, store, names, extents[first], steps[first])
+@dataclass(frozen=True)
+class _Range:
+    """The values of a variable for which something is stored: from `first` on, `count` of them."""
+
+    first: Expr
+    count: Expr
 
 
-def _required(
-    context: TraceContext, store: ir.Store, names: tuple[str, ...], extent: Expr, most: int
-) -> ir.Requirement:
+def _ranges(context: TraceContext, access: ir.Access) -> dict[str, _Range]:
+    """The ranges of lanes and program indices, as guards on one of them alone narrow them; others are left out."""
+    ends = {lane.name: (const(0), access.type.shape[lane.axis]) for lane in access.lanes}
+    ends |= {axis: (const(0), size) for axis, size in zip(context.axes, context.grid, strict=True)}
+    for guard in access.guards:
+        names = guard.index.variables & ends.keys()
+        if guard.index in access.indices and len(names) > 1:
+            continue  # the end of the source
+        name = min(names, default="")
+        rest = guard.index - var(name)
+        if len(names) == 1 and name not in rest.variables and rest.variables <= context.builder.sizes:
+            first, end = ends[name]
+            ends[name] = (
+                maximum(first, -rest) if guard.lower else first,
+                minimum(end, guard.size - rest) if guard.upper else end,
+            )
+        else:
+            ends = {each: bounds for each, bounds in ends.items() if each not in names}
+    return {name: _Range(first, end - first) for name, (first, end) in ends.items()}
+
+
+def _in_common(ranges: tuple[_Range, _Range], strides: tuple[int, int], start: Expr, size: Expr) -> Expr:
+    """A positive number if start + x * i + y * j is the same for two pairs, and within the size.
+
+    It is the same again for i + y / g and j - x / g, where g divides both.
+    """
+    divisor = math.gcd(*strides)
+    counts = ranges[0].count, ranges[1].count
+    steps = abs(strides[1]) // divisor, abs(strides[0]) // divisor
+    for own, stride in zip(ranges, strides, strict=True):
+        start += stride * own.first if stride > 0 else stride * (own.first + own.count - 1)
+    x, y = map(abs, strides)
+    lowest = start + y * steps[1]
+    highest = start + x * (counts[0] - 1 - steps[0]) + y * (counts[1] - 1)
+    return minimum(minimum(counts[0] - steps[0], counts[1] - steps[1]), minimum(size - lowest, highest + 1))
+
+
+def _required(context: TraceContext, store: ir.Store, names: tuple[str, ...], count: Expr) -> ir.Requirement:
+    """Require that one of the programs, or of the lanes, that `count` counts stores to an element."""
     are_programs = any(name in context.axes for name in names)
     name = store.access.parameter
     message = (
@@ -95,8 +127,7 @@ def _required(
         f" different values to them: which one stays is not known; cut {name!r} into tiles that have no element in"
         f" common, or use an atomic, such as `ntl.atomic_add({name}.source.data_ptr() + {name}.offsets(), value)`"
     )
-    racing = "programs" if are_programs else "lanes"
-    return ir.Requirement(maximum(extent, most), const(most), message, store.location, racing=racing)
+    return ir.Requirement(count, const(1), message, store.location, racing="programs" if are_programs else "lanes")
 
 
 def _varies(value: ir.Value, axis: int, producers: Mapping[ir.Value, ir.Operation]) -> bool:

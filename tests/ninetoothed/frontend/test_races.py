@@ -1,6 +1,7 @@
 """Programs that store different values to the same elements are refused by name; those that store one value run."""
 
 import linecache
+import math
 
 import pytest
 import torch
@@ -329,3 +330,22 @@ def test_one_place_of_a_source():
     for application, expected in ((apart, [6, 22]), (of_one, [6, 0])):
         ninetoothed.make(overlapping(4), application, tensors)(x, y := torch.zeros(8))
         assert y[:2].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "shape, tiles, count",
+    (
+        ((4,), lambda y: y.tile((2,), strides=(2,), dilation=(2,), floor_mode=True).pad(((1, 0),)), 2),
+        ((2, 2), lambda y: y.unsqueeze(0).tile((2, 2), strides=(2, 1), dilation=(1, 2)), 2),
+    ),
+    ids=("tiles that are padding", "lanes past the end"),
+)
+def test_what_lies_out_of_bounds_is_no_element_in_common(shape, tiles, count):
+    x, y = torch.arange(1.0, 5).reshape(2, 2).flatten()[: math.prod(shape)].reshape(shape), torch.zeros(3)
+
+    def arrangement(x, y):
+        return x.tile((2,) * x.ndim), tiles(y)
+
+    kernel = ninetoothed.make(arrangement, copied, (Tensor(x.ndim), Tensor(1)))
+    kernel(x, y)
+    assert (y != 0).sum() == count
