@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from examples import loading
+
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -19,9 +21,9 @@ def generate(monkeypatch):
     spec.loader.exec_module(module)
     # Smaller still: what is tested is the program.
     config = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "initializer_range": 0.3}
-    small = module.small_config
+    small = loading.small_config
     monkeypatch.setattr(
-        module, "small_config", lambda library: transformers.LlamaConfig(**{**small(library).to_dict(), **config})
+        loading, "small_config", lambda library: transformers.LlamaConfig(**{**small(library).to_dict(), **config})
     )
     return module
 
@@ -46,7 +48,7 @@ def test_joined_products(generate, capsys):
 
 
 def test_a_folder_with_a_model(generate, capsys, tmp_path):
-    model = transformers.LlamaForCausalLM(generate.small_config(transformers))
+    model = transformers.LlamaForCausalLM(loading.small_config(transformers))
     model.save_pretrained(tmp_path)
     assert generate.main(["--model", str(tmp_path), "--tokens", "3", "--report", "--no-check"]) == 0
     out = capsys.readouterr().out
@@ -58,7 +60,7 @@ def test_text_comes_from_the_tokenizer(generate, capsys, tmp_path):
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="word0"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     transformers.PreTrainedTokenizerFast(tokenizer_object=inner).save_pretrained(tmp_path)
-    transformers.LlamaForCausalLM(generate.small_config(transformers)).save_pretrained(tmp_path)
+    transformers.LlamaForCausalLM(loading.small_config(transformers)).save_pretrained(tmp_path)
     arguments = ["--model", str(tmp_path), "--prompt", "word5 word7", "--tokens", "4", "--backend", "torch"]
     assert generate.main([*arguments, "--batch", "2", "--no-check"]) == 0
     (text,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("word")]
@@ -136,7 +138,7 @@ def test_arguments_out_of_range(generate, capsys, arguments):
 def test_seed(generate, capsys):
     options = generate.parse(["--device", "cpu"])
     torch.manual_seed(options.seed)
-    first, _ = generate.load(options)
+    first, _ = loading.load(options)
     torch.manual_seed(options.seed)
-    second, _ = generate.load(options)
+    second, _ = loading.load(options)
     assert torch.equal(first.lm_head.weight, second.lm_head.weight)
