@@ -80,13 +80,13 @@ def link_all(model: nn.Module) -> None:
             norm, caller = getattr(parent, "norm", None), None
             for layer in reversed(layers) if isinstance(layers, nn.ModuleList) else ():
                 if isinstance(layer, NTDecoderLayer):
-                    _link(layer, norm, caller)
+                    _link(layer, norm, caller, parent)
                 norm, caller = getattr(layer, "input_layernorm", None), layer
 
 
-def _link(layer: NTDecoderLayer, norm: nn.Module | None, caller: nn.Module | None) -> None:
-    """Let a layer know the norm behind its own, and the norm that comes next, which the `caller` calls, if any."""
+def _link(layer: NTDecoderLayer, norm: nn.Module | None, caller: nn.Module | None, parent: nn.Module) -> None:
+    """Let a layer know the norm behind its own, and the next one, which the `caller` calls, or the `parent` of both."""
     if type(layer.post_attention_layernorm) is NTRMSNorm:
         ahead_of(layer.post_attention_layernorm)
     if type(norm) is NTRMSNorm:
-        vars(layer)[NEXT] = ahead_of(norm, caller)
+        vars(layer)[NEXT] = ahead_of(norm, caller, parent)

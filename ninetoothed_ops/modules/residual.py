@@ -3,7 +3,8 @@
 A layer adds, and a norm's own forward norms, perhaps that of the next layer: between the two a model may do anything.
 So the sum is what is handed on, and what the norm will give for it waits at the norm. The norm gives it for that very
 sum alone: for another tensor, for one that was written to since, or once its weight has changed, it computes. What no
-tensor tells, a hook that writes past the versions of tensors, is looked for before.
+tensor tells, writes past its version as through `.data`, is looked for before: there is no hook, and between two layers
+no code but that of PyTorch and transformers runs.
 """
 
 import weakref
@@ -25,6 +26,8 @@ from .overrides import are_overridden
 
 # The attributes by which a norm, and a layer before it, hold the one NormedAhead of the norm.
 AHEAD, NEXT = "_normed_ahead", "_norm_behind"
+# Whose code between two layers writes to no tensor past its version.
+PACKAGES = ("torch", "transformers")
 
 
 class Normed(NamedTuple):
@@ -33,19 +36,23 @@ class Normed(NamedTuple):
     output: torch.Tensor
     total: weakref.ref
     weight: torch.Tensor
-    versions: tuple[int | None, int | None]
+    states: tuple[int | None, ...]
     eps: float | None
 
 
 class NormedAhead:
     """Add for a norm, and keep what the norm gives for the sum until it is called; a copy is of no norm.
 
-    caller: the layer, if any, that gets the sum and calls the norm.
+    caller: the layer, if any, that gets the sum and calls the norm. parent: the module, if any, whose forward runs
+    between the sum and that, and forward: that function, if its code is known.
     """
 
-    def __init__(self, norm: nn.Module | None = None, caller: nn.Module | None = None) -> None:
+    def __init__(
+        self, norm: nn.Module | None = None, caller: nn.Module | None = None, parent: nn.Module | None = None
+    ) -> None:
         self.norm, self.kind = norm, type(norm)
-        self.caller = caller
+        self.caller, self.parent = caller, parent
+        self.forward = type(parent).forward if parent is not None and _is_known(type(parent).forward) else None
         self.normed: Normed | None = None
 
     def __reduce__(self) -> tuple:
@@ -60,11 +67,14 @@ class NormedAhead:
         weight = norm._parameters.get("weight") if norm is not None and type(norm) is self.kind else None
         if weight is None or not _are_plain(input, residual, weight) or not _are_bare((norm, adder, self.caller)):
             return residual + input
+        parent = self.parent
+        if parent is not None and (type(parent).forward is not self.forward or "forward" in vars(parent)):
+            return residual + input
         eps = eps_of(norm)
         output, total = torch.ops.ninetoothed.add_rms_norm(input, residual, weight, eps)
-        versions = version_of(total), version_of(weight)
-        if None not in versions:
-            self.normed = Normed(output, weakref.ref(total, self._forget), weight, versions, eps)
+        states = _states(total, weight)
+        if None not in states:
+            self.normed = Normed(output, weakref.ref(total, self._forget), weight, states, eps)
         return total
 
     def _forget(self, total: weakref.ref) -> None:
@@ -83,7 +93,21 @@ class NormedAhead:
         is_same = self.norm._parameters.get("weight") is weight and normed.eps == eps_of(self.norm)
         if not is_same or _is_observed(input, weight):
             return None
-        return normed.output if normed.versions == (version_of(input), version_of(weight)) else None
+        return normed.output if normed.states == _states(input, weight) else None
+
+
+def _is_known(forward: Any) -> bool:
+    """Tell whether a forward, and all that decorates it, are PyTorch's or transformers'."""
+    while forward is not None:
+        if getattr(forward, "__globals__", {}).get("__name__", "").partition(".")[0] not in PACKAGES:
+            return False
+        forward = getattr(forward, "__wrapped__", None)
+    return True
+
+
+def _states(total: torch.Tensor, weight: torch.Tensor) -> tuple[int | None, ...]:
+    """Give the versions of two tensors, and where they lie."""
+    return version_of(total), version_of(weight), total.data_ptr(), weight.data_ptr()
 
 
 def eps_of(norm: Any) -> float | None:
@@ -121,9 +145,9 @@ def _are_bare(modules: Iterable[nn.Module | None]) -> bool:
     return not has_global_hook() and all(each is None or runs_forward_alone(each) for each in modules)
 
 
-def ahead_of(norm: nn.Module, caller: nn.Module | None = None) -> NormedAhead:
+def ahead_of(norm: nn.Module, caller: nn.Module | None = None, parent: nn.Module | None = None) -> NormedAhead:
     """Give a norm a NormedAhead, and return it."""
-    found = vars(norm)[AHEAD] = NormedAhead(norm, caller)
+    found = vars(norm)[AHEAD] = NormedAhead(norm, caller, parent)
     return found
 
 

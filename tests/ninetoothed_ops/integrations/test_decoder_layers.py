@@ -302,3 +302,26 @@ def test_halves_give_the_tokens_that_they_gave(make, batch):
         scores = reference(input_ids=whole, attention_mask=kept).logits[:, tokens.shape[1] - 1 : -1].double()
     chosen = scores.gather(-1, made[..., None])[..., 0]
     assert (scores.amax(-1) - chosen).max() < TOLERANCE[torch.bfloat16] * scores.abs().max()
+
+
+@pytest.mark.parametrize("patched_later", (False, True))
+def test_writes_between_layers_that_no_version_tells(make, batch, monkeypatch, patched_later):
+    """Only transformers' own code between two layers is known to write nothing past the versions of tensors."""
+    model, (tokens, _) = make("Llama"), batch(2, 7)
+
+    def forward(self, input_ids):
+        states, positions = self.embed_tokens(input_ids), torch.arange(7, device=DEVICE)[None]
+        given = dict.fromkeys(("attention_mask", "past_key_values", "use_cache"))
+        given |= {"position_ids": positions, "position_embeddings": self.rotary_emb(states, positions)}
+        for layer in self.layers:
+            states = layer(states, **given)
+            states.data.add_(1)
+        return self.norm(states)
+
+    if patched_later:
+        swap_modules(model, join=True)
+    monkeypatch.setattr(type(model.model), "forward", forward)
+    if not patched_later:
+        swap_modules(model, join=True)
+    with torch.no_grad():
+        assert error(model.model(tokens), make("Llama").model(tokens)) < 1e-4
