@@ -195,6 +195,7 @@ def _choices(option: str, value: Choice) -> tuple[int, ...] | None:
 
 
 def _parameter_names(application: Application, count: int) -> tuple[str, ...]:
+    """Return the names of the parameters to which an arrangement gives so many tensors."""
     try:
         parameters = list(signature(application).parameters.values())
     except (TypeError, ValueError):

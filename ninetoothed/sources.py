@@ -63,6 +63,7 @@ def _size(name: str, dim: int, given: Any, options: Mapping[str, Any]) -> Size:
 
 
 def _options(shape_options: Any, ndim: int) -> tuple[Mapping[str, Any], ...]:
+    """Return the options of each size, which are given once for all or once a dimension."""
     if shape_options is None or isinstance(shape_options, Mapping):
         options = (shape_options or {},) * ndim
     else:

@@ -98,6 +98,7 @@ def _history(arrangement: Arrangement, known: Mapping[Expr, Tilings]) -> list[tu
 
 
 def _tiled(step: Step, here: tuple[Tilings, ...]) -> list[tuple[Tilings, ...]]:
+    """Return the tilings of the tiles, and of the elements of a tile, after `tile`."""
     (strides, dilations), (outer, inner) = step.arguments, step.after
     cut: list[Tilings] = []
     within: list[Tilings] = []
@@ -122,6 +123,7 @@ def _cut(dimension: Tilings, tile: Expr) -> Tilings:
 
 
 def _moved(step: Step, here: tuple[Tilings, ...], known: Mapping[Expr, Tilings]) -> tuple[Tilings, ...]:
+    """Return the tilings of a level after a step, given those before; `known` has those of sizes."""
     (after,) = step.after
     match step.operation:
         case "expand":

@@ -42,6 +42,7 @@ def _block(block: Block, defined: set[Value], program: Program) -> set[Value]:
 
 
 def _nested(operation: Operation, defined: set[Value], program: Program) -> None:
+    """Check the blocks of an operation: what they read is defined, and what they yield fits."""
     match operation:
         case For():
             inner = _block(operation.body, defined | set(operation.arguments), program)
@@ -86,6 +87,7 @@ def _alike(*groups: tuple[Value, ...]) -> None:
 
 
 def _typed(operation: Operation, program: Program) -> None:
+    """Check the types of an operation."""
     for value in ir.results(operation):
         assert all(n & (n - 1) == 0 and n > 0 for n in value.type.lanes), (
             f"lanes {value.type.lanes} are no powers of two"

@@ -226,6 +226,7 @@ def maximum(*operands: Operand) -> Expr:
 
 
 def _extremum(form: type[Min] | type[Max], operands: tuple[Operand, ...]) -> Expr:
+    """Build a minimum or maximum, less operands that differ from another by a constant."""
     flat: list[Expr] = []
     for operand in map(as_expr, operands):
         atom = operand.sole_atom

@@ -182,6 +182,7 @@ def refuted(e: Expr, facts: Facts) -> bool:
 
 
 def _scaled(facts: Facts) -> tuple[Mapping[str, Expr], Facts]:
+    """Write variables as multiples, so that what divides shows: `4 * n'` for an n that 4 divides."""
     multiples = {name: known.multiple_of for name, known in facts.ranges.items() if known.multiple_of > 1}
     if not multiples:
         return {}, facts

@@ -74,6 +74,7 @@ def _times(a: Interval, b: Interval) -> Interval:
 
 
 def _atom_bounds(atom: Atom, facts: Facts) -> Interval:
+    """Return the interval of an atom."""
     if isinstance(atom, Var):
         known = facts.range_of(atom.name)
         low = None if known.lo is None else bounds(known.lo, facts)[0]

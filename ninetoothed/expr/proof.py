@@ -64,6 +64,7 @@ class _Proof:
         self.left = _BUDGET
 
     def nonnegative(self, e: Expr) -> bool:
+        """Tell whether an expression is proved to be at least 0."""
         low = bounds(e, self.facts)[0]
         if low is not None:
             if low >= 0:

@@ -183,6 +183,7 @@ def _dict(context: TraceContext, scope: Scope, node: ast.Dict) -> Any:
 
 
 def _comprehension(context: TraceContext, scope: Scope, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    """Unroll a comprehension into a tuple."""
     items: list = []
 
     def generate(remaining: Any) -> Any:
@@ -217,6 +218,7 @@ _CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, 
 
 
 def _text(context: TraceContext, scope: Scope, node: ast.JoinedStr) -> Any:
+    """Join an f-string's pieces; computed values stay pieces, for `print`."""
     pieces: list = []
     for part in node.values:
         if isinstance(part, ast.Constant):

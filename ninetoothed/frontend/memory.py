@@ -175,6 +175,7 @@ def _check_counters(context: TraceContext, ref: TileRef, innermost: tuple | None
 
 
 def _check_counter(context: TraceContext, counted: Dimension, taken: Dimension) -> None:
+    """Require that a tile is indexed by a counter of as many tiles as it has."""
     if counted == taken:
         return
     parameters, own = context.definition.parameters, context.definition.tilings

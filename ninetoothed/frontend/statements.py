@@ -55,6 +55,7 @@ def execute(context: TraceContext, scope: Scope, statement: ast.stmt) -> Returne
 
 
 def _describe(statement: ast.stmt) -> str:
+    """Name a statement that applications cannot have, with what to write in its place."""
     names = {
         ast.Break: "`break`: give the loop its bounds in `range`, or use `while`",
         ast.Continue: "`continue`: put the rest of the body under an `if`",

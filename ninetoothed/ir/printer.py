@@ -199,6 +199,7 @@ class _Printer:
                 self.operation(operation, depth)
 
     def operation(self, operation: Operation, depth: int) -> None:
+        """Print an operation as a line."""
         match operation:
             case For() | While() | If():
                 self.branch(operation, depth)
@@ -218,6 +219,7 @@ class _Printer:
                 self.line(depth, f"{self.typed(defined)} = {right}" if defined else right)
 
     def right_side(self, operation: Operation) -> str:
+        """Print what computes a result."""
         match operation:
             case Constant(value=value):
                 return repr(value)
@@ -265,6 +267,7 @@ class _Printer:
     # -- blocks --
 
     def branch(self, operation: For | While | If, depth: int) -> None:
+        """Print a loop or a branch with its blocks."""
         match operation:
             case For(variable=variable, bindings=bindings):
                 shown = self.variables((), bindings)

@@ -71,6 +71,7 @@ class _Coarsener(ir.Rewriter):
     operations: list[ir.Operation] = field(default_factory=list)
 
     def repeat(self, operation: ir.Operation) -> None:
+        """Append an operation that does the work of all programs at once."""
         match operation:
             case ir.Constant() | ir.ScalarArgument():
                 self.operations.append(operation)
@@ -93,6 +94,7 @@ class _Coarsener(ir.Rewriter):
                 raise _Uncoarsenable
 
     def _apply(self, operation: ir.Apply) -> None:
+        """Repeat an application: with one axis more, or as it is where its operands are the same for all programs."""
         if not any(operand in self.values for operand in operation.operands):
             if not (is_lanewise(operation) or _has_axis(operation) or is_dot(operation)):
                 raise _Uncoarsenable

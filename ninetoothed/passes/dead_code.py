@@ -59,6 +59,7 @@ def _inside(combine: ir.Lambda) -> set[Value]:
 
 
 def _sweep_loop(loop: For | While, live: set[Value]) -> tuple[Operation, set[Value]]:
+    """Return a loop without the variables that nothing reads, and the values that it reads."""
     needed = {i for i, result in enumerate(loop.results) if result in live}
     merge = loop.merge if isinstance(loop, For) else None
     if merge is not None and needed:
@@ -92,6 +93,7 @@ def _sweep_loop(loop: For | While, live: set[Value]) -> tuple[Operation, set[Val
 
 
 def _sweep_branch(branch: If, live: set[Value]) -> tuple[Operation, set[Value]]:
+    """Return a branch without the results that nothing reads, and the values that it reads."""
     order = [i for i, result in enumerate(branch.results) if result in live]
     then_yields = tuple(branch.then_yields[i] for i in order)
     else_yields = tuple(branch.else_yields[i] for i in order)

@@ -106,6 +106,7 @@ class _Overlapped:
     def _branches(
         self, rounds: Sequence[Round], scores: ir.Value, initial: _Values, block: list[ir.Operation]
     ) -> _State:
+        """Branch over which of several loops the first round belongs to."""
         own, *others = rounds
         if not others:
             return _middle(own, scores, initial, initial[own.total], {own.loop.variable: self.start}, block)

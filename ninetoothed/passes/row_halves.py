@@ -54,6 +54,7 @@ class _LoopsToo(SubtileBuilder):
     """Builds subtiles of what loops carry, too: of all of it at once, along its first axis."""
 
     def computed(self, operation: ir.Operation, value: ir.Value, piece: Subtile) -> ir.Value:
+        """Compute a half of a value: of a loop's result by a loop over that half."""
         if not isinstance(operation, ir.For):
             return super().computed(operation, value, piece)
         if operation.merge is not None or operation.bindings or not piece or piece[0].axis != 0:

@@ -63,6 +63,7 @@ def _is_flat(each: SummedProduct) -> bool:
 
 
 def _turned(loop: ir.For, sums: tuple[SummedProduct, ...], defined_by: Mapping[ir.Value, ir.Operation]) -> ir.Block:
+    """Return a loop that sums the transposed products, with what turns them before and after it."""
     before: list[ir.Apply] = []
     after: list[ir.Apply] = []
     arguments, yields = [], []

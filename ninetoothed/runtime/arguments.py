@@ -59,6 +59,7 @@ def bind(definition: KernelDefinition, args: tuple, kwargs: dict[str, Any]) -> B
 
 
 def _positional(definition: KernelDefinition, args: tuple, by_keyword: dict[str, Any]) -> dict[str, Any]:
+    """Match arguments with parameters by position; those that have a value of their own may be left out."""
     every = [parameter.name for parameter in definition.parameters]
     needed = [parameter.name for parameter in definition.parameters if not parameter.source.has_value]
     for order in (every, needed):
@@ -96,6 +97,7 @@ def _same(given: Any, value: Any) -> bool:
 
 
 def _constants(definition: KernelDefinition, given: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+    """Check the constexpr symbols of a call, and return their names and values in order."""
     expected = definition.constexpr_symbols
     for name, value in given.items():
         if name in definition.meta_symbols:
@@ -143,6 +145,7 @@ def is_read_by_host(value, device: torch.device) -> bool:
 
 
 def _device(definition: KernelDefinition, values: tuple) -> torch.device:
+    """Return the device of the tensors that the kernel touches; they must be on one."""
     tensors = [
         (parameter, value)
         for parameter, value in zip(definition.parameters, values, strict=True)
@@ -162,6 +165,7 @@ def _device(definition: KernelDefinition, values: tuple) -> torch.device:
 
 
 def _check_tensor(definition: KernelDefinition, parameter: KernelParameter, value):
+    """Check that a tensor has the dimensions and the type that its parameter takes."""
     rank = parameter.source.ndim
     if not isinstance(value, torch.Tensor):
         remedy = f"pass a tensor with {rank} dimension{'s' * (rank != 1)}"
@@ -187,6 +191,7 @@ def _check_tensor(definition: KernelDefinition, parameter: KernelParameter, valu
 
 
 def _check_scalar(definition: KernelDefinition, parameter: KernelParameter, value):
+    """Check that a scalar is a real number of at most 64 bits, or a 0-d tensor."""
     if isinstance(value, torch.Tensor):
         if value.ndim:
             what = f"is a scalar, and the call gives a tensor of shape {tuple(value.shape)}"
@@ -209,6 +214,7 @@ def _check_scalar(definition: KernelDefinition, parameter: KernelParameter, valu
 
 
 def _check_constant(definition: KernelDefinition, parameter: KernelParameter, value):
+    """Check that what is known when compiling can be a key of the caches."""
     value = _plain(value)
     if isinstance(value, float) and value != value:
         value = math.nan  # one object, so that variants with it are found again

@@ -86,6 +86,7 @@ def trace(definition: KernelDefinition, selection: Selection) -> TracedVariant:
 
 
 def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant:
+    """Trace a kernel, and run the passes for every backend."""
     precision = torch.get_float32_matmul_precision()
     specialisation = replace(selection.specialisation, dot_precision=precision)
 

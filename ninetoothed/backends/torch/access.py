@@ -92,6 +92,7 @@ def _positions(order: list[int]) -> list[int]:
 
 
 def _put(memory: Memory, part: AccessPart, value: torch.Tensor, mask: torch.Tensor | None) -> None:
+    """Write a tile into a part of memory, where the mask holds."""
     # Of several elements that go to one place any may win. PyTorch needs it deterministic: the last one does.
     for dim, extent in enumerate(value.shape):
         if extent > 1 and part.sizes[dim] == 1:

@@ -23,6 +23,7 @@ Execute = Callable[[ProgramSlice, ir.Block], None]
 
 
 def run_for(programs: ProgramSlice, operation: ir.For, execute: Execute) -> None:
+    """Run a loop for all programs; where its bounds differ, they part."""
     bounds = [_scalar(programs, expr, operation.bindings) for expr in (operation.start, operation.stop, operation.step)]
     for bound in bounds:
         if _differs(bound):
@@ -42,6 +43,7 @@ def run_for(programs: ProgramSlice, operation: ir.For, execute: Execute) -> None
 
 
 def run_while(programs: ProgramSlice, operation: ir.While, execute: Execute) -> None:
+    """Run a loop for all programs; where its condition differs, they part."""
     live = (*programs.execution.bound.plan.order.free[operation], *operation.arguments)
     _rebind(programs, operation.arguments, operation.initial)
     waiting, done = [programs], []

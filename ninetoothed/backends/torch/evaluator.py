@@ -69,6 +69,7 @@ def _argument(programs: ProgramSlice, operation: ir.ScalarArgument) -> None:
 
 
 def _index(programs: ProgramSlice, operation: ir.Index) -> None:
+    """Evaluate an integer expression for all programs and lanes."""
     type, expr = operation.result.type, operation.expr
     rank, axes = len(type.lanes), programs.execution.bound.plan.program.axes
     values: dict[str, Integers] = {**programs.execution.bound.integers, **programs.counters}

@@ -101,6 +101,7 @@ class _Locator:
     search: bool = False
 
     def locate(self) -> Located:
+        """Return the parts of memory that the access reaches, and the mask of its lanes where boxes do not tell."""
         counts = (*self.programs.counts, *self.access.plan.lanes)
         scalars = {**self.programs.execution.bound.integers, **self.programs.counters, **self.bindings}
         boxes, masks = self.bounds(counts, scalars)

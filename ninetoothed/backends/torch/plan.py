@@ -157,6 +157,7 @@ def make_plan(program: ir.Program) -> ExecutionPlan:
 
 
 def _plan_access(program: ir.Program, access: ir.Access, integers: set[str]) -> AccessPlan:
+    """Write the offset and the guards of an access as forms, linear where they are."""
     lanes = {lane.axis: lane for lane in access.lanes}
     rank = len(access.type.lanes)
     names = (*program.axes, *(lanes[axis].name if axis in lanes else None for axis in range(rank)))

@@ -122,6 +122,7 @@ def key_of(operation: Operation, index: int = 0) -> BlockKey:
 def _visit(
     analysis: Analysis, key: BlockKey, block: Block, arguments: tuple[Value, ...], yields: tuple[Value, ...] = ()
 ) -> None:
+    """Note definitions and uses in a block, and in the blocks nested in it."""
     for argument in arguments:
         analysis.definitions[argument] = (key, -1)
     for position, operation in enumerate(block):

@@ -69,6 +69,7 @@ class ExprPrinter:
         return syntax.chain("*", factors)
 
     def _atom(self, atom) -> ast.expr:
+        """Print an atom."""
         match atom:
             case Var(name):
                 return self.variable(name)

@@ -36,6 +36,7 @@ def block(context: EmitContext, key: BlockKey, operations: ir.Block, targets: Yi
 
 
 def _operation(context: EmitContext, operation: ir.Operation, place: OperationPlace) -> None:
+    """Print an operation, or remember the text of its result where that is used."""
     match operation:
         case ir.Constant(result=result, value=value):
             context.texts[result] = ValueText(syntax.number(value), (), value)
@@ -80,6 +81,7 @@ def _index(context: EmitContext, operation: ir.Index) -> ValueText:
 
 
 def _apply(context: EmitContext, operation: ir.Apply, place: OperationPlace) -> None:
+    """Print an application of a primitive; several results are assigned together."""
     is_combining = operation.primitive.has_combine
     text = (combine if is_combining else functions).text_of(context, operation)
     if not operation.results:
@@ -249,6 +251,7 @@ def _while(context: EmitContext, operation: ir.While, place: OperationPlace) -> 
 
 
 def _if(context: EmitContext, operation: ir.If, place: OperationPlace) -> None:
+    """Print a branch; a result is a variable that both sides assign."""
     condition = functions.typed(context.texts[operation.condition], dtypes.int1)
     names: list[str] = []
     for result, then, other in zip(operation.results, operation.then_yields, operation.else_yields, strict=True):

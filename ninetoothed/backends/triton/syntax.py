@@ -154,6 +154,7 @@ def function(title: str, parameters: list[str], body: list[ast.stmt], decorator:
 
 
 def _lines(statements: list[ast.stmt], depth: int) -> list[str]:
+    """Print statements, and break lines that are too long."""
     indent = "    " * depth
     lines: list[str] = []
     for statement in statements:

@@ -136,6 +136,8 @@ class TilePrinter:
         return {lane.name: syntax.along(node, lane.axis, self.rank) for lane, node in aranges.items()}
 
     def _print(self, e: Expr, lanes: dict[str, ast.expr], wanted: str = "numerator") -> ast.expr:
+        """Print an expression; `lanes` has the texts of the tile's own variables."""
+
         def variable(name: str) -> ast.expr:
             if name in lanes:
                 return lanes[name]

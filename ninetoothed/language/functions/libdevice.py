@@ -86,6 +86,8 @@ def rows() -> dict[str, Function]:
 
 
 def _row(name: str, parameters: tuple[str, ...], summary: str, types: str, operands: str, value: str) -> Function:
+    """Make the row of a function of libdevice from its signature in words."""
+
     def definition() -> None: ...
 
     by_position = inspect.Parameter.POSITIONAL_ONLY

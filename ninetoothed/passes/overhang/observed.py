@@ -50,6 +50,7 @@ class _Work:
             self.operation(operation)
 
     def operation(self, operation: ir.Operation) -> None:
+        """Note what an operation reads."""
         match operation:
             case ir.Store(access=access, value=value):
                 self.read(value, self.guarded(access))
@@ -85,6 +86,7 @@ class _Work:
         return frozenset(room for room in rooms if not room.variables & bound)
 
     def loop(self, loop: ir.For | ir.While) -> None:
+        """Note what a loop reads, whose arguments may be what its results are."""
         counter = {loop.variable} if isinstance(loop, ir.For) else set()
         if isinstance(loop, ir.While):
             self.read(loop.condition, frozenset())
@@ -100,6 +102,7 @@ class _Work:
             self.read_all(value for _, value in loop.bindings)
 
     def apply(self, operation: ir.Apply) -> None:
+        """Note what an application reads, given what its uses leave out of its results."""
         found = [rooms for rooms in map(self.of, operation.results) if rooms is not None]
         if not found and not has_effect(operation) and operation.results:
             return  # nothing reads it, so it reads nothing

@@ -209,6 +209,7 @@ class OverhangRewriter:
             self.operation(operation)
 
     def operation(self, operation: ir.Operation) -> None:
+        """Rewrite an operation, and track its results."""
         self.builder.location = operation.location
         match operation:
             case ir.Constant(result=result, value=number):
@@ -240,6 +241,7 @@ class OverhangRewriter:
         return distinct(edge for tile in tiles if tile.value.type.lanes == type.lanes for edge in tile.edges)
 
     def load(self, load: ir.Load) -> None:
+        """Rewrite a load: it fills its overhang with what its uses need, where one number serves all."""
         access, result = load.access, load.result
         own = _edges_of(access, with_lanes(self.facts, access.type))
         bound = self.edges_of_bound(access.bindings, access.type)

@@ -63,6 +63,7 @@ def _same(rewriter: OverhangRewriter, edge: OverhangEdge, type: TileType) -> Ove
 
 
 def _split(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
+    """Rewrite a split: each half has the edges of the operand at its own place."""
     tile = rewriter.tile(operation.operands[0])
     rewriter.emit(operation, (tile.value,))
     source = operation.operands[0].type

@@ -73,6 +73,7 @@ def _function(code: bytes) -> Code:
 
 
 def _instruction(n: int, word: int) -> Instruction:
+    """Decode one instruction of Hopper; `n` is its number."""
     operation, text = word & 0xFFF, f"{word:032x}"
     is_guarded = _bits(word, 12, 4) != _ALWAYS
     # A second predicate guards jumps, too.

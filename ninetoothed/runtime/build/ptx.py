@@ -29,6 +29,7 @@ def functions(text: str) -> dict[str, Code]:
 
 
 def _function(text: str) -> Code:
+    """Read the instructions and the jumps of a function."""
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
     body, tables = _TABLE.sub("", text), dict(_TABLE.findall(text))

@@ -75,6 +75,7 @@ def _instruction(found: re.Match, reconvergence: dict[str, tuple[str, ...]]) -> 
 
 
 def _plain(text: str, opcode: str, operands: str, is_guarded: bool) -> Instruction:
+    """Read the registers that an instruction without special rules writes and reads."""
     name = opcode.partition(".")[0]
     parts = [part.strip() for part in operands.split(",")]
     has_result = not opcode.startswith(_NO_RESULT) and "SETP" not in name

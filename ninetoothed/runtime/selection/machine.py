@@ -269,6 +269,7 @@ def current(device: Any = None) -> Machine | None:
 
 @functools.cache
 def _describe(index: int) -> Machine:
+    """Describe a GPU by what its driver says, and by its row in the tables if it has one."""
     import torch
 
     properties = torch.cuda.get_device_properties(index)

@@ -50,6 +50,7 @@ def whole_power(base, exponent):
 
 
 def _elementwise(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
+    """Print an operation that works lane by lane, as an operator or a call."""
     function = operation.function
     if function == "add" and (fused := accumulated(context, operation)):
         return fused
@@ -119,6 +120,7 @@ def _libdevice(context: EmitContext, operation: ir.Apply, operands: list[ValueTe
 
 
 def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
+    """Print a conversion; of a known number, the number that it gives."""
     (operand,) = operands
     dtype, (value,) = operation.result.type.dtype, operation.operands
     if operand.constant is not None:

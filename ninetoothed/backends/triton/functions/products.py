@@ -29,6 +29,7 @@ def accumulated(context: EmitContext, operation: ir.Apply) -> ValueText | None:
 
 
 def _product(context: EmitContext, operation: ir.Apply, accumulator: ir.Value | None) -> ValueText:
+    """Print `tl.dot`, with the accumulator that it adds to."""
     lhs, rhs = operation.operands[:2]
     result = operation.result.type
     if dtypes.float64 in (lhs.type.dtype, rhs.type.dtype):

@@ -56,6 +56,7 @@ class ComputingWarps:
     is_awaited: bool = False
 
     def prints(self, context: EmitContext, operation: ir.Operation, place: OperationPlace) -> bool:
+        """Print an operation that Gluon spells differently; False where Triton's printer is to."""
         match operation:
             case ir.Load() if operation in self.memory.rings:
                 self._take(context, operation, self.memory.rings[operation])
