@@ -14,9 +14,9 @@ from ninetoothed import dtypes, ir
 from ninetoothed.expr import Expr, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.dataflow import bottom_up
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import Apply, Lane, TileType, Value
+from ninetoothed.ir.traversal import bottom_up
 
 
 def lane(context: TraceContext, axis: int, count: int) -> Lane:

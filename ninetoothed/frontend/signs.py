@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, bounds
-from ninetoothed.frontend.dataflow import bottom_up
 from ninetoothed.frontend.numbers import covers, numeric
 from ninetoothed.ir import Apply, Constant, Index, Value
+from ninetoothed.ir.traversal import bottom_up
 from ninetoothed.language.primitive import Sign
 
 

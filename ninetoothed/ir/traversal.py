@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from ninetoothed.ir.nodes import (
     Apply,
@@ -84,3 +85,18 @@ def results(operation: Operation) -> tuple[Value, ...]:
         case Apply(results=values) | For(results=values) | While(results=values) | If(results=values):
             return values
     return ()
+
+
+def bottom_up(
+    value: Value, known: dict[Value, Any], inputs: Callable[[Value], Iterable[Value]], rule: Callable[[Value], Any]
+) -> Any:
+    """Return `known[value]`: what `rule` says of it, and first of all of its `inputs`, where that is not known yet."""
+    pending = [value]
+    while pending:
+        last = pending[-1]
+        missing = [] if last in known else [each for each in inputs(last) if each not in known]
+        if not missing:
+            pending.pop()
+            known[last] = known[last] if last in known else rule(last)
+        pending += missing
+    return known[value]

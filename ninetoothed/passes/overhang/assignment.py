@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ninetoothed import ir
 from ninetoothed.expr import Expr
 from ninetoothed.ir import Value
+from ninetoothed.ir.traversal import bottom_up
 from ninetoothed.passes.overhang import contents
 from ninetoothed.passes.overhang.edges import BoundEdge, OverhangEdge
 from ninetoothed.passes.overhang.lanewise import joined
@@ -44,19 +45,15 @@ class _VariableUpdate:
 
     def depends(self, raw: Value) -> bool:
         """Tell whether a value is computed from the old one."""
-        pending = [raw]
-        while pending:
-            last = pending.pop()
-            if last in self.dependent:
-                continue
-            operation = self.rewriter.producers.get(last)
-            operands = operation.operands if isinstance(operation, ir.Apply) else ()
-            missing = [operand for operand in operands if operand not in self.dependent]
-            if missing:
-                pending += (last, *missing)
-            else:
-                self.dependent[last] = any(self.dependent[operand] for operand in operands)
-        return self.dependent[raw]
+
+        def operands(value: Value) -> tuple[Value, ...]:
+            operation = self.rewriter.producers.get(value)
+            return operation.operands if isinstance(operation, ir.Apply) else ()
+
+        is_dependent: bool = bottom_up(
+            raw, self.dependent, operands, lambda value: any(self.dependent[operand] for operand in operands(value))
+        )
+        return is_dependent
 
     def inherits(self, raw: Value) -> frozenset[OverhangEdge]:
         """Return the edges of the old value as a value that is computed from it may have them."""
