@@ -39,6 +39,7 @@ class TileType:
 
     @property
     def is_scalar(self) -> bool:
+        """Tell whether there is one lane, and no axis."""
         return not self.lanes
 
     def __str__(self) -> str:
@@ -144,10 +145,12 @@ class Apply(Operation):
 
     @property
     def result(self) -> Value:
+        """The only result."""
         (result,) = self.results
         return result
 
     def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or the default where it is not given."""
         return dict(self.attributes).get(name, default)
 
 
@@ -318,4 +321,5 @@ class Program:
         return print_program(self)
 
     def parameter(self, name: str) -> Parameter:
+        """Return the parameter of a name."""
         return next(parameter for parameter in self.parameters if parameter.name == name)

@@ -61,6 +61,7 @@ class Rewriter:
     values: dict[Value, Value] = field(default_factory=dict)
 
     def block(self, block: Block) -> Block:
+        """Return the operations in place of a block's."""
         return tuple(new for operation in block for new in self.operation(operation))
 
     def operation(self, operation: Operation) -> Block:
@@ -84,6 +85,7 @@ class Rewriter:
         return self.values.get(value, value)
 
     def bindings(self, bindings: Bindings) -> Bindings:
+        """Return the bindings in place of others."""
         return tuple((name, self.value(value)) for name, value in bindings)
 
     def function(self, function: Lambda) -> Lambda:

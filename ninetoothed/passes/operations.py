@@ -32,6 +32,7 @@ def is_fold(operation: ir.Apply) -> bool:
 
 
 def is_dot(operation: ir.Operation | None) -> TypeGuard[ir.Apply]:
+    """Tell whether an operation is a matrix product."""
     return isinstance(operation, ir.Apply) and operation.function == "dot"
 
 

@@ -94,6 +94,7 @@ def needs_same_slice(block: ir.Block, value: ir.Value, start: ir.Value, axis: in
 
 
 def subtile_type(type: ir.TileType, piece: Subtile) -> ir.TileType:
+    """Return the type of a part of a tile."""
     shape, lanes = list(type.shape), list(type.lanes)
     for part in piece:
         shape[part.axis], lanes[part.axis] = const(part.count), part.count

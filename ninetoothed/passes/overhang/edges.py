@@ -54,6 +54,7 @@ class BoundEdge:
 
     @property
     def axes(self) -> frozenset[int]:
+        """The axes along which the edge lies."""
         return self.single.union(lane.axis for lane in self.lanes)
 
     @property
@@ -100,6 +101,7 @@ class MaskEdge:
 
     @property
     def axes(self) -> frozenset[int]:
+        """The axes along which the edge lies."""
         return frozenset(axis for axis, lanes in enumerate(self.value.type.lanes) if lanes != 1)
 
 
@@ -117,6 +119,7 @@ def rounding(type: ir.TileType, facts: Facts) -> tuple[BoundEdge, ...]:
 
 
 def mask_type(type: ir.TileType) -> ir.TileType:
+    """Return the type of a mask of a tile's lanes."""
     return ir.TileType(int1, type.shape, type.lanes)
 
 
@@ -134,6 +137,7 @@ Axes = dict[int, Expr]
 
 
 def lane(type: ir.TileType, axis: int) -> Expr:
+    """Return the variable of a tile's axis; 0 where it has one lane."""
     return var(ir.Lane.of(axis, type.lanes[axis]).name) if type.lanes[axis] > 1 else const(0)
 
 

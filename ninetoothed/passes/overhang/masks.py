@@ -42,14 +42,17 @@ class MaskBuilder:
 
     @property
     def top(self) -> ir.Block:
+        """The operations of the outermost block."""
         return tuple(self._blocks[0])
 
     def emit(self, operation: ir.Operation) -> None:
+        """Append an operation to the innermost block."""
         self._blocks[-1].append(operation)
 
     # -- values --
 
     def apply(self, function: str, operands: tuple[Value, ...], type: TileType, **attributes: Any) -> Value:
+        """Append an application with one result, and return that."""
         result = Value(type)
         pairs = tuple(attributes.items())
         self.added.add(result)
@@ -133,6 +136,7 @@ class MaskBuilder:
         return inside
 
     def compared(self, function: str, a: Expr, b: Expr, edge: BoundEdge, type: TileType) -> Value:
+        """Compare two expressions over the lanes of an edge."""
         left, right = (self.index(e, edge.lanes, edge.bindings, type) for e in (a, b))
         return self.together(function, left, right, dtypes.int1)
 

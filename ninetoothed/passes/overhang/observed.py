@@ -46,6 +46,7 @@ class _Work:
         return self.rooms.get(value)
 
     def block(self, block: ir.Block) -> None:
+        """Note what the operations of a block read, the last first."""
         for operation in reversed(block):
             self.operation(operation)
 
@@ -118,6 +119,7 @@ class _Work:
                 self.read(value, self.moved_back(rooms, operation, value.type))
 
     def product(self, operation: ir.Apply, rooms: frozenset[Expr]) -> None:
+        """Note what a product reads: the rows of one side, the columns of the other, all of the depth."""
         a, b, *rest = operation.operands
         for value, depth in ((a, len(a.type.lanes) - 1), (b, len(b.type.lanes) - 2)):
             back = {axis: edges.lane(value.type, axis) for axis in range(len(value.type.lanes)) if axis != depth}

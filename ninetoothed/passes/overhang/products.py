@@ -91,6 +91,7 @@ def _outside(edge: OverhangEdge, depth: int, tile: TrackedTile, type: TileType, 
 
 
 def check(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
+    """Rewrite an assertion: overhang holds true."""
     (raw,) = operation.operands
     tile = rewriter.tile(raw)
     tile = rewriter.filled(raw, tile, True, tile.ends(rewriter.facts))

@@ -108,6 +108,7 @@ class OverhangRewriter:
         self.producers = producers(program.body)
 
     def run(self) -> ir.Program:
+        """Rewrite all of the program."""
         for operation in self.program.body:
             self.operation(operation)
         requirements = (*self.program.requirements, *self.requirements)
@@ -122,12 +123,15 @@ class OverhangRewriter:
 
     @property
     def facts(self) -> Facts:
+        """The present facts."""
         return self.builder.facts
 
     def tile(self, raw: Value) -> TrackedTile:
+        """Return the tile that stands for a value of the old program."""
         return self.tiles[raw][-1]
 
     def value(self, raw: Value) -> Value:
+        """Return the value in place of one of the old program."""
         return self.tile(raw).value
 
     def set(self, raw: Value, tile: TrackedTile) -> None:
@@ -135,6 +139,7 @@ class OverhangRewriter:
         rooms = self.rooms.get(raw)
 
         def is_seen(edge: OverhangEdge) -> bool:
+            """Tell whether some use reads lanes past an edge."""
             return rooms is not None and not (isinstance(edge, BoundEdge) and edge.room in rooms)
 
         seen = tuple(filter(is_seen, tile.edges))
@@ -146,9 +151,11 @@ class OverhangRewriter:
         self.tiles[raw] = (*self.tiles[raw], tile)
 
     def bound(self, bindings: ir.Bindings) -> ir.Bindings:
+        """Return bindings of the new values."""
         return tuple((name, self.value(value)) for name, value in bindings)
 
     def error(self, message: str, location: ir.SourceLocation | None) -> ApplicationError:
+        """Make an error that points at the user's source."""
         return ApplicationError.at(f"kernel {self.program.name!r}: {message}", location)
 
     # -- filling --
@@ -205,6 +212,7 @@ class OverhangRewriter:
     # -- operations --
 
     def block(self, block: ir.Block) -> None:
+        """Rewrite the operations of a block."""
         for operation in block:
             self.operation(operation)
 
@@ -237,6 +245,7 @@ class OverhangRewriter:
                 self.apply(operation)
 
     def edges_of_bound(self, bindings: ir.Bindings, type: TileType) -> tuple[OverhangEdge, ...]:
+        """Collect the edges of the values that an access or an index is bound to."""
         tiles = (self.tile(value) for _, value in bindings)
         return distinct(edge for tile in tiles if tile.value.type.lanes == type.lanes for edge in tile.edges)
 
@@ -260,6 +269,7 @@ class OverhangRewriter:
             poison.fill(self, result)
 
     def apply(self, operation: ir.Apply) -> None:
+        """Rewrite an application by the rule of its primitive."""
         rule_of(operation.primitive)(self, operation)
 
     def untouched(self, operation: ir.Apply) -> None:
@@ -269,6 +279,7 @@ class OverhangRewriter:
             self.set(result, TrackedTile(result))
 
     def emit(self, operation: ir.Apply, operands: tuple[Value, ...]) -> None:
+        """Emit an application with other operands."""
         self.builder.emit(replace(operation, operands=operands))
 
     def moved(self, edge: OverhangEdge, operation: ir.Apply) -> OverhangEdge | None:

@@ -33,6 +33,7 @@ class TrackedTile:
         return tuple(edge for edge in distinct((*self.edges, *rounding(self.value.type, facts))) if edge.fails)
 
     def held(self, edge: OverhangEdge) -> Number | None:
+        """Return the number that all lanes past an edge hold, if it is known."""
         return self.contents.get(edge, self.number)
 
     def holds(self, number: Number | None, edges: Iterable[OverhangEdge]) -> bool:
@@ -46,6 +47,7 @@ class TrackedTile:
 
 
 def distinct(edges: Iterable[OverhangEdge]) -> tuple[OverhangEdge, ...]:
+    """Drop edges that come again."""
     return tuple(dict.fromkeys(edges))
 
 
