@@ -4,7 +4,9 @@ A shape rule takes an arrangement and the level that it changes, and returns a n
 `ArrangementError` where something does not fit. An index rule maps an element's indices after a step to those before.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Size, Step
@@ -37,18 +39,12 @@ def pull_back(
     guards: tuple[Guard, ...] = ()
     match step.operation:
         case "tile":  # x[o * stride + n * dilation] = y[o][n]
-            strides, dilation = step.arguments
-            here = tuple(
-                o * as_expr(stride) + n * as_expr(d)
-                for o, n, stride, d in zip(here, inner[0], strides, dilation, strict=True)
-            )
-            inner = inner[1:]
+            here, inner = tuple(map(_offset, here, inner[0], *step.arguments)), inner[1:]
             guards = tuple(map(Guard, here, sizes))
         case "expand":  # x[0] = y[i]; x[i] where the size turns out to be the wanted one; x[-1] where it is 0
             dims, wanted = step.arguments
             dims = tuple(d for d in dims if sizes[d] != as_expr(wanted[d]))
-            here = tuple(minimum(i, sizes[d] - 1) if d in dims else i for d, i in enumerate(here))
-            here = tuple(const(0) if d in dims and sizes[d] == 1 else i for d, i in enumerate(here))
+            here = tuple(_repeated(i, sizes[d]) if d in dims else i for d, i in enumerate(here))
             guards = tuple(Guard(here[d], sizes[d]) for d in dims)
         case "unsqueeze":  # x[] = y[0]
             (dim,) = step.arguments
@@ -65,27 +61,34 @@ def pull_back(
             start, end = step.arguments
             here = here[:start] + _unflatten(here[start], sizes[start:end]) + here[start + 1 :]
         case "ravel":  # x[i][j] = y[i, j]
-            (counts,) = step.arguments
-            parts = []
-            for count in counts:
-                parts.append(here[:count])
-                here = here[count:]
-            return (*outer, *parts, *inner), guards
+            return (*outer, *_parts(here, *step.arguments), *inner), guards
         case "pad":  # x[i - before] = y[i]
             (before,) = step.arguments
             here = tuple(i - as_expr(b) for i, b in zip(here, before, strict=True))
             guards = tuple(map(Guard, here, sizes))
         case "index":  # x[start + i * stride] = y[i]; a stride of 0 took the dimension away
             starts, strides, kept_dims = step.arguments
-            kept = iter(here)
-            here = tuple(
-                as_expr(start) + (next(kept) * stride if d in kept_dims else 0)
-                for d, (start, stride) in enumerate(zip(starts, strides, strict=True))
-            )
-            guards = tuple(Guard(here[d], sizes[d]) for d in range(len(sizes)) if d not in kept_dims)
+            own = dict(zip(kept_dims, here, strict=True))
+            here = tuple(as_expr(start) + own.get(d, 0) * strides[d] for d, start in enumerate(starts))
+            guards = tuple(Guard(here[d], sizes[d]) for d in range(len(sizes)) if d not in own)
         case _:
             raise AssertionError(step.operation)
     return (*outer, here, *inner), guards
+
+
+def _offset(outer: Expr, inner: Expr, stride: Size, dilation: Size) -> Expr:
+    return outer * as_expr(stride) + inner * as_expr(dilation)
+
+
+def _repeated(index: Expr, size: Expr) -> Expr:
+    """Return the index, before `expand`, of a dimension whose size may be 1 or the wanted one."""
+    return const(0) if size == 1 else minimum(index, size - 1)
+
+
+def _parts(here: tuple[Expr, ...], counts: tuple[int, ...]) -> Iterator[tuple[Expr, ...]]:
+    """Split the indices of levels that were joined, of so many dimensions each."""
+    dims = iter(here)
+    return (tuple(islice(dims, count)) for count in counts)
 
 
 def _unflatten(t: Expr, sizes: tuple[Expr, ...]) -> tuple[Expr, ...]:

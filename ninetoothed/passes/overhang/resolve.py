@@ -123,7 +123,6 @@ class OverhangRewriter:
 
     @property
     def facts(self) -> Facts:
-        """The present facts."""
         return self.builder.facts
 
     def tile(self, raw: Value) -> TrackedTile:
