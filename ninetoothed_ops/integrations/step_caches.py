@@ -65,6 +65,16 @@ class StepCache:
         for layer in self.sliding:
             layer.cumulative_length_int += 1
 
+    @property
+    def can_repeat(self) -> bool:
+        """Tell whether a step may be run twice: whether it drops no token."""
+        return not any(map(_is_full, self.sliding))
+
+    def take_back(self) -> None:
+        """Count a token less on the device, so that the next step writes where the last one did."""
+        for counter in self.memory[2::3]:
+            counter.sub_(1)
+
     def run(self, step: Callable[[], Any]) -> Any:
         """Run a step that counts no token in Python, and drops one without a number from the host."""
         counts = [layer.cumulative_length_int for layer in self.sliding]

@@ -18,7 +18,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ from ..modules.overrides import are_overridden
 from . import step_masks
 from .attention_interface import LENGTHS
 from .step_caches import StepCache, memory_of, unlike_static
-from .step_watch import VALUES, fingerprint, watched
+from .step_watch import VALUES, Verdict, modules_of, watched
 
 NAME = "get_compiled_call"
 CACHE = "past_key_values"
@@ -41,8 +41,8 @@ Leaves = list[tuple[tuple[str, ...], Any]]
 OUTPUTS = ("logits", CACHE)
 # Attributes of a module that hold its weights.
 WEIGHTS = ("_parameters", "_buffers")
-# So many steps of a new kind run without a graph: kernels are compiled and loaded in them. The last of them is watched,
-# and so is the first of each call.
+# So many steps of a new kind run without a graph: kernels are compiled and loaded in them. The last of them is watched.
+# So does the first of each call.
 UNCAPTURED = 3
 # A call has few kinds of steps, one after another; where it has more, each step is another.
 KINDS = 8
@@ -69,15 +69,14 @@ def _runs_on_ours(model: Any) -> bool:
 class StepCompiler:
     """Give `generate` what runs the steps of one call; a copy is of the model's copy.
 
-    seen: how many steps of each kind have run. verdicts: of each kind, what the model was when one was watched, and why
-    it cannot be replayed. reason: why steps of the last call were not replayed, or "". zeros: those that calls which
-    have ended were lent.
+    seen: how many steps of each kind have run. verdicts: of each kind, what was seen when one was watched. reason: why
+    steps of the last call were not replayed, or "". zeros: those that calls which have ended were lent.
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.seen: Counter[tuple] = Counter()
-        self.verdicts: dict[tuple, tuple[int, str]] = {}
+        self.verdicts: dict[tuple, Verdict] = {}
         self.reason = ""
         self.zeros: list[torch.Tensor] = []
 
@@ -113,19 +112,19 @@ class Steps:
     """Run the steps of one call of `generate`; `compiled` gives what runs any that cannot be replayed.
 
     kind, given, cache: what one step has in common with the next, its arguments, where a graph reads them, and its
-    cache. begun: how many kinds there were. reason: why no step of this kind can be replayed, or "". model_was: the
-    model when the call began.
+    cache. verdict: what was seen of this kind, if that still holds of the modules. has_begun: whether one of this kind
+    has run. begun: how many kinds there were.
     """
 
     def __init__(self, compiler: StepCompiler, compiled: Callable[[], Callable]) -> None:
         self.compiler, self.compiled = compiler, compiled
-        self.model_was = fingerprint(compiler.model)
+        self.modules = modules_of(compiler.model)
         self.kind: tuple = ()
         self.given: dict[tuple[str, ...], torch.Tensor] = {}
         self.cache: StepCache | None = None
         self.graph: StepGraph | None = None
-        self.is_watched, self.reason = False, ""
-        self.begun = 0
+        self.verdict: Verdict | None = None
+        self.has_begun, self.begun = False, 0
 
     def __call__(self, **given: Any) -> Any:
         leaves = list(_leaves(given))
@@ -150,48 +149,65 @@ class Steps:
             self.kind, self.cache = (), StepCache.of(cache)
         kind = (self.cache.kind, *map(_kind_of, leaves))  # type: ignore[union-attr]
         if kind != self.kind:
-            self.kind, self.graph, self.is_watched = kind, None, False
+            self.kind, self.graph, self.has_begun = kind, None, False
             self.begun += 1
             self.given = {path: _held(each) for path, each in leaves if isinstance(each, torch.Tensor)}
             found = self.compiler.verdicts.get(kind)
-            self.reason = found[1] if found is not None and found[0] == self.model_was else ""
-        return self.reason
+            self.verdict = found if found is not None and found.holds(self.modules) else None
+        return "" if self.verdict is None else self.verdict.reason
 
     def _run(self, model: Callable[[], Any]) -> Any:
         compiler, kind = self.compiler, self.kind
         step = functools.partial(self.cache.run, model)  # type: ignore[union-attr]
-        if self.graph is not None and self.graph.weights.are_same():
-            return self.graph.run()
+        if self.graph is not None:
+            return self._replayed(self.graph, step)
         compiler.seen[kind] += 1
         if self.begun > KINDS:  # Beams are put in order by new tensors after each step.
             compiler.tell("its arguments, or the tensors of its cache, are others in each step")
             return step()
         if compiler.seen[kind] < UNCAPTURED:
             return step()
-        if not self.is_watched or self.graph is not None:
-            self.graph, self.is_watched = None, True
+        if self.verdict is None:
             return self._watched(step)
+        if not self.has_begun:
+            self.has_begun = True
+            return step()
         try:
             self.graph = StepGraph(*capture(step, compiler.zeros_for(self)), Weights.of(compiler.model))
         except RuntimeError as error:  # whatever CUDA does not capture
-            self._refuse(f"it cannot be captured: {str(error).partition(chr(10))[0]}")
+            self._decide(replace(self.verdict, reason=f"it cannot be captured: {str(error).partition(chr(10))[0]}"))
             return step()
         return self.graph.run()
 
     def _watched(self, step: Callable[[], Any]) -> Any:
-        found = self.compiler.verdicts.get(self.kind)
-        objects = (self.cache.cache, *self.cache.cache.layers)  # type: ignore[union-attr]
-        is_known = found is not None and found[0] == self.model_was
-        output, reason = watched(step, self.compiler.model, objects, whole=not is_known)
-        self._refuse(reason or _kept(output))
+        cache: Any = self.cache
+        output, verdict = watched(step, self.compiler.model, (cache.cache, *cache.cache.layers))
+        self._decide(replace(verdict, reason=verdict.reason or _kept(output)))
+        self.has_begun = True
         return output
 
-    def _refuse(self, reason: str) -> None:
+    def _decide(self, verdict: Verdict) -> None:
         """Remember whether steps of this kind can be replayed, and why not."""
-        self.reason = reason
-        self.compiler.verdicts[self.kind] = fingerprint(self.compiler.model), reason
-        if reason:
-            self.compiler.tell(reason)
+        self.verdict = self.compiler.verdicts[self.kind] = verdict
+        if verdict.reason:
+            self.compiler.tell(verdict.reason)
+
+    def _replayed(self, graph: "StepGraph", step: Callable[[], Any]) -> Any:
+        """Replay a graph, unless weights were exchanged since it was captured.
+
+        That is looked for while the GPU runs, and the step runs anew if so: what was written to the cache is written
+        again. Where a window has dropped a token meanwhile, it cannot be, and is looked for before.
+        """
+        cache: Any = self.cache
+        if cache.can_repeat:
+            output = graph.run()
+            if graph.weights.are_same():
+                return output
+            cache.take_back()
+        elif graph.weights.are_same():
+            return graph.run()
+        self.graph, self.has_begun = None, True
+        return step()
 
 
 @dataclass(frozen=True)
@@ -201,15 +217,17 @@ class Weights:
     owners: Sequence[Mapping[str, torch.Tensor | None]]
     tensors: list[torch.Tensor]
     addresses: list[int]
+    # Keeps the memory, which a graph may read once more.
+    memory: list[torch.Tensor]
 
     @classmethod
     def of(cls, model: nn.Module) -> "Weights":
         owners = [each for module in model.modules() for each in map(vars(module).get, WEIGHTS) if each]
         tensors = _tensors_in(owners)
-        return cls(owners, tensors, [each.data_ptr() for each in tensors])
+        return cls(owners, tensors, [each.data_ptr() for each in tensors], [each.detach() for each in tensors])
 
     def are_same(self) -> bool:
-        """Tell whether nothing was exchanged or moved since, which takes some 20 us for an 8B Llama."""
+        """Tell whether nothing was exchanged or moved since."""
         found = _tensors_in(self.owners)
         return are_same(found, self.tensors) and [each.data_ptr() for each in found] == self.addresses
 

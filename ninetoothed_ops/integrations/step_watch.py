@@ -8,17 +8,20 @@ the same launches whenever its arguments are of the same kind. No family is aske
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import torch
 from torch import nn
 
-from ninetoothed.runtime.private import TorchDispatchMode, modes_see_operations
+from ninetoothed.runtime.private import TorchDispatchMode, has_global_hook, modes_see_operations
 
 # Whose code does in a step what its arguments and objects say, and is known to write nothing else.
 PACKAGES = frozenset({"torch", "transformers", "ninetoothed", "ninetoothed_ops", "triton"}) | sys.stdlib_module_names
 # What `collections.namedtuple`, `dataclasses` and our call cache write.
 GENERATED = ("namedtuple_", "<string>", "<fast path>")
+MODELS = "transformers.models."
 # Operators that a graph cannot hold.
 READS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 COPIES = ("aten::_to_copy", "aten::copy_")
@@ -61,20 +64,18 @@ def _gathers(func: Any, args: tuple) -> bool:
 def _place() -> str:
     """Name the line of the model's code that calls an operator."""
     frame: Any = sys._getframe()
-    while frame is not None and not frame.f_globals.get("__name__", "").startswith("transformers.models."):
+    while frame is not None and not _name(frame.f_code, frame.f_globals).startswith(MODELS):
         frame = frame.f_back
     return f" ({frame.f_globals['__name__']}, line {frame.f_lineno})" if frame is not None else ""
 
 
 @contextlib.contextmanager
-def functions_of_others(found: list[str]) -> Iterator[None]:
-    """Collect the functions in Python that this thread calls and that are of none of `PACKAGES`."""
+def calls(found: dict[CodeType, dict[str, Any]]) -> Iterator[None]:
+    """Collect the functions in Python that this thread calls: the code of each, and its globals."""
 
     def see(frame: Any, event: str, _: Any) -> None:
         if event == "call":
-            name = frame.f_globals.get("__name__") or frame.f_code.co_filename
-            if name.partition(".")[0] not in PACKAGES and not name.startswith(GENERATED):
-                found.append(f"{frame.f_code.co_name} of {name}")
+            found.setdefault(frame.f_code, frame.f_globals)
 
     before = sys.getprofile()
     sys.setprofile(see)
@@ -84,39 +85,61 @@ def functions_of_others(found: list[str]) -> Iterator[None]:
         sys.setprofile(before)
 
 
-def watched(step: Callable[[], Any], model: nn.Module, objects: Iterable[Any], *, whole: bool) -> tuple[Any, str]:
-    """Run a step; give its output, and the reason why another may not be the same launches, or "".
+@dataclass(frozen=True)
+class Verdict:
+    """Why steps like one that was watched cannot be replayed, or "", as long as nothing was patched or switched.
 
-    objects: those that a step reads, beside the modules. whole: false if this was seen of the model, and only functions
-    may have been patched since.
+    modules: what the modules were. names: what the functions of models called by which names, in which file.
     """
-    others: list[str] = []
-    if not modes_see_operations:
-        return step(), "this PyTorch does not show what operators it calls"
-    if not whole:
-        with functions_of_others(others):
-            return step(), _of_others(others)
+
+    reason: str
+    modules: list[tuple]
+    names: list[tuple[dict[str, Any], str, Any]]
+
+    def holds(self, modules: list[tuple]) -> bool:
+        """Tell whether it holds of modules, as `modules_of` gives them."""
+        return self.modules == modules and all(file.get(name) is value for file, name, value in self.names)
+
+
+def modules_of(model: Any) -> list[tuple]:
+    """List what the modules of a model are, their hooks and modes, and its configuration."""
+    found: list[tuple] = [(has_global_hook(), dict(vars(model.config)))]
+    for each in model.modules():
+        own = vars(each)
+        hooks = (*own["_forward_hooks"].values(), *own["_forward_pre_hooks"].values())
+        found.append((type(each), type(each).forward, own.get("forward"), own["training"], hooks))
+    return found
+
+
+def watched(step: Callable[[], Any], model: nn.Module, objects: Iterable[Any]) -> tuple[Any, Verdict]:
+    """Run a step; give its output, and whether another one is the same launches.
+
+    objects: those that a step reads, beside the modules.
+    """
+    called: dict[CodeType, dict[str, Any]] = {}
     roots = (*model.modules(), *objects)
-    before = held(roots)
-    device = next(model.parameters()).device
-    with Operators(device, is_training=any(each.training for each in model.modules())) as operators:
-        with functions_of_others(others):
-            output = step()
-    return output, operators.reason or _of_others(others) or _change(before, held(roots))
+    before, device = held(roots), next(model.parameters()).device
+    with Operators(device, is_training=any(each.training for each in model.modules())) as operators, calls(called):
+        output = step()
+    reason = operators.reason or _of_others(called) or _change(before, held(roots))
+    if not modes_see_operations:
+        reason = "this PyTorch does not show what operators it calls"
+    of_models = ((code, file) for code, file in called.items() if _name(code, file).startswith(MODELS))
+    names = [(file, name, file[name]) for code, file in of_models for name in code.co_names if name in file]
+    return output, Verdict(reason, modules_of(model), names)
 
 
-def _of_others(functions: list[str]) -> str:
-    return f"{functions[0]} is called, which may do more than launch" if functions else ""
+def _of_others(called: dict[CodeType, dict[str, Any]]) -> str:
+    """Name a function that was called and is of none of `PACKAGES`, if there is one."""
+    for code, file in called.items():
+        name = _name(code, file)
+        if name.partition(".")[0] not in PACKAGES and not name.startswith(GENERATED):
+            return f"{code.co_name} of {name} is called, which may do more than launch"
+    return ""
 
 
-def fingerprint(model: nn.Module) -> int:
-    """Hash what the modules of a model are and hold, such that any change shows."""
-    rows = held(model.modules())
-    return hash(tuple((id(type(owner)), name, *map(_key, values)) for (_, name), (owner, values) in rows.items()))
-
-
-def _key(value: Any) -> Any:
-    return value if isinstance(value, VALUES) else id(value)
+def _name(code: CodeType, file: dict[str, Any]) -> str:
+    return file.get("__name__") or code.co_filename
 
 
 def held(objects: Iterable[Any]) -> dict[tuple[int, str], tuple[Any, list]]:

@@ -79,7 +79,8 @@ def test_generate_compiles_a_step_whole(make, batch):
 
     def kept(guards):
         names = [guard.name for guard in guards if guard.guard_type == "DUPLICATE_INPUT"]
-        compared.extend(name for name in names if name.startswith("type("))
+        # Of PyTorch 2.11 also the files of their functions, which are compared by identity.
+        compared.extend(name for name in names if name.startswith("type(") and name.endswith(")"))
         return [True] * len(guards)
 
     config = CompileConfig(backend=counting, mode=None, options={"guard_filter_fn": kept})

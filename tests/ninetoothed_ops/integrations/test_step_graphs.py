@@ -80,25 +80,34 @@ def uncompiled(monkeypatch):
 def test_tokens_are_those_of_the_model_as_it_is(make, batch, replays, monkeypatch):
     model, inputs, count, watched = make("Llama"), batch(3, 7), 6, []
     watch = step_graphs.watched
-    monkeypatch.setattr(
-        step_graphs, "watched", lambda *given, whole: (watched.append(whole), watch(*given, whole=whole))[1]
-    )
+    monkeypatch.setattr(step_graphs, "watched", lambda *given: (watched.append(1), watch(*given))[1])
     expected = generate(model, *inputs, count)
     report = swap_modules(model, join=True)
     assert torch.equal(generate(model, *inputs, count, **STATIC), expected)
     assert len(replays) == count - 1 - step_graphs.UNCAPTURED
     # What is known is captured in the second step, by another graph.
     assert torch.equal(generate(model, *inputs, count, **STATIC), expected)
-    assert len(replays) == 2 * count - 3 - step_graphs.UNCAPTURED and watched == [True, False]
+    assert len(replays) == 2 * count - 3 - step_graphs.UNCAPTURED and len(watched) == 1
     with torch.no_grad():
         model.lm_head.weight.copy_(model.lm_head.weight.flip(0))
         model.model.norm.weight = nn.Parameter(-model.model.norm.weight)
     expected = generate(model, *inputs, count)
     assert torch.equal(generate(model, *inputs, count, **STATIC), expected)
-    assert len(model.get_compiled_call.zeros) == 1 and watched == [True, False, True]
-    assert "generate" not in repr(report)
+    assert len(model.get_compiled_call.zeros) == 1 and len(watched) == 1
     report.undo()
     assert "get_compiled_call" not in vars(model)
+
+
+def test_functions_that_are_patched_between_two_calls(make, batch, replays, uncompiled, monkeypatch):
+    file = pytest.importorskip("transformers.models.llama.modeling_llama")
+    model, inputs, create = make("Llama"), batch(2, 7), file.create_causal_mask
+    swap_modules(model)
+    generate(model, *inputs, **STATIC)
+    assert replays and not model.get_compiled_call.reason
+    replays.clear()
+    monkeypatch.setattr(file, "create_causal_mask", lambda **given: create(**given))
+    generate(model, *inputs, **STATIC)
+    assert "<lambda> of tests." in model.get_compiled_call.reason and not replays
 
 
 # Windows that fill up, the second layer's of two kinds; masks that count their keys; experts.
@@ -224,8 +233,9 @@ def test_frequencies_that_change_are_read_by_the_host(make, batch, replays, unco
 def test_what_a_graph_would_not_do_again_is_seen(call, reason, monkeypatch):
     monkeypatch.setattr(step_watch, "PACKAGES", step_watch.PACKAGES | {"tests"})
     module, tokens = Counting(5, 4), torch.tensor([1, 2])
-    _, found = step_watch.watched(lambda: call(module, tokens), module, (), whole=True)
-    assert found.startswith(reason) and bool(found) == bool(reason)
+    module.config = transformers.LlamaConfig()
+    _, found = step_watch.watched(lambda: call(module, tokens), module, ())
+    assert found.reason.startswith(reason) and bool(found.reason) == bool(reason)
 
 
 def test_a_step_that_cannot_be_captured(make, batch, replays, uncompiled, monkeypatch):
