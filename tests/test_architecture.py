@@ -1,6 +1,7 @@
 """The rooms of the project: imports go one way, and Triton stays in one of them."""
 
 import ast
+import fnmatch
 import functools
 import pathlib
 import re
@@ -205,3 +206,10 @@ def test_one_class_a_name():
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(f"{name}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_every_folder_of_tests_is_collected(pytestconfig):
+    """By default pytest passes over folders of some names, as `build`."""
+    folders = {path.name for path in (ROOT / "tests").rglob("*") if path.is_dir()}
+    skipped = pytestconfig.getini("norecursedirs")
+    assert [name for name in folders if any(fnmatch.fnmatch(name, pattern) for pattern in skipped)] == []

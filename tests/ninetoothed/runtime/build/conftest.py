@@ -11,6 +11,7 @@ from ninetoothed.runtime.build import assembler
 def directories(tmp_path, monkeypatch):
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path / "ninetoothed"))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    return tmp_path
 
 
 @pytest.fixture

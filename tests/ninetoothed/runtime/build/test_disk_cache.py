@@ -1,7 +1,6 @@
 """Results on disk: found again under their key alone, whatever happens to the files and however many write them."""
 
 import ast
-import concurrent.futures
 import errno
 import io
 import json
@@ -230,7 +229,7 @@ def _write_and_read(value):
 
 
 def test_many_processes_write_and_read_one_file(directory):
-    with concurrent.futures.ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with multiprocessing.get_context("fork").Pool(4) as pool:
         assert all(pool.map(_write_and_read, range(8)))
     assert [path.suffix for path in (directory / "tuned").iterdir()] == [".json"]
     assert json.loads(record(a=1).path.read_text())["key"] == {"a": 1}

@@ -1,5 +1,6 @@
 """Machine code read from its bits touches at least the registers that its text names, and flows as its text says."""
 
+import functools
 import re
 
 import pytest
@@ -20,6 +21,11 @@ CALL, BRANCH, GUARD = 0x944, 0x947, 0xF << 12
 @pytest.fixture
 def kept(bundled):
     """An attention whose machine code keeps its query: PTX, and a cubin."""
+    return compiled_once()
+
+
+@functools.cache
+def compiled_once():
     asm = executable.GpuExecutable.compile(*attention.variant(128, 4)).asm
     assert wgmma.faults(asm["ptx"], asm["cubin"]) == ()
     return asm["ptx"], asm["cubin"]
