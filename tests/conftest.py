@@ -1,12 +1,16 @@
-"""What all tests share: the device that they run on, and the files that are quick."""
+"""What all tests share: the device that they run on, the cache that they compile into, and the files that are quick."""
 
+import importlib.util
 import os
 import pathlib
+import shutil
+import tempfile
 
 import pytest
 import torch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 TESTS = pathlib.Path(__file__).resolve().parent
 
 # `pytest -m quick` runs these files alone: a minute on two cores, and something of every room. A file stands here that
@@ -72,11 +76,18 @@ QUICK = (
 )
 
 
+CACHES = {"NINETOOTHED_CACHE_DIR": "own", "TRITON_CACHE_DIR": "triton"}
+
+
 def pytest_configure(config):
-    """Parallel workers, and processes that they start, share the cores: one thread each."""
+    """Let workers, and processes that they start, find what others compiled, in new caches; one thread each."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         torch.set_num_threads(1)
         os.environ["OMP_NUM_THREADS"] = "1"
+    else:
+        folder = tempfile.mkdtemp(prefix="ninetoothed-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        os.environ.update({name: os.path.join(folder, each) for name, each in CACHES.items()})
 
 
 def is_quick(path: pathlib.Path) -> bool:

@@ -95,9 +95,14 @@ class Recorder:
         )
 
 
-@pytest.mark.parametrize("seed", range(150))
-def test_canonical_forms_keep_their_value(seed):
-    rng = random.Random(seed)
+@pytest.mark.parametrize("tens", range(12))
+def test_canonical_forms_keep_their_value(tens):
+    for seed in range(10 * tens, 10 * tens + 10):
+        keeps_its_value(random.Random(seed))
+
+
+def keeps_its_value(rng):
+    """Check what a random expression becomes, and its text, against Python."""
     source = Recorder.build(rng, 4)
     built = eval(source, {"min": minimum, "max": maximum, **{name: var(name) for name in "abcp"}})
     built = as_expr(built)
@@ -139,7 +144,7 @@ def random_facts(rng):
     return facts, block, points
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_what_is_proved_holds_everywhere(seed):
     rng = random.Random(seed)
     facts, block, points = random_facts(rng)

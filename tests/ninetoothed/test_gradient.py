@@ -377,13 +377,12 @@ def test_sums_of_nothing_are_stored():
     "of, application, sides, operands",
     (("input", left_gradient, (M, K), (2, 1)), ("other", right_gradient, (K, N), (0, 2))),
 )
-def test_products_reach_tensor_cores(of, application, sides, operands, tmp_path, monkeypatch):
+def test_products_reach_tensor_cores(of, application, sides, operands):
     """Their operands are transposed, and still they are products to the selection of schedules."""
     kernel = ninetoothed.make(gradient_arrangement(mm.arrangement, of), application, (Tensor(2), Tensor(2), Tensor(2)))
     pattern = pattern_of(kernel.definition)
     assert (pattern.rows, pattern.columns) == tuple(map(str, sides)) and pattern.operands == operands
     pytest.importorskip("triton")
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     matrix = torch.empty(4096, 4096, dtype=torch.bfloat16)
     launcher = dispatch.Launcher(kernel.definition)
     compiled = executable.GpuExecutable.compile(kernel.definition, launcher.trace((matrix,) * 3, {}, machine.H200))

@@ -278,11 +278,7 @@ MISTAKES = (
         ArrangementError,
         "size 1 of a tensor is -1; sizes are 0 or more; None leaves one open",
     ),
-    (
-        lambda x, y: Tensor(shape=(2.5,)),
-        ArrangementError,
-        "size 0 of a tensor is 2.5; sizes are ints, symbols or None",
-    ),
+    (lambda x, y: Tensor(shape=(2.5,)), ArrangementError, "size 0 of a tensor is 2.5; sizes are ints, symbols or None"),
     (
         lambda x, y: Tensor(1, shape_options={"const": True}),
         ArrangementError,
@@ -303,11 +299,7 @@ MISTAKES = (
         ArrangementError,
         "a tensor of 1 dimension is constexpr or has a value; only a scalar, Tensor(0), may",
     ),
-    (
-        lambda x, y: Tensor(1, name="a b"),
-        ArrangementError,
-        "a tensor cannot be named 'a b'; give a Python identifier",
-    ),
+    (lambda x, y: Tensor(1, name="a b"), ArrangementError, "a tensor cannot be named 'a b'; give a Python identifier"),
     (
         lambda x, y: Tensor(2, jagged_dim=2),
         ArrangementError,

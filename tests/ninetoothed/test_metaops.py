@@ -139,7 +139,7 @@ def test_symbols_may_be_indices_and_bounds():
 S, T = Symbol("S", constexpr=True), Symbol("T", constexpr=True)
 
 
-@pytest.mark.parametrize("step", (1, 2, -1, -3))
+@pytest.mark.parametrize("step", (1, -3))
 @pytest.mark.parametrize(
     "bounds", ((S, None), (None, S), (-S, None), (None, -S), (S, T), (-S, T - 1), (1, S), (0, None), (None, 0), (-2, S))
 )

@@ -110,10 +110,10 @@ def test_lengths_that_grow_one_by_one():
 def test_batches_multiply_no_lengths():
     """Every length up to 64, with every class of the number of rows: 8 is none of its own."""
     kernel = make_softmax()
-    for rows, length in itertools.product((2, 3, 5, 8, 24, 40), range(2, 65)):
+    for rows, length in itertools.product((3, 8, 40), range(2, 65)):
         call_softmax(kernel, rows, length)
     assert variants(kernel) == 6 + 3 * 2
-    for rows, length in itertools.product((16, 32, 48), range(2, 65)):
+    for rows, length in itertools.product((48,), range(2, 65)):
         call_softmax(kernel, rows, length)
     assert variants(kernel) == 2 * (6 + 3 * 2)
 

@@ -1,4 +1,4 @@
-"""Run by `test_triton_descriptors` under TRITON_INTERPRET=1: products through descriptors, against float64."""
+"""Run by `test_triton_interpreter` under TRITON_INTERPRET=1: products through descriptors, against float64."""
 
 import torch
 import torch.nn.functional as F

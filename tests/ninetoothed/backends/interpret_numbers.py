@@ -1,4 +1,4 @@
-"""Run by `test_triton_numbers` under TRITON_INTERPRET=1: the values of numbers in the text."""
+"""Run by `test_triton_interpreter` under TRITON_INTERPRET=1: the values of numbers in the text."""
 
 import torch
 
@@ -6,10 +6,10 @@ from tests.ninetoothed.backends import interpreted
 from tests.ninetoothed.backends.test_triton_numbers import LONG_NUMBERS, VALUES, long_numbers, make
 
 if __name__ == "__main__":
-    for application, expected in VALUES:
+    for body, expected in VALUES:
         x, y = torch.zeros(8), torch.full((8,), float("nan"))
-        interpreted.interpret(make(application), (x, y))
-        assert (y == expected).all(), f"{application.__name__}: {y[0].item()}, not {expected}"
-    for application, expected in LONG_NUMBERS:
-        short, long, again = long_numbers(application, interpreted.interpret)
-        assert long == expected and short == again, f"{application.__name__}: {long}, not {expected}"
+        interpreted.interpret(make(body), (x, y))
+        assert (y == expected).all(), f"{body}: {y[0].item()}, not {expected}"
+    for body, expected in LONG_NUMBERS:
+        short, long, again = long_numbers(body, interpreted.interpret)
+        assert long == expected and short == again, f"{body}: {long}, not {expected}"

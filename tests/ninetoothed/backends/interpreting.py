@@ -16,13 +16,11 @@ import traceback
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
-def run(script, cache):
-    """Run a module beside this one in the interpreter; its caches go to a directory of the test's."""
-    run_module(cache, f"tests.ninetoothed.backends.{script}")
-
-
 def run_module(cache, *arguments):
-    """The same for any module, with arguments of its own; what it has printed."""
+    """Run a module in the interpreter, with arguments of its own; its caches go to a directory of the test's.
+
+    Return what it has printed.
+    """
     parent = _parent()
     with tempfile.NamedTemporaryFile("r") as output:
         request = {"arguments": arguments, "output": output.name, "NINETOOTHED_CACHE_DIR": str(cache)}

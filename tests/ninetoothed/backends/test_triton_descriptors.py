@@ -1,9 +1,6 @@
 """Descriptors, persistent programs and halved epilogues: which accesses, and how they read."""
 
-import importlib.util
-
 import expecttest
-import pytest
 import torch
 
 import ninetoothed
@@ -14,7 +11,6 @@ from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
 from ninetoothed.schedule import DataParallel, Persistent, Schedule
 from ninetoothed_ops.kernels import addmm, bmm, linear_swiglu, mm
-from tests.ninetoothed.backends import interpreting
 
 
 def halves(*shape, dtype=torch.float16):
@@ -74,29 +70,6 @@ def linear_swiglu(weights_desc, input_desc, output_desc, input_size_0, input_siz
 """,
         )
 
-    def test_descriptors(self):
-        self.assertExpectedInline(
-            body(emitted(mm.make(), *square(4096))),
-            """\
-@triton.jit
-def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_size_1):
-    pid = tl.program_id(0)
-    rows = tl.cdiv(input_size_0, 128)
-    columns = tl.cdiv(other_size_1, 256)
-    group_size = 8 * columns
-    first_row = pid // group_size * 8
-    group_rows = tl.minimum(rows - first_row, 8)
-    pid_0 = first_row + pid % group_size % group_rows
-    pid_1 = pid % group_size // group_rows
-    accumulator = tl.zeros((128, 256), tl.float32)
-    for k in range(tl.cdiv(input_size_1, 64)):
-        input = input_desc.load([pid_0 * 128, k * 64])
-        other = other_desc.load([k * 64, pid_1 * 256])
-        accumulator = tl.dot(input, other, accumulator)
-    output_desc.store([pid_0 * 128, pid_1 * 256], accumulator.to(tl.float16))
-""",
-        )
-
     def test_turned_operands(self):
         a, b, c = square(4096)
         self.assertExpectedInline(
@@ -118,37 +91,6 @@ def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_si
         other = tl.trans(other_desc.load([pid_1 * 256, k * 64]))
         accumulator = tl.dot(input, other, accumulator)
     output_desc.store([pid_1 * 256, pid_0 * 128], tl.trans(accumulator.to(tl.float16)))
-""",
-        )
-
-    def test_persistent_programs_store_in_halves(self):
-        e, a, b = square(4096)
-        kernel = addmm.make()
-        self.assertExpectedInline(
-            body(emitted(kernel, e, a, b, 2.0, 0.5, halves(4096, 4096), persistent=True)),
-            """\
-@triton.jit
-def addmm(mat1_desc, mat2_desc, input_desc, output_desc, beta, alpha, input_size_0, input_size_1, mat1_size_1):
-    rows = tl.cdiv(input_size_0, 128)
-    columns = tl.cdiv(input_size_1, 256)
-    for pid in tl.range(tl.program_id(0), rows * columns, tl.num_programs(0), flatten=True):
-        group_size = 8 * columns
-        first_row = pid // group_size * 8
-        group_rows = tl.minimum(rows - first_row, 8)
-        pid_0 = first_row + pid % group_size % group_rows
-        pid_1 = pid % group_size // group_rows
-        accumulator = tl.zeros((128, 256), tl.float32)
-        for k in range(tl.cdiv(mat1_size_1, 64)):
-            mat1 = mat1_desc.load([pid_0 * 128, k * 64])
-            mat2 = mat2_desc.load([k * 64, pid_1 * 256])
-            accumulator = tl.dot(mat1, mat2, accumulator)
-        input = input_desc.load([pid_0 * 128, pid_1 * 256])
-        left, right = tl.split(tl.permute(tl.reshape(accumulator, (128, 2, 128)), (0, 2, 1)))
-        output = beta * input.to(tl.float32) + alpha * left
-        output_desc.store([pid_0 * 128, pid_1 * 256], output.to(tl.float16))
-        input = input_desc.load([pid_0 * 128, pid_1 * 256 + 128])
-        output = beta * input.to(tl.float32) + alpha * right
-        output_desc.store([pid_0 * 128, pid_1 * 256 + 128], output.to(tl.float16))
 """,
         )
 
@@ -234,8 +176,3 @@ def test_how_many_programs():
     sizes = {name: 4096 for extent in text.grid for name in extent.variables}
     assert [text.programs(sizes, most)[0] for most in (None, 132, 1000)] == [32 * 16, 132, 512]
     assert emitted(mm.make(), *square(4096)).programs(sizes, 132) == (512, 1, 1)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
-def test_interpreted(tmp_path):
-    interpreting.run("interpret_descriptors", tmp_path)

@@ -110,18 +110,16 @@ def compiled(*which):
     return executable.GpuExecutable.compile(kernel.definition, variant)
 
 
-def test_compiled(tmp_path, monkeypatch):
+def test_compiled():
     """Only addresses are of 64 bits where nothing else need be."""
     pytest.importorskip("triton")
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     computed = re.compile(r"\b(?:setp\.lt|mul\.lo|mad\.lo)\.s64\b")
     short, long = (computed.findall(compiled(*which).asm["ptx"]) for which in (SHORT, LONG))
     assert not short and long
 
 
-def test_a_product_too_long_for_its_descriptors_offsets(tmp_path, monkeypatch):
+def test_a_product_too_long_for_its_descriptors_offsets():
     pytest.importorskip("triton")
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     halves = [torch.empty(shape, dtype=torch.float16) for shape in ((2**16, 64), (64, 2**15), (2**16, 2**15))]
     launcher = dispatch.launcher_of(mm.make())
     variant = launcher.trace(halves, {}, machine.H200)

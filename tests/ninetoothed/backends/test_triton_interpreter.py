@@ -1,15 +1,23 @@
-"""Everything that applications may do, once more: as emitted text in Triton's interpreter, in a process of its own."""
+"""Emitted text in Triton's interpreter, in processes of their own: applications, and `interpret_*.py` of each room."""
 
-import importlib.util
+import pathlib
 
 import pytest
 
+from tests.conftest import needs_triton
 from tests.ninetoothed.backends import interpreting
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
+pytestmark = needs_triton
+SCRIPTS = sorted(pathlib.Path(__file__).parents[1].glob("*/interpret_*.py"))
 
 
-def test_applications_in_the_interpreter(tmp_path):
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_scripts(script, tmp_path):
+    interpreting.run_module(tmp_path, f"tests.ninetoothed.{script.parent.name}.{script.stem}")
+
+
+def test_applications(tmp_path):
+    """Do everything that applications may do once more."""
     names = ("applications", "blocks", "division", "indexing", "random_programs")
     files = [f"tests/ninetoothed/frontend/test_{name}.py" for name in names]
     plugin = ("-p", "tests.ninetoothed.backends.interpreted")

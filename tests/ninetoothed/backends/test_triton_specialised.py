@@ -1,13 +1,13 @@
 """Sizes and strides that a variant knows: how that reads, and what it compiles to."""
 
 import expecttest
-import pytest
 import torch
 
 import ninetoothed
 from ninetoothed import Tensor
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
+from tests.conftest import needs_triton
 
 
 def tiled(input, output):
@@ -131,12 +131,8 @@ tl.store(output_ptr + pid_0 * 128 + input_index_1[None, :], output)
         )
 
 
+@needs_triton
 class TestCompiled:
-    @pytest.fixture(autouse=True)
-    def cache(self, tmp_path, monkeypatch):
-        pytest.importorskip("triton")
-        monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
-
     def sass(self, *arguments):
         kernel = copies()
         variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200)

@@ -6,6 +6,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import ApplicationError, Symbol, Tensor
+from tests.ninetoothed.applications import application_of
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -25,6 +26,7 @@ def all_tiles(*tensors):
 def run(application, n=8, arrangement=tiles, **options):
     """1, 2, ... n through a kernel, into an output of sevens."""
     x, y = torch.arange(1.0, n + 1, device=DEVICE), torch.full((n,), 7.0, device=DEVICE)
+    application = application_of(application) if isinstance(application, str) else application
     ninetoothed.make(arrangement, application, (Tensor(1, **options), Tensor(1, **options)))(x, y)
     return y.tolist()
 
@@ -32,57 +34,24 @@ def run(application, n=8, arrangement=tiles, **options):
 # -- numbers that are known when compiling ---------------------------------------------------------------------------
 
 
-def reads_beyond_a_level(x, y):
-    y[0] = x[2]
-
-
-def reads_before_a_level(x, y):
-    y[0] = x[-3]
-
-
-def stores_beyond_a_level(x, y):
-    y[2] = x[0]
-
-
-def unrolls_beyond_a_level(x, y):
-    for i in ntl.static_range(3):
-        y[i] = x[0]
-
-
 @pytest.mark.parametrize(
     "application, index, name",
     (
-        (reads_beyond_a_level, 2, "x"),
-        (reads_before_a_level, -3, "x"),
-        (stores_beyond_a_level, 2, "y"),
-        (unrolls_beyond_a_level, 2, "y"),
+        ("y[0] = x[2]", 2, "x"),
+        ("y[0] = x[-3]", -3, "x"),
+        ("y[2] = x[0]", 2, "y"),
+        ("for i in ntl.static_range(3):\n    y[i] = x[0]", 2, "y"),
     ),
 )
 def test_an_index_outside_a_level(application, index, name):
     message = rf"index {index} is out of range for dimension 0 of '{name}', which has shape \(2,\); use -2 to 1"
     with pytest.raises(ApplicationError, match=message) as caught:
         run(application, arrangement=pairs_of_tiles)
-    assert f"{name}[" in caught.value.text and caught.value.filename == __file__
-
-
-def reads_beyond_a_tile(x, y):
-    y = x[4]
-
-
-def stores_before_a_tile(x, y):
-    y[-5] = 1.0
-
-
-def reads_beyond_a_computed_tile(x, y):
-    y = (x + 1)[4]
-
-
-def reads_beyond_one_element(x, y):
-    y = ntl.sum(x, keep_dims=True)[1]
+    assert f"{name}[" in caught.value.text
 
 
 @pytest.mark.parametrize(
-    "application", (reads_beyond_a_tile, stores_before_a_tile, reads_beyond_a_computed_tile, reads_beyond_one_element)
+    "application", ("y = x[4]", "y[-5] = 1.0", "y = (x + 1)[4]", "y = ntl.sum(x, keep_dims=True)[1]")
 )
 def test_an_index_outside_a_tile(application):
     with pytest.raises(ApplicationError, match="is out of range for dimension 0"):
@@ -116,34 +85,14 @@ def test_negative_numbers_count_from_the_end():
     assert run(application) == [8, 7, 10, 3, 8, 7, 50, 7]
 
 
-def calls_by_name(x, y):
-    y = x["first"]
-
-
-def chooses_by_bools(x, y):
-    y[x > 3] = 0
-
-
-def indexes_by_a_bool(x, y):
-    y = x[True]
-
-
-def stores_by_name(x, y):
-    y.source["first"] = x
-
-
-def indexes_a_computed_tile_by_a_tile(x, y):
-    y = (x + 1)[ntl.arange(0, 4)]
-
-
 @pytest.mark.parametrize(
     "application, message",
     (
-        (calls_by_name, "'x' is indexed with 'first'; an index is an integer"),
-        (chooses_by_bools, r"must be an integer, not int1; choose with `ntl\.where`"),
-        (indexes_by_a_bool, "'x' is indexed with True"),
-        (stores_by_name, "the source of 'y' is indexed with 'first'"),
-        (indexes_a_computed_tile_by_a_tile, r"`ntl\.gather`\) must be one number"),
+        ('y = x["first"]', "'x' is indexed with 'first'; an index is an integer"),
+        ("y[x > 3] = 0", r"must be an integer, not int1; choose with `ntl\.where`"),
+        ("y = x[True]", "'x' is indexed with True"),
+        ('y.source["first"] = x', "the source of 'y' is indexed with 'first'"),
+        ("y = (x + 1)[ntl.arange(0, 4)]", r"`ntl\.gather`\) must be one number"),
     ),
 )
 def test_what_is_no_index(application, message):
@@ -188,8 +137,9 @@ def test_a_computed_tile_has_no_elements_beyond_its_extent():
 # -- lanes that are no elements --------------------------------------------------------------------------------------
 
 
-def scattered(application, indices, n=8, **options):
+def scattered(body, indices, n=8, **options):
     """Sevens of which an application, given a partial tile of indices, changes some."""
+    application = application_of(body, "index", "y")
 
     def arrangement(index, y):
         index = index.tile((4,))
@@ -201,55 +151,18 @@ def scattered(application, indices, n=8, **options):
     return y.tolist()
 
 
-def scatters(index, y):
-    y.source[index] = 1.0
-
-
-def scatters_to_the_tile(index, y):
-    y[index] = 1.0
-
-
-def scatters_to_the_next(index, y):
-    y.source[index + 1 - 1] = 1.0
-
-
-def scatters_a_matrix(index, y):
-    y.source[ntl.reshape(index, (2, 2)) + ntl.trans(ntl.zeros((2, 2), dtype=ntl.int64))] = 1.0
-
-
-def scatters_columns(index, y):
-    y.source[index[:, None] + ntl.arange(0, 1)[None, :]] = 1.0
-
-
-def scatters_one_by_one(index, y):
-    for i in range(4):
-        y.source[index[i]] = 1.0
-
-
-def adds_atomically(index, y):
-    ntl.atomic_add(y.source.data_ptr() + index, -6.0)
-
-
-def stores_through_pointers(index, y):
-    ntl.store(y.source.data_ptr() + index, 1.0, mask=index < 6)
-
-
-def scatters_small_indices(index, y):
-    y.source[index.to(ntl.uint8)] = 1.0
-
-
 @pytest.mark.parametrize(
     "application",
     (
-        scatters,
-        scatters_to_the_tile,
-        scatters_to_the_next,
-        scatters_a_matrix,
-        scatters_columns,
-        scatters_one_by_one,
-        adds_atomically,
-        stores_through_pointers,
-        scatters_small_indices,
+        "y.source[index] = 1.0",
+        "y[index] = 1.0",
+        "y.source[index + 1 - 1] = 1.0",
+        "y.source[ntl.reshape(index, (2, 2)) + ntl.trans(ntl.zeros((2, 2), dtype=ntl.int64))] = 1.0",
+        "y.source[index[:, None] + ntl.arange(0, 1)[None, :]] = 1.0",
+        "for i in range(4):\n    y.source[index[i]] = 1.0",
+        "ntl.atomic_add(y.source.data_ptr() + index, -6.0)",
+        "ntl.store(y.source.data_ptr() + index, 1.0, mask=index < 6)",
+        "y.source[index.to(ntl.uint8)] = 1.0",
     ),
 )
 def test_nothing_is_scattered_by_indices_that_were_read_out_of_bounds(application):
@@ -257,16 +170,13 @@ def test_nothing_is_scattered_by_indices_that_were_read_out_of_bounds(applicatio
 
 
 def test_the_user_may_say_which_indices_are_read_out_of_bounds():
-    assert scattered(scatters, [1, 2, 3, 4, 5], other=7) == [7, 1, 1, 1, 1, 1, 7, 1]
-    assert scattered(scatters, [1, 2, 3, 4, 5], other=-1) == [7, 1, 1, 1, 1, 1, 7, 7]
-
-
-def chooses_for_itself(index, y):
-    y.source[ntl.where(index.offsets(0) < 5, index, 6)] = 1.0
+    assert scattered("y.source[index] = 1.0", [1, 2, 3, 4, 5], other=7) == [7, 1, 1, 1, 1, 1, 7, 1]
+    assert scattered("y.source[index] = 1.0", [1, 2, 3, 4, 5], other=-1) == [7, 1, 1, 1, 1, 1, 7, 7]
 
 
 def test_indices_may_be_chosen_for_what_is_out_of_bounds():
-    assert scattered(chooses_for_itself, [1, 2, 3, 4, 5]) == [7, 1, 1, 1, 1, 1, 1, 7]
+    body = "y.source[ntl.where(index.offsets(0) < 5, index, 6)] = 1.0"
+    assert scattered(body, [1, 2, 3, 4, 5]) == [7, 1, 1, 1, 1, 1, 1, 7]
 
 
 def test_a_gather_by_overhang_is_overhang():
@@ -283,30 +193,18 @@ def test_a_gather_by_overhang_is_overhang():
     assert y.tolist() == [10.0, 4.0]
 
 
-def scatters_by_wrapped_numbers(index, x, y):
-    y.source[index.to(ntl.int8)] = x
-
-
-def scatters_by_large_numbers(index, x, y):
-    y.source[index] = x
-
-
-def scatters_by_one_large_number_at_a_time(index, x, y):
-    for i in range(4):
-        y.source[index[i]] = 1.0
-
-
 @pytest.mark.parametrize(
     "application, index",
     (
-        (scatters_by_wrapped_numbers, torch.tensor([0, 3, 200, 255], dtype=torch.uint8)),
-        (scatters_by_large_numbers, torch.tensor([0, 3, -56, -1]).view(torch.uint64)),
-        (scatters_by_one_large_number_at_a_time, torch.tensor([0, 3, -56, -1]).view(torch.uint64)),
+        ("y.source[index.to(ntl.int8)] = x", torch.tensor([0, 3, 200, 255], dtype=torch.uint8)),
+        ("y.source[index] = x", torch.tensor([0, 3, -56, -1]).view(torch.uint64)),
+        ("for i in range(4):\n    y.source[index[i]] = 1.0", torch.tensor([0, 3, -56, -1]).view(torch.uint64)),
     ),
 )
 def test_nothing_is_stored_before_a_tensor(application, index):
     """Indices of unsigned types are negative once they are converted, or are held in 64 bits that have a sign."""
     memory = torch.zeros(64 + 8, device=DEVICE)
+    application = application_of(application, "index", "x", "y")
     kernel = ninetoothed.make(
         lambda *tensors: tuple(tensor.tile((8,)) for tensor in tensors), application, (Tensor(1), Tensor(1), Tensor(1))
     )
@@ -315,42 +213,27 @@ def test_nothing_is_stored_before_a_tensor(application, index):
     assert memory.nonzero().flatten().tolist() == [64, 67]
 
 
-def scatters_to_the_source(x, y):
-    y.source[ntl.arange(0, 3) + x.offsets(0)[0]] = 1.0
-
-
-def scatters_to_a_tile(x, y):
-    y[ntl.arange(0, 3)] = 1.0
-
-
-def stores_behind_pointers(x, y):
-    ntl.store(y.source.data_ptr() + ntl.arange(0, 3) + x.offsets(0)[0], 1.0)
-
-
-def adds_behind_pointers(x, y):
-    ntl.atomic_add(y.source.data_ptr() + ntl.arange(0, 3) + x.offsets(0)[0], -6.0)
-
-
 @pytest.mark.parametrize(
-    "application", (scatters_to_the_source, scatters_to_a_tile, stores_behind_pointers, adds_behind_pointers)
+    "application",
+    (
+        "y.source[ntl.arange(0, 3) + x.offsets(0)[0]] = 1.0",
+        "y[ntl.arange(0, 3)] = 1.0",
+        "ntl.store(y.source.data_ptr() + ntl.arange(0, 3) + x.offsets(0)[0], 1.0)",
+        "ntl.atomic_add(y.source.data_ptr() + ntl.arange(0, 3) + x.offsets(0)[0], -6.0)",
+    ),
 )
 def test_nothing_is_stored_by_lanes_that_round_up(application):
     assert run(application) == [1, 1, 1, 7, 1, 1, 1, 7]
 
 
-def gathers_from_the_source(x, y):
-    y = ntl.sum(x.source[ntl.arange(0, 3)])
-
-
-def gathers_from_a_tile(x, y):
-    y = ntl.sum(x[ntl.arange(0, 3)])
-
-
-def loads_through_pointers(x, y):
-    y = ntl.sum(ntl.load(x.source.data_ptr() + ntl.arange(0, 3)))
-
-
-@pytest.mark.parametrize("application", (gathers_from_the_source, gathers_from_a_tile, loads_through_pointers))
+@pytest.mark.parametrize(
+    "application",
+    (
+        "y = ntl.sum(x.source[ntl.arange(0, 3)])",
+        "y = ntl.sum(x[ntl.arange(0, 3)])",
+        "y = ntl.sum(ntl.load(x.source.data_ptr() + ntl.arange(0, 3)))",
+    ),
+)
 def test_nothing_is_read_by_lanes_that_round_up(application):
     assert run(application, n=4) == [6.0] * 4
 

@@ -12,6 +12,7 @@ from ninetoothed import Tensor, block_size
 from ninetoothed.errors import RaceError
 from ninetoothed.runtime.dispatch import launcher_of
 from ninetoothed.runtime.selection.machine import H200
+from tests.ninetoothed.applications import application_of
 
 
 def make(application, y=lambda x, y: y.tile((1,)).expand((x.shape[0],)), block=8, rank=1):
@@ -21,78 +22,25 @@ def make(application, y=lambda x, y: y.tile((1,)).expand((x.shape[0],)), block=8
         x = x.tile((block,))
         return x, y(x, y_)
 
+    application = application_of(application) if isinstance(application, str) else application
     return ninetoothed.make(arrangement, application, (Tensor(1), Tensor(rank)))
 
 
-def accumulated(x, y):
-    y = y + ntl.sum(x)
-
-
-def augmented(x, y):
-    y += 1.0
-
-
-def last(x, y):
-    y = ntl.sum(x)
-
-
-def by_program(x, y):
-    y = ntl.cast(ntl.program_id(0), ntl.float32)
-
-
-def in_a_loop(x, y):
-    total = ntl.sum(x)
-    count = 0.0
-    for _ in range(3):
-        count += total
-    y = count
-
-
-def by_rounds(x, y):
-    count = 0.0
-    for _ in range(ntl.program_id(0) + 1):
-        count += 1.0
-    y = count
-
-
-def by_carried(x, y):
-    first, second = 0.0, 0.0
-    for _ in range(3):
-        second, first = first, ntl.sum(x)
-    y = second
-
-
-def by_branch(x, y):
-    value = 1.0
-    if ntl.program_id(0) == 0:
-        value = 2.0
-    y = value
-
-
-def greatest(x, y):
-    if ntl.sum(x) > ntl.sum(y):
-        y = ntl.sum(x)
-
-
-def through_pointers(x, y):
-    y = ntl.load(y.source.data_ptr() + y.offsets()) + 1.0
-
-
 RACES = [
-    (accumulated, "the program and on 'y' itself"),
-    (augmented, "'y' itself"),
-    (last, "the program"),
-    (by_program, "the program"),
-    (in_a_loop, "the program"),
-    (by_rounds, "the program"),
-    (by_carried, "the program"),
-    (by_branch, "the program"),
-    (greatest, "the program"),
-    (through_pointers, "'y' itself"),
+    ("y = y + ntl.sum(x)", "the program and on 'y' itself"),
+    ("y += 1.0", "'y' itself"),
+    ("y = ntl.sum(x)", "the program"),
+    ("y = ntl.cast(ntl.program_id(0), ntl.float32)", "the program"),
+    ("total = ntl.sum(x)\ncount = 0.0\nfor _ in range(3):\n    count += total\ny = count", "the program"),
+    ("count = 0.0\nfor _ in range(ntl.program_id(0) + 1):\n    count += 1.0\ny = count", "the program"),
+    ("a, b = 0.0, 0.0\nfor _ in range(3):\n    b, a = a, ntl.sum(x)\ny = b", "the program"),
+    ("value = 1.0\nif ntl.program_id(0) == 0:\n    value = 2.0\ny = value", "the program"),
+    ("if ntl.sum(x) > ntl.sum(y):\n    y = ntl.sum(x)", "the program"),
+    ("y = ntl.load(y.source.data_ptr() + y.offsets()) + 1.0", "'y' itself"),
 ]
 
 
-@pytest.mark.parametrize(("application", "reason"), RACES, ids=[race[0].__name__ for race in RACES])
+@pytest.mark.parametrize(("application", "reason"), RACES, ids=[race[0] for race in RACES])
 def test_values_that_differ_between_programs_are_refused(application, reason):
     x, y = torch.ones(20), torch.zeros(1)
     kernel = make(application)
@@ -106,34 +54,22 @@ def test_values_that_differ_between_programs_are_refused(application, reason):
     assert found.value.text.strip() == linecache.getline(found.value.filename, found.value.lineno).strip()
 
 
-def one_value(x, y):
-    y = 3.0
+RUNS = (
+    ("y = 3.0", 3),
+    ("ntl.atomic_add(y.source.data_ptr() + y.offsets(), ntl.sum(x))", 20),
+    ("if ntl.program_id(0) == 0:\n    y = ntl.sum(x)", 8),
+    ("y = x.source.shape[0]", 20),
+)
 
 
-def atomic(x, y):
-    ntl.atomic_add(y.source.data_ptr() + y.offsets(), ntl.sum(x))
-
-
-def first(x, y):
-    if ntl.program_id(0) == 0:
-        y = ntl.sum(x)
-
-
-def size(x, y):
-    y = x.source.shape[0]
-
-
-RUNS = ((one_value, 3), (atomic, 20), (first, 8), (size, 20))
-
-
-@pytest.mark.parametrize(("application", "expected"), RUNS, ids=[each[0].__name__ for each in RUNS])
+@pytest.mark.parametrize(("application", "expected"), RUNS, ids=[each[0] for each in RUNS])
 def test_one_value_atomics_and_one_program_run(application, expected):
     make(application)(torch.ones(20), y := torch.zeros(1))
     assert y.item() == expected
 
 
 def test_the_number_of_programs_is_that_of_the_call():
-    kernel = make(accumulated)
+    kernel = make("y = y + ntl.sum(x)")
     for x in (torch.ones(7), torch.ones(5), torch.ones(0)):
         kernel(x, y := torch.ones(1))
         assert y.item() == 1 + len(x)
@@ -149,11 +85,11 @@ def test_the_number_of_programs_is_that_of_the_call():
 @pytest.mark.parametrize("n", (2, 100, 5000))
 def test_no_choice_of_blocks_makes_a_race_legal(n):
     with pytest.raises(RaceError, match=f"{n} programs"):
-        make(last, block=block_size())(torch.ones(n), torch.zeros(1))
+        make("y = ntl.sum(x)", block=block_size())(torch.ones(n), torch.zeros(1))
 
 
 def test_one_element_for_all_programs():
-    kernel = make(last, lambda x, y: y, rank=0)
+    kernel = make("y = ntl.sum(x)", lambda x, y: y, rank=0)
     kernel(torch.ones(8), y := torch.tensor(0.0))
     assert y.item() == 8
     with pytest.raises(RaceError, match="'y' is one element for all programs.*depends on the program"):

@@ -1,4 +1,4 @@
-"""Run by `test_blocked_summation` under TRITON_INTERPRET=1: exact products, summed up in blocks, against float64."""
+"""Run by `test_triton_interpreter` under TRITON_INTERPRET=1: exact products, summed up in blocks, against float64."""
 
 from unittest import mock
 

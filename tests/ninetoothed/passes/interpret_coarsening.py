@@ -1,4 +1,4 @@
-"""Run by `test_coarsening` under TRITON_INTERPRET=1: rows done side by side, against float64."""
+"""Run by `test_triton_interpreter` under TRITON_INTERPRET=1: rows done side by side, against float64."""
 
 import torch
 import torch.nn.functional as F

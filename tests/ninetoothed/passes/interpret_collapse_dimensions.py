@@ -1,4 +1,4 @@
-"""Run by `test_collapse_dimensions` under TRITON_INTERPRET=1: flattened tensors in many layouts, against PyTorch."""
+"""Run by `test_triton_interpreter` under TRITON_INTERPRET=1: flattened tensors in many layouts, against PyTorch."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Run by `test_exponentials` under TRITON_INTERPRET=1: what became powers of two, against float64."""
+"""Run by `test_triton_interpreter` under TRITON_INTERPRET=1: what became powers of two, against float64."""
 
 import torch
 

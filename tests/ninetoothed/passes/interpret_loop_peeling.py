@@ -1,4 +1,4 @@
-"""Run by `test_loop_peeling` under TRITON_INTERPRET=1: loops whose last round is done apart, against float64."""
+"""Run by `test_triton_interpreter` under TRITON_INTERPRET=1: loops whose last round is done apart, against float64."""
 
 import torch
 

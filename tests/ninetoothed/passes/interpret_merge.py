@@ -1,4 +1,4 @@
-"""Run by `test_merge` under TRITON_INTERPRET=1: loops whose parts a function of the user's merges, against float64."""
+"""Run by `test_triton_interpreter` under TRITON_INTERPRET=1: loops with a user's merge, against float64."""
 
 import math
 

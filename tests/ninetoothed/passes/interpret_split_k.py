@@ -1,4 +1,4 @@
-"""Run by `test_split_k` under TRITON_INTERPRET=1: products whose sum is shared out, against float64."""
+"""Run by `test_triton_interpreter` under TRITON_INTERPRET=1: products whose sum is shared out, against float64."""
 
 import torch
 import torch.nn.functional as F

@@ -13,7 +13,6 @@ from ninetoothed.passes.blocked_summation import MOST_REGISTERS, sum_in_blocks
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import conv2d, mm, sdpa_backward_query
-from tests.ninetoothed.backends import interpreting
 from tests.ninetoothed_ops.kernels import calls
 
 
@@ -155,10 +154,9 @@ def test_not_beside_other_products():
 
 @pytest.mark.parametrize("gpu", (machine.A100, machine.H200, machine.B200), ids=lambda gpu: f"sm_{gpu.capability}")
 @pytest.mark.parametrize("name", ("mm", "conv2d"))
-def test_compiled(name, gpu, tmp_path, monkeypatch):
+def test_compiled(name, gpu):
     """Triton does not take the additions for those of `dot`: sums are apart in machine code, too."""
     pytest.importorskip("triton")
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel, arguments = calls.large(name, torch.float32)
     variant = traced(kernel, arguments, gpu)
     compiled = executable.GpuExecutable.compile(kernel.definition, variant)
@@ -167,7 +165,3 @@ def test_compiled(name, gpu, tmp_path, monkeypatch):
     # Blackwell adds two at once.
     assert len(re.findall(r"\badd(?:\.rn)?(?:\.ftz)?\.f32", compiled.asm["ptx"])) >= accumulator // 2
     assert compiled.spills == 0
-
-
-def test_right(tmp_path):
-    interpreting.run_module(tmp_path, "tests.ninetoothed.passes.interpret_blocked_summation")

@@ -1,6 +1,5 @@
 """Short rows side by side in one program: how that reads, when it is done, and that it is right."""
 
-import importlib.util
 import re
 
 import expecttest
@@ -12,7 +11,6 @@ from ninetoothed import Tensor
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import rms_norm, softmax
-from tests.ninetoothed.backends import interpreting
 
 
 def matrices(rows, columns, count=2):
@@ -89,9 +87,8 @@ def test_how_many_programs():
     assert emitted.programs(dict(variant.selection.values)) == (6251, 1, 1)
 
 
-def test_compiled(tmp_path, monkeypatch):
+def test_compiled():
     pytest.importorskip("triton")
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     x, y = matrices(2**17, 128)
     kernel, arguments = rms_norm.make(2), (x, torch.empty(128, dtype=torch.float16), 1e-6, y, True)
     variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200)
@@ -101,10 +98,9 @@ def test_compiled(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("columns", (33, 128, 1000, 4097))
-def test_sums_of_a_row_are_in_one_order_in_every_batch(columns, tmp_path, monkeypatch):
+def test_sums_of_a_row_are_in_one_order_in_every_batch(columns):
     """Elements are summed by thread, then by warp: the order is the layout of what `tt.reduce` takes."""
     pytest.importorskip("triton")
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel, layouts = softmax.make(2), set()
     for rows in (1, 3, 100_000):
         variant = dispatch.Launcher(kernel.definition).trace(matrices(rows, columns), {}, machine.H200)
@@ -113,8 +109,3 @@ def test_sums_of_a_row_are_in_one_order_in_every_batch(columns, tmp_path, monkey
         operands = re.findall(r"tt.reduce.*?\}\) : \(tensor<(\w+), (#blocked\d*)>", compiled, re.DOTALL)
         layouts.add((tuple((shape, named[layout]) for shape, layout in operands), compiled.count('tt.reduce"')))
     assert len(layouts) == 1 and layouts.pop()[0]
-
-
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
-def test_interpreted(tmp_path):
-    interpreting.run_module(tmp_path, "tests.ninetoothed.passes.interpret_coarsening")

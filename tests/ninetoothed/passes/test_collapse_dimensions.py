@@ -10,7 +10,6 @@ from ninetoothed import Tensor, block_size
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from tests.conftest import DEVICE
-from tests.ninetoothed.backends import interpreting
 
 
 def layer(input, weight, output, rows=64, columns=64, depth=64):
@@ -132,9 +131,8 @@ tl.store(y_ptr + x_index, y, mask=mask)
         )
 
 
-def test_machine_code_of_a_layer_on_sequences(tmp_path, monkeypatch):
+def test_machine_code_of_a_layer_on_sequences():
     pytest.importorskip("triton")
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel = make_layer()
     arguments = half(2, 1024, 4096), half(4096, 4096), half(2, 1024, 4096)
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
@@ -153,8 +151,3 @@ def test_a_layer_on_sequences(batch, length):
         kernel(x, weight, y)
         expected = x.double() @ weight.double().T
         assert (y.double() - expected).norm() <= 1e-3 * expected.norm()
-
-
-def test_interpreted(tmp_path):
-    pytest.importorskip("triton")
-    interpreting.run_module(tmp_path, "tests.ninetoothed.passes.interpret_collapse_dimensions")

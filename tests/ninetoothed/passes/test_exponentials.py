@@ -1,7 +1,6 @@
 """`exp` as a power of two: how that reads, when it is done, that it is right, and how many instructions it takes."""
 
 import collections
-import importlib.util
 import re
 
 import expecttest
@@ -9,10 +8,9 @@ import pytest
 import torch
 
 import ninetoothed
-import ninetoothed.language as ntl
 from ninetoothed import Tensor, passes
 from ninetoothed.runtime.selection import machine
-from tests.ninetoothed.backends import interpreting
+from tests.ninetoothed.applications import application_of
 from tests.ninetoothed.passes import interpret_exponentials
 
 LOG2_E = "1.4426950408889634"
@@ -88,12 +86,13 @@ class GoldenTest(expecttest.TestCase):
         )
 
 
-def written(application, dtype=torch.float32):
-    """What an application of a tile, a number, a tile and a row of it makes of its exponential."""
+def written(exponent, dtype=torch.float32, function="exp"):
+    """What an exponential becomes, of a tile x, a number c, a tile y and a row of it."""
 
     def arrangement(x, c, y, row, output):
         return x.tile((16, 64)), c, y.tile((16, 64)), row.tile((16,)).unsqueeze(1), output.tile((16, 64))
 
+    application = application_of(f"output = ntl.{function}({exponent})", "x", "c", "y", "row", "output")
     kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(0), Tensor(2), Tensor(1), Tensor(2)))
     x, row = torch.empty(64, 64, dtype=dtype), torch.empty(64, dtype=dtype)
     text = kernel.source(x, 0.5, x, row, x, gpu=machine.H200).text
@@ -101,138 +100,46 @@ def written(application, dtype=torch.float32):
     return found
 
 
-def by_a_number(x, c, y, row, output):
-    output = ntl.exp(x * c)
+@pytest.mark.parametrize(
+    "exponent, expected",
+    (
+        # Products.
+        ("x * c", "tl.exp2(x * c_log2e)"),
+        ("c * x", "tl.exp2(c_log2e * x)"),
+        ("-x * 0.5", "tl.exp2(-x * 0.7213475204444817)"),
+        # Products less what is smaller.
+        ("c * x - row[:, None]", "tl.exp2(c_log2e * x - row_log2e[:, None])"),
+        ("x * 0.5 - c", "tl.exp2(x * 0.7213475204444817 - c_log2e)"),
+        ("x * c - (row * c)[:, None]", "tl.exp2(x * c_log2e - (row * c_log2e)[:, None])"),
+        # Products less what is as large.
+        ("x * c - y", f"tl.exp2((x * c - y) * {LOG2_E})"),
+        ("x * c - y * 0.5", f"tl.exp2((x * c - y * 0.5) * {LOG2_E})"),
+        ("x * c - y * c", "tl.exp2((x - y) * c_log2e)"),
+        # Masks of the lowest number, which has no multiple.
+        ("x * c + y - row[:, None]", f"tl.exp2((x * c + y - row[:, None]) * {LOG2_E})"),
+        (f"ntl.where(y > 0.0, x, {LOWEST}) * c - row[:, None]", f" * c - row[:, None]) * {LOG2_E})"),
+        ("ntl.where(y > 0.0, x, float('-inf')) * c - row[:, None]", " * c_log2e - row_log2e[:, None])"),
+        # No others.
+        *((each, f"tl.exp({each})") for each in ("x * 1.0", "x * y", "x * row[:, None]", "x * c + y", "x", "c * 0.5")),
+    ),
+)
+def test_which_exponents(exponent, expected):
+    assert written(exponent).endswith(expected)
 
 
-def by_a_number_before(x, c, y, row, output):
-    output = ntl.exp(c * x)
-
-
-def by_a_constant(x, c, y, row, output):
-    output = ntl.exp(-x * 0.5)
-
-
-def less_a_row(x, c, y, row, output):
-    output = ntl.exp(c * x - row[:, None])
-
-
-def less_a_number(x, c, y, row, output):
-    output = ntl.exp(x * 0.5 - c)
-
-
-def less_a_scaled_row(x, c, y, row, output):
-    output = ntl.exp(x * c - (row * c)[:, None])
-
-
-def less_a_tile(x, c, y, row, output):
-    output = ntl.exp(x * c - y)
-
-
-def of_one_factor(x, c, y, row, output):
-    output = ntl.exp(x * c - y * c)
-
-
-def of_two_factors(x, c, y, row, output):
-    output = ntl.exp(x * c - y * 0.5)
-
-
-def after_a_mask(x, c, y, row, output):
-    output = ntl.exp(x * c + y - row[:, None])
-
-
-def after_where(x, c, y, row, output):
-    output = ntl.exp(ntl.where(y > 0.0, x, LOWEST) * c - row[:, None])
-
-
-def after_where_with_infinity(x, c, y, row, output):
-    output = ntl.exp(ntl.where(y > 0.0, x, float("-inf")) * c - row[:, None])
-
-
-def multiplied_by_one(x, c, y, row, output):
-    output = ntl.exp(x * 1.0)
-
-
-def multiplied_by_the_lowest(x, c, y, row, output):
-    output = ntl.exp((1.0 - x) * LOWEST)
-
-
-def multiplied_by_a_tile(x, c, y, row, output):
-    output = ntl.exp(x * y)
-
-
-def multiplied_by_a_row(x, c, y, row, output):
-    output = ntl.exp(x * row[:, None])
-
-
-def added(x, c, y, row, output):
-    output = ntl.exp(x * c + y)
-
-
-def bare(x, c, y, row, output):
-    output = ntl.exp(x)
-
-
-def by_the_user(x, c, y, row, output):
-    output = ntl.exp2(x * c)
-
-
-def of_numbers(x, c, y, row, output):
-    output = x + ntl.exp(c * 0.5)
-
-
-class TestWhichExponents:
-    def test_products(self):
-        assert written(by_a_number) == "tl.exp2(x * c_log2e)"
-        assert written(by_a_number_before) == "tl.exp2(c_log2e * x)"
-        assert written(by_a_constant) == "tl.exp2(-x * 0.7213475204444817)"
-
-    def test_products_less_what_is_smaller(self):
-        assert written(less_a_row) == "tl.exp2(c_log2e * x - row_log2e[:, None])"
-        assert written(less_a_number) == "tl.exp2(x * 0.7213475204444817 - c_log2e)"
-        assert written(less_a_scaled_row) == "tl.exp2(x * c_log2e - (row * c_log2e)[:, None])"
-
-    def test_products_less_what_is_as_large(self):
-        assert written(less_a_tile) == f"tl.exp2((x * c - y) * {LOG2_E})"
-        assert written(of_two_factors) == f"tl.exp2((x * c - y * 0.5) * {LOG2_E})"
-        assert written(of_one_factor) == "tl.exp2((x - y) * c_log2e)"
-
-    def test_masks_of_the_lowest_number_which_has_no_multiple(self):
-        assert written(after_a_mask) == f"tl.exp2((x * c + y - row[:, None]) * {LOG2_E})"
-        assert written(after_where).endswith(f" * c - row[:, None]) * {LOG2_E})")
-        assert written(after_where_with_infinity).endswith(" * c_log2e - row_log2e[:, None])")
-
-    @pytest.mark.parametrize(
-        "application",
-        (
-            multiplied_by_one,
-            multiplied_by_the_lowest,
-            multiplied_by_a_tile,
-            multiplied_by_a_row,
-            added,
-            bare,
-            of_numbers,
-        ),
-    )
-    def test_no_others(self, application):
-        assert "tl.exp(" in written(application)
-
-    def test_not_the_users_own(self):
-        assert written(by_the_user) == "tl.exp2(x * c)"
-
-    def test_not_of_float64(self):
-        assert written(less_a_scaled_row, torch.float64) == "tl.exp(x * c - (row * c)[:, None])"
+def test_not_what_is_infinite_nor_the_users_own_nor_of_float64():
+    assert written(f"(1.0 - x) * {LOWEST}").startswith("tl.exp(")
+    assert written("x * c", function="exp2") == "tl.exp2(x * c)"
+    assert written("x * c - (row * c)[:, None]", torch.float64) == "tl.exp(x * c - (row * c)[:, None])"
 
 
 class TestCompiled:
     """Instructions of a round, for an H200 that need not be there."""
 
     @pytest.fixture
-    def instructions(self, tmp_path, monkeypatch):
+    def instructions(self, monkeypatch):
         pytest.importorskip("triton")
         from tests.ninetoothed_ops.kernels.test_hopper import bodies, compiled
-
-        monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
 
         def counted(name):
             kernel = interpret_exponentials.make(getattr(interpret_exponentials, name))
@@ -258,8 +165,3 @@ class TestCompiled:
         monkeypatch.setattr(passes, "GPU", others)
         counts = instructions("online")
         assert min(counts["FMUL"], counts["FSETP"]) >= self.ELEMENTS
-
-
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
-def test_interpreted(tmp_path):
-    interpreting.run_module(tmp_path, "tests.ninetoothed.passes.interpret_exponentials")

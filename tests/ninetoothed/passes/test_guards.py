@@ -3,13 +3,13 @@
 import re
 
 import expecttest
-import pytest
 import torch
 
 import ninetoothed
 from ninetoothed import Tensor
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
+from tests.conftest import needs_triton
 
 
 def add_one(input, output):
@@ -100,12 +100,8 @@ def add_one(input_ptr, output_ptr, input_size_0):
         )
 
 
+@needs_triton
 class TestCompiled:
-    @pytest.fixture(autouse=True)
-    def cache(self, tmp_path, monkeypatch):
-        pytest.importorskip("triton")
-        monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
-
     def guarded(self, size, **options):
         """Accesses to global memory that ask first."""
         own, arguments = kernel(blocks(64), **options), (torch.empty(size), torch.empty(size))

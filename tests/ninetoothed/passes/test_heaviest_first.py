@@ -2,7 +2,6 @@
 
 import types
 
-import expecttest
 import pytest
 import torch
 
@@ -39,25 +38,6 @@ def tiles(m, n):
     rows, columns = names(0)["rows"], names(0)["columns"]
     each = map(names, range(rows * columns))
     return rows, columns, [(known["pid_0"], known["pid_1"]) for known in each]
-
-
-class GoldenTest(expecttest.TestCase):
-    maxDiff = None
-
-    def test_groups_of_rows(self):
-        self.assertExpectedInline(
-            order(4096, 4096),
-            """\
-pid = tl.program_id(0)
-rows = tl.cdiv(input_size_0, 128)
-columns = tl.cdiv(other_size_1, 256)
-group_size = 8 * columns
-first_row = pid // group_size * 8
-group_rows = tl.minimum(rows - first_row, 8)
-pid_0 = first_row + pid % group_size % group_rows
-pid_1 = pid % group_size // group_rows
-""",
-        )
 
 
 @pytest.mark.parametrize("m, n", ((4096, 4096), (4096 + 128 * 3, 1024), (256, 8192), (8192, 300)))

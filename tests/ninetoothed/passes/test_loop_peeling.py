@@ -1,7 +1,5 @@
 """Loops whose last round, which alone needs masks, is done apart: how that reads, when it is done, what it spares."""
 
-import importlib.util
-
 import expecttest
 import pytest
 import torch
@@ -12,7 +10,6 @@ from ninetoothed import Tensor
 from ninetoothed.passes import loop_peeling
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import conv2d, long_rows, mm
-from tests.ninetoothed.backends import interpreting
 from tests.ninetoothed.products import blocked
 
 
@@ -180,12 +177,10 @@ class TestWhichLoops:
 
 
 @pytest.fixture
-def both(tmp_path, monkeypatch):
+def both(monkeypatch):
     """A kernel compiled without and with the pass, for an H200 that need not be there."""
     pytest.importorskip("triton")
     from tests.ninetoothed_ops.kernels.test_hopper import compiled
-
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
 
     def compiled_both(kernel, *arguments, **configuration):
         with monkeypatch.context() as patch:
@@ -235,8 +230,3 @@ class TestCompiled:
         masked, bare = both(getattr(long_rows, f"make_{name}")(), *arguments, num_warps=16)
         ((first, second, *_), _), ((bare_first, _, bare_second, *_), _) = lengths(masked), lengths(bare)
         assert bare_first < first and bare_second < second and not bare.spills
-
-
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
-def test_interpreted(tmp_path):
-    interpreting.run_module(tmp_path, "tests.ninetoothed.passes.interpret_loop_peeling")

@@ -1,7 +1,6 @@
 """Sums shared out over programs: how that reads, for which kernels it is done, and that it is right."""
 
 import dataclasses
-import importlib.util
 import math
 
 import expecttest
@@ -18,7 +17,6 @@ from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.selection.pattern import pattern_of
 from ninetoothed.schedule import Schedule, SplitK
 from ninetoothed_ops.kernels import addmm, mm, sdpa
-from tests.ninetoothed.backends import interpreting
 
 
 def halves(*shape):
@@ -156,9 +154,8 @@ def test_buffers_and_programs():
     assert [each.count.evaluate(sizes) for each in emitted.buffers] == [4 * tiles * rows * columns, tiles]
 
 
-def test_compiled(tmp_path, monkeypatch):
+def test_compiled():
     pytest.importorskip("triton")
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel = mm.make()
     variant = traced(kernel, halves(2048, 4096), halves(4096, 2048), halves(2048, 2048))
     configuration = dataclasses.replace(variant.selection.schedule, sharing=SplitK(4))
@@ -168,10 +165,9 @@ def test_compiled(tmp_path, monkeypatch):
     assert "HGMMA" in compiled.sass() and "ATOM" in compiled.sass() and "UTMALDG" in compiled.sass()
 
 
-def test_parts_of_small_tiles_are_read_at_once(tmp_path, monkeypatch):
+def test_parts_of_small_tiles_are_read_at_once():
     """Masks would keep their number, though it is known, from being that of a loop that is unrolled."""
     pytest.importorskip("triton")
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     kernel = mm.make()
     variant = traced(kernel, halves(512, 8192), halves(8192, 512), halves(512, 512))
     chosen, pattern = variant.selection.schedule, pattern_of(kernel.definition)
@@ -182,8 +178,3 @@ def test_parts_of_small_tiles_are_read_at_once(tmp_path, monkeypatch):
         executable.GpuExecutable.compile(kernel.definition, variant).sass().count("LDG.E.128")
         == chosen.sharing.parts * vectors
     )
-
-
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
-def test_interpreted(tmp_path):
-    interpreting.run_module(tmp_path, "tests.ninetoothed.passes.interpret_split_k")

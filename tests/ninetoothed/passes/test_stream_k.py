@@ -136,9 +136,8 @@ def test_memory_is_as_large_as_a_wave_whatever_the_sizes():
     assert [each.count.constant for each in emitted.buffers] == [132 * 128 * 256, 132]
 
 
-def test_compiled(tmp_path, monkeypatch):
+def test_compiled():
     pytest.importorskip("triton")
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     variant = traced(5120)
     chosen = dataclasses.replace(variant.selection.schedule, sharing=StreamK(132, 4))
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, schedule=chosen))

@@ -76,11 +76,10 @@ def test_not_what_is_looked_at():
     assert swap(program) is None
 
 
-def test_two_products_of_the_same_rows(tmp_path, monkeypatch):
+def test_two_products_of_the_same_rows():
     pytest.importorskip("triton")
     from ninetoothed.runtime import executable
 
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     weight, kernel = halves(14336, 4096).mT, interpret_merge.make_two_products()
     traced = launcher(kernel).trace((halves(2, 4096), weight, weight, halves(2, 14336)), {}, machine.H200)
     source = executable.GpuExecutable.compile(kernel.definition, traced)

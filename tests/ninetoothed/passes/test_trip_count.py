@@ -2,7 +2,6 @@
 
 import itertools
 
-import expecttest
 import pytest
 import torch
 
@@ -43,28 +42,6 @@ def in_two_loops(input, output):
     output = total
 
 
-class GoldenTest(expecttest.TestCase):
-    maxDiff = None
-
-    def test_rest(self):
-        self.assertExpectedInline(
-            text(in_two_loops),
-            """\
-@triton.jit
-def total(input_ptr, output_ptr, input_size_0):
-    total_1 = tl.full((), 0.0, tl.float32)
-    input_offsets = tl.arange(0, 64)
-    for i in range(input_size_0 // 64):
-        input = tl.load(input_ptr + i * 64 + input_offsets)
-        total_1 = total_1 + tl.sum(input)
-    for i in tl.range(input_size_0 // 64, tl.cdiv(input_size_0, 64), num_stages=1):
-        input = tl.load(input_ptr + i * 64 + input_offsets, mask=tl.arange(0, 64) < input_size_0 - i * 64, other=0.0)
-        total_1 = total_1 + tl.sum(input * 2.0)
-    tl.store(output_ptr, total_1)
-""",
-        )
-
-
 def with_hint(input, output):
     total = ntl.zeros((), dtype=ntl.float32)
     for i in ntl.range(input.source.shape[0] // 64, input.shape[0], num_stages=4):
@@ -96,6 +73,7 @@ def of_one(input, output):
 @pytest.mark.parametrize(
     "application, expected",
     (
+        (in_two_loops, "tl.range(input_size_0 // 64, tl.cdiv(input_size_0, 64), num_stages=1)"),
         (with_hint, "tl.range(input_size_0 // 64, tl.cdiv(input_size_0, 64), num_stages=4)"),
         (with_another_hint, "tl.range(input_size_0 // 64, tl.cdiv(input_size_0, 64), num_stages=1, flatten=True)"),
         (of_two, "range(input_size_0 // 128 * 2, tl.cdiv(input_size_0, 64))"),
@@ -122,11 +100,10 @@ def test_the_diagonal_of_attention(rows, block):
     assert not is_at_least(start + most - 1, stop, facts)
 
 
-def test_attention_takes_fewer_registers(tmp_path, monkeypatch):
+def test_attention_takes_fewer_registers(monkeypatch):
     pytest.importorskip("triton")
     from tests.ninetoothed_ops.kernels.test_hopper import compiled
 
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     x = torch.empty(4, 16, 1024, 128, dtype=torch.float16)
     mask = torch.empty(1, dtype=torch.float16).expand(4, 16, 1024, 1024)
     arguments = (x, x, x, mask, 0.1, x, sdpa.NO_MASK, False)

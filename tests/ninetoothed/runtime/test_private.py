@@ -290,7 +290,7 @@ def test_a_launcher_that_is_not_as_expected_is_left_alone():
     assert private_triton.descriptor_encoder(run) is None and run.launch is len
 
 
-def test_triton_tells_what_a_compilation_depends_on(tmp_path, monkeypatch):
+def test_triton_tells_what_a_compilation_depends_on(monkeypatch):
     compiler = pytest.importorskip("triton.backends.compiler")
     from triton import knobs
 
@@ -300,7 +300,6 @@ def test_triton_tells_what_a_compilation_depends_on(tmp_path, monkeypatch):
     from ninetoothed.runtime.selection.machine import H200
     from ninetoothed_ops.kernels import silu
 
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     emitted = emit(launcher_of(silu.make()).trace((torch.zeros(64), torch.zeros(64)), {}, H200).program)
     source = build._source(emitted, build.write_module(emitted.name, emitted.source), frozenset())
     target = compiler.GPUTarget("cuda", 90, 32)

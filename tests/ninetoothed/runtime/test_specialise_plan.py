@@ -1,6 +1,5 @@
 """Where multiples of 8 are told apart, and that elements are then read and written 16 bytes at once."""
 
-import importlib.util
 import re
 
 import expecttest
@@ -15,11 +14,10 @@ from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.specialise_plan import source_dimensions
 from ninetoothed.symbol import Symbol
 from ninetoothed_ops.kernels import long_rows, mm, rms_norm, silu, softmax
-from tests.ninetoothed.backends import interpreting
+from tests.conftest import needs_triton
 from tests.ninetoothed.runtime.definitions import BLOCK
 
 HALF, FLOAT = torch.float16, torch.float32
-needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 
 
 def sizes_along(tensor, dim):
@@ -105,10 +103,6 @@ WHOLE = {"ld.global.v4.b32", "st.global.v4.b32"}
 @needs_triton
 @pytest.mark.parametrize("dtype", (HALF, FLOAT), ids=("half", "float"))
 class TestMachineCode:
-    @pytest.fixture(autouse=True)
-    def cache(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
-
     @pytest.mark.parametrize("columns", (1000, 1016))
     def test_rows(self, columns, dtype):
         x, w = empty(4096, columns, dtype=dtype), empty(columns, dtype=dtype)
@@ -151,15 +145,9 @@ class TestMachineCode:
 
 
 @needs_triton
-def test_products_of_floats(tmp_path, monkeypatch):
-    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
+def test_products_of_floats():
     x = empty(1000, 1000, dtype=FLOAT)
     assert instructions(mm.make(), x, x, x) == {"st.global.v4.b32"}, "operands are copied 16 bytes at once, too"
-
-
-@needs_triton
-def test_interpreted(tmp_path):
-    interpreting.run("interpret_vectors", tmp_path)
 
 
 class GoldenTest(expecttest.TestCase):
