@@ -1,10 +1,10 @@
 """Small random models of families whose attention is looked up by name, and what they call."""
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.ninetoothed_ops.integrations.calls import DEVICE
 from tests.ninetoothed_ops.integrations.conftest import SIZES
+from tests.ninetoothed_ops.recorder import Recorder
 
 # Norms before and after, of one plus a weight; joint projections; rotation of pairs and of parts; parallel blocks;
 # layers without rope; sliding windows, of fewer than the tests' tokens.
@@ -19,18 +19,6 @@ DECODERS = {
     "gpt_neox": {},
     "gpt2": {},
 }
-
-
-class Recorder(TorchDispatchMode):
-    """The names of the operators that run."""
-
-    def __init__(self):
-        super().__init__()
-        self.names = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.names.append(func.name().partition(".")[0])
-        return func(*args, **(kwargs or {}))
 
 
 def filled(model):
@@ -57,7 +45,7 @@ def attention_operators(call):
     with torch.no_grad(), Recorder() as recorder:
         call()
     ours = sum(name.startswith("ninetoothed::sdpa") for name in recorder.names)
-    return ours, sum("scaled_dot_product" in name or name == "aten::_softmax" for name in recorder.names)
+    return ours, sum("scaled_dot_product" in name or name == "aten::_softmax" for name in recorder.counts.elements())
 
 
 def gradients(model, tokens):

@@ -11,6 +11,7 @@ from ninetoothed_ops.modules import swap_modules
 from ninetoothed_ops.modules.activations import NTGELU, NTGELUTanh
 from ninetoothed_ops.modules.gated_mlp import gated
 from tests.ninetoothed_ops.integrations.calls import DEVICE, error, reasons
+from tests.ninetoothed_ops.recorder import Recorder
 
 activations = pytest.importorskip("transformers.activations")
 NAMES = {
@@ -81,14 +82,6 @@ def test_one_with_a_function_of_its_own_is_left_alone():
 @pytest.mark.parametrize("family", ("Gemma", "Phi3"))
 def test_gated_mlps(family, name):
     import transformers
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Noting(TorchDispatchMode):
-        names: set[str] = set()
-
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            self.names.add(function.name())
-            return function(*args, **(kwargs or {}))
 
     file = __import__(f"transformers.models.{family.lower()}.modeling_{family.lower()}", fromlist=["MLP"])
     sizes = {"hidden_size": 16, "intermediate_size": 24, "hidden_act": name, "hidden_activation": name}
@@ -100,9 +93,9 @@ def test_gated_mlps(family, name):
         [y := mlp(input), *torch.autograd.grad(y.sin().sum(), [input, *mlp.parameters()])] for mlp in (ours, theirs)
     )
     assert all(error(*pair) < 1e-5 for pair in zip(found, expected))
-    with Noting():
+    with Recorder() as recorder:
         assert error(ours(input), expected[0]) < 1e-5
-    assert ("ninetoothed::swiglu" if name == "silu" else "ninetoothed::gated") in Noting.names
+    assert ("ninetoothed::swiglu" if name == "silu" else "ninetoothed::gated") in recorder.names
     assert type(copy.deepcopy(ours)) is type(ours) is type(pickle.loads(pickle.dumps(ours)))
     report.undo()
     assert type(ours) is type(theirs)

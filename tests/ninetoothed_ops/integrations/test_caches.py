@@ -1,28 +1,17 @@
 """One token over a cache that tells where to write: rotation and write in one launch, bit for bit as apart."""
 
 import copy
-from collections import Counter
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ninetoothed_ops.modules import attention, swap_modules
 from tests.ninetoothed_ops.integrations.calls import DEVICE, NAMES, error, generate
+from tests.ninetoothed_ops.recorder import Recorder
 
 transformers = pytest.importorskip("transformers")
 
 FUSED = "ninetoothed::rope_into_cache"
-
-
-class Operators(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.counts = Counter()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.counts[func.name().partition(".")[0]] += 1
-        return func(*args, **(kwargs or {}))
 
 
 def stepped(model, tokens, mask, cache, split=7):
@@ -30,11 +19,11 @@ def stepped(model, tokens, mask, cache, split=7):
     with torch.no_grad():
         model(input_ids=tokens[:, :split], attention_mask=mask[:, :split], past_key_values=cache)
         steps = []
-        with Operators() as operators:
+        with Recorder() as recorder:
             for index in range(split, tokens.shape[1]):
                 part = {"input_ids": tokens[:, index : index + 1], "attention_mask": mask[:, : index + 1]}
                 steps.append(model(**part, past_key_values=cache).logits)
-    return torch.cat(steps, 1), operators.counts
+    return torch.cat(steps, 1), recorder.counts
 
 
 def static(model, length=32):
@@ -82,10 +71,10 @@ def test_the_first_tokens_of_a_dynamic_cache(make, batch, monkeypatch, name, joi
     swap_modules(model, join=join)
 
     def run(cache):
-        with torch.no_grad(), Operators() as operators:
+        with torch.no_grad(), Recorder() as recorder:
             first = model(input_ids=tokens[:, :7], attention_mask=mask[:, :7], past_key_values=cache).logits
             then = model(input_ids=tokens[:, 7:], attention_mask=mask, past_key_values=cache).logits
-        return torch.cat((first, then), 1), cache, operators.counts
+        return torch.cat((first, then), 1), cache, recorder.counts
 
     found, cache, counts = run(transformers.DynamicCache(config=model.config))
     assert counts[FUSED] == (0 if name == "Mistral" else 2)
@@ -208,9 +197,9 @@ def test_gradients_take_the_way_apart(make, batch):
         cache = static(model)
         with torch.no_grad():
             model(input_ids=tokens[:, :7], attention_mask=mask[:, :7], past_key_values=cache)
-        with context, Operators() as operators:
+        with context, Recorder() as recorder:
             part = {"input_ids": tokens[:, 7:8], "attention_mask": mask[:, :8]}
-            return model(**part, past_key_values=cache).logits, operators.counts[FUSED]
+            return model(**part, past_key_values=cache).logits, recorder.counts[FUSED]
 
     found, count = step(torch.enable_grad())
     assert not count and found.requires_grad and torch.equal(found, expected[:, :1])

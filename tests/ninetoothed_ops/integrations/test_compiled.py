@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch._inductor.utils import fresh_cache
+from torch._functorch import config as functorch
+from torch._inductor import config as inductor
 
 from ninetoothed_ops.modules import swap_modules
 from tests.ninetoothed_ops.integrations.calls import NAMES, TOLERANCE, error, generate, logits
@@ -14,16 +15,17 @@ from tests.ninetoothed_ops.integrations.calls import NAMES, TOLERANCE, error, ge
 @pytest.mark.parametrize("name", (pytest.param("Llama", marks=pytest.mark.slow), *NAMES[1:]))
 def test_compiled_whole_with_dynamic_sizes(make, batch, name):
     """Inductor compiles the Llama; the others stop at the graph."""
-    model = make(name)
-    batches = [batch(3, 11), batch(4, 17), batch(2, 9)]
+    # Inductor takes as long as there are layers, which are all alike.
+    model = make(name, **({"num_hidden_layers": 1} if name == "Llama" else {}))
+    batches = [batch(3, 11), batch(4, 17)]
     expected = [logits(model, *sizes) for sizes in batches]
     swap_modules(model)
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("inductor" if name == "Llama" else "eager")
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=counter)
     frames = []
-    # What Inductor kept of an earlier run would assume the strides that the operators gave then.
-    with fresh_cache():
+    # Graphs kept of an earlier run would assume the strides that the operators gave then; machine code does not.
+    with inductor.patch(fx_graph_cache=False), functorch.patch(enable_autograd_cache=False):
         for sizes, value in zip(batches, expected):
             assert error(logits(compiled, *sizes), value) < TOLERANCE[torch.float32]
             frames.append(counter.frame_count)

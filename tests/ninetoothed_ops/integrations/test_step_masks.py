@@ -5,23 +5,15 @@ import pickle
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ninetoothed_ops.modules import swap_modules
 from tests.ninetoothed_ops.integrations.calls import DEVICE, generate
+from tests.ninetoothed_ops.recorder import Recorder
 
 transformers = pytest.importorskip("transformers")
 masking_utils = pytest.importorskip("transformers.masking_utils")
 
 NAME = "create_masks_for_generate"
-
-
-class Launches(TorchDispatchMode):
-    count = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.count += 1
-        return func(*args, **(kwargs or {}))
 
 
 def arguments(model, tokens, mask, length=32, new=1):
@@ -38,9 +30,9 @@ def both(model, **given):
     """The mask that a model makes, the one of transformers, and the launches of each."""
     found = []
     for make in (getattr(model, NAME), masking_utils.create_masks_for_generate):
-        with Launches() as launches:
+        with Recorder() as recorder:
             mask = make(position_ids=None, block_sequence_ids=None, token_type_ids=None, **given)
-        found.append((mask, launches.count))
+        found.append((mask, len(recorder.names)))
     return found
 
 

@@ -13,14 +13,6 @@ pytest.importorskip("triton")
 from tests.ninetoothed_ops.kernels import twins
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory):
-    """What several tests look at is compiled once."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
-        yield
-
-
 def halves(*shape):
     return torch.empty(shape, dtype=torch.float16)
 
@@ -55,24 +47,25 @@ PRODUCTS = {
 }
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
-@pytest.mark.parametrize("kind", ("", "persistent_"), ids=("plain", "persistent"))
-def test_products(name, kind, monkeypatch):
+# Every product by itself and persistently, and a plain one in every way. Of quarters there is a loop more.
+WAYS = [(name, sharing, 1) for name in PRODUCTS for sharing in (DataParallel(), Persistent(132))]
+WAYS += [("mm", SplitK(4), 1), ("mm", StreamK(132, 4), 1), ("mm", StreamK(132, 8, 6), 2), ("addmm", StreamK(132, 4), 1)]
+
+
+@pytest.mark.parametrize("name, sharing, loops", WAYS, ids=str)
+def test_products(name, sharing, loops, monkeypatch):
+    """Products of a round do not wait for one another either: where ptxas serializes them, each commits a group."""
     make, constants = PRODUCTS[name]
-    own = compiled(*make(), monkeypatch, **({} if kind else {"sharing": DataParallel()}))
-    assert own.emitted.persistent == bool(kind)
-    check(own, getattr(twins, kind + name.removesuffix("-turned")), **constants)
+    own = compiled(*make(), monkeypatch, sharing=sharing)
+    is_persistent = isinstance(sharing, Persistent)
+    assert own.emitted.persistent == is_persistent and bool(own.emitted.buffers) == isinstance(
+        sharing, SplitK | StreamK
+    )
+    check(own, getattr(twins, "persistent_" * is_persistent + name.removesuffix("-turned")), **constants)
+    assert groups(own.sass().splitlines()) == loops
 
 
-def test_products_in_parts(monkeypatch):
-    for sharing in (SplitK(4), StreamK(132, 4)):
-        own = compiled(*calls.large("mm"), monkeypatch, sharing=sharing)
-        assert own.emitted.buffers
-        check(own, twins.mm, IS_TURNED=False)
-
-
-@pytest.mark.parametrize("is_causal", (False, True), ids=("plain", "causal"))
-@pytest.mark.parametrize("width", (64, 128))
+@pytest.mark.parametrize("width, is_causal", ((64, False), (64, True), (128, False)))
 def test_attention(width, is_causal):
     check(attention(width, is_causal), twins.sdpa, IS_CAUSAL=is_causal)
 
@@ -86,38 +79,15 @@ def test_convolutions(monkeypatch):
 
 
 @pytest.mark.parametrize("width", (64, 128))
-def test_nothing_is_computed_between_a_wait_and_the_product_that_it_is_for(width):
+def test_products_of_attention_wait_for_nothing_but_their_operands(width):
     """A wait is a loop of its own: what stands behind it cannot hide behind what stands before it."""
     body = next(inside for inside in bodies(attention(width, False).sass()) if any("HGMMA" in each for each in inside))
+    assert groups(body) == 2
     waits = [place for place, each in enumerate(body) if " BRA " in each]
     last = max(place for place, each in enumerate(body) if "HGMMA" in each)
     behind = body[max(place for place in waits if place < last) : last]
     assert any("HGMMA" in each for each in behind)
     assert not any(name in each for each in behind for name in ("F2FP", "FMUL", "MUFU"))
-
-
-WAYS = (
-    DataParallel(),
-    SplitK(4),
-    StreamK(132, 4),
-    StreamK(132, 8, 6),
-    Persistent(132),
-)
-
-
-@pytest.mark.parametrize("sharing", WAYS, ids=str)
-@pytest.mark.parametrize("name", ("mm", "mm-turned", "addmm"))
-def test_products_of_a_round_do_not_wait_for_one_another(name, sharing, monkeypatch):
-    """Where ptxas serializes them, each commits a group of its own, and is waited for."""
-    own = compiled(*PRODUCTS[name][0](), monkeypatch, sharing=sharing)
-    # All products are in loops, of which there is another for quarters.
-    assert groups(own.sass().splitlines()) == (2 if sharing == StreamK(132, 8, 6) else 1)
-
-
-@pytest.mark.parametrize("width", (64, 128))
-def test_products_of_attention_do_not_wait_for_one_another(width):
-    body = next(inside for inside in bodies(attention(width, False).sass()) if groups(inside))
-    assert groups(body) == 2
 
 
 def groups(instructions):

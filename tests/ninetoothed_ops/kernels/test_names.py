@@ -62,10 +62,12 @@ def test_the_check_can_fail():
         check("def kernel(x):\n    for i in range(x):\n        y = x\n    z = y\n")
 
 
-@pytest.mark.parametrize("is_last", (False, True), ids=("channels first", "channels last"))
-@pytest.mark.parametrize("padding, stride, dilation", ((0, 1, 1), (1, 1, 1), (1, 2, 1), (2, 1, 2), (3, 2, 2)))
+@pytest.mark.parametrize(
+    "padding, stride, dilation, is_last",
+    ((0, 1, 1, False), (1, 1, 1, True), (1, 2, 1, False), (2, 1, 2, True), (3, 2, 2, False)),
+)
 def test_convolutions(padding, stride, dilation, is_last):
-    for n, c, size, k, kernel in ((16, 128, 56, 128, 3), (4, 64, 14, 64, 3), (3, 32, 17, 48, 3), (8, 64, 16, 64, 1)):
+    for n, c, size, k, kernel in ((16, 128, 56, 128, 3), (3, 32, 17, 48, 3), (8, 64, 16, 64, 1)):
         out = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
         arguments = [half(n, c, size, size), half(k, c, kernel, kernel), half(k), half(n, k, out, out)]
         if is_last:
@@ -77,10 +79,11 @@ def test_convolutions(padding, stride, dilation, is_last):
 
 def test_products_and_attention():
     for m, n, k in itertools.product((16, 100, 2048), repeat=3):
-        check(text(mm.make(), half(m, k), half(k, n), half(m, n)))
+        if len({m, n, k}) == 2:
+            check(text(mm.make(), half(m, k), half(k, n), half(m, n)))
         if len({m, n, k}) == 3:
             check(text(bmm.make(), half(3, m, k), half(3, k, n), half(3, m, n)))
-    for length, depth, is_causal in itertools.product((100, 1024), (24, 64, 128), (False, True)):
+    for length, depth, is_causal in ((100, 24, True), (100, 128, False), (1024, 64, True), (1024, 128, False)):
         q, mask = half(2, 4, length, depth), half(1).expand(2, 4, length, length)
         for masking in (sdpa.NO_MASK, sdpa.ADDITIVE_MASK):
             check(text(sdpa.make(), q, q, q, mask, 0.1, q, masking, is_causal))

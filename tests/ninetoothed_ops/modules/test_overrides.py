@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from ninetoothed_ops.modules import NTLinear, swap_modules
 from ninetoothed_ops.modules.substitute import Substitute
 from ninetoothed_ops.modules.swap import REPLACEMENTS
+from tests.ninetoothed_ops.recorder import Recorder
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -110,16 +111,11 @@ def test_what_traces_sees_our_operators():
 
 @torch.no_grad()
 def test_a_default_device_changes_nothing():
-    class Names(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            names.add(function.name())
-            return function(*args, **(kwargs or {}))
-
-    model, input, names = network(), torch.randn(5, 48, device=DEVICE), set()
+    model, input = network(), torch.randn(5, 48, device=DEVICE)
     swap_modules(model)
-    with torch.device(DEVICE), Names():
+    with torch.device(DEVICE), Recorder() as recorder:
         model(input)
-    assert {"ninetoothed::linear", "ninetoothed::silu", "ninetoothed::rms_norm"} <= names
+    assert {"ninetoothed::linear", "ninetoothed::silu", "ninetoothed::rms_norm"} <= set(recorder.names)
 
 
 @torch.no_grad()

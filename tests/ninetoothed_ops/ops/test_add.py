@@ -49,7 +49,7 @@ def edges(dtype, largest):
 
 
 # With other factors PyTorch's CPU rounds the product, too, which its GPUs and we do not.
-@pytest.mark.parametrize("alpha, largest", ((1, float("inf")), (-1, float("inf")), (2, 2**14), (0.5, 2**14)))
+@pytest.mark.parametrize("alpha, largest", ((1, float("inf")), (2, 2**14), (0.5, 2**14)))
 @pytest.mark.parametrize("left", TYPES)
 def test_operands_are_rounded_to_the_common_type_first(left, alpha, largest):
     for right in TYPES:
@@ -67,17 +67,16 @@ def test_operands_are_rounded_to_the_common_type_first(left, alpha, largest):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("number", (0.1, 2049.0, 65519.0, 1e300, float("nan"), 257, 2049, -65505, 2**24 + 1))
-def test_python_numbers_are_rounded_to_the_common_type(number, dtype):
+def test_python_numbers_are_rounded_to_the_common_type(dtype):
     x = edges(dtype, 2**14)
-    assert_same(ninetoothed_ops.add(x, number), torch.add(x, number))
-    assert_same(ninetoothed_ops.add(number, x), torch.add(number, x))
+    for number in (0.1, 2049.0, 65519.0, 1e300, float("nan"), 257, 2049, -65505, 2**24 + 1):
+        assert_same(ninetoothed_ops.add(x, number), torch.add(x, number))
+        assert_same(ninetoothed_ops.add(number, x), torch.add(number, x))
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("number", (2, -1, 300, 2.5, True))
-def test_python_numbers(number, dtype):
-    for shape in ((3,), ()):
+def test_python_numbers(dtype):
+    for number, shape in itertools.product((2, -1, 300, 2.5, True), ((3,), ())):
         x = small(dtype, shape)
         assert_same(ninetoothed_ops.add(x, number), torch.add(x, number))
         assert_same(ninetoothed_ops.add(number, x), torch.add(number, x))

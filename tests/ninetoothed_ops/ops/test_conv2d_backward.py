@@ -14,6 +14,7 @@ from tests.conftest import DEVICE
 from tests.ninetoothed.runtime import addresses
 from tests.ninetoothed_ops.samples import random
 
+FORMATS = torch.contiguous_format, torch.channels_last
 OPTIONS = {
     "stride 2": ((2, 4, 9, 8), (6, 4, 3, 3), 2, 1),
     "stride beyond the filter": ((2, 4, 9, 8), (6, 4, 1, 2), (3, 4), 0),
@@ -31,8 +32,7 @@ def gradients(convolve, input, weight, bias, options, grad=None):
     return torch.autograd.grad(output, tensors, torch.ones_like(output) if grad is None else grad)
 
 
-@pytest.mark.parametrize("memory_format", (torch.contiguous_format, torch.channels_last))
-@pytest.mark.parametrize("label", OPTIONS)
+@pytest.mark.parametrize("label, memory_format", zip(OPTIONS, itertools.cycle(FORMATS)))
 def test_options(label, memory_format):
     size, filters, *options = OPTIONS[label]
     # A GPU multiplies no float64.
@@ -68,8 +68,7 @@ def test_the_gradients_are_the_fields():
     torch.testing.assert_close(of_weight, torch.nn.grad.conv2d_weight(input, weight.shape, grad, *options))
 
 
-@pytest.mark.parametrize("memory_format", (torch.contiguous_format, torch.channels_last))
-@pytest.mark.parametrize("images", (1, 2, 3))
+@pytest.mark.parametrize("images, memory_format", zip((1, 2, 3), itertools.cycle(FORMATS)))
 def test_sums_of_some_images_apart(images, memory_format, monkeypatch):
     monkeypatch.setattr(conv2d_backward_weight, "images_of_a_part", lambda *_: images)
     grad, input = (random(5, *size).to(memory_format=memory_format) for size in ((6, 4, 4), (4, 8, 7)))

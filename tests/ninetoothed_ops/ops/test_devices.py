@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ninetoothed_ops as ops
-from tests.ninetoothed_ops.samples import LABELS, operator, samples
+from tests.ninetoothed_ops.samples import OPERATORS, operator, samples
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")]
 
@@ -19,7 +19,7 @@ def current(request):
         yield request.param
 
 
-@pytest.mark.parametrize("name, label", LABELS[::3])
+@pytest.mark.parametrize("name, label", [(name, next(iter(samples(name)))) for name in OPERATORS])
 def test_equal_bits(name, label, current):
     sample = samples(name, torch.float16)[label]
     first = sample.map(lambda tensor: tensor.to("cuda:0")).call(operator(name))

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import ninetoothed_ops
 from tests.conftest import DEVICE
+from tests.ninetoothed_ops.recorder import Recorder
 from tests.ninetoothed_ops.samples import NAMESAKES, operator, random, samples
 
 
@@ -48,16 +48,6 @@ def test_linear(leading, bias):
     assert [grad.stride() for grad in found] == [grad.stride() for grad in expected]
 
 
-class Calls(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.names = []
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.names.append(function.name())
-        return function(*args, **(kwargs or {}))
-
-
 @pytest.mark.parametrize("name, own", (("mm", 0), ("addmm", 1), ("bmm", 0)))
 @pytest.mark.parametrize("needed", (0, 1))
 def test_only_what_is_needed_is_kept_and_computed(name, own, needed):
@@ -66,11 +56,11 @@ def test_only_what_is_needed_is_kept_and_computed(name, own, needed):
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
         output = operator(name)(*args)
-    with Calls() as calls:
+    with Recorder() as recorder:
         output.sum().backward()
 
     assert [tensor.data_ptr() for tensor in kept] == [args[own + 1 - needed].data_ptr()]
-    assert sum(each.startswith("ninetoothed::") for each in calls.names) == 1
+    assert sum(each.startswith("ninetoothed::") for each in recorder.names) == 1
 
 
 def test_autocast():
