@@ -103,7 +103,7 @@ def cases(seed: int) -> Iterator[Case]:
         shutil.rmtree(folder)
         yield from crowd(seed, expected, *(CROWD if seed else FIRST_CROWD))
         yield from damages(rng, expected, DAMAGES)
-        yield from truncations(JOBS[seed // STRIDE % len(JOBS)], seed % STRIDE)
+        yield from truncations(JOBS[seed // STRIDE % len(JOBS)], seed % STRIDE, STRIDE)
         yield state(STATES[seed % len(STATES)], rng.choice(JOBS), expected)
 
 
@@ -204,7 +204,7 @@ def damages(rng, expected, count) -> Iterator[Case]:
         yield Case(f"{_kind(path)} {description} at {at} of {len(whole)}", _mistaken(expected))
 
 
-def truncations(job: Job, first: int, stride: int = STRIDE) -> Iterator[Case]:
+def truncations(job: Job, first: int, stride: int) -> Iterator[Case]:
     """The files of one job cut off at one byte after another: nothing is loaded then, and no exception raised."""
     shutil.rmtree(_root())
     expected = {job: job.digest()}

@@ -1,7 +1,4 @@
-"""Run every Triton twin in Triton's interpreter, on small odd shapes, and print its error against float64.
-
-A program of its own: TRITON_INTERPRET must be set before Triton is imported.
-"""
+"""Run by `test_twins` under TRITON_INTERPRET=1: every Triton twin, on small odd shapes, against float64."""
 
 import json
 
@@ -139,7 +136,12 @@ def main():
     allow_arrays_of_one()
     shrink()
     for dtype in (torch.float32, torch.float16):
+        seen = set()
         for operation, args, kwargs, reference in cases(lambda *shape, dtype=dtype: torch.randn(shape).to(dtype)):
+            # Each type takes each twin once; how it finds its elements is the same for all.
+            if dtype is torch.float32 and operation in seen:
+                continue
+            seen.add(operation)
             actual = getattr(launch, operation)(*args, **kwargs)
             # PyTorch's default eps is that of the tensor's own type.
             known = {"eps": torch.finfo(dtype).eps} if operation == "rms_norm" and len(args) == 2 else {}

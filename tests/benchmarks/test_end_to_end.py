@@ -58,12 +58,11 @@ def rows(tmp_path):
     return json.loads((tmp_path / "run.json").read_text())["results"]["rows"]
 
 
-def test_every_variant_runs(arguments, tmp_path, monkeypatch, capsys):
-    # What is compiled is tested by PyTorch, and takes a minute.
-    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
-    assert main(arguments) == 0
+def test_variants_are_timed_and_drawn(arguments, tmp_path, capsys):
+    """That every other one runs as well is tested below."""
+    assert main([*arguments, "--variant", "eager", "graph loop", "ours"]) == 0
     printed, found = capsys.readouterr().out, rows(tmp_path)
-    assert [row["variant"] for row in found] == list(VARIANTS)
+    assert [row["variant"] for row in found] == ["eager", "graph loop", "ours"]
     for row in found:
         assert f"| {row['variant']} " in printed and len(row["runs"]) == 3 and row["first"] > 0
         assert row["tokens/s"] == sorted(row["runs"])[1]

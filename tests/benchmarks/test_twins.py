@@ -2,27 +2,19 @@
 
 import importlib
 import json
-import os
-import pathlib
-import subprocess
-import sys
 
 import pytest
 import torch
 
 from benchmarks import tasks
+from tests.ninetoothed.backends import interpreting
 
 triton = pytest.importorskip("triton")
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-
-def test_interpreted_twins_agree_with_float64():
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    script = ROOT / "tests" / "benchmarks" / "interpret_twins.py"
-    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-4000:]
-    results = [json.loads(line) for line in done.stdout.splitlines()]
+def test_interpreted_twins_agree_with_float64(tmp_path):
+    printed = interpreting.run_module(tmp_path, "tests.benchmarks.interpret_twins")
+    results = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     assert {result["case"].split()[0] for result in results} == set(tasks.NAMES)
     # A NaN, as of an element never written or a wrong shape, is not below any bound.
     assert [result for result in results if not result["error"] < result["bound"]] == []
