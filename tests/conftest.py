@@ -13,6 +13,12 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 TESTS = pathlib.Path(__file__).resolve().parent
 
+
+def error(actual, expected):
+    """The relative error of all elements together; NaN where one is."""
+    return ((actual.double() - expected.double()).norm() / expected.double().norm()).item()
+
+
 # `pytest -m quick` runs these files alone: a minute on two cores, and something of every room. A file stands here that
 # takes a few seconds at most; tests marked slow are left out.
 QUICK = (

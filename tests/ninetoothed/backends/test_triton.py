@@ -61,17 +61,8 @@ def add(x, y, z):
     z = x + y
 
 
-def scale(x, factor, y):
-    y = x * factor + 1
-
-
 def total(x, y):
     y = ntl.sum(x)
-
-
-def softmax(x, y):
-    shifted = x - ntl.max(x)
-    y = ntl.exp(shifted) / ntl.sum(ntl.exp(shifted))
 
 
 def product(a, b):
@@ -150,22 +141,6 @@ def add(x_ptr, y_ptr, z_ptr, x_size_0):
 """,
         )
 
-    def test_a_scalar_takes_the_type_of_halves(self):
-        half = vector(dtype=torch.float16)
-        self.assertExpectedInline(
-            body(text(scale, half, 2.0, half, BLOCK_SIZE=128)),
-            """\
-@triton.jit
-def scale(x_ptr, factor, y_ptr, x_size_0):
-    pid = tl.program_id(0)
-    x_index = pid * 128 + tl.arange(0, 128)
-    mask = x_index < x_size_0
-    x = tl.load(x_ptr + x_index, mask=mask)
-    y = x.to(tl.float32) * factor + 1.0
-    tl.store(y_ptr + x_index, y.to(tl.float16), mask=mask)
-""",
-        )
-
     def test_masked_lanes_that_a_reduction_sees_are_filled(self):
         source = text(total, vector(), vector(8), arrangement=blocks_to_ones, BLOCK_SIZE=128)
         self.assertExpectedInline(
@@ -178,25 +153,6 @@ def total(x_ptr, y_ptr, x_size_0):
     x = tl.load(x_ptr + x_index, mask=x_index < x_size_0, other=0.0)
     y = tl.sum(x)
     tl.store(y_ptr + pid, y)
-""",
-        )
-
-    def test_softmax(self):
-        matrix = torch.empty(64, 1000)
-        source = text(softmax, matrix, matrix, arrangement=squeezed_rows, other=float("-inf"))
-        self.assertExpectedInline(
-            body(source),
-            """\
-@triton.jit
-def softmax(x_ptr, y_ptr, x_size_1, x_stride_0, y_stride_0):
-    pid = tl.program_id(0)
-    mask = tl.arange(0, 1024)[None, :] < x_size_1
-    x_index_0 = pid * 2 + tl.arange(0, 2)
-    x = tl.load(x_ptr + x_index_0[:, None] * x_stride_0 + tl.arange(0, 1024)[None, :], mask=mask, other=float("-inf"))
-    shifted = x - tl.max(x, axis=1)[:, None]
-    shifted_log2e = shifted * 1.4426950408889634
-    y = tl.exp2(shifted_log2e) / tl.sum(tl.exp2(shifted_log2e), axis=1)[:, None]
-    tl.store(y_ptr + x_index_0[:, None] * y_stride_0 + tl.arange(0, 1024)[None, :], y, mask=mask)
 """,
         )
 

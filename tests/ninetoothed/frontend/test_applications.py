@@ -11,8 +11,8 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Symbol, Tensor
+from tests.conftest import DEVICE
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BLOCK_SIZE = Symbol("BLOCK_SIZE", constexpr=True)
 
 

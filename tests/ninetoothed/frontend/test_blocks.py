@@ -6,8 +6,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+from tests.conftest import DEVICE
 
 
 def randn(*shape):

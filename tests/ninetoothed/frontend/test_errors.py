@@ -9,9 +9,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import ApplicationError, ArrangementError, Symbol, Tensor, UnsupportedError
 from ninetoothed.errors import ArgumentTypeError, EmptyKernelWarning, ExecutionError
+from tests.conftest import DEVICE
 from tests.ninetoothed.applications import application_of
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def elementwise(*tensors):

@@ -6,9 +6,8 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import ApplicationError, Symbol, Tensor
+from tests.conftest import DEVICE
 from tests.ninetoothed.applications import application_of
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def tiles(*tensors):

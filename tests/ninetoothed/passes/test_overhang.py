@@ -10,8 +10,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.errors import ApplicationError, NineToothedError
+from tests.conftest import DEVICE
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 BLOCK = 8
 

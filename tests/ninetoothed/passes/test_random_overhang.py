@@ -12,8 +12,8 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor
+from tests.conftest import DEVICE
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BLOCK = 8
 COUNT = 40
 

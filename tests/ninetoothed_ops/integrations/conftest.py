@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+from tests.conftest import DEVICE
+
 SIZES = {
     "vocab_size": 97,
     "hidden_size": 64,

@@ -5,30 +5,25 @@ from collections import Counter
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch._functorch import config as functorch
-from torch._inductor import config as inductor
 
 from ninetoothed_ops.modules import swap_modules
 from tests.ninetoothed_ops.integrations.calls import NAMES, TOLERANCE, error, generate, logits
 
 
-@pytest.mark.parametrize("name", (pytest.param("Llama", marks=pytest.mark.slow), *NAMES[1:]))
+@pytest.mark.parametrize("name", NAMES)
 def test_compiled_whole_with_dynamic_sizes(make, batch, name):
-    """Inductor compiles the Llama; the others stop at the graph."""
-    # Inductor takes as long as there are layers, which are all alike.
-    model = make(name, **({"num_hidden_layers": 1} if name == "Llama" else {}))
+    """AOT autograd traces the Llama, too; the others stop at the graph. Inductor has `ops/test_compile`."""
+    model = make(name, num_hidden_layers=1)
     batches = [batch(3, 11), batch(4, 17)]
     expected = [logits(model, *sizes) for sizes in batches]
     swap_modules(model)
     torch._dynamo.reset()
-    counter = CompileCounterWithBackend("inductor" if name == "Llama" else "eager")
+    counter = CompileCounterWithBackend("aot_eager" if name == "Llama" else "eager")
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=counter)
     frames = []
-    # Graphs kept of an earlier run would assume the strides that the operators gave then; machine code does not.
-    with inductor.patch(fx_graph_cache=False), functorch.patch(enable_autograd_cache=False):
-        for sizes, value in zip(batches, expected):
-            assert error(logits(compiled, *sizes), value) < TOLERANCE[torch.float32]
-            frames.append(counter.frame_count)
+    for sizes, value in zip(batches, expected):
+        assert error(logits(compiled, *sizes), value) < TOLERANCE[torch.float32]
+        frames.append(counter.frame_count)
     assert frames[0] == frames[-1]
     targets = " ".join(str(node.target) for graph in counter.graphs for node in graph.graph.nodes)
     assert "ninetoothed.sdpa" in targets and "ninetoothed.rope" in targets and "scaled_dot_product" not in targets

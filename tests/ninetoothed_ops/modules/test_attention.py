@@ -5,8 +5,8 @@ import torch
 
 from ninetoothed.errors import NineToothedError, UnsupportedError
 from ninetoothed_ops.modules import NTAttention, swap_modules
+from tests.conftest import DEVICE
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, LENGTH, HEADS, HIDDEN = 2, 7, 4, 64
 
 

@@ -7,12 +7,7 @@ from torch import nn
 
 from ninetoothed_ops.modules import NTConv2d, conv2d, swap_modules
 from ninetoothed_ops.ops.packing import FEWEST_CHANNELS
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def error(actual, expected):
-    return ((actual.double() - expected.double()).norm() / expected.double().norm()).item()
+from tests.conftest import DEVICE, error
 
 
 class Bottleneck(nn.Module):

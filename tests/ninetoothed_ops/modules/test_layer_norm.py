@@ -9,8 +9,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ninetoothed_ops.modules import NTLayerNorm, swap_modules
+from tests.conftest import DEVICE, error
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 1e-6, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 
 
@@ -19,10 +19,6 @@ def made(*args, **kwargs):
     for parameter in norm.parameters():
         nn.init.normal_(parameter)
     return norm
-
-
-def error(actual, expected):
-    return ((actual.double() - expected.double()).norm() / expected.double().norm()).item()
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

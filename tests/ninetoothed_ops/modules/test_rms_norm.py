@@ -4,13 +4,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ninetoothed_ops.modules import NTRMSNorm, swap_modules
+from tests.conftest import DEVICE, error
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
-
-
-def error(actual, expected):
-    return ((actual.double() - expected.double()).norm() / expected.double().norm()).item()
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

@@ -10,8 +10,7 @@ from torch.nn.utils import parametrize
 
 from ninetoothed.errors import NineToothedError
 from ninetoothed_ops.modules import NTLinear, NTRMSNorm, NTSiLU, SwapError, swap_modules
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+from tests.conftest import DEVICE
 
 
 class Double(nn.Module):

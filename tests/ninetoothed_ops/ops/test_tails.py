@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import ninetoothed_ops as ops
+from tests.conftest import error
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -15,10 +16,6 @@ SIZES = ((3072, 3072, 3072), (1152, 4096, 4096), (1032, 4096, 4096), (2304, 4096
 
 def operands(m, n, k, dtype=torch.float16):
     return torch.randn(m, k, device="cuda", dtype=dtype), torch.randn(k, n, device="cuda", dtype=dtype)
-
-
-def error(actual, expected):
-    return ((actual.double() - expected).norm() / expected.norm()).item()
 
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
