@@ -42,6 +42,11 @@ def check_boxes(counts, coefficients, low, high):
     assert set(members(holes, counts)) == set(itertools.product(*map(range, counts))) - set(expected)
 
 
+def test_terms_that_are_always_0_lie_within_limits_of_0():
+    for low, high, boxes in ((0, 0, [()]), (None, -1, []), (1, None, [])):
+        assert forms.within(((0, 0, 4), (1, 3, 1)), low, high) == boxes
+
+
 def test_many_boxes_are_given_up():
     assert forms.within(((0, 1, 1000), (1, 1, 1000)), 0, 1000) is None
 
