@@ -48,6 +48,8 @@ def _not_plain(module: nn.Module, name: str) -> str | None:
 
 def unsupported(parameter: torch.Tensor, name: str) -> str | None:
     """Give the reason why the operators cannot compute with a parameter; None if they can."""
+    if parameter.layout is not torch.strided:
+        return f"its {name} is sparse or of another layout, {parameter.layout}"
     if parameter.dtype in DTYPES or (parameter.dtype == torch.float64 and parameter.device.type in ("cpu", "meta")):
         return None
     return f"its {name} is {parameter.dtype} on {parameter.device.type}, which the operators do not compute"

@@ -56,7 +56,7 @@ class NTUnroundedRMSNorm(NTRMSNorm):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         is_widened = input.dtype in HALVES and input.is_cuda and torch.is_autocast_enabled("cuda")
-        return super().forward(input.float() if is_widened else input)
+        return NTRMSNorm.forward(self, input.float() if is_widened else input)
 
 
 class NTRoundedRMSNorm(NTRMSNorm):

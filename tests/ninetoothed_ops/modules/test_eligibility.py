@@ -51,6 +51,12 @@ def quantised():
     return layer
 
 
+def sparse():
+    layer = nn.Linear(3, 3)
+    layer.weight = nn.Parameter(layer.weight.detach().to_sparse_csr())
+    return layer
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     (
@@ -61,6 +67,7 @@ def quantised():
         (lambda: nn.utils.spectral_norm(nn.Linear(3, 3)), "weight is recomputed before every call"),
         (lambda: prune.random_unstructured(nn.Linear(3, 3), "bias", 0.5), "bias is recomputed before every call"),
         (quantised, "its weight is a Quantised"),
+        (sparse, "its weight is sparse or of another layout, torch.sparse_csr"),
         (lambda: LoraLinear(3, 3), "a subclass of torch.nn.Linear"),
         (lambda: nn.LazyLinear(3), "a subclass of torch.nn.Linear"),
         (lambda: nn.modules.linear.NonDynamicallyQuantizableLinear(3, 3), "a subclass of torch.nn.Linear"),

@@ -97,6 +97,32 @@ def test_a_class_that_is_patched_after_the_swap(module, monkeypatch):
         torch.testing.assert_close(call(input), expected, rtol=1e-4, atol=1e-4)
 
 
+LAYOUTS = {
+    "sparse": torch.Tensor.to_sparse,
+    "csr": torch.Tensor.to_sparse_csr,
+    "nested": lambda x: torch.nested.nested_tensor([x, x[:2]]),
+}
+
+
+@pytest.mark.parametrize("module", (nn.Linear(48, 48), nn.SiLU(), nn.LayerNorm(48), nn.RMSNorm(48)), ids=str)
+@pytest.mark.parametrize("convert", LAYOUTS.values(), ids=LAYOUTS)
+def test_layouts_of_inputs_that_operators_do_not_take(module, convert):
+    """They are PyTorch's, be it an error."""
+    model = copy.deepcopy(module).to(DEVICE)
+    input = convert(torch.randn(5, 48, device=DEVICE))
+    try:
+        expected = model(input)
+    except (RuntimeError, NotImplementedError) as error:
+        swap_modules(model)
+        with pytest.raises(type(error)):
+            model(input)
+        return
+    swap_modules(model)
+    parts = (each.unbind() if each.is_nested else (each,) for each in (model(input), expected))
+    for found, part in zip(*parts, strict=True):
+        assert found.layout == part.layout and torch.equal(found.to_dense(), part.to_dense())
+
+
 def is_ours(graph):
     return any("ninetoothed" in str(node.target) for node in graph.nodes)
 
