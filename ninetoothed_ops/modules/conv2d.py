@@ -26,8 +26,6 @@ class NTConv2d(nn.Conv2d):
     class of tensor since the swap is given to PyTorch's function, and so is any under a `TorchFunctionMode`.
     """
 
-    _is_repacked: bool = False
-
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         weight, bias = self.weight, self.bias
         if torch.jit.is_scripting():
@@ -39,7 +37,7 @@ class NTConv2d(nn.Conv2d):
         stride, padding, dilation = self.stride, self.padding, self.dilation
         # The operator takes pairs alone: no padding by name, which may be one pixel more on one side.
         function = operator if type(stride) is type(padding) is type(dilation) is tuple else convolve
-        return function(input, weight, bias, stride, padding, dilation, self.groups, self._is_repacked)
+        return function(input, weight, bias, stride, padding, dilation, self.groups, self.__dict__.get(REPACKED, False))
 
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:
