@@ -203,7 +203,8 @@ class Builder:
         target, own = shapes.tile_type(value.type.dtype, extents), shapes.extents_of(value.type)
         message = f"{what}shape {shapes.text(own)} does not broadcast to {shapes.text(extents)}"
         shapes.check_broadcast_to(own, extents, message, self.require)
-        if value.type.lanes == target.lanes:
+        is_emptied = any(a.is_one and a.is_full and not b.is_full for a, b in zip(own, extents, strict=False))
+        if value.type.lanes == target.lanes and not is_emptied:
             return value
         if value.type.is_scalar:
             return self.apply("full", (value,), target)

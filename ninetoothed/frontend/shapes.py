@@ -134,7 +134,8 @@ def _aligned(lhs: tuple[Extent, ...], rhs: tuple[Extent, ...]) -> Iterator[tuple
 
 def _meet(a: Extent, b: Extent, message: str, require: Require) -> Extent:
     if a.is_one or b.is_one:
-        one, other = (a, b) if a.is_one else (b, a)
+        # Of an empty dimension and one of an element, the empty one stays: both have one lane.
+        one, other = (a, b) if a.is_one and not (b.is_one and b.is_full) else (b, a)
         _repeat(one, other, message, require)
         return other
     agree(a, b, message, require)

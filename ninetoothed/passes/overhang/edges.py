@@ -13,7 +13,7 @@ from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.dtypes import int1
-from ninetoothed.expr import Expr, Facts, const, maximum, minimum, simplify, var
+from ninetoothed.expr import Expr, Facts, const, is_nonnegative, maximum, minimum, simplify, var
 from ninetoothed.lowering import Guard
 
 
@@ -109,12 +109,14 @@ OverhangEdge = BoundEdge | MaskEdge
 
 
 def rounding(type: ir.TileType, facts: Facts) -> tuple[BoundEdge, ...]:
-    """Return the edges of a tile whose extents are rounded up to powers of two."""
+    """Return the edges of a tile whose extents are rounded up to powers of two, or to 1 from 0."""
     found = []
     for axis, (size, count) in enumerate(zip(type.shape, type.lanes, strict=True)):
         if not (size.is_constant and size.constant == count) and count > 1:
             variable = ir.Lane.of(axis, count)
             found.append(BoundEdge.of(var(variable.name), size, (variable,), facts))
+        elif count == 1 and not is_nonnegative(size - 1, facts):
+            found.append(BoundEdge.of(const(0), size, (), facts, single=frozenset((axis,))))
     return tuple(found)
 
 

@@ -125,7 +125,10 @@ class MaskBuilder:
         for known in self._masks:
             if key in known:
                 return known[key]
-        inside = self.compared("lt", edge.index, edge.size, edge, type)
+        if edge.room.is_constant and not edge.reached:
+            inside = self.number(edge.room.constant > 0, TileType(dtypes.int1))
+        else:
+            inside = self.compared("lt", edge.index, edge.size, edge, type)
         for guard in edge.reached:
             outside = [("ge", guard.index, guard.size)] if guard.upper else []
             outside += [("lt", guard.index, const(0))] if guard.lower else []

@@ -176,6 +176,39 @@ def test_over_no_lane_at_all():
     torch.testing.assert_close(run(arrangement, application, x := random(3)), x.sum()[None])
 
 
+@pytest.mark.parametrize("shape", ((0,), (0, 3), (3, 0), (0, 0)))
+def test_of_no_element(shape):
+    """A dimension of no element has a lane, as one of a single element does."""
+
+    def application(x, total, greatest, place, rows, sorts):
+        total = ntl.sum(ntl.exp(x))
+        greatest = ntl.max(x + 1)
+        place = ntl.argmax(x + 1, 0 if x.ndim == 1 else None)
+        rows = ntl.sum(ntl.sum(x + 1, x.ndim - 1) + 1)
+        sorts = ntl.sum(ntl.cumsum(ntl.sort(x + 1), 0))
+
+    def met(x, one, total, chosen, counted):
+        """Beside a tile of one element, which has as many lanes, and beside numbers."""
+        total = ntl.sum(one + x) + ntl.sum(x + one)
+        chosen = ntl.sum(ntl.where(x < 1, 3.0, 4.0))
+        counted = ntl.sum(ntl.histogram(x.to(ntl.int32), 4) if x.ndim == 1 else x + one)
+
+    def arrangement(x, *rest):
+        return x.tile((-1,) * x.ndim), *rest
+
+    found = [torch.full((), 77.0, device=DEVICE) for _ in range(5)]
+    kernel = ninetoothed.make(arrangement, application, (Tensor(len(shape)), *(Tensor(0) for _ in found)))
+    kernel(torch.zeros(shape, device=DEVICE), *found)
+    assert [each.item() for each in found] == [0, -float("inf"), 0, shape[0] if len(shape) == 2 else 1, 0]
+    kernel = ninetoothed.make(
+        lambda x, one, *rest: (*(each.tile((-1,) * each.ndim) for each in (x, one)), *rest),
+        met,
+        (Tensor(len(shape)), Tensor(len(shape)), Tensor(0), Tensor(0), Tensor(0)),
+    )
+    kernel(torch.zeros(shape, device=DEVICE), torch.ones((1,) * len(shape), device=DEVICE), *found[:3])
+    assert [each.item() for each in found[:3]] == [0, 0, 0]
+
+
 # -- what counts ------------------------------------------------------------------------------------
 
 

@@ -82,6 +82,8 @@ def _neg(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -
 
 def _invert(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     (node,) = weakly(operation, operands)
+    if isinstance(operands[0].constant, bool):
+        return ValueText(syntax.number(not operands[0].constant), (), not operands[0].constant)
     if operation.result.type.dtype == dtypes.int1 and not operands[0].shape:
         return ValueText(syntax.negated(node))
     return ValueText(syntax.invert(node), operands[0].shape)
