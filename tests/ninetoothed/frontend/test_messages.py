@@ -272,7 +272,7 @@ MISTAKES = (
         " has, or write it as a plain Python function",
     ),
     ("y = x + ntl.sum(ntl.arange(4, 0))", "a tile cannot have -4 elements along a dimension"),
-    ("y = x + ntl.sum(ntl.zeros((4.5,)))", "a tile's extent is a whole number, not 4.5"),
+    ("y = x + ntl.sum(ntl.zeros((4.5,)))", "a tile's extent is a whole number, not 4.5; divide with `//`"),
     ("y = ntl.ravel(ntl.reshape(x, (-1, -1)))", "(-1, -1) leaves more than one size open; give all but one"),
     ("y = ntl.ravel(ntl.expand_dims(x, 5))", "axis 5 is out of range for a tile that is to have 2 dimensions"),
     ("y = ntl.gather(x, x, 0)", "an index must be an integer, not float32; convert it with `.to(ntl.int32)`"),
