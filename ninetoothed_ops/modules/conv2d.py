@@ -68,7 +68,7 @@ def repack_all(model: nn.Module, modules: Mapping[str, nn.Module]) -> tuple[str,
         name: each for name, each in convolutions.items() if pays(each.weight) and not unmovable(each.weight, users)
     }
     for module in repacked.values():
-        module.to(memory_format=torch.channels_last)
+        _lay_out(module, torch.channels_last)
         setattr(module, REPACKED, True)
     return tuple(repacked)
 
@@ -76,4 +76,8 @@ def repack_all(model: nn.Module, modules: Mapping[str, nn.Module]) -> tuple[str,
 def unpack(module: nn.Module) -> None:
     """Give a weight that was repacked its strides back."""
     if vars(module).pop(REPACKED, False):
-        module.to(memory_format=torch.contiguous_format)
+        _lay_out(module, torch.contiguous_format)
+
+
+def _lay_out(module: nn.Module, memory_format: torch.memory_format) -> None:
+    module.to(memory_format=memory_format)  # type: ignore[call-overload]  # PyTorch's stubs lack it
