@@ -99,6 +99,12 @@ def _check_types(context: TraceContext, name: str, lhs: Any, rhs: Any) -> None:
                     f"bitwise operator `{_SIGNS[name]}` works on integers and bools, not on {common}; convert with"
                     " `.to(ntl.int32)`, or its bits with `.to(ntl.int32, bitcast=True)`"
                 )
+            bits = common.bits if common.bits > 1 else dtypes.int32.bits
+            if name.endswith("shift") and isinstance(rhs, int) and not 0 <= rhs < bits:
+                raise context.error(
+                    f"{common} has {bits} bits, which `{_SIGNS[name]}` cannot shift by {rhs}: GPUs leave open what that"
+                    " gives; convert to a wider type with `.to`, or shift the other way"
+                )
 
 
 def _on_expressions(context: TraceContext, name: str, lhs: Expr | int | float, rhs: Expr | int | float) -> Any:

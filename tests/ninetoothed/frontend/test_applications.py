@@ -680,6 +680,25 @@ def test_numbers_beyond_the_range_of_a_tile_are_compared_and_converted():
     assert y.tolist() == [1 + 44 + 127] * 128
 
 
+@pytest.mark.parametrize("dtype, bits", ((torch.int8, 8), (torch.int32, 32), (torch.uint8, 8), (torch.int64, 64)))
+def test_known_shifts_stay_within_the_bits(dtype, bits):
+    def shifted(x, y):
+        y = (x << bits - 1 >> bits - 1) + (x << 0)
+
+    def too_far(x, y):
+        y = x << bits
+
+    def backwards(x, y):
+        y = x >> -1
+
+    x = torch.tensor([1, 2, 3], device=DEVICE).to(dtype)
+    assert torch.equal(run(shifted, x), ((x << bits - 1) >> bits - 1) + x)
+    for application, distance in ((too_far, bits), (backwards, -1)):
+        message = f"has {bits} bits, which `.*` cannot shift by {distance}"
+        with pytest.raises(ninetoothed.ApplicationError, match=message):
+            run(application, x)
+
+
 def test_integer_division_floors():
     def application(x, y, q, r):
         q = x // y
