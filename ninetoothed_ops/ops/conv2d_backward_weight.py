@@ -5,6 +5,8 @@ The gradient of `conv2d` with respect to its weight, of this size, as `torch.nn.
 
 import torch
 
+from ninetoothed.expr.sizes import power_above
+
 from ..kernels import conv2d_backward_weight as kernels, sum_of_parts
 from .convolution import check_gradient, empty, pair, register_gradient
 from .packing import packed, pays, repack
@@ -50,9 +52,10 @@ def images_of_a_part(grad: torch.Tensor, input: torch.Tensor, weight: torch.Tens
 
     A GPU is kept busy by many parts, whose sums in float32 are written and read again: that is a small share of
     reading the images. The number depends on the size of an image alone, so that another batch compiles nothing new.
+    It is a power of two: where the last part is whole, as in most batches, nothing is masked between products.
     """
     image = sum(tensor[:1].numel() * tensor.itemsize for tensor in (grad, input))
-    images = -(-LEAST_READ * 8 * weight.numel() // max(image, 1))
+    images = power_above(-(-LEAST_READ * 8 * weight.numel() // max(image, 1)))
 
     return images if grad.is_cuda and images * FEWEST_PARTS <= grad.shape[0] else -1
 
