@@ -74,9 +74,7 @@ class ProductProblem:
     def _copy_rate(self, operand: int) -> float:
         if self.problem.has_odd_rows(operand):
             return self.costs.odd_copy
-        steps = self.problem.definition.parameters[operand].arrangement.steps
-        is_gathered = any(step.operation == "flatten" for step in steps)
-        return self.costs.gather if is_gathered else self.costs.copy
+        return self.costs.gather if self.problem.gathers(operand) else self.costs.copy
 
     def per_multiprocessor(self, programs: int) -> int:
         """Return the most of so many programs that one multiprocessor gets."""

@@ -146,7 +146,7 @@ def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_siz
             """\
 # num_warps=4, num_stages=8
 @triton.jit
-def conv2d_backward_input(other_desc, output_desc, input_ptr, input_size_0):
+def conv2d_backward_input(other_desc, input_ptr, output_ptr, input_size_0, output_size_0):
     pid = tl.program_id(0)
     rows = tl.cdiv(input_size_0 * 49, 16)
     group_size = 64
@@ -180,9 +180,11 @@ def conv2d_backward_input(other_desc, output_desc, input_ptr, input_size_0):
         )
         other = tl.reshape(other_desc.load([k % 8 * 64, 8 - k // 8, pid_2 * 64]), (64, 64))
         accumulator = tl.dot(input, other, accumulator)
-    output_desc.store(
-        [pid_1 * 64, pid_2 * 64],
+    output_index_0 = pid_2 * 64 + tl.arange(0, 64)
+    tl.store(
+        output_ptr + output_index_0[None, :] + input_index[:, None] * 512,
         tl.where(input_index[:, None] < input_size_0 * 196, accumulator, 0.0).to(tl.float16),
+        mask=input_index[:, None] < output_size_0 * 196,
     )
 """,
         )
@@ -193,7 +195,7 @@ def conv2d_backward_input(other_desc, output_desc, input_ptr, input_size_0):
             """\
 # num_warps=8, num_stages=3
 @triton.jit
-def conv2d_backward_weight(input_desc, output_desc, other_ptr, input_size_0):
+def conv2d_backward_weight(input_desc, other_ptr, output_ptr, input_size_0):
     pid = tl.program_id(0)
     group_size = 144
     first_row = pid // group_size * 8
@@ -216,7 +218,9 @@ def conv2d_backward_weight(input_desc, output_desc, other_ptr, input_size_0):
             other=0.0,
         )
         accumulator = tl.dot(input, other, accumulator)
-    output_desc.store([pid_1 * 128, pid_2 * 256], accumulator.to(tl.float16))
+    output_index_1 = pid_1 * 128 + tl.arange(0, 128)
+    output_index_2 = pid_2 * 256 + tl.arange(0, 256)
+    tl.store(output_ptr + output_index_1[:, None] * 4608 + output_index_2[None, :], accumulator.to(tl.float16))
 """,
         )
 
