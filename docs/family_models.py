@@ -2,26 +2,42 @@
 
 import contextlib
 import copy
-import inspect
+import functools
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.models.auto import modeling_auto
-
-from ninetoothed_ops.integrations import attention_interface
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 DEPTH = 4
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers", "depth")
+# As many random numbers as all weights are views of.
+COUNT = 1 << 23
+RANDOM = ("normal_", "uniform_", "erfinv_", "mul_", "add_", "clamp_")
+# By how their names end, the most that sizes are left to be.
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "num_routed_experts", "zero_expert_num")
+MOST = {
+    EXPERTS: 16,
+    ("chunk_size",): 16,
+    ("num_queries",): 20,
+    ("intermediate_size", "ffn_dim", "d_ff", "inner_dim"): 256,
+    ("max_source_positions",): 64,
+}
 # How a family's model is made: as the first of these that there is. What is in none of them is a part of a family.
 MAKERS = {
     "AutoModel": modeling_auto.MODEL_MAPPING_NAMES,
     "AutoModelForCausalLM": modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     "AutoModelForImageTextToText": modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
     "AutoModelForSeq2SeqLM": modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+    "AutoModelForSpeechSeq2Seq": modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES,
+    "AutoModelForUniversalSegmentation": modeling_auto.MODEL_FOR_UNIVERSAL_SEGMENTATION_MAPPING_NAMES,
+    "AutoModelForObjectDetection": modeling_auto.MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES,
+    "AutoModelForDepthEstimation": modeling_auto.MODEL_FOR_DEPTH_ESTIMATION_MAPPING_NAMES,
+    "AutoModelForMultimodalLM": modeling_auto.MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES,
+    "AutoBackbone": modeling_auto.MODEL_FOR_BACKBONE_MAPPING_NAMES,
 }
 # Families that no maker makes of their configuration.
 CLASSES = {
@@ -33,6 +49,22 @@ CLASSES = {
 DECODER = {"model_type": "bert", "is_decoder": True, "add_cross_attention": True}
 HEAD = {"head_dim": 128}
 ROPE = dict.fromkeys(("full_attention", "sliding_attention"), {"rope_type": "default", "rope_theta": 10000.0})
+# Sections of a head of 128 numbers, of which half is rotated, or all.
+MROPE = {
+    **HEAD,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 1e4,
+        "partial_rotary_factor": 0.5,
+        "mrope_section": [8, 12, 12],
+    },
+}
+XDROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [16, 16, 16, 16]}}
+GLM = {
+    **dict.fromkeys(("glm46v", "glm4v", "glmga"), "glm4v_text"),
+    "glm4v_moe": "glm4v_moe_text",
+    "glm_image": "glm_image_text",
+}
 ONE_VOCABULARY = {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}
 INDEXER = {
     "indexer_n_heads": 4,
@@ -50,13 +82,13 @@ SIGLIP = {"model_type": "siglip_vision_model"}
 OPTIONS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("autoformer", "informer", "time_series_transformer"), {"prediction_length": 8}),
     **dict.fromkeys(("conditional_detr", "dab-detr", "deformable_detr", "detr", "omdet-turbo"), RESNET),
-    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_vl_text", "ministral"), HEAD),
+    **dict.fromkeys(("hunyuan_v1_dense", "ministral"), HEAD),
     **dict.fromkeys(("idefics3", "smolvlm"), {"text_config": LLAMA, "pad_token_id": 0}),
     "aya_vision": {"vision_config": {**SIGLIP, "num_attention_heads": 16}},
     "chameleon": {"vocabulary_map": {"<image>": 4}},
     "cohere_compass": {"text_config": {"model_type": "cohere_compass_text", "rope_parameters": ROPE}},
     "cohere_compass_text": {"rope_parameters": ROPE},
-    "dbrx": {"attn_config": {"rope_theta": 10000.0}},
+    "dbrx": {"attn_config": {"rope_theta": 10000.0, "clip_qkv": 8.0}},
     "deepseek_ocr2": {"text_config": {"mlp_layer_types": ["dense", *["sparse"] * 11]}},
     "diffusion_gemma": {
         "vision_config": {"model_type": "gemma4_vision"},
@@ -75,8 +107,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "deepstack_layer_map": [[1, 2]],
         "downsample_rate": "1/2",
     },
+    **dict.fromkeys(("xmod",), {"default_language": "en_XX"}),
+    **{family: {"text_config": {"model_type": text, **MROPE}} for family, text in GLM.items()},
+    **dict.fromkeys(GLM.values(), MROPE),
+    "hunyuan_vl": {"text_config": {"model_type": "hunyuan_vl_text", **HEAD, **XDROPE}},
+    "hunyuan_vl_text": {**HEAD, **XDROPE},
+    "deepseek_v2": {"num_experts_per_tok": 2},
+    "bamba": {"attn_layer_indices": [1]},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"] * 16},
+    "patchtsmixer": {"self_attn": True},
+    "edgetam": {"vision_config": {"model_type": "edgetam_vision_model", "backbone_config": {"model_type": "resnet"}}},
     "hunyuan_v1_moe": {**HEAD, "num_experts": 4},
-    "hunyuan_vl": {"text_config": {"model_type": "hunyuan_vl_text", **HEAD}},
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
     "moonshine_streaming": {"num_key_value_heads": 8},
     "musicgen": {**SOUND, "decoder": {"model_type": "musicgen_decoder"}},
@@ -89,6 +131,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "vision-encoder-decoder": {"encoder": {"model_type": "vit"}, "decoder": DECODER},
     "vision-text-dual-encoder": {"vision_config": {"model_type": "vit"}, "text_config": {"model_type": "bert"}},
 }
+
+
+def families() -> list[str]:
+    """List the families of transformers that can be made whole."""
+    return sorted(family for family in CONFIG_MAPPING_NAMES if any(family in names for names in MAKERS.values()))
 
 
 def made(family: str, **options: Any) -> torch.nn.Module:
@@ -120,95 +167,118 @@ def shorten(config: transformers.PreTrainedConfig) -> None:
             shorten(getattr(config, name))
 
 
-class Guesses(TorchDispatchMode):
-    """Answers where a call depends on data that the meta device has not: true, one, and so many as fit one entry."""
+# Variants of a family: as it is, and as a decoder that attends to an encoder's states, if it can be one.
+VARIANTS: tuple[dict[str, Any], ...] = ({}, {"is_decoder": True, "add_cross_attention": True})
+
+
+def real(family: str, variant: dict, shrink: Any, implementation: Any) -> torch.nn.Module:
+    """Make a model with weights: random numbers, of which all large weights are views."""
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(family, **copy.deepcopy(OPTIONS.get(family, {})))
+    if not all(hasattr(config, name) for name in variant):
+        raise ValueError(f"{family} is no decoder")
+    config = transformers.AutoConfig.for_model(family, **{**copy.deepcopy(OPTIONS.get(family, {})), **variant})
+    shrink(config)
+    with FewNumbers():
+        model = _maker(family)(config, attn_implementation=implementation, dtype=torch.float32)
+    return drawn(model.eval())
+
+
+def _maker(family: str) -> Any:
+    if family in CLASSES:
+        return getattr(transformers, CLASSES[family])._from_config
+    return next(getattr(transformers, name) for name, names in MAKERS.items() if family in names).from_config
+
+
+def drawn(model: torch.nn.Module) -> torch.nn.Module:
+    """Draw weights large enough for every one of them to show; large ones hold no memory of their own."""
+    place = 0
+    for name, parameter in model.named_parameters():
+        if parameter.ndim > 1 and parameter.numel():
+            inputs = parameter[0].numel()
+            parameter.data = _weight(parameter.shape, place, max(round(inputs**-0.5, 3), 1e-3))
+            place = (place + 7919) % 100_000
+        elif name.endswith("bias"):
+            parameter.data = parameter.data + 0.1 * numbers()[place : place + parameter.numel()]
+    return model
+
+
+def _weight(shape: torch.Size, place: int, scale: float) -> torch.Tensor:
+    """View numbers as a weight, row after row, or rows that overlap where there are too few."""
+    found, row, count = numbers(scale), shape[1:].numel(), shape.numel()
+    if count <= len(found) - place:
+        return found[place : place + count].view(shape)
+    step = (len(found) - place - row) // max(1, shape[0] - 1)
+    if step < 1:
+        return found.repeat(count // len(found) + 1)[:count].view(shape)
+    return found.as_strided(shape, (step, *torch.empty(shape[1:], device="meta").stride()), place)
+
+
+@functools.cache
+def numbers(scale: float = 1.0) -> torch.Tensor:
+    """Draw the random numbers of all weights."""
+    return torch.randn(COUNT, generator=torch.Generator().manual_seed(0)) * scale
+
+
+class FewNumbers(TorchDispatchMode):
+    """Leaves out of a model's own initialisation the random numbers of weights that are drawn later."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = kwargs or {}
         name = function.overloadpacket.__name__
-        first = args[0] if args and isinstance(args[0], torch.Tensor) else None
-        if first is not None and first.is_meta:
-            if name == "_local_scalar_dense":
-                return {torch.bool: True}.get(first.dtype, 1)
-            if name == "_to_copy" and kwargs.get("device", first.device).type != "meta":
-                return torch.ones(first.shape, dtype=kwargs.get("dtype") or first.dtype)
-            if name == "nonzero":
-                return torch.empty(1, first.ndim, dtype=torch.long, device="meta")
-            if name == "repeat_interleave" and function._overloadname == "Tensor":
-                return torch.empty(1, dtype=torch.long, device="meta")
-            if name == "_grouped_mm":
-                return first.new_empty(*first.shape[:-1], args[1].shape[-1])
-        return function(*args, **kwargs)
+        if name in RANDOM and args[0].numel() > 1 << 14:
+            if name in ("normal_", "uniform_") and args[0].numel() <= COUNT and args[0].is_contiguous():
+                args[0].view(-1).copy_(numbers(0.02)[: args[0].numel()])
+            return args[0]
+        return function(*args, **(kwargs or {}))
 
 
-def reached(model: torch.nn.Module, classes: set[type]) -> set[type]:
-    """Call a model, then the models that it is made of, until our attention was called by modules of all the classes.
-
-    Nothing is computed on the meta device: a call ends where it depends on data, or on inputs, that are not guessed.
-    """
-    found: set[type] = set()
-    check = attention_interface._check
-
-    def record(module: torch.nn.Module, kwargs: dict) -> None:
-        check(module, kwargs)
-        found.add(type(module))
-
-    with mock.patch.object(attention_interface, "_check", record), torch.no_grad():
-        for part in (each for each in model.modules() if isinstance(each, transformers.PreTrainedModel)):
-            for mode in (contextlib.nullcontext(), Guesses()):
-                if not {type(module) for module in part.modules()} & classes <= found:
-                    with contextlib.suppress(Exception), mode:
-                        part(**dict(_inputs(part)))
-    return found & classes
+def narrow(config: transformers.PreTrainedConfig) -> None:
+    """Make a model's layers few, their widths small, and of wide ones the heads a quarter as many."""
+    small(config)
+    for part in parts_of(config):
+        width, heads = getattr(part, "hidden_size", None), getattr(part, "num_attention_heads", None)
+        if isinstance(width, int) and isinstance(heads, int) and width >= 2048 and heads % 4 == 0:
+            for name in ("num_attention_heads", "num_key_value_heads"):
+                if isinstance(getattr(part, name, None), int):
+                    setattr(part, name, max(1, getattr(part, name) // 4))
+            part.hidden_size = width // 4
+        if isinstance(getattr(part, "out_hidden_size", None), int) and part.out_hidden_size >= 2048:
+            part.out_hidden_size //= 4
 
 
-def _inputs(model: transformers.PreTrainedModel) -> Iterator[tuple[str, Any]]:
-    """Guess what a model may be called with, of one entry: its main input, and what it cannot be called without."""
-    config = model.config
-    tokens = torch.ones(1, 8, dtype=torch.long, device="meta")
-    needed = (each for each in inspect.signature(model.forward).parameters.values() if each.default is each.empty)
-    names = dict.fromkeys(
-        (model.main_input_name, *(each.name for each in needed if each.kind is each.POSITIONAL_OR_KEYWORD))
-    )
-    if len(names) > 1 and model.main_input_name not in inspect.signature(model.forward).parameters:
-        names.pop(model.main_input_name)
-    for name in names:
-        if name.startswith("pixel_values") and not name.endswith("mask"):
-            yield name, torch.empty(1, *_image(config, name), device="meta")
-        elif name == "input_features":
-            yield name, torch.empty(1, *_spectrum(config), device="meta")
-        elif name == "input_values":
-            yield name, torch.empty(1, 16000, device="meta")
-        elif name.endswith("grid_thw"):
-            yield name, torch.ones(1, 3, dtype=torch.long, device="meta")
-        elif name.endswith(("embeds", "hidden_states")):
-            yield name, torch.empty(1, 8, _number(config, ("hidden_size", "d_model"), 64), device="meta")
-        else:
-            yield name, tokens
-    if getattr(config, "is_encoder_decoder", False):
-        yield "decoder_input_ids", tokens
+def small(config: transformers.PreTrainedConfig) -> None:
+    """Leave a model a few layers, a few experts, narrow MLPs, and small images and sounds."""
+    shorten(config)
+    for part in parts_of(config):
+        for name, value in list(vars(part).items()):
+            most = next((most for ends, most in MOST.items() if name.endswith(ends)), None)
+            if most and isinstance(value, int) and value > most:
+                with contextlib.suppress(Exception):
+                    setattr(part, name, most)
+        if hasattr(part, "num_mel_bins") and isinstance(getattr(part, "max_length", None), int):
+            part.max_length = min(part.max_length, 128)
+        _shrink_images(part)
 
 
-def _image(config: transformers.PreTrainedConfig, name: str) -> tuple[int, ...]:
-    size = _number(config, ("image_size", "img_size", "input_size"), 224)
-    frames = (_number(config, ("num_frames",), 16),) if name.endswith("videos") or hasattr(config, "num_frames") else ()
-    return (*frames, _number(config, ("num_channels", "in_chans"), 3), size, size)
+def _shrink_images(config: transformers.PreTrainedConfig) -> None:
+    patch = getattr(config, "patch_size", None)
+    patch = patch if isinstance(patch, int) else 16
+    for name in ("image_size", "img_size", "input_size"):
+        value = getattr(config, name, None)
+        size = value[0] if isinstance(value, (list, tuple)) and value else value
+        if isinstance(size, int) and size > 256:
+            new = next((each for each in range(256, 31, -1) if each % patch == 0 == size % each), 256 // patch * patch)
+            with contextlib.suppress(Exception):
+                setattr(config, name, new if isinstance(value, int) else type(value)([new] * len(value)))
 
 
-def _spectrum(config: transformers.PreTrainedConfig) -> tuple[int, int]:
-    """Give the shape of audio features: bands first to Whisper and its kin, which know how long they are."""
-    names = "num_mel_bins", "feature_projection_input_dim", "feature_size", "input_feat_per_channel", "input_dim"
-    bands, length = _number(config, names, 80), _number(config, ("max_source_positions",), 0)
-    return (bands, 2 * length) if length and hasattr(config, "num_mel_bins") else (64, bands)
+def parts_of(config: transformers.PreTrainedConfig) -> Iterator[transformers.PreTrainedConfig]:
+    """Find a config and all that it is made of."""
+    yield config
+    for name in config.sub_configs:
+        if isinstance(getattr(config, name, None), transformers.PreTrainedConfig):
+            yield from parts_of(getattr(config, name))
 
 
-def _number(config: transformers.PreTrainedConfig, names: tuple[str, ...], default: int) -> int:
-    """Find the first of some attributes that is a number, or numbers, of which the first counts, here or in a part."""
-    parts = (getattr(config, name, None) for name in config.sub_configs)
-    for part in (config, *(each for each in parts if each is not None)):
-        for name in names:
-            value = getattr(part, name, None)
-            value = value[0] if isinstance(value, (tuple, list)) and value else value
-            if isinstance(value, int):
-                return value
-    return default
+# The first that a family can be made and called with is taken.
+WAYS_TO_SHRINK = (narrow, small, shorten)

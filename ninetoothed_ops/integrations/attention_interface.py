@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import AttentionInterface
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime.private import version_of
@@ -24,6 +24,7 @@ except ImportError:  # early versions, which `versions.check` refuses
 
 from ..ops.sdpa import operator as sdpa
 from . import versions
+from .masks import reads_numbers
 from .sparse import chosen
 
 NAME = "ninetoothed"
@@ -40,7 +41,8 @@ def register_attention() -> None:
     """Register `attn_implementation="ninetoothed"` with transformers, for all models of this process.
 
     Nothing changes for a model of another implementation. Masks are made as for "sdpa": boolean, and none where plain
-    causality is meant. Models that exist are set by `model.set_attn_implementation("ninetoothed")`.
+    causality is meant; for families that are not made for it (masks.py) as for "eager". Models that exist are set by
+    `model.set_attn_implementation("ninetoothed")`.
     """
     versions.check("register_attention")
     AttentionInterface.register(NAME, attend)
@@ -52,7 +54,12 @@ def make_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
 
     A static cache has more keys than it holds, and attention reads all of them unless it is told how many count. A mask
     of one's own, or one that a model makes of this one, asks for nothing: then all are read.
+
+    Some families are not made for "sdpa": they have attention that adds its mask, or makes another of it, or whose
+    modules do not say whether they are causal. Their masks are made as for "eager", and say all.
     """
+    if reads_numbers(type(kwargs.get("config"))):
+        return eager_mask(*args, **kwargs)
     mask = sdpa_mask(*args, **kwargs)
     # Tensors of inference have no versions.
     may_ask = mask is not None and (torch.compiler.is_compiling() or not mask.is_inference())
@@ -117,6 +124,8 @@ def attend(
     length, lengths = query.shape[2], _counted(module, attention_mask)
     attention_mask = chosen(module, query, key, attention_mask, kwargs)
     asked = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    if reads_numbers(type(getattr(module, "config", None))):
+        asked = False
     # A single token sees all that is in the cache. No mask means causality to all others, if it means anything.
     is_causal = length > 1 and attention_mask is None and bool(asked)
     if is_causal and key.shape[2] > length:

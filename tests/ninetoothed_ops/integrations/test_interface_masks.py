@@ -103,3 +103,48 @@ def test_a_mask_that_is_written_to(compiled):
     torch._dynamo.reset()
     first, expected, second, changed = (torch.compile(attended, fullgraph=True) if compiled else attended)(mask)
     assert error(first, expected) < TOLERANCE[torch.float32] and error(second, changed) < TOLERANCE[torch.float32]
+
+
+# Attention that says nothing of causality; that adds its masks, and does not look its function up; some of each.
+SERIES = {"prediction_length": 6, "context_length": 12, "lags_sequence": [1, 2], "num_time_features": 1}
+HEADS = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "d_model": 64}
+WITHOUT_BACKENDS = {
+    "align_text_model": ("AlignTextModel", {}),
+    "bloom": ("BloomModel", {"n_layer": 2, "n_head": 4}),
+    "informer": ("InformerModel", {**SERIES, **HEADS}),
+}
+
+
+@pytest.mark.parametrize(("family", "compiled"), (*((family, False) for family in WITHOUT_BACKENDS), ("bloom", True)))
+def test_families_without_backends(batch, family, compiled):
+    name, options = WITHOUT_BACKENDS[family]
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(family, **{**SIZES, **options})
+    model, (tokens, mask) = filled(getattr(transformers, name)._from_config(config)), batch(2, 7)
+    calls = [{"input_ids": tokens}, {"input_ids": tokens, "attention_mask": mask}]
+    if family == "informer":
+        past, ahead = torch.randn(2, 14, device=DEVICE), torch.randn(2, 6, device=DEVICE)
+        times = {"past_time_features": past[..., None], "future_time_features": ahead[..., None]}
+        calls = [{"past_values": past, "past_observed_mask": past > -9, "future_values": ahead, **times}]
+    found = []
+    for each in ("eager", "ninetoothed"):
+        config._attn_implementation = each
+        torch._dynamo.reset()
+        run = torch.compile(model, backend="eager") if compiled and each == "ninetoothed" else model
+        torch.manual_seed(0)  # Informer draws the keys that it looks at.
+        with torch.no_grad():
+            found.append([run(**call).last_hidden_state for call in calls])
+    for call, expected, actual in zip(calls, *found):
+        kept = call.get("attention_mask", torch.ones(actual.shape[:2], device=DEVICE)).bool()
+        assert error(actual[kept], expected[kept]) < TOLERANCE[torch.float32]
+
+
+def test_which_families_read_numbers():
+    """DeepSeek 4 joins its mask with another; gpt-oss hands it on as it is."""
+    masks = pytest.importorskip("ninetoothed_ops.integrations.masks")
+    for name, expected in {"Bloom": True, "DeepseekV4": True, "GptOss": False, "Llama": False, "Bert": False}.items():
+        assert (
+            getattr(transformers, f"{name}Model")
+            and masks.reads_numbers(getattr(transformers, f"{name}Config")) == expected
+        )
+    assert not masks.reads_numbers(type(None))

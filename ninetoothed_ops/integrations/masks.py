@@ -1,0 +1,46 @@
+"""Which masks the attention of a family reads: truth values, or numbers that it adds to its scores."""
+
+import dis
+import functools
+import inspect
+import sys
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+REGISTRY = "ALL_ATTENTION_FUNCTIONS"
+MASK = "attention_mask"
+
+
+@torch.compiler.assume_constant_result
+def reads_numbers(config: type) -> bool:
+    """Tell whether models of a config want the masks of "eager": numbers, and one wherever causality is meant.
+
+    They do if transformers never runs them on "sdpa", unless they run on other backends and hand their masks on as
+    they are, as attention with sinks does.
+    """
+    return _reads_numbers(config)
+
+
+@functools.cache
+def _reads_numbers(config: type) -> bool:
+    file = sys.modules.get(config.__module__.replace("configuration_", "modeling_"))
+    classes = [each for each in vars(file).values() if isinstance(each, type)] if file else []
+    models: list[Any] = [each for each in classes if issubclass(each, PreTrainedModel) and each.config_class is config]
+    if not models or any(each._supports_sdpa for each in models):
+        return False
+    looking = [code for each in classes if REGISTRY in (code := _forward(each)).co_names]
+    return not (any(each._supports_attention_backend for each in models) and all(map(_hands_on, looking)))
+
+
+def _forward(cls: type) -> Any:
+    """Find the code of a class's forward; that of nothing if it has none."""
+    return getattr(inspect.unwrap(getattr(cls, "forward", _reads_numbers)), "__code__", reads_numbers.__code__)
+
+
+def _hands_on(code: Any) -> bool:
+    """Tell whether a forward does nothing with its mask but hand it on once."""
+    found = [each for each in dis.get_instructions(code) if "FAST" in each.opname]
+    names = [name for each in found for name in (each.argval if isinstance(each.argval, tuple) else (each.argval,))]
+    return names.count(MASK) == 1
