@@ -1,4 +1,4 @@
-"""Which masks the attention of a family reads: truth values, or numbers that it adds to its scores."""
+"""Tell which masks the attention of a family reads: truth values, or numbers that it adds to its scores."""
 
 import dis
 import functools
@@ -11,6 +11,8 @@ from transformers import PreTrainedModel
 
 REGISTRY = "ALL_ATTENTION_FUNCTIONS"
 MASK = "attention_mask"
+# What classes of models say of where they may run.
+SDPA, BACKENDS = "_supports_sdpa", "_supports_attention_backend"
 
 
 @torch.compiler.assume_constant_result
@@ -28,10 +30,10 @@ def _reads_numbers(config: type) -> bool:
     file = sys.modules.get(config.__module__.replace("configuration_", "modeling_"))
     classes = [each for each in vars(file).values() if isinstance(each, type)] if file else []
     models: list[Any] = [each for each in classes if issubclass(each, PreTrainedModel) and each.config_class is config]
-    if not models or any(each._supports_sdpa for each in models):
+    if not models or any(getattr(each, SDPA, True) for each in models):
         return False
     looking = [code for each in classes if REGISTRY in (code := _forward(each)).co_names]
-    return not (any(each._supports_attention_backend for each in models) and all(map(_hands_on, looking)))
+    return not (any(getattr(each, BACKENDS, False) for each in models) and all(map(_hands_on, looking)))
 
 
 def _forward(cls: type) -> Any:
