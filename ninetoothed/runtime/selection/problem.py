@@ -73,10 +73,16 @@ class TuningProblem:
         """Tell whether operands of so many bits are whole float32 numbers, which no tensor core multiplies."""
         return bits == 32 and self.specialisation.dot_precision == "highest"
 
-    def gathers(self, *parameters: int) -> bool:
-        """Tell whether tiles of any of these are gathered: dimensions that lie apart were flattened into one."""
-        steps = (self.definition.parameters[each].arrangement.steps for each in parameters)
-        return any(step.operation == "flatten" for each in steps for step in each)
+    def gathers(self, parameter: int) -> bool:
+        """Tell whether tiles of a parameter are gathered: dimensions that lie apart were flattened into one."""
+        return self._is_arranged_by(parameter, "flatten")
+
+    def has_windows(self, parameter: int) -> bool:
+        """Tell whether a parameter is cut into windows, which were raveled: rows of its tiles overlap in memory."""
+        return self._is_arranged_by(parameter, "ravel")
+
+    def _is_arranged_by(self, parameter: int, operation: str) -> bool:
+        return any(step.operation == operation for step in self.definition.parameters[parameter].arrangement.steps)
 
     def is_aligned(self, parameter: int) -> bool:
         """Tell whether each row of a tensor is known to start at a multiple of 8 elements: it is read in vectors."""

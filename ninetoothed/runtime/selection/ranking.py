@@ -59,8 +59,8 @@ def candidates(
     ranked = tuple(dict.fromkeys(found)) or (lanewise(problem, gpu),)
     has_tiles = isinstance(problem.pattern, ProductPattern | AttentionPattern) and 0 not in sizes.values()
     use_tma = problem.aligned if has_tiles and gpu.generation.has_tma else frozenset[str]()
-    if isinstance(problem.pattern, ProductPattern) and problem.gathers(*problem.pattern.operands):
-        # A result that is stored by a descriptor makes such products slower by up to a half, as timed on an H200.
+    if isinstance(problem.pattern, ProductPattern) and any(map(problem.has_windows, problem.pattern.operands)):
+        # A result that is stored by a descriptor makes products of windows slower by up to a half, as timed on an H200.
         use_tma &= {problem.definition.parameters[operand].name for operand in problem.pattern.operands}
     return tuple(replace(each, use_tma=use_tma) for each in ranked if use_tma or not each.overlaps)
 

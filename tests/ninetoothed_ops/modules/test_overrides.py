@@ -120,7 +120,8 @@ def test_layouts_of_inputs_that_operators_do_not_take(module, convert):
     swap_modules(model)
     parts = (each.unbind() if each.is_nested else (each,) for each in (model(input), expected))
     for found, part in zip(*parts, strict=True):
-        assert found.layout == part.layout and torch.equal(found.to_dense(), part.to_dense())
+        # PyTorch's sparse products add up in another order in each run on a GPU.
+        assert found.layout == part.layout and torch.allclose(found.to_dense(), part.to_dense(), atol=1e-5)
 
 
 def is_ours(graph):
