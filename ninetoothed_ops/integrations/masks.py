@@ -29,7 +29,11 @@ def reads_numbers(config: type) -> bool:
 def _reads_numbers(config: type) -> bool:
     file = sys.modules.get(config.__module__.replace("configuration_", "modeling_"))
     classes = [each for each in vars(file).values() if isinstance(each, type)] if file else []
-    models: list[Any] = [each for each in classes if issubclass(each, PreTrainedModel) and each.config_class is config]
+    known: list[Any] = [each for each in classes if issubclass(each, PreTrainedModel) and each is not PreTrainedModel]
+    # A part of a model may say that it has the whole's config: then its name tells.
+    models = [each for each in known if each.config_class is config] or [
+        each for each in known if each.__name__.startswith(config.__name__.removesuffix("Config"))
+    ]
     if not models or any(getattr(each, SDPA, True) for each in models):
         return False
     looking = [code for each in classes if REGISTRY in (code := _forward(each)).co_names]

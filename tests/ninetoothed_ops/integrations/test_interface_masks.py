@@ -148,3 +148,11 @@ def test_which_families_read_numbers():
             and masks.reads_numbers(getattr(transformers, f"{name}Config")) == expected
         )
     assert not masks.reads_numbers(type(None))
+
+
+def test_a_part_that_reads_numbers():
+    """The order of reading adds its mask; its class has the config of the whole, whose own attention does not."""
+    masks = pytest.importorskip("ninetoothed_ops.integrations.masks")
+    config = transformers.PPDocLayoutV2Config()
+    assert transformers.PPDocLayoutV2Model and not masks.reads_numbers(type(config))
+    assert masks.reads_numbers(type(config.reading_order_config))
