@@ -19,7 +19,7 @@ LENGTH = 8
 # Patches of an image, or of two frames, in rows and columns.
 SIDE = 4
 PATCHES = SIDE * SIDE
-TRIED = 32
+TRIED = 36
 
 
 def inputs(model: transformers.PreTrainedModel) -> Iterator[Given]:
@@ -77,7 +77,8 @@ def _beside_text(model: transformers.PreTrainedModel, given: Given) -> Iterator[
                 found = features(**{name: value for name, value in given.items() if name in taken})
         except Exception:  # another shape may do
             continue
-        found = getattr(found, "pooler_output", found)
+        pooled = getattr(found, "pooler_output", None)
+        found = getattr(found, "last_hidden_state", found) if pooled is None else pooled
         count = sum(each.numel() // each.shape[-1] for each in (found if isinstance(found, (list, tuple)) else [found]))
         text = [5, 6, *[placeholder] * count, 7, 8, 9]
         tokens = torch.tensor([text])
@@ -148,6 +149,12 @@ def _states(model: Any, name: str) -> list[Given]:
             number(config, ("text_hidden_size",), 768),
         )
         return [{name: normal(2, 5, each)} for each in dict.fromkeys((*widths, 5 * width))]
+    if "context" in name and isinstance(getattr(config, "target_layer_ids", None), list):
+        # What several layers of another model gave, side by side; keys are made of it and of the model's own states.
+        # The first tokens of the last entry are padding.
+        kept = {"attention_mask": torch.ones(2, 2 * LENGTH).long()}
+        kept["attention_mask"][-1, :2] = 0
+        return [{name: normal(2, LENGTH, width * len(config.target_layer_ids)), **each} for each in (kept, {})]
     if "grid_thw" in taken:
         return [*_images(model, name), states]
     bands = number(config, ("input_size", "num_mel_bins", "nb_mel_bins"), 80)
@@ -165,7 +172,9 @@ def _images(model: Any, name: str) -> list[Given]:
     channels = number(config, ("num_channels", "in_channels", "in_chans"), 3)
     size = number(config, ("image_size", "img_size", "input_size", "force_image_size"), 64)
     size = size if 16 <= size <= 1024 else 64
-    patch = number(config, ("patch_size", "spatial_patch_size"), 14)
+    patch, windows = number(config, ("patch_size", "spatial_patch_size"), 14), number(config, ("num_windows",), 1)
+    # Windows hold whole patches.
+    size = max(1, size // (patch * windows)) * patch * windows if windows > 1 else size
     frames, depth = number(config, ("num_frames", "max_num_frames"), 4), number(config, ("temporal_patch_size",), 1)
     image, pixels = (channels, size, size), channels * patch * patch
     grid = torch.tensor([[1, SIDE, SIDE]])
@@ -213,7 +222,8 @@ def _spectra(model: Any, name: str) -> list[Given]:
     config = model.config
     names = "num_mel_bins", "feature_projection_input_dim", "feature_size", "input_feat_per_channel", "input_dim"
     bands = number(config, (*names, "n_mels", "input_size"), 80)
-    places = number(config, ("max_source_positions", "max_position_embeddings"), 32)
+    # A text's positions, in another part, are not those of sound.
+    places = number(config, ("max_source_positions",), number(config, ("max_position_embeddings",), 32))
     found: list[Given] = []
     # Some read several spectra as one.
     for joined, length in itertools.product(
@@ -224,6 +234,8 @@ def _spectra(model: Any, name: str) -> list[Given]:
         lengths = {"feature_lens": torch.tensor([length]), "aftercnn_lens": torch.tensor([(length - 1) // 2 + 1])}
         shapes = ((2, joined * bands, length), kept), ((2, length, joined * bands), kept), ((bands, length), lengths)
         found += [{name: normal(*shape), **beside} for shape, beside in shapes]
+    # Encoders like Whisper's take a mask, but cannot use one of this length.
+    found.insert(1, {name: found[0][name]})
     # Beside a second of sound.
     second: Given = {name: normal(1, 50, 160)}
     if "input_values" in inspect.signature(model.forward).parameters:
@@ -298,6 +310,13 @@ def _trajectories(model: Any, name: str) -> list[Given]:
     ]
 
 
+def _voices(model: Any, name: str) -> list[Given]:
+    """Spectra of voices, with tokens of speech to say like them, in the fewest steps."""
+    config = model.config
+    bands, width = number(config, ("mel_dim",), 80), number(config, ("enc_emb_dim",), 192)
+    return [{name: normal(2, 16, bands), "conditioning": normal(2, width), "num_steps": 2}]
+
+
 def _boxes(model: Any, name: str) -> list[Given]:
     return [{name: torch.tensor([1, 2, 3, 4]).expand(2, LENGTH, 4).clone()}]
 
@@ -311,6 +330,7 @@ RULES: dict[tuple[str, ...], Callable[[Any, str], list[Given]]] = {
     ("past_values",): _series,
     ("embeds", "hidden_states", "cross_attention_states", "context", "patch_input"): _states,
     ("bbox",): _boxes,
+    ("reference_mel",): _voices,
     ("inference_session",): _session,
     # Last: others end like this.
     ("states",): _trajectories,

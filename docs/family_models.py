@@ -78,6 +78,8 @@ SOUND = {"text_encoder": {"model_type": "t5"}, "audio_encoder": {"model_type": "
 # A backbone of transformers in the place of one of timm.
 RESNET = {"use_timm_backbone": False, "backbone_config": {"model_type": "resnet", "out_features": ["stage3", "stage4"]}}
 SIGLIP = {"model_type": "siglip_vision_model"}
+# Stages that fewer layers have, too.
+DINO = {"model_type": "rf_detr_dinov2", "num_hidden_layers": DEPTH, "out_features": ["stage2", "stage4"]}
 # What families need beside their defaults.
 OPTIONS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("autoformer", "informer", "time_series_transformer"), {"prediction_length": 8}),
@@ -118,18 +120,24 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"] * 16},
     "patchtsmixer": {"self_attn": True},
     "edgetam": {"vision_config": {"model_type": "edgetam_vision_model", "backbone_config": {"model_type": "resnet"}}},
+    # A layer for each rank of cycles, and a cache of DEPTH layers: one for each call.
+    "hrm_text": {"num_hidden_layers": 1, "H_cycles": 2, "L_cycles": 1},
     "hunyuan_v1_moe": {**HEAD, "num_experts": 4},
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
     "moonshine_streaming": {"num_key_value_heads": 8},
     "musicgen": {**SOUND, "decoder": {"model_type": "musicgen_decoder"}},
     "musicgen_melody": {**SOUND, "decoder": {"model_type": "musicgen_melody_decoder"}},
     "nemotron": {"num_key_value_heads": 8},
+    # What classes of boxes must reach to be kept, and their places in the order of reading.
+    "pp_doclayout_v2": {"num_labels": 5, "class_thresholds": [0.25] * 5, "class_order": [2, 0, 1, 4, 3]},
     "qwen4_exp": {"text_config": {"model_type": "qwen4_exp_text", **INDEXER}},
     "qwen4_exp_text": INDEXER,
     "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
+    "rf_detr": {"backbone_config": DINO},
     "table-transformer": RESNET,
     "vision-encoder-decoder": {"encoder": {"model_type": "vit"}, "decoder": DECODER},
     "vision-text-dual-encoder": {"vision_config": {"model_type": "vit"}, "text_config": {"model_type": "bert"}},
+    "voxtral": {"audio_token_id": 24},
 }
 
 
