@@ -37,6 +37,24 @@ class DType:
             return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
         return 0, 2**self.bits - 1
 
+    # -- the names of Triton, whose functions may be called --
+
+    @property
+    def primitive_bitwidth(self) -> int:
+        return self.bits
+
+    def is_fp16(self) -> bool:
+        return self == float16
+
+    def is_bf16(self) -> bool:
+        return self == bfloat16
+
+    def is_fp32(self) -> bool:
+        return self == float32
+
+    def is_fp64(self) -> bool:
+        return self == float64
+
     def __repr__(self) -> str:
         return self.name
 
@@ -53,6 +71,11 @@ class PointerType:
     is_floating = False
     is_integer = False
     is_half = False
+
+    @property
+    def element_ty(self) -> DType:
+        """Triton's name for `element`."""
+        return self.element
 
     def __repr__(self) -> str:
         return f"pointer<{self.element}>"

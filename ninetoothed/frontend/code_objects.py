@@ -6,6 +6,7 @@ import __future__
 import ast
 import functools
 import types
+import warnings
 from collections.abc import Iterator
 
 _FUTURE = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
@@ -25,7 +26,9 @@ def was_made_of(code: types.CodeType, text: str) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def _compiled(text: str, file: str, flags: int) -> types.CodeType:
-    return compile(text, file, "exec", flags, dont_inherit=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python has told them at the import.
+        return compile(text, file, "exec", flags, dont_inherit=True)
 
 
 def _all(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -103,7 +103,7 @@ def _check_types(context: TraceContext, name: str, lhs: Any, rhs: Any) -> None:
             if name.endswith("shift") and isinstance(rhs, int) and not 0 <= rhs < bits:
                 raise context.error(
                     f"{common} has {bits} bits, which `{_SIGNS[name]}` cannot shift by {rhs}: GPUs leave open what that"
-                    " gives; convert to a wider type with `.to`, or shift the other way"
+                    " gives; convert to a wider type with `.to`, or where the distance is negative shift the other way"
                 )
 
 

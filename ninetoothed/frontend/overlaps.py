@@ -37,11 +37,16 @@ def may_overlap(context: TraceContext, parameter: KernelParameter) -> bool:
 
 
 def overlaps(
-    context: TraceContext, store: ir.Store, producers: Mapping[ir.Value, ir.Operation], programs: frozenset[str]
+    context: TraceContext,
+    store: ir.Store,
+    producers: Mapping[ir.Value, ir.Operation],
+    programs: frozenset[str],
+    selected: frozenset[str],
 ) -> Iterator[ir.Requirement]:
     """Require that no element is stored to twice, where a store's value does not follow from the place.
 
-    programs: the program indices that make a difference to what is stored, unless a branch selects one.
+    programs: the program indices that make a difference to what is stored. selected: those by which branches select
+    one program.
     """
     access = store.access
     varying = {lane.name for lane in access.lanes if _varies(store.value, lane.axis, producers)} | programs
@@ -59,7 +64,7 @@ def overlaps(
         names = [name for name in ranges if mentioned.count(name) == 1 and name in e.variables]
         linear = e.linear(names)
         coefficients = {} if linear is None else linear[0]
-        for a, b in itertools.combinations(coefficients, 2):
+        for a, b in itertools.combinations([name for name in coefficients if name not in selected], 2):
             own = coefficients[a], coefficients[b]
             start = e - var(a) * own[0] - var(b) * own[1]
             if varying & {a, b} and start.variables <= context.builder.sizes and all(c.is_constant for c in own):
@@ -124,8 +129,9 @@ def _required(context: TraceContext, store: ir.Store, names: tuple[str, ...], co
         else f"elements of {name!r} are several times in one tile, and its lanes store"
     )
     message += (
-        f" different values to them: which one stays is not known; cut {name!r} into tiles that have no element in"
-        f" common, or use an atomic, such as `ntl.atomic_add({name}.source.data_ptr() + {name}.offsets(), value)`"
+        f" to them what may be different values: which one stays is not known; cut {name!r} into tiles that have no"
+        " element in common, or use an atomic, such as"
+        f" `ntl.atomic_add({name}.source.data_ptr() + {name}.offsets(), value)`"
     )
     return ir.Requirement(count, const(1), message, store.location, racing="programs" if are_programs else "lanes")
 
@@ -152,4 +158,8 @@ def _follows(value: ir.Value, place: Place, stored: str, producers: Mapping[ir.V
             return e in place[0]
         case ir.Apply() as operation if operation.primitive.is_map or operation.function in ("full", "broadcast"):
             return all(_follows(operand, place, stored, producers) for operand in operation.operands)
+        case ir.If(condition=condition) as branch:
+            position = branch.results.index(value)
+            values = condition, branch.then_yields[position], branch.else_yields[position]
+            return all(_follows(each, place, stored, producers) for each in values)
     return False

@@ -87,12 +87,16 @@ def signature(application: Any) -> inspect.Signature:
     return inspect.signature(unwrap(application), follow_wrapped=False)
 
 
-@functools.lru_cache(maxsize=256)
 def parse(function: types.FunctionType) -> ParsedFunction:
     """Read and parse a function's source. Raises `ApplicationError` where Python kept none."""
+    # A notebook that reloads modules gives a function other code.
+    return _parse(function, getattr(function, "__code__", None))
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(function: types.FunctionType, code: types.CodeType) -> ParsedFunction:
     tree: ast.FunctionDef | ast.Lambda
     try:
-        code = function.__code__
         # Given a function with `__wrapped__`, `inspect` would read the wrapped one; given its code, it does not.
         file = inspect.getsourcefile(code) or code.co_filename
         if code.co_name == "<lambda>":
@@ -112,7 +116,7 @@ def parse(function: types.FunctionType) -> ParsedFunction:
     if not was_made_of(code, "".join(inspect.findsource(code)[0])):
         raise ApplicationError(
             f"the source of {function.__qualname__!r} is not what its code was made of: the file was edited after it"
-            " was imported, or a tool rewrote the code; import it anew, in a new process, say",
+            " was imported, or a tool rewrote the code; import it anew, in a new process, say, and without the tool",
             code.co_filename,
             code.co_firstlineno,
         )

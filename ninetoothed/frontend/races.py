@@ -45,7 +45,9 @@ def races(context: TraceContext, body: ir.Block) -> tuple[ir.Requirement, ...]:
                 chosen = [known.values[condition] for condition in conditions]
                 found.append(_race(parameter, store, known, chosen, axes.sizes))
                 if has_overlaps:
-                    found += overlaps(context, store, producers, _deciding(parameter, store, known, chosen, context))
+                    selected = _NOTHING.union(*(names for names in chosen if _loaded(parameter.name) not in names))
+                    programs = _deciding(parameter, store, known, selected, context)
+                    found += overlaps(context, store, producers, programs, selected)
     return tuple(requirement for requirement in found if requirement is not None)
 
 
@@ -57,11 +59,10 @@ def _may_be_shared(store: ir.Store, context: TraceContext) -> bool:
 
 
 def _deciding(
-    parameter: KernelParameter, store: ir.Store, known: _Dependence, chosen: list[Names], context: TraceContext
+    parameter: KernelParameter, store: ir.Store, known: _Dependence, selected: Names, context: TraceContext
 ) -> Names:
     """The program indices on which a store's value depends, but for those by which branches select one program."""
     own, value = _loaded(parameter.name), known.values[store.value]
-    selected = _NOTHING.union(*(names for names in chosen if own not in names))
     return frozenset(axis for axis in context.axes if axis not in selected and (axis in value or own in value))
 
 

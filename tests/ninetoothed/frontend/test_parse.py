@@ -173,6 +173,33 @@ def test_a_parameter_that_is_called_as_one_of_those_after_it():
     assert torch.equal(run(application, X, X + 1), -X - 2)
 
 
+def test_types_by_names_that_functions_of_triton_use():
+    def helper(x, pointer):
+        if x.dtype.is_fp32() and not x.dtype.is_fp16() and x.dtype.primitive_bitwidth == 32:
+            return (x + 1).to(pointer.dtype.element_ty)
+        return x
+
+    def application(x, y):
+        y = helper(x, y.source.data_ptr() + y.offsets())
+
+    assert torch.equal(run(application, X), X + 1)
+
+
+def test_code_that_a_notebook_reloads():
+    """`%autoreload` gives functions other code in place."""
+
+    def application(x, y):
+        y = x * 2
+
+    def edited(x, y):
+        y = x * 5
+
+    assert torch.equal(run(application, X), X * 2)
+    application.__code__ = edited.__code__
+    application.__name__ = application.__qualname__ = "edited"
+    assert torch.equal(run(application, X), X * 5)
+
+
 MODULE = """
 def helper(x):
     return x * 2

@@ -197,6 +197,11 @@ def smoothed(x, y):
     y = x - ntl.sum(x)
 
 
+def first(x, y):
+    if ntl.program_id(0) == 0:
+        y = x + ntl.sum(x)
+
+
 @pytest.mark.parametrize(
     ("application", "arrangement", "sizes", "programs"),
     (
@@ -229,6 +234,29 @@ def test_tiles_that_have_no_element_in_common_or_one_value_run(application, arra
     ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x, y)
     expected = {placed: 3 * x, smoothed: x - x.sum(), added: x}[application]
     assert torch.equal(y[y != 0], expected[y != 0]) and (y != 0).sum() > 11
+
+
+def test_a_branch_by_a_number_that_all_programs_share():
+    def application(x, y, number):
+        value = x + 0
+        if number > 2:
+            value = x * 3
+        y = value
+
+    def arrangement(x, y, number):
+        return *overlapping(2)(x, y), number
+
+    x, y = torch.arange(16.0), torch.zeros(16)
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(0)))
+    for number, factor in ((2, 1), (3, 3)):
+        kernel(x, y, number)
+        assert torch.equal(y, x * factor)
+
+
+def test_a_branch_that_selects_one_of_tiles_that_overlap():
+    x, y = torch.arange(1.0, 17), torch.zeros(16)
+    ninetoothed.make(overlapping(2), first, (Tensor(1), Tensor(1)))(x, y)
+    assert torch.equal(y, torch.where(x < 5, x + 10, 0.0))
 
 
 def test_lanes_that_share_an_element():
