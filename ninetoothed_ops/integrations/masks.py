@@ -34,6 +34,8 @@ def _reads_numbers(config: type) -> bool:
     models = [each for each in known if each.config_class is config] or [
         each for each in known if each.__name__.startswith(config.__name__.removesuffix("Config"))
     ]
+    if not models and config.__base__ is not None:  # A user's own config is of the family that it derives from.
+        return _reads_numbers(config.__base__)
     if not models or any(getattr(each, SDPA, True) for each in models):
         return False
     looking = [code for each in classes if REGISTRY in (code := _forward(each)).co_names]

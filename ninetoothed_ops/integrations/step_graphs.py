@@ -4,7 +4,7 @@ For a static cache, `generate` asks the model for what runs a step, by `get_comp
 `torch.compile`. Compiled code has to see at each token that nothing has changed, which takes the host near a
 millisecond while the GPU waits, and swapped modules leave it little to fuse. The one here runs the model as it is: the
 first step launch by launch, a later one into a graph, which all others replay. A graph is for one call of `generate`,
-so that whatever is changed between two calls is seen; weights that are exchanged within one are seen, too.
+so that whatever is changed between two calls is seen; weights and modules exchanged within one are seen, too.
 
 Whether each step is the same launches is seen from one that runs (step_watch.py), for any swapped decoder. Others, and
 calls with a `compile_config` of their own, get what the model's class gives; `reason` tells why, as the report of the
@@ -14,9 +14,10 @@ swap and the log do.
 import functools
 import logging
 import operator
+import sys
 import threading
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,6 +42,7 @@ Leaves = list[tuple[tuple[str, ...], Any]]
 OUTPUTS = ("logits", CACHE)
 # Attributes of a module that hold its weights.
 WEIGHTS = ("_parameters", "_buffers")
+CHILDREN = "_modules"
 # So many steps of a new kind run without a graph: kernels are compiled and loaded in them. The last of them is watched.
 # So does the first of each call.
 UNCAPTURED = 3
@@ -70,7 +72,7 @@ class StepCompiler:
     """Give `generate` what runs the steps of one call; a copy is of the model's copy.
 
     seen: how many steps of each kind have run. verdicts: of each kind, what was seen when one was watched. reason: why
-    steps of the last call were not replayed, or "". zeros: those that calls which have ended were lent.
+    steps of the last call were not replayed, or "". zeros: those that calls which have ended were lent, by GPU.
     """
 
     def __init__(self, model: Any) -> None:
@@ -78,7 +80,7 @@ class StepCompiler:
         self.seen: Counter[tuple] = Counter()
         self.verdicts: dict[tuple, Verdict] = {}
         self.reason = ""
-        self.zeros: list[torch.Tensor] = []
+        self.zeros: defaultdict[torch.device, list[torch.Tensor]] = defaultdict(list)
 
     def __reduce__(self) -> tuple:
         return StepCompiler, (self.model,)
@@ -100,11 +102,12 @@ class StepCompiler:
 
     def zeros_for(self, steps: "Steps") -> torch.Tensor:
         """Find zeros for the graph of one call, and take them back at its end."""
+        kept = self.zeros[self.model.device]
         try:
-            zeros = self.zeros.pop()
+            zeros = kept.pop()
         except IndexError:  # Another thread may have taken the last ones.
             zeros = zeros_to_lend(self.model.device)
-        weakref.finalize(steps, self.zeros.append, zeros)
+        weakref.finalize(steps, kept.append, zeros)
         return zeros
 
 
@@ -118,13 +121,17 @@ class Steps:
 
     def __init__(self, compiler: StepCompiler, compiled: Callable[[], Callable]) -> None:
         self.compiler, self.compiled = compiler, compiled
-        self.modules = modules_of(compiler.model)
         self.kind: tuple = ()
         self.given: dict[tuple[str, ...], torch.Tensor] = {}
         self.cache: StepCache | None = None
         self.graph: StepGraph | None = None
         self.verdict: Verdict | None = None
         self.has_begun, self.begun = False, 0
+
+    @functools.cached_property
+    def modules(self) -> list[tuple]:
+        """What the modules are at the first step: `generate` may choose other functions for experts just before it."""
+        return modules_of(self.compiler.model)
 
     def __call__(self, **given: Any) -> Any:
         leaves = list(_leaves(given))
@@ -167,6 +174,9 @@ class Steps:
             return step()
         if compiler.seen[kind] < UNCAPTURED:
             return step()
+        if self.verdict is None and sys.getprofile() is not None:
+            compiler.tell("a profiler sees the calls of Python")
+            return step()
         if self.verdict is None:
             return self._watched(step)
         if not self.has_begun:
@@ -175,7 +185,9 @@ class Steps:
         try:
             self.graph = StepGraph(*capture(step, compiler.zeros_for(self)), Weights.of(compiler.model))
         except RuntimeError as error:  # whatever CUDA does not capture
-            self._decide(replace(self.verdict, reason=f"it cannot be captured: {str(error).partition(chr(10))[0]}"))
+            verdict = replace(self.verdict, reason=f"it cannot be captured: {str(error).partition(chr(10))[0]}")
+            # Memory may be there again for the next call.
+            self._decide(verdict, is_kept=not isinstance(error, torch.OutOfMemoryError))
             return step()
         return self.graph.run()
 
@@ -186,14 +198,16 @@ class Steps:
         self.has_begun = True
         return output
 
-    def _decide(self, verdict: Verdict) -> None:
-        """Remember whether steps of this kind can be replayed, and why not."""
-        self.verdict = self.compiler.verdicts[self.kind] = verdict
+    def _decide(self, verdict: Verdict, *, is_kept: bool = True) -> None:
+        """Remember, for later calls too if it is kept, whether steps of this kind can be replayed, and why not."""
+        self.verdict = verdict
+        if is_kept:
+            self.compiler.verdicts[self.kind] = verdict
         if verdict.reason:
             self.compiler.tell(verdict.reason)
 
     def _replayed(self, graph: "StepGraph", step: Callable[[], Any]) -> Any:
-        """Replay a graph, unless weights were exchanged since it was captured.
+        """Replay a graph, unless weights or modules were exchanged since it was captured.
 
         That is looked for while the GPU runs, and the step runs anew if so: what was written to the cache is written
         again. Where a window has dropped a token meanwhile, it cannot be, and is looked for before.
@@ -212,8 +226,13 @@ class Steps:
 
 @dataclass(frozen=True)
 class Weights:
-    """The parameters and buffers of a model, and where they lay when a graph that reads them was captured."""
+    """The parameters and buffers of a model, and where they lay when a graph that reads them was captured.
 
+    parents, modules: the dictionaries that hold its modules, and what they held.
+    """
+
+    parents: Sequence[Mapping[str, nn.Module | None]]
+    modules: list[nn.Module]
     owners: Sequence[Mapping[str, torch.Tensor | None]]
     tensors: list[torch.Tensor]
     addresses: list[int]
@@ -222,17 +241,20 @@ class Weights:
 
     @classmethod
     def of(cls, model: nn.Module) -> "Weights":
+        parents = [vars(module)[CHILDREN] for module in model.modules()]
         owners = [each for module in model.modules() for each in map(vars(module).get, WEIGHTS) if each]
-        tensors = _tensors_in(owners)
-        return cls(owners, tensors, [each.data_ptr() for each in tensors], [each.detach() for each in tensors])
+        tensors = _held_by(owners)
+        addresses, memory = [each.data_ptr() for each in tensors], [each.detach() for each in tensors]
+        return cls(parents, _held_by(parents), owners, tensors, addresses, memory)
 
     def are_same(self) -> bool:
         """Tell whether nothing was exchanged or moved since."""
-        found = _tensors_in(self.owners)
-        return are_same(found, self.tensors) and [each.data_ptr() for each in found] == self.addresses
+        found = _held_by(self.owners)
+        is_placed = are_same(found, self.tensors) and [each.data_ptr() for each in found] == self.addresses
+        return is_placed and are_same(_held_by(self.parents), self.modules)
 
 
-def _tensors_in(owners: Sequence[Mapping[str, torch.Tensor | None]]) -> list[torch.Tensor]:
+def _held_by(owners: Sequence[Mapping[str, Any]]) -> list[Any]:
     return [each for owner in owners for each in owner.values() if each is not None]
 
 
@@ -328,5 +350,5 @@ def _kept(output: Any) -> str:
     return f"it gives {found[0]}, which the next one would overwrite" if found else ""
 
 
-def are_same(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
+def are_same(first: list[Any], second: list[Any]) -> bool:
     return len(first) == len(second) and all(map(operator.is_, first, second))

@@ -14,6 +14,9 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers import PreTrainedConfig
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ninetoothed.runtime.private import TorchDispatchMode, has_global_hook, modes_see_operations
 
@@ -87,7 +90,7 @@ def calls(found: dict[CodeType, dict[str, Any]]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why steps like one that was watched cannot be replayed, or "", as long as nothing was patched or switched.
+    """Why steps like one that was watched cannot be replayed, or "", as long as no model was patched or switched.
 
     modules: what the modules were. names: what the functions of models called by which names, in which file.
     """
@@ -102,8 +105,10 @@ class Verdict:
 
 
 def modules_of(model: Any) -> list[tuple]:
-    """List what the modules of a model are, their hooks and modes, and its configuration."""
-    found: list[tuple] = [(has_global_hook(), dict(vars(model.config)))]
+    """List what the modules of a model are, their hooks and modes, its configuration, and functions of attention."""
+    configs = [model.config, *(each for each in vars(model.config).values() if isinstance(each, PreTrainedConfig))]
+    registered = dict(ALL_ATTENTION_FUNCTIONS), dict(ALL_MASK_ATTENTION_FUNCTIONS)
+    found: list[tuple] = [(has_global_hook(), *registered, *(dict(vars(each)) for each in configs))]
     for each in model.modules():
         own = vars(each)
         hooks = (*own["_forward_hooks"].values(), *own["_forward_pre_hooks"].values())
@@ -116,14 +121,14 @@ def watched(step: Callable[[], Any], model: nn.Module, objects: Iterable[Any]) -
 
     objects: those that a step reads, beside the modules.
     """
+    if not modes_see_operations:
+        return step(), Verdict("this PyTorch does not show what operators it calls", modules_of(model), [])
     called: dict[CodeType, dict[str, Any]] = {}
     roots = (*model.modules(), *objects)
     before, device = held(roots), next(model.parameters()).device
     with Operators(device, is_training=any(each.training for each in model.modules())) as operators, calls(called):
         output = step()
     reason = operators.reason or _of_others(called) or _change(before, held(roots))
-    if not modes_see_operations:
-        reason = "this PyTorch does not show what operators it calls"
     of_models = ((code, file) for code, file in called.items() if _name(code, file).startswith(MODELS))
     names = [(file, name, file[name]) for code, file in of_models for name in code.co_names if name in file]
     return output, Verdict(reason, modules_of(model), names)

@@ -80,4 +80,6 @@ def unpack(module: nn.Module) -> None:
 
 
 def _lay_out(module: nn.Module, memory_format: torch.memory_format) -> None:
-    module.to(memory_format=memory_format)  # type: ignore[call-overload]  # PyTorch's stubs lack it
+    # Inference tensors could not be trained later.
+    with torch.inference_mode(False):
+        module.to(memory_format=memory_format)  # type: ignore[call-overload]  # PyTorch's stubs lack it

@@ -148,6 +148,8 @@ def test_which_families_read_numbers():
             and masks.reads_numbers(getattr(transformers, f"{name}Config")) == expected
         )
     assert not masks.reads_numbers(type(None))
+    # A user's own config, of another file.
+    assert masks.reads_numbers(type("OwnConfig", (transformers.BloomConfig,), {"__module__": __name__}))
 
 
 def test_a_part_that_reads_numbers():

@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import sys
 
 import pytest
 import torch
@@ -93,7 +94,7 @@ def test_tokens_are_those_of_the_model_as_it_is(make, batch, replays, monkeypatc
         model.model.norm.weight = nn.Parameter(-model.model.norm.weight)
     expected = generate(model, *inputs, count)
     assert torch.equal(generate(model, *inputs, count, **STATIC), expected)
-    assert len(model.get_compiled_call.zeros) == 1 and len(watched) == 1
+    assert [len(each) for each in model.get_compiled_call.zeros.values()] == [1] and len(watched) == 1
     report.undo()
     assert "get_compiled_call" not in vars(model)
 
@@ -108,6 +109,36 @@ def test_functions_that_are_patched_between_two_calls(make, batch, replays, unco
     monkeypatch.setattr(file, "create_causal_mask", lambda **given: create(**given))
     generate(model, *inputs, **STATIC)
     assert "<lambda> of tests." in model.get_compiled_call.reason and not replays
+
+
+def test_attention_that_is_registered_anew_between_two_calls(make, batch, replays, uncompiled):
+    """What a user registers may do more than launch."""
+    interface = pytest.importorskip("transformers.modeling_utils").ALL_ATTENTION_FUNCTIONS
+    model, inputs, seen = make("GPTNeoX"), batch(2, 7), []
+    swap_modules(model)
+    generate(model, *inputs, **STATIC)
+    assert replays and not model.get_compiled_call.reason
+    replays.clear()
+    sdpa = interface["sdpa"]
+    try:
+        interface["sdpa"] = lambda *given, **options: (seen.append(1), sdpa(*given, **options))[1]
+        generate(model, *inputs, **STATIC)
+    finally:
+        interface["sdpa"] = sdpa
+    assert "<lambda> of tests." in model.get_compiled_call.reason and not replays and seen
+
+
+def test_a_profiler_of_python(make, batch, replays):
+    model, inputs = make("Llama"), batch(2, 7)
+    expected = generate(model, *inputs)
+    swap_modules(model)
+    sys.setprofile(lambda *_: None)
+    try:
+        assert torch.equal(generate(model, *inputs, **STATIC), expected) and not replays
+    finally:
+        sys.setprofile(None)
+    assert "a profiler" in model.get_compiled_call.reason
+    assert torch.equal(generate(model, *inputs, **STATIC), expected) and replays
 
 
 # Windows that fill up, the second layer's of two kinds; masks that count their keys; experts.
@@ -162,6 +193,15 @@ def test_weights_that_are_exchanged_between_two_steps(make, batch, replays, exch
 
     expected = generated()
     assert torch.equal(generated(**STATIC), expected) and len(replays) >= 5
+
+
+def test_modules_that_are_exchanged(make):
+    """The stand-in for graphs cannot show it: it runs what the model has by then."""
+    model = make("Llama")
+    weights = step_graphs.Weights.of(model)
+    assert weights.are_same()
+    model.lm_head = copy.deepcopy(model.lm_head)
+    assert not weights.are_same()
 
 
 def test_beams_and_steps_that_are_others_each_time(make, batch, replays, monkeypatch):
