@@ -130,7 +130,7 @@ class Steps:
 
     @functools.cached_property
     def modules(self) -> list[tuple]:
-        """The modules as they are at the first step: `generate` may choose other functions for experts just before it."""
+        """The modules as they are at the first step: `generate` may choose functions for experts just before it."""
         return modules_of(self.compiler.model)
 
     def __call__(self, **given: Any) -> Any:
