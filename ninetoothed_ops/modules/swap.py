@@ -184,7 +184,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
 
     Only instances inside `model` change, and of them only the class and the strides of some weights of convolutions on
     a GPU: these are laid out once as `module.to(memory_format=torch.channels_last)` does, and results keep the layouts
-    that they have without the swap. (PyTorch's fused optimisers refuse state that has other strides than its weight:
+    that they have without the swap. A model that generates also gets functions of ours for the masks and the steps of
+    `generate`, until `undo()`. (PyTorch's fused optimisers refuse state that has other strides than its weight:
     swap before their first step.) `filter_fn(module, name)` says of each module that could be swapped whether it shall
     be. Modules that look like one of these and cannot be swapped are reported with the reason, and so is whatever else
     has weights of its own, embeddings aside. A module that two models share is one module, and is swapped in both; one
