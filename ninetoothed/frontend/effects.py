@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed import dtypes, ir
@@ -18,6 +18,7 @@ from ninetoothed.frontend.shape_functions import exact
 from ninetoothed.frontend.shapes import extents_of, with_dtype
 from ninetoothed.frontend.values import FormattedText, name_of
 from ninetoothed.ir import TileType, Value
+from ninetoothed.ir.commutativity import commutes
 from ninetoothed.wording import counted
 
 
@@ -143,7 +144,8 @@ def combining(context: TraceContext, function: Any, values: tuple[Value, ...]) -
         yields = tuple(
             context.builder.value(operand(context, r), v.type.dtype) for r, v in zip(results, values, strict=True)
         )
-    return ir.Lambda(name_of(function), arguments, _Flattener(context=context).block(tuple(body)), yields)
+    combine = ir.Lambda(name_of(function), arguments, _Flattener(context=context).block(tuple(body)), yields)
+    return replace(combine, is_commutative=commutes(combine))
 
 
 @dataclass(kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ninetoothed import dtypes, ir
@@ -93,7 +94,26 @@ def arg_extremum(
         input = context.builder.cast(input, dtypes.float32)
     axis = None if axis is None else axis_of(context, input, axis)
     type = with_dtype(reduced_type(context, input.type, axis, keep_dims), dtypes.int32)
+    if axis is None and not all(extent.is_full for extent in extents_of(input.type)[1:]):
+        place = context.builder.apply(name, (input,), TileType(dtypes.int32), axis=None)
+        place = context.builder.cast(_numbered(context, place, input.type), dtypes.int32)
+        return context.builder.broadcast_to(place, extents_of(type))
     return context.builder.apply(name, (input,), type, axis=axis, keep_dims=keep_dims)
+
+
+def _numbered(context: TraceContext, lane: Value, type: TileType) -> Value:
+    """Return the number of an element, of which the number among all lanes is known.
+
+    of (3, 5) elements in (4, 8) lanes:  11  ->  5 * (11 // 8) + 11 % 8
+    """
+    builder = context.builder
+    rest = builder.expr_of(lane)
+    (name,) = rest.variables
+    builder.facts = builder.facts.bind(name, 0, math.prod(type.lanes) - 1)
+    number, before = const(0), const(1)
+    for extent in reversed(extents_of(type)):
+        number, rest, before = number + rest % extent.lanes * before, rest // extent.lanes, before * extent.size
+    return builder.index(number)
 
 
 def scan(context: TraceContext, input: Any, axis: Any = 0, reverse: Any = False, *, name: str) -> Value:

@@ -253,12 +253,16 @@ class Breakpoint(Operation):
 
 @dataclass(frozen=True)
 class Lambda:
-    """A combining function, without branches: of `reduce`, of `associative_scan`, or the `merge` of a loop."""
+    """A combining function, without branches: of `reduce`, of `associative_scan`, or the `merge` of a loop.
+
+    is_commutative: whether it is proved to give the same with its two sides exchanged (see `commutativity`).
+    """
 
     name: str
     arguments: tuple[Value, ...]
     body: Block
     yields: tuple[Value, ...]
+    is_commutative: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.passes import (
+    arg_extrema,
     blocked_summation,
     coarsening,
     collapse_dimensions,
@@ -17,6 +18,7 @@ from ninetoothed.passes import (
     epilogue_subtile,
     exponentials,
     loop_peeling,
+    ordered_reductions,
     overhang,
     overlapped_products,
     persistent,
@@ -164,6 +166,8 @@ PORTABLE = (
 )
 # For GPUs. Of the passes that share out tiles, the first that applies is the only one.
 GPU = (
+    Pass("arg_extrema", _rewrites(arg_extrema.order_nan)),
+    Pass("ordered_reductions", _rewrites(ordered_reductions.keep_order)),
     Pass("collapse_dimensions", _rewrites(collapse_dimensions.collapse)),
     Pass("exponentials", _rewrites(exponentials.to_base_two)),
     Pass("dead_code", _rewrites(dead_code.remove)),

@@ -114,8 +114,8 @@ def min(
 def argmax(input: TileLike, axis: int | None, tie_break_left: bool = True, keep_dims: bool = False) -> Tile:
     """Return the place of the greatest element along `axis`, or in row-major order where it is None, as int32.
 
-    Of several that are equal it is the first, whatever `tie_break_left` is; of no elements it is 0. Shapes are those of
-    `sum`. Raises `ApplicationError` for an axis that the tile has not.
+    Of several that are equal it is the first, whatever `tie_break_left` is. NaN comes before any number; of no elements
+    it is 0. Shapes are those of `sum`. Raises `ApplicationError` for an axis that the tile has not.
 
     >>> def application(x, y):
     ...     y = ntl.argmax(x, axis=1)
@@ -126,7 +126,7 @@ def argmax(input: TileLike, axis: int | None, tie_break_left: bool = True, keep_
 
 @row
 def argmin(input: TileLike, axis: int | None, tie_break_left: bool = True, keep_dims: bool = False) -> Tile:
-    """Return the place of the least element along `axis`. All else is as for `argmax`.
+    """Return the place of the least element along `axis`, or of the first NaN. All else is as for `argmax`.
 
     >>> def application(x, y):
     ...     y = ntl.argmin(x, axis=1)
@@ -140,6 +140,8 @@ def reduce(input: Any, axis: int | None, combine_fn: Callable[..., Any], keep_di
     """Join the elements along `axis`, or all of them, by an associative function of two. No identity is needed.
 
     input: a tile; or a tuple of tiles, for which `combine_fn` takes twice as many numbers and returns a tuple.
+    It need not be commutative: elements are joined in their order, row-major where `axis` is None. On a GPU that takes
+    a scan, unless exchanging the two sides is seen to give the same expression, as in `a + b` or `ntl.maximum(a, b)`.
     Shapes are those of `sum`. Raises `ApplicationError` for an axis that the tile has not, and where a branch of the
     function stores, prints or asserts: elements that take different branches are combined side by side.
 

@@ -221,7 +221,8 @@ def _flagged(combine: ir.Lambda) -> ir.Lambda:
         either = apply("where", (has_right, both, a), both.type)
         yields.append(apply("where", (has_left, either, b), both.type))
     yields.append(apply("or", (in_left, in_right), flag))
-    return ir.Lambda(combine.name, (*left, in_left, *right, in_right), tuple(body), tuple(yields))
+    arguments = (*left, in_left, *right, in_right)
+    return replace(combine, arguments=arguments, body=tuple(body), yields=tuple(yields))
 
 
 def fold(rewriter: OverhangRewriter, operation: ir.Apply) -> None:

@@ -1,0 +1,69 @@
+"""Pass: keep the order in reductions by functions that are not proved to be commutative.
+
+    total = reduce(x, f)  ->  prefixes = associative_scan(x, f)
+                              total = the last of prefixes
+
+A GPU's reduction keeps no order: a thread joins elements that lie apart, and of two threads that exchange what they
+have, each takes its own for the first, so that even their results differ. A scan keeps it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ninetoothed import ir
+from ninetoothed.dtypes import int1, int32
+from ninetoothed.expr import const, var
+from ninetoothed.ir import Apply, TileType, Value
+
+
+def keep_order(program: ir.Program) -> ir.Program | None:
+    """Make scans of such reductions; None where there are none."""
+    body = _Orderer().block(program.body)
+    return None if body == program.body else replace(program, body=body)
+
+
+class _Orderer(ir.Rewriter):
+    def operation(self, operation: ir.Operation) -> ir.Block:
+        if isinstance(operation, Apply) and operation.function == "reduce":
+            return (operation,) if operation.attribute("combine").is_commutative else _ordered(operation)
+        return (self.rebuilt(operation),)
+
+
+def _ordered(reduction: Apply) -> ir.Block:
+    """Reduce along one axis after the other, the last first: so elements follow each other in row-major order."""
+    axis, keeps = reduction.attribute("axis"), bool(reduction.attribute("keep_dims"))
+    axes = range(len(reduction.operands[0].type.lanes))[::-1] if axis is None else (axis,)
+    values = reduction.operands
+    operations: list[ir.Operation] = []
+    for each in axes:
+        prefixes = tuple(Value(value.type, value.hint) for value in values)
+        attributes = (("axis", each), ("combine", reduction.attribute("combine")))
+        operations.append(Apply(prefixes, "associative_scan", values, attributes, location=reduction.location))
+        values = tuple(Value(_reduced(value.type, each, keeps), value.hint) for value in values)
+        if each == axes[-1]:
+            values = reduction.results
+        operations += _last(prefixes, each, keeps, values)
+    return tuple(operations)
+
+
+def _reduced(type: TileType, axis: int, keeps: bool) -> TileType:
+    shape, lanes, kept = list(type.shape), list(type.lanes), [const(1)] if keeps else []
+    shape[axis : axis + 1], lanes[axis : axis + 1] = kept, [1] * keeps
+    return TileType(type.dtype, tuple(shape), tuple(lanes))
+
+
+def _last(tiles: tuple[Value, ...], axis: int, keeps: bool, results: tuple[Value, ...]) -> ir.Block:
+    """Take the last elements along an axis: those of the greatest number, whatever they hold."""
+    type = replace(tiles[0].type, dtype=int32)
+    lane, number, greatest = ir.Lane.of(axis, type.lanes[axis]), Value(type), Value(_reduced(type, axis, keeps))
+    left, right = (tuple(Value(TileType(each.type.dtype)) for each in (*tiles, number)) for _ in range(2))
+    is_later, yields = Value(TileType(int1)), tuple(Value(value.type) for value in left)
+    chosen = (Apply((y,), "where", (is_later, a, b)) for a, b, y in zip(left, right, yields, strict=True))
+    body = (Apply((is_later,), "gt", (left[-1], right[-1])), *chosen)
+    combine = ir.Lambda("last", (*left, *right), body, yields, is_commutative=True)
+    attributes = (("axis", axis), ("keep_dims", keeps), ("combine", combine))
+    return (
+        ir.Index(number, var(lane.name), (lane,)),
+        Apply((*results, greatest), "reduce", (*tiles, number), attributes),
+    )

@@ -1,0 +1,104 @@
+"""Reductions by functions of the user's keep the order where it matters, and places of extrema order NaN."""
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+from tests.conftest import DEVICE
+
+
+def reduced(function, count=1):
+    """The kernel of a reduction of the columns of tiles, `count` tiles of which the last result counts."""
+
+    def application(x, y):
+        parts = [x * (k + 1) + k for k in range(count)]
+        result = ntl.reduce(parts, 1, function, keep_dims=True) if count > 1 else ntl.reduce(x, 1, function, True)
+        y = (result[count - 1] if count > 1 else result) + ntl.zeros(x.shape, dtype=x.dtype)
+
+    arrangement = lambda x, y: (x.tile((4, -1)), y.tile((4, -1)))  # noqa: E731
+    return ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2)))
+
+
+def affine(a, b, c, d):
+    return a * c, b * c + d
+
+
+def variances(count, mean, square, other_count, other_mean, other_square):
+    total = count + other_count
+    mean_of_both = (count * mean + other_count * other_mean) / total
+    between = count * other_count / total * ((mean - other_mean) * (other_mean - mean))
+    return total, mean_of_both, square + other_square - between
+
+
+COMMUTATIVE = (
+    (lambda a, b: a + b, 1),
+    (lambda a, b: ntl.maximum(b, a) * 2, 1),
+    (lambda a, b: ntl.where(a == b, a * b, (1 + a) * (b + 1)), 1),
+    (lambda a, b: ntl.where((a > b) | (b > a), a + b, 1.0), 1),
+    (lambda a, i, b, j: (a + b, i * j), 2),
+    (variances, 3),
+)
+ORDERED = (
+    (lambda a, b: a, 1),
+    (lambda a, b: a - b, 1),
+    (lambda a, b: ntl.where(a > b, a, b), 1),
+    (lambda a, i, b, j: (ntl.maximum(a, b), ntl.where(a > b, i, j)), 2),
+    (lambda a, i, b, j: (a + j, b + i), 2),
+    (affine, 2),
+)
+
+
+@pytest.mark.parametrize("function, count, is_kept", [(*f, False) for f in COMMUTATIVE] + [(*f, True) for f in ORDERED])
+def test_functions_that_are_not_proved_commutative_keep_the_order(function, count, is_kept):
+    x = torch.randn(4, 8)
+    assert ("tl.associative_scan" in str(reduced(function, count).source(x, x, gpu="h100"))) == is_kept
+
+
+@pytest.mark.parametrize("shape", ((4, 64), (7, 37), (4, 1), (5, 1000)))
+def test_every_lane_has_what_the_elements_make_in_order(shape):
+    x, y = (
+        torch.randint(-3, 4, shape, dtype=torch.int32, device=DEVICE),
+        torch.zeros(shape, dtype=torch.int32, device=DEVICE),
+    )
+    reduced(affine, 2)(x, y)
+    a, b = torch.ones_like(x[:, 0]), torch.zeros_like(x[:, 0])
+    for column in x.unbind(1):
+        a, b = affine(a, b, column, column * 2 + 1)
+    assert torch.equal(y, b[:, None].expand(shape))
+
+
+def test_all_axes_are_in_row_major_order():
+    def application(x, y, z):
+        y = ntl.reduce((x, x + 1), None, affine)[1]
+        z = ntl.reduce((x, x + 1), None, affine, keep_dims=True)[1]
+
+    x = torch.randint(-3, 4, (5, 6), dtype=torch.int32, device=DEVICE)
+    y, z = torch.zeros(1, 1, dtype=torch.int32, device=DEVICE), torch.zeros(1, 1, dtype=torch.int32, device=DEVICE)
+    whole = lambda *tensors: tuple(tensor.tile((-1, -1)) for tensor in tensors)  # noqa: E731
+    ninetoothed.make(whole, application, (Tensor(2), Tensor(2), Tensor(2)))(x, y, z)
+    a, b = 1, 0
+    for number in x.flatten().tolist():
+        a, b = affine(a, b, number, number + 1)
+    assert y.item() == z.item() == (b + 2**31) % 2**32 - 2**31
+
+
+@pytest.mark.parametrize("size", (8, 13))
+@pytest.mark.parametrize("name", ("argmax", "argmin"))
+def test_the_first_nan_is_the_place_of_an_extremum(name, size):
+    find = getattr(ntl, name)
+
+    def application(x, y, z):
+        y = find(x, 1, keep_dims=True) + ntl.zeros(x.shape, dtype=ntl.int32)
+        z = find(x, None, keep_dims=True)
+
+    x = torch.randn(4, size, device=DEVICE)
+    x[1, 5:], x[2], x[2, ::2], x[3, 3], x[3, -1] = torch.nan, -0.0, 0.0, torch.nan, torch.nan
+    y, z = torch.empty(4, size, dtype=torch.int32, device=DEVICE), torch.empty(1, 1, dtype=torch.int32, device=DEVICE)
+    whole = lambda *tensors: tuple(tensor.tile((-1, -1)) for tensor in tensors)  # noqa: E731
+    kernel = ninetoothed.make(whole, application, (Tensor(2), Tensor(2), Tensor(2)))
+    kernel(x, y, z)
+    assert torch.equal(y, getattr(torch, name)(x, 1, keepdim=True).expand_as(y).int())
+    assert z.item() == size + 5
+    assert f"tl.{name}" not in str(kernel.source(x, y, z, gpu="h100"))
