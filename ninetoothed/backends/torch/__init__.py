@@ -32,7 +32,7 @@ class Prepared:
         program = self.plan.program
         memory = open_memory(arguments, program, self.plan.stored)
         device = next((m.tensor.device for m in memory.values()), torch.device("cpu"))
-        bound = bind(self.plan, integers, device)
+        bound = bind(self.plan, tuple(integers.items()), device)
         if 0 in bound.grid:
             return
         scalars = {p.name: arguments[p.name] for p in program.parameters if p.role == "scalar"}

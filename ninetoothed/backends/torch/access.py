@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from ninetoothed import ir
-from ninetoothed.backends.torch.location import AccessPart, locate, narrowed, spelled_out
-from ninetoothed.backends.torch.program_slice import Memory, ProgramSlice, narrow
+from ninetoothed.backends.torch.location import AccessPart, ScatteredTile, locate, narrowed
+from ninetoothed.backends.torch.program_slice import ProgramSlice
 from ninetoothed.backends.torch.representation import from_memory, memory_dtype, number, number_in_memory, to_memory
 
 
@@ -16,23 +16,25 @@ def load(programs: ProgramSlice, operation: ir.Load) -> None:
     memory = programs.execution.memory[access.parameter]
     located = locate(programs, operation)
     dtype = access.type.dtype
-    if not located.parts or memory.tensor.numel() == 0:
+    if memory.tensor.numel() == 0 or (not isinstance(located, ScatteredTile) and not located.parts):
         programs.values[operation.result] = number(access.other, dtype)
         return
-    first, outside = located.parts[0], number_in_memory(access.other, dtype)
-    if not first.box:
-        result = _fetch(memory, first)
-        if memory.aliased and isinstance(first.offset, int):
-            result = result.clone()
+    if isinstance(located, ScatteredTile):
+        # `memory.flat.take(offset)`, only faster.
+        flat = memory.flat.index_select(0, located.offset.reshape(-1)).view(located.offset.shape)
+        result = from_memory(flat, dtype)
+        if located.mask is not None:
+            result = torch.where(located.mask, result, number(access.other, dtype))
+    elif not located.parts[0].box:
+        (part,) = located.parts
+        view = _read(memory.tensor, part)
+        result = from_memory(view.clone() if memory.aliased else view, dtype)
     else:
-        result = torch.full(located.sizes, outside, dtype=memory_dtype(dtype), device=programs.execution.device)
+        outside = number_in_memory(access.other, dtype)
+        tile = torch.full(located.sizes, outside, dtype=memory_dtype(dtype), device=programs.execution.device)
         for part in located.parts:
-            narrowed(result, part.box).copy_(_fetch(memory, part))
-    for hole in located.holes:
-        narrowed(result, hole).fill_(outside)
-    result = from_memory(result, dtype)
-    if located.mask is not None:
-        result = torch.where(located.mask, result, number(access.other, dtype))
+            narrowed(tile, part.box).copy_(_read(memory.tensor, part))
+        result = from_memory(tile, dtype)
     programs.values[operation.result] = result
 
 
@@ -44,72 +46,35 @@ def store(programs: ProgramSlice, operation: ir.Store) -> None:
     if memory.tensor.numel() == 0:
         return
     value = programs.tensor(operation.value)
+    if isinstance(located, ScatteredTile):
+        value = to_memory(_last(value, located.offset.shape), access.type.dtype)
+        if located.mask is None:
+            memory.flat[located.offset] = value
+        else:
+            offset, value, mask = torch.broadcast_tensors(located.offset, value, located.mask)
+            memory.flat[offset[mask]] = value[mask]
+        return
     for part in located.parts:
-        _put(memory, part, to_memory(narrowed(value, part.box), access.type.dtype), located.mask)
+        _write(memory.tensor, part, to_memory(narrowed(value, part.box), access.type.dtype))
 
 
-def destination(programs: ProgramSlice, operation: ir.Store) -> torch.Tensor | None:
-    """Return the memory that a store fills, as one view; None where it takes several."""
-    memory = programs.execution.memory[operation.access.parameter]
-    located = locate(programs, operation)
-    if len(located.parts) != 1 or located.mask is not None or memory.tensor.numel() == 0:
-        return None
-    (part,) = located.parts
-    if part.box or isinstance(part.offset, torch.Tensor) or min(part.strides, default=0) < 0:
-        return None
-    return _view(memory.tensor, part.sizes, part.strides, part.offset)[0]
+def _last(value: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
+    """Take the last of several elements that go to one place: any may win, and PyTorch needs it deterministic."""
+    for dim, extent in enumerate(value.shape):
+        if extent > 1 and sizes[dim] == 1:
+            value = value.narrow(dim, extent - 1, 1)
+    return value
 
 
-def _fetch(memory: Memory, part: AccessPart) -> torch.Tensor:
-    if isinstance(part.offset, torch.Tensor):
-        return _gather(memory, part, part.offset)
-    view, flipped = _view(memory.tensor, part.sizes, part.strides, part.offset)
+def _read(tensor: torch.Tensor, part: AccessPart) -> torch.Tensor:
+    view, flipped = _view(tensor, part.sizes, part.strides, part.offset)
     return view.flip(flipped) if flipped else view
 
 
-def _gather(memory: Memory, part: AccessPart, offset: torch.Tensor) -> torch.Tensor:
-    """Copy what lies at each offset: single elements, or whole strided blocks."""
-    block = [dim for dim, stride in enumerate(part.strides) if stride]
-    if not block or min(part.strides) < 0:
-        return _take(memory, spelled_out(offset, part.sizes, part.strides, offset.device))
-    first = int(offset.min())
-    sizes, strides = [part.sizes[dim] for dim in block], [part.strides[dim] for dim in block]
-    span = int(offset.max()) - first + 1
-    places = memory.tensor.as_strided((span, *sizes), (1, *strides), memory.tensor.storage_offset() + first)
-    copies = places.index_select(0, (offset - first).flatten())
-    return copies.view(*(n for dim, n in enumerate(offset.shape) if dim not in block), *sizes).permute(
-        _positions([dim for dim in range(offset.dim()) if dim not in block] + block)
-    )
-
-
-def _take(memory: Memory, offset: torch.Tensor) -> torch.Tensor:
-    """Compute `memory.flat.take(offset)`, only faster."""
-    return memory.flat.index_select(0, offset.reshape(-1)).view(offset.shape)
-
-
-def _positions(order: list[int]) -> list[int]:
-    return [order.index(dim) for dim in range(len(order))]
-
-
-def _put(memory: Memory, part: AccessPart, value: torch.Tensor, mask: torch.Tensor | None) -> None:
-    """Write a tile into a part of memory, where the mask holds."""
-    # Of several elements that go to one place any may win. PyTorch needs it deterministic: the last one does.
-    for dim, extent in enumerate(value.shape):
-        if extent > 1 and part.sizes[dim] == 1:
-            value = value.narrow(dim, extent - 1, 1)
-    if isinstance(part.offset, torch.Tensor):
-        offset = spelled_out(part.offset, part.sizes, part.strides, value.device)
-        if mask is not None:
-            offset, value, mask = torch.broadcast_tensors(offset, value, mask)
-            offset, value = offset[mask], value[mask]
-        memory.flat[offset] = value
-        return
-    sizes = list(part.sizes)
-    for dim, stride in enumerate(part.strides):
-        if stride == 0 and sizes[dim] > 1:
-            value = narrow(value, dim, sizes[dim] - 1, 1)
-            sizes[dim] = 1
-    view, flipped = _view(memory.tensor, tuple(sizes), part.strides, part.offset)
+def _write(tensor: torch.Tensor, part: AccessPart, value: torch.Tensor) -> None:
+    sizes = tuple(1 if stride == 0 else size for size, stride in zip(part.sizes, part.strides))
+    value = _last(value, sizes)
+    view, flipped = _view(tensor, sizes, part.strides, part.offset)
     view.copy_(value.flip([dim for dim in flipped if value.shape[dim] > 1]) if flipped else value)
 
 

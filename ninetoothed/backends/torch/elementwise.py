@@ -219,34 +219,6 @@ def _fma(x: Any, y: Any, z: Any) -> torch.Tensor:
 
 _NAMES = "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid"
 _SAME_NAME: dict[str, Callable] = {name: getattr(torch, name) for name in _NAMES.split()}
-_INTO: dict[str, Callable] = {
-    **_SAME_NAME,
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "truediv": torch.div,
-}
-
-
-def compute_into(programs: ProgramSlice, operation: ir.Apply, place: torch.Tensor) -> bool:
-    """Write the result of some operations on floats straight to memory; return False for others, and do nothing."""
-    if operation.function != "cast" and operation.function not in _INTO:
-        return False
-    held = [programs.values[value] for value in operation.operands]
-    first = held[0]
-    dtype = operation.result.type.dtype
-    if not isinstance(first, torch.Tensor) or not dtype.is_floating or dtype.bits == 8:
-        return False
-    shape = torch.broadcast_shapes(*(item.shape for item in held if isinstance(item, torch.Tensor)))
-    if shape != place.shape:
-        return False
-    if operation.function != "cast":
-        _INTO[operation.function](*held, out=place)
-    elif first.is_floating_point():
-        place.copy_(first)
-    return first.is_floating_point()
-
-
 _UNARY = """
 abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc erfinv exp exp2 expm1 floor lgamma log log10 log1p log2
 rsqrt sin sinh sqrt tan tanh trunc isnan isinf signbit atan2 copysign fmod hypot pow

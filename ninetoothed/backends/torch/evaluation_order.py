@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
 from ninetoothed.language.primitive import Effect
 
 Step = tuple[ir.Operation, tuple[ir.Value, ...]]
-
-
-@dataclass(frozen=True, eq=False)
-class Assignment(ir.Operation):
-    """An operation with one result that is only stored, so that it may be computed straight into memory."""
-
-    apply: ir.Apply
-    store: ir.Store
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,24 +76,8 @@ class _Builder:
             unread = [value for value in ir.results(operation) if value not in read]
             steps.append((operation, (*((used - read) & defined), *unread)))
             read |= used
-        self.steps[id(block)] = tuple(_assignments(steps[::-1]))
+        self.steps[id(block)] = tuple(steps[::-1])
         return read - defined
-
-
-def _assignments(steps: list[Step]) -> Iterator[Step]:
-    """Yield the steps, in which a store is joined to the operation before it that computes only the stored value."""
-    following = iter(zip(steps, [*steps[1:], (None, ())]))
-    for (operation, dead), (store, after) in following:
-        if (
-            isinstance(operation, ir.Apply)
-            and isinstance(store, ir.Store)
-            and operation.results == (store.value,)
-            and store.value in after
-        ):
-            yield Assignment(operation, store, location=operation.location), dead + after
-            next(following)
-        else:
-            yield operation, dead
 
 
 def _own(operation: ir.Operation) -> set[ir.Value]:

@@ -9,10 +9,8 @@ import torch
 
 from ninetoothed import ir
 from ninetoothed.backends.torch import control, debugging
-from ninetoothed.backends.torch.access import destination, load, store
+from ninetoothed.backends.torch.access import load, store
 from ninetoothed.backends.torch.algebra import Integers, evaluate
-from ninetoothed.backends.torch.elementwise import compute_into
-from ninetoothed.backends.torch.evaluation_order import Assignment
 from ninetoothed.backends.torch.functions import FUNCTIONS
 from ninetoothed.backends.torch.location import bound_value, dimension
 from ninetoothed.backends.torch.program_slice import Execution, ProgramSlice
@@ -45,7 +43,6 @@ def execute_common(execution: Execution) -> ProgramSlice:
 
 def _error(programs: ProgramSlice, operation: ir.Operation, error: Exception) -> ExecutionError:
     plan = programs.execution.bound.plan
-    operation = operation.apply if isinstance(operation, Assignment) else operation
     what = operation.function if isinstance(operation, ir.Apply) else type(operation).__name__.lower()
     place = operation.location
     line = f"\n  {place}: {place.text.strip()}" if place else ""
@@ -102,14 +99,6 @@ def _apply(programs: ProgramSlice, operation: ir.Apply) -> None:
         programs.values.update(zip(operation.results, result, strict=True))
 
 
-def _assign(programs: ProgramSlice, operation: Assignment) -> None:
-    """Compute a result straight into memory, if that is a plain view; else compute it, then store it."""
-    place = destination(programs, operation.store)
-    if place is None or not compute_into(programs, operation.apply, place):
-        _apply(programs, operation.apply)
-        store(programs, operation.store)
-
-
 def _at(operation: ir.Operation) -> str:
     return f" ({operation.location})" if operation.location else ""
 
@@ -119,7 +108,6 @@ _EXECUTE: dict[type, Callable] = {
     ir.ScalarArgument: _argument,
     ir.Index: _index,
     ir.Apply: _apply,
-    Assignment: _assign,
     ir.Load: load,
     ir.Store: store,
     ir.For: lambda programs, operation: control.run_for(programs, operation, execute),

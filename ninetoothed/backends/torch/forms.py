@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ninetoothed.backends.torch.algebra import Integers, evaluate
+from ninetoothed.backends.torch.algebra import evaluate
 from ninetoothed.expr import Atom, Expr, Var
 
 Interval = tuple[int, int, int]  # dimension, first, count
@@ -23,17 +23,15 @@ MOST_BOXES = 32
 class Symbolic:
     """An expression split before sizes are known; `names` are those of the dimensions (None: no lane runs over it).
 
-    known: the names of sizes and strides. linear: the rest, where it has no irregular dimension, as
-    ((loop counter or bound name, coefficient), ...) and a constant, of known names only.
+    known: the names of sizes and strides.
     """
 
     expr: Expr
     names: tuple[str | None, ...]
     coefficients: tuple[Expr, ...]
-    irregular: frozenset[int]
+    irregular: frozenset[str]
     known: frozenset[str]
     rest: Expr
-    linear: tuple[tuple[tuple[str, Expr], ...], Expr] | None
 
     def bind(self, integers: Mapping[str, int]) -> LinearForm:
         """Substitute the values of all sizes and strides."""
@@ -43,10 +41,7 @@ class Symbolic:
             divided = {name for atom in self.expr.atoms if not isinstance(atom, Var) for name in _variables(atom)}
             form = _split_again(self, tuple((name, integers[name]) for name in sorted(divided & self.known)))
         coefficients = tuple(int(evaluate(c, integers)) for c in form.coefficients)
-        if form.linear is None:
-            return LinearForm(form.expr, coefficients, form.irregular, form.rest)
-        terms = tuple((name, int(evaluate(c, integers))) for name, c in form.linear[0])
-        return LinearForm(form.expr, coefficients, form.irregular, None, terms, int(evaluate(form.linear[1], integers)))
+        return LinearForm(form.expr, coefficients, None if form.irregular else form.rest)
 
 
 @lru_cache(maxsize=1024)
@@ -68,25 +63,11 @@ def split(expr: Expr, names: tuple[str | None, ...], integers: Collection[str]) 
     linear = expr.linear(dimensions - irregular)
     assert linear is not None, f"{expr} is linear in what is left"
     coefficients, rest = linear
-    return Symbolic(
-        expr,
-        names,
-        tuple(_ZERO if name is None else coefficients.get(name, _ZERO) for name in names),
-        frozenset(d for d, name in enumerate(names) if name in irregular),
-        known,
-        rest,
-        None if irregular else _linear(rest, known),
-    )
+    own = tuple(_ZERO if name is None else coefficients.get(name, _ZERO) for name in names)
+    return Symbolic(expr, names, own, frozenset(irregular), known, rest)
 
 
 _ZERO = Expr(())
-
-
-def _linear(rest: Expr, known: frozenset[str]) -> tuple[tuple[tuple[str, Expr], ...], Expr] | None:
-    split = rest.linear(sorted(rest.variables - known))
-    if split is None or any(not coefficient.variables <= known for coefficient in split[0].values()):
-        return None
-    return tuple(split[0].items()), split[1]
 
 
 def _variables(atom: Atom) -> frozenset[str]:
@@ -95,23 +76,11 @@ def _variables(atom: Atom) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class LinearForm:
-    """An expression split, with numbers. Where `rest` is None, the rest is `constant + sum(coefficient * name)`."""
+    """An expression as `sum(coefficient * x_d) + rest`; the rest is None where it has irregular dimensions."""
 
     expr: Expr
     coefficients: tuple[int, ...]
-    irregular: frozenset[int]
-    rest: Expr | None = None
-    terms: tuple[tuple[str, int], ...] = ()
-    constant: int = 0
-
-    def rest_at(self, values: Mapping[str, Integers]) -> Integers:
-        """Evaluate the rest for values of its names."""
-        if self.rest is not None:
-            return evaluate(self.rest, values)
-        total: Integers = self.constant
-        for name, coefficient in self.terms:
-            total = total + coefficient * values[name]
-        return total
+    rest: Expr | None
 
 
 def within(terms: tuple[Interval, ...], low: int | None, high: int | None) -> list[Box] | None:
@@ -174,21 +143,6 @@ def intersect(many: list[list[Box]]) -> list[Box] | None:
         if len(result) > MOST_BOXES:
             return None
     return result
-
-
-def complement(boxes: list[Box], sizes: tuple[int, ...]) -> list[Box] | None:
-    """Cover the complement of some boxes with boxes; None where there are more than `MOST_BOXES`."""
-    outside: list[list[Box]] = []
-    for box in boxes:
-        pieces: list[Box] = []
-        inside: Box = ()
-        for dim, first, count in box:
-            rest = sizes[dim] - first - count
-            pieces += [(*inside, (dim, 0, first))] if first else []
-            pieces += [(*inside, (dim, first + count, rest))] if rest else []
-            inside = (*inside, (dim, first, count))
-        outside.append(pieces)
-    return intersect(outside)
 
 
 def _meet(a: Box, b: Box) -> Box | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-import threading
-import weakref
-from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,11 +24,6 @@ from ninetoothed.language.primitive import Effect
 # one takes longer than starting it. Matrix products gain from larger ones.
 SLICE = 2**19
 PRODUCT_SLICE = 2**22
-
-# Plans with the sizes of a call that are remembered, the one that was used last at the end, and whose they are.
-MOST_BOUNDS = 128
-_BOUNDS: OrderedDict[tuple, weakref.ref] = OrderedDict()
-_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -60,7 +53,6 @@ class ExecutionPlan:
 
     accesses: by load or store. stored: the parameters that are written. serial: whether programs must run one after the
     other. elements: those of the largest tile. budget: how many elements of such tiles a slice may have.
-    bounds: what `bind` gave last.
     """
 
     program: ir.Program
@@ -70,7 +62,6 @@ class ExecutionPlan:
     serial: bool
     elements: int
     budget: int
-    bounds: dict[tuple, BoundPlan] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,29 +195,13 @@ def _must_run_serially(operations: Sequence[ir.Operation], applied: set[str]) ->
     )
 
 
-def _bind(plan: ExecutionPlan, numbers: Mapping[str, int], device: torch.device) -> BoundPlan:
+@functools.lru_cache(maxsize=64)
+def bind(plan: ExecutionPlan, integers: tuple[tuple[str, int], ...], device: torch.device) -> BoundPlan:
+    """Bind a plan to one set of sizes and strides; calls of equal sizes share it, and what it remembers."""
+    numbers = dict(integers)
     accesses = {operation: _bind_access(access, numbers) for operation, access in plan.accesses.items()}
     grid = tuple(int(evaluate(extent, numbers)) for extent in plan.program.grid)
     return BoundPlan(plan, numbers, device, grid, accesses)
-
-
-def bind(plan: ExecutionPlan, integers: Mapping[str, int], device: torch.device) -> BoundPlan:
-    """Bind a plan to one set of sizes and strides; calls of equal sizes share it.
-
-    The last `MOST_BOUNDS` of all plans are remembered; each dies with its plan.
-    """
-    key = tuple(integers.items()), device
-    with _LOCK:
-        found = plan.bounds.get(key)
-        if found is None:
-            found = plan.bounds[key] = _bind(plan, dict(integers), device)
-        _BOUNDS[id(plan), key] = weakref.ref(plan)
-        _BOUNDS.move_to_end((id(plan), key))
-        while len(_BOUNDS) > MOST_BOUNDS:
-            (_, oldest), owner = _BOUNDS.popitem(last=False)
-            if (other := owner()) is not None:
-                other.bounds.pop(oldest, None)
-        return found
 
 
 def _bind_access(plan: AccessPlan, integers: Mapping[str, int]) -> BoundAccess:

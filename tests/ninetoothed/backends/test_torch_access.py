@@ -112,7 +112,7 @@ def test_that_the_chains_are_worth_something():
         offset = sum((i * s for i, s in zip(given.indices, numbers)), start=const(0))
         form = forms.split(offset, names, ()).bind({})
         boxes += bool(given.guards)
-        irregular += bool(form.irregular)
+        irregular += form.rest is None
         backwards += any(c < 0 for c in form.coefficients)
     assert boxes > 50 and irregular > 10 and backwards > 5
 
