@@ -22,7 +22,8 @@ from unittest import mock
 import torch
 import transformers
 
-from docs.family_inputs import Given, inputs
+from docs.family_forms import Given
+from docs.family_inputs import inputs
 from docs.family_models import VARIANTS, WAYS_TO_SHRINK, families, real
 from ninetoothed_ops.integrations import attention_interface
 from ninetoothed_ops.integrations.attention_interface import NAME, register_attention
@@ -31,7 +32,12 @@ MASK = "attention_mask"
 TOLERANCE = 1e-4
 REGISTRY = "ALL_ATTENTION_FUNCTIONS"
 # What is to be asked for where a model's part for images, or what is around it, looks up no attention by name.
-IMPLEMENTATIONS = (NAME, {"": NAME, "vision_config": "eager"}, {"": "eager", "vision_config": NAME})
+IMPLEMENTATIONS: tuple[Any, ...] = (
+    NAME,
+    {**dict.fromkeys(("", "text_config", "vision_config"), NAME), "high_res_vision_config": "eager"},
+    {"": NAME, "vision_config": "eager"},
+    {"": "eager", "vision_config": NAME},
+)
 SECONDS = 240.0
 GIGABYTES = 6
 
@@ -200,7 +206,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, dict):
-        yield from tensors([each for name, each in value.items() if not name.endswith("attentions")])
+        yield from tensors([each for name, each in value.items() if not str(name).endswith("attentions")])
     elif isinstance(value, (list, tuple)):
         for each in value:
             yield from tensors(each)

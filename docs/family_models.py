@@ -12,6 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
+from docs.family_small import SMALL
+
 DEPTH = 4
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers", "depth")
 # As many random numbers as all weights are views of.
@@ -182,10 +184,11 @@ VARIANTS: tuple[dict[str, Any], ...] = ({}, {"is_decoder": True, "add_cross_atte
 def real(family: str, variant: dict, shrink: Any, implementation: Any) -> torch.nn.Module:
     """Make a model with weights: random numbers, of which all large weights are views."""
     torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(family, **copy.deepcopy(OPTIONS.get(family, {})))
+    options = {**OPTIONS.get(family, {}), **SMALL.get(family, {})}
+    config = transformers.AutoConfig.for_model(family, **copy.deepcopy(options))
     if not all(hasattr(config, name) for name in variant):
         raise ValueError(f"{family} is no decoder")
-    config = transformers.AutoConfig.for_model(family, **{**copy.deepcopy(OPTIONS.get(family, {})), **variant})
+    config = transformers.AutoConfig.for_model(family, **{**copy.deepcopy(options), **variant})
     shrink(config)
     with FewNumbers():
         model = _maker(family)(config, attn_implementation=implementation, dtype=torch.float32)
