@@ -157,11 +157,12 @@ class Symbol:
         >>> (Symbol("a") + Symbol("b")).subs({"a": 1, "b": 2})
         3
         """
-        if not values.keys() & self.leaves.keys():
+        used = {name: values[name] for name in self.leaves if name in values}
+        if not used:
             return self
         return from_expr(
-            self.expr.subs({name: algebra.as_expr(value) for name, value in values.items()}),
-            {**self.leaves, **{k: v for value in values.values() for k, v in leaves_of(value).items()}},
+            self.expr.subs({name: algebra.as_expr(value) for name, value in used.items()}),
+            {**self.leaves, **{k: v for value in used.values() for k, v in leaves_of(value).items()}},
         )
 
     def renamed(self, name: str) -> Symbol:

@@ -75,22 +75,34 @@ class Expr(Canonical):
     def __add__(self, other: "Operand") -> "Expr":
         if (operand := _operand(other)) is None:
             return NotImplemented
+        if not (self.terms and operand.terms):
+            return self if self.terms else operand
         return build(_merge(self, operand, 1))
 
     def __sub__(self, other: "Operand") -> "Expr":
         if (operand := _operand(other)) is None:
             return NotImplemented
-        return build(_merge(self, operand, -1))
+        return build(_merge(self, operand, -1)) if operand.terms else self
 
     def __mul__(self, other: "Operand") -> "Expr":
         if (operand := _operand(other)) is None:
             return NotImplemented
+        if self.is_constant:
+            self, operand = operand, self
+        if operand.is_constant:
+            return self._scaled(operand.constant)
         terms: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in operand.terms:
                 monomial = product(left, right)
                 terms[monomial] = terms.get(monomial, 0) + a * b
         return build(terms)
+
+    def _scaled(self, factor: int) -> "Expr":
+        """Multiply by a number, which keeps the form canonical."""
+        if factor == 1:
+            return self
+        return Expr(tuple((monomial, coefficient * factor) for monomial, coefficient in self.terms) if factor else ())
 
     def __floordiv__(self, other: "Operand") -> "Expr":
         if (operand := _operand(other)) is None:
@@ -103,7 +115,7 @@ class Expr(Canonical):
         return division.mod(self, operand)
 
     def __neg__(self) -> "Expr":
-        return self * -1
+        return self._scaled(-1)
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -260,6 +272,8 @@ def build(terms: dict[Monomial, int]) -> Expr:
         joined = _rejoin(terms)
         if joined is not None:
             return joined
+    if len(terms) < 2:
+        return Expr(tuple(terms.items()))
     return Expr(tuple(sorted(terms.items(), key=lambda term: (-len(term[0]), [atom.text for atom in term[0]]))))
 
 

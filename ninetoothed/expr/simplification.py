@@ -17,7 +17,11 @@ def simplify(e: ExprLike, facts: Facts) -> Expr:
     0
     """
     expr = as_expr(e)
-    if all(isinstance(atom, Var) and facts.range_of(atom.name).value is None for atom in expr.atoms):
+    if all(
+        isinstance(atom, Var) and facts.range_of(atom.name).value is None
+        for monomial, _ in expr.terms
+        for atom in monomial
+    ):
         return expr
     if expr not in facts.simplified:
         facts.simplified[expr] = expr.fold(_Simplification(facts))
