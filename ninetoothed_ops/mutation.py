@@ -4,23 +4,26 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
-from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime import private
 from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.private import OpOverload
+
+from .autocast import without_autocast
+from .autograd import in_reverse
+from .recording import Gradient
 
 # PyTorch forgets what a Library holds when that is collected.
 _LIBRARIES: list[torch.library.Library] = []
 
 
-def register_mutating(schema: str, allocate: Callable, launch: Callable, flatten: Callable | None = None) -> OpOverload:
+def register_mutating(
+    schema: str, allocate: Callable, launch: Callable, recorded: Callable, flatten: Callable | None = None
+) -> OpOverload:
     """Register an operator that writes into the arguments that its schema marks, `Tensor(a!)`, and return it.
 
-    `allocate`, `launch` and `flatten` are those of `register` with `replay=True`; `launch` writes into the arguments,
-    too, whose versions are counted. The operator has no derivative: it raises UnsupportedError where one would be
-    recorded.
+    `allocate`, `launch`, `recorded` and `flatten` are those of `register` with `replay=True`. `launch` writes into the
+    arguments, too, whose versions are counted; `recorded` does by operators of PyTorch's that write in place.
     """
     namespace, _, signature = schema.partition("::")
     name = signature.partition("(")[0]
@@ -28,7 +31,8 @@ def register_mutating(schema: str, allocate: Callable, launch: Callable, flatten
     _LIBRARIES.append(library)
     library.define(signature, tags=(torch.Tag.pt2_compliant_tag,))
     operator = getattr(getattr(torch.ops, namespace), name).default
-    written = [i for i, each in enumerate(private.parse_schema(schema).arguments) if each.alias_info is not None]
+    parsed = private.parse_schema(schema)
+    written = [i for i, each in enumerate(parsed.arguments) if each.alias_info is not None]
 
     def forward(*args):
         output = allocate(*args)
@@ -39,22 +43,20 @@ def register_mutating(schema: str, allocate: Callable, launch: Callable, flatten
         return function if flatten is None else lambda *args: function(*flatten(*args))
 
     made: dict[str, Callable] = {"CPU": forward, "CUDA": ReplayedFunction(allocate, launch)}
-    kernels = {device: _counting(of_operator(kernel), written, operator.name()) for device, kernel in made.items()}
+    kernels = {device: _counting(of_operator(kernel), written) for device, kernel in made.items()}
     for device, kernel in kernels.items():
         library.impl(name, kernel, device)
     torch.library.register_fake(operator, of_operator(allocate), lib=library)
-    below = private.below_autograd()
-    if below is not None:
-        library.impl(name, _without_derivative(operator, kernels, *below), "Autograd", with_keyset=True)
+    gradient = Gradient(None, None, recorded=_as_they_are(recorded))
+    library.impl(name, in_reverse(operator, parsed, gradient, kernels), "Autograd", with_keyset=True)
 
     return operator
 
 
-def _counting(kernel: Callable, written: list[int], name: str) -> Callable:
+def _counting(kernel: Callable, written: list[int]) -> Callable:
     """Count the versions of what a kernel writes, by which autograd sees that something it has saved has changed."""
 
     def count(*args):
-        _refuse_derivative(name, args)
         for value in (args[i] for i in written):
             if not value.is_inference():
                 torch.autograd.graph.increment_version(value)
@@ -63,30 +65,11 @@ def _counting(kernel: Callable, written: list[int], name: str) -> Callable:
     return count
 
 
-def _without_derivative(
-    operator: OpOverload, kernels: dict[str, Callable], below_autograd: Callable, keys_below: Any
-) -> Callable:
-    """Make the kernel for autograd, which hands calls on; to the kernel of their device where nothing else is asked."""
-    name, read_keys = operator.name(), private.read_keys
-    kernel_of = {private.plain_keys(device): kernel for device, kernel in kernels.items()}.get
+def _as_they_are(function: Callable) -> Callable:
+    """Make the function that takes its tensors as they are under `torch.autocast`, as kernels do."""
 
-    def check(keyset, *args):
-        kernel = kernel_of(read_keys(keyset))
-        if kernel is not None:
-            return kernel(*args)
-        _refuse_derivative(name, args)
-        with below_autograd():
-            return operator.redispatch(keyset & keys_below, *args)
+    def call(first: torch.Tensor, *args: Any) -> Any:
+        with without_autocast(first.device.type):
+            return function(first, *args)
 
-    return check
-
-
-def _refuse_derivative(name: str, args: tuple) -> None:
-    has_tangents = private.may_have_tangents() and any(
-        forward_ad.unpack_dual(value, level=0).tangent is not None for value in args if isinstance(value, torch.Tensor)
-    )
-    if has_tangents or (torch.is_grad_enabled() and private.any_requires_grad(*args)):
-        raise UnsupportedError(
-            f"{name} writes into its arguments and has no derivative; call it under torch.no_grad(), or on tensors "
-            "that do not require grad"
-        )
+    return call

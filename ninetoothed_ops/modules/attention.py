@@ -12,7 +12,7 @@ from ninetoothed.errors import UnsupportedError
 
 from ..autocast import autocast, without_autocast
 from ..ops.sdpa import operator as sdpa
-from .caches import projected_into, rotated_into
+from .caches import kept, projected_into, rotated_into
 from .joint import JointModule, project
 from .overrides import are_overridden
 from .rotary import Rotary, RotaryFunction
@@ -127,6 +127,8 @@ class NTAttention(Substitute, JointModule):
         is_eager = implementation == "eager"
         is_causal = not is_eager and _is_causal(self, query.shape[2], attention_mask, kwargs.get("is_causal"))
         lengths = _held(past_key_values, self.layer_idx) if query.shape[2] == 1 and attention_mask is not None else None
+        if past_key_values is not None:
+            key, value, lengths = kept(query, key, value, lengths)
         output = _attend(self, query, key, value, attention_mask, is_causal, lengths, is_eager)
         return self.o_proj(output.transpose(1, 2).reshape(*hidden_states.shape[:-1], -1)), None
 

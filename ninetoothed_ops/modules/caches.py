@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ninetoothed.runtime.private import any_requires_grad
+from ninetoothed.runtime.private import any_requires_grad, version_of
 
 from ..ops.linear_rope_into_cache import operator as linear_rope_into_cache
 from .joint import JointModule, joint_parameters
@@ -101,6 +101,19 @@ def _written(query: torch.Tensor, found: Slots) -> tuple[torch.Tensor, torch.Ten
     if found.counter is not None:
         found.counter.add_(query.shape[1])
     return query.transpose(1, 2), found.keys, found.values
+
+
+def kept(query: torch.Tensor, *states: torch.Tensor | None) -> tuple[Any, ...]:
+    """Copy what a cache has written in place, and will again, before attention saves it for a gradient.
+
+    Compiled code saves no memory that is written.
+    """
+    if not torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return states
+    given = [each for each in states if each is not None]
+    if not any_requires_grad(query, *given):
+        return states
+    return tuple(each if each is None or version_of(each) == 0 else each.clone() for each in states)
 
 
 def _are_plain(first: torch.Tensor, *others: torch.Tensor) -> bool:

@@ -7,11 +7,13 @@ that the product takes. Where the weights lie one behind another in memory and t
 with an epilogue.
 """
 
+import torch
+
 from ..kernels import linear_rope_into_cache as kernels
 from ..mutation import register_mutating
 from . import joint_linear
 from .adjacent import concatenated
-from .rope_into_cache import check, check_slots, launch as rotate_into
+from .rope_into_cache import check, check_slots, launch as rotate_into, recorded as rotate_recorded
 
 # More rows are a product whose tiles leave no shared memory for the angles of all their rows.
 MOST_ROWS = 64
@@ -28,6 +30,15 @@ def flatten(input, query, key, value, *others):
 
 def allocate(input, are_joint, query, key, value, sin, cos, slots, keys, values):
     output = joint_linear.allocate(input, 3, are_joint, query, key, value)
+    _check_heads(input, query, key, value, keys)
+    query, key, value = _heads(output, key, keys)
+    check(query, key, value, sin, cos, slots, keys, values)
+
+    return output.unflatten(2, (-1, keys.shape[3]))
+
+
+def _check_heads(input, query, key, value, keys):
+    """Raise where a product does not give whole heads, as the cache has them."""
     if input.ndim != 3 or keys.ndim != 4 or keys.shape[3] == 0 or key.shape != value.shape:
         raise RuntimeError(
             "ninetoothed::linear_rope_into_cache expects an input of (batch, tokens, K), keys of (batch, heads, "
@@ -40,10 +51,6 @@ def allocate(input, are_joint, query, key, value, sin, cos, slots, keys, values)
                 f"ninetoothed::linear_rope_into_cache expects a weight of {name} that gives whole heads of "
                 f"{keys.shape[3]} columns, as the cache has them, but got {list(weight.shape)}"
             )
-    query, key, value = _heads(output, key, keys)
-    check(query, key, value, sin, cos, slots, keys, values)
-
-    return output.unflatten(2, (-1, keys.shape[3]))
 
 
 def launch(output, input, are_joint, query, key, value, sin, cos, slots, keys, values):
@@ -73,10 +80,21 @@ def _heads(output, key, keys):
     return [each.unflatten(2, (-1, width)) for each in output.split_with_sizes(sizes, 2)]
 
 
+def recorded(input, query, key, value, sin, cos, slots, keys, values):
+    """Compute the same by operators that have gradients."""
+    output = joint_linear.operator(input, (query, key, value), ())
+    _check_heads(input, query, key, value, keys)
+    query, key, value = _heads(output, key, keys)
+    query = rotate_recorded(query, key, value, sin, cos, slots, keys, values)
+
+    return torch.cat((query, key, value), 2)
+
+
 operator = register_mutating(
     "ninetoothed::linear_rope_into_cache(Tensor input, Tensor query, Tensor key, Tensor value, Tensor sin, Tensor cos, "
     "Tensor slots, Tensor(a!) keys, Tensor(b!) values) -> Tensor",
     allocate,
     launch,
+    recorded,
     flatten,
 )

@@ -12,6 +12,7 @@ from ..mutation import register_mutating
 from . import readers
 from .checks import alike, check_supported
 from .rope import by_pairs, check_tables
+from .rope_pair import operator as rope_pair
 
 NAME = "rope_into_cache"
 
@@ -73,11 +74,24 @@ def check_slots(slots: torch.Tensor, length: int) -> None:
         raise IndexError(f"ninetoothed::{NAME}: slots are {slots.tolist()}, and the cache has {length} of them")
 
 
+def recorded(query, key, value, sin, cos, slots, keys, values, interleaved=False, rotary_dim=None):
+    """Compute the same by operators that have gradients: what is overwritten in the cache gets none."""
+    check(query, key, value, sin, cos, slots, keys, values, rotary_dim)
+    query, key = rope_pair(query, key, sin, cos, interleaved, rotary_dim)
+    # A copy, as whoever counts the slots counts on before the gradients are computed.
+    places = slots.to(torch.int64, copy=True).expand(key.shape[:2])
+    for cache, states in ((keys, key), (values, value)):
+        cache.scatter_(2, places[:, None, :, None].expand(*cache.shape[:2], -1, cache.shape[3]), states.transpose(1, 2))
+
+    return query
+
+
 operator = register_mutating(
     f"ninetoothed::{NAME}(Tensor query, Tensor key, Tensor value, Tensor sin, Tensor cos, Tensor slots, "
     "Tensor(a!) keys, Tensor(b!) values, bool interleaved=False, int? rotary_dim=None) -> Tensor",
     allocate,
     launch,
+    recorded,
 )
 
 _READERS = {
@@ -104,7 +118,8 @@ def rope_into_cache(
     `query` is (batch, tokens, heads, D), and so are `key` and `value`, with as many heads or a divisor. The rotated key
     of a token and its value go to `keys` and `values`, (batch, heads, length, D), at the place that `slots` tells,
     (tokens,) or (batch, tokens), on the device. A slot beyond the length raises IndexError on a CPU; on a GPU, which
-    cannot stop, that token's query becomes NaN and nothing is written. No derivative is recorded.
+    cannot stop, that token's query becomes NaN and nothing is written. Where a gradient is recorded, as of
+    `index_copy_`, the cache is written by `scatter_`, whose errors those are.
     """
     tensors: Sequence[torch.Tensor] = query, key, value, sin, cos, slots, keys, values
     are_read = type(interleaved) is bool and rotary_dim is None

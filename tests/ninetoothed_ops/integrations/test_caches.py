@@ -10,6 +10,7 @@ from tests.ninetoothed_ops.integrations.calls import DEVICE, NAMES, error, gener
 from tests.ninetoothed_ops.recorder import Recorder
 
 transformers = pytest.importorskip("transformers")
+register_attention = pytest.importorskip("ninetoothed_ops.integrations.attention_interface").register_attention
 
 FUSED = "ninetoothed::rope_into_cache"
 
@@ -187,24 +188,41 @@ def test_a_full_cache_and_another_batch_are_errors(make, batch):
             model(input_ids=tokens[:2, 7:8], past_key_values=cache)
 
 
-def test_gradients_take_the_way_apart(make, batch):
-    model, inputs = make("Llama"), batch(2, 9)
-    swap_modules(model)
-    expected, _ = stepped(model, *inputs, static(model))
-    tokens, mask = inputs
+def gradients_through(model, kind, tokens):
+    """Those of a learned prefix, and of the weights that are learned, by tokens that follow one by one."""
+    cache = static(model) if kind == "static" else transformers.DynamicCache(config=model.config)
+    generator = torch.Generator().manual_seed(0)
+    prefix = [torch.randn(2, 2, 3, 16, generator=generator).to(DEVICE).requires_grad_() for _ in range(2)]
+    cache.update(*prefix, 0)
+    logits = [model(input_ids=tokens[:, i : i + 1], past_key_values=cache).logits for i in range(2)]
+    leaves = [*prefix, *(each for each in model.parameters() if each.requires_grad)]
+    return torch.autograd.grad(torch.cat(logits, 1).square().mean(), leaves)
 
-    def step(context):
-        cache = static(model)
-        with torch.no_grad():
-            model(input_ids=tokens[:, :7], attention_mask=mask[:, :7], past_key_values=cache)
-        with context, Recorder() as recorder:
-            part = {"input_ids": tokens[:, 7:8], "attention_mask": mask[:, :8]}
-            return model(**part, past_key_values=cache).logits, recorder.counts[FUSED]
 
-    found, count = step(torch.enable_grad())
-    assert not count and found.requires_grad and torch.equal(found, expected[:, :1])
-    found, count = step(torch.inference_mode())
-    assert count == 2 and torch.equal(found, expected[:, :1])
+@pytest.mark.parametrize(
+    "kind, is_frozen, way",
+    (
+        ("static", False, "swapped"),
+        ("static", True, "joined"),
+        ("static", False, "by name"),
+        ("dynamic", True, "swapped"),
+    ),
+)
+def test_gradients_through_a_cache(make, batch, kind, is_frozen, way):
+    """Of a frozen model, one operator rotates and writes: only the cache has a gradient there."""
+    (tokens, _), few = batch(2, 2), {"num_hidden_layers": 1, "attention_bias": False, "mlp_bias": False}
+    model = make("Llama", **few).requires_grad_(not is_frozen)
+    expected = gradients_through(model, kind, tokens)
+    if way == "by name":
+        register_attention()
+        model.set_attn_implementation("ninetoothed")
+    else:
+        swap_modules(model, join=way == "joined")
+    with Recorder() as recorder:
+        found = gradients_through(model, kind, tokens)
+    assert recorder.counts["ninetoothed::sdpa_with_lse"] == 2
+    for actual, wanted in zip(found, expected):
+        assert error(actual, wanted) < 1e-4
 
 
 def test_compiled(make, batch):

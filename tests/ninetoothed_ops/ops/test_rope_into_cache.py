@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
 
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime.call_cache import Entry
@@ -206,10 +207,118 @@ def test_errors(label):
         rope_into_cache(*args)
 
 
-@pytest.mark.parametrize("name", ("query", "values"))
-def test_no_gradient_is_lost_in_silence(name):
-    args = [each.requires_grad_() if other == name else each for other, each in zip(NAMES, arguments())]
-    with pytest.raises(UnsupportedError, match="rope_into_cache writes into its arguments"):
-        operator(*args)
-    with torch.no_grad():
-        check(args)
+def leaves_and_slots(label="tokens", dtype=torch.float64, slots=None, **options):
+    """The arguments that have gradients, and the slots."""
+    *others, found, keys, values = arguments(label, dtype, "contiguous", **options)
+    return [each.requires_grad_() for each in (*others, keys, values)], found if slots is None else slots
+
+
+def into_a_copy(function, leaves, slots, *options):
+    """The query, the keys and the values by a function, which writes into copies of the cache."""
+    keys, values = (each.clone() for each in leaves[5:])
+    found = function(*leaves[:5], slots, keys, values, *options)
+    return found if isinstance(found, tuple) else (found, keys, values)
+
+
+GRADIENTS = {
+    "halves": ((3, 4, 12), None),
+    "neighbours": ((4, 6), None, True),
+    "a part, slots of each entry": ((1, 4, 8), [[0, 1, 2, 3], [8, 0, 4, 2], [5, 6, 7, 8]], True, 8),
+}
+
+
+@pytest.mark.parametrize("label", GRADIENTS)
+def test_gradients(label):
+    tables, slots, *options = GRADIENTS[label]
+    slots = None if slots is None else torch.tensor(slots, dtype=torch.int32, device=DEVICE)
+    leaves, slots = leaves_and_slots(tables=tables, slots=slots)
+    found, expected = (into_a_copy(function, leaves, slots, *options) for function in (operator, reference))
+    weights = [torch.randn_like(each) for each in found]
+    grads = (torch.autograd.grad(outputs, leaves, weights) for outputs in (found, expected))
+    for actual, wanted in zip(*grads):
+        torch.testing.assert_close(actual, wanted)
+
+    def function(*leaves):
+        return into_a_copy(operator, leaves, slots, *options)
+
+    assert torch.autograd.gradcheck(function, leaves, fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, leaves, fast_mode=True)
+
+
+@pytest.mark.parametrize("index", range(7))
+def test_one_gradient_alone(index):
+    leaves, slots = leaves_and_slots(dtype=torch.float32)
+    leaves = [each.requires_grad_(i == index) for i, each in enumerate(leaves)]
+    grads = []
+    for function in (operator, reference):
+        total = sum((output.double() ** 2).sum() for output in into_a_copy(function, leaves, slots))
+        grads += torch.autograd.grad(total, leaves[index])
+    torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-4)
+
+
+def test_tokens_one_by_one():
+    """Gradients pass through a cache that is written again and again, and slots that are counted on meanwhile."""
+    steps = [leaves_and_slots("one token", tables=(2, 1, 8))[0][:5] for _ in range(3)]
+    weights = r(2, 2, 2, 11, 16, dtype=torch.float64)
+    grads = []
+    for function in (operator, into_slots):
+        # Each is part of more memory, as of all layers.
+        keys, values = (torch.zeros_like(weights) for _ in range(2))
+        slot = torch.zeros(1, dtype=torch.int64, device=DEVICE)
+        for step in steps:
+            function(*step, slot, keys[0], values[1])
+            slot += 1
+        total = (keys * weights).sum() + (values * weights).sum()
+        grads.append(torch.autograd.grad(total, [each for step in steps for each in step[1:]]))
+    for actual, wanted in zip(*grads):
+        torch.testing.assert_close(actual, wanted)
+
+
+def into_slots(query, key, value, sin, cos, slots, keys, values):
+    keys[:, :, slots.item()] = rope(key, sin, cos, False)[:, 0]
+    values[:, :, slots.item()] = value[:, 0]
+
+
+def test_transformed_and_compiled_gradients():
+    leaves, slots = leaves_and_slots(dtype=torch.float32)
+
+    def total(query, key, value, sin, cos, keys, values):
+        keys, values = keys * 1, values * 1
+        output = rope_into_cache(query, key, value, sin, cos, slots, keys, values)
+        return (output**2).sum() + (keys**2).sum() + (values**3).sum()
+
+    expected = torch.autograd.grad(total(*leaves), leaves)
+    compiled = torch.compile(total, fullgraph=True, backend="aot_eager")
+    for actual in (
+        torch.autograd.grad(compiled(*leaves), leaves),
+        torch.func.grad(total, tuple(range(7)))(*(each.detach() for each in leaves)),
+    ):
+        torch.testing.assert_close(actual, expected)
+
+
+def test_a_compiled_call_writes_into_what_it_is_given():
+    leaves, slots = leaves_and_slots(dtype=torch.float32)
+    compiled = torch.compile(lambda *args: rope_into_cache(*args), fullgraph=True, backend="aot_eager")
+    found = []
+    for function in (operator, compiled):
+        keys, values = (each.detach().clone() for each in leaves[5:])
+        total = function(*leaves[:5], slots, keys, values).sum() + (keys**2).sum() + (values**3).sum()
+        found.append((keys.detach(), torch.autograd.grad(total, leaves[:5])))
+    torch.testing.assert_close(*found)
+
+
+def test_types_stay_under_autocast():
+    leaves, slots = leaves_and_slots(dtype=torch.float32)
+    with torch.autocast(DEVICE, torch.bfloat16):
+        found = into_a_copy(operator, leaves, slots)
+    for actual, wanted in zip(found, into_a_copy(operator, leaves, slots)):
+        assert actual.dtype == torch.float32 and torch.equal(actual, wanted)
+
+
+def test_derivatives_that_there_are_none_of():
+    leaves, slots = leaves_and_slots(dtype=torch.float32)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        operator(*leaves[:5], slots, *leaves[5:])
+    with forward_ad.dual_level(), pytest.raises(UnsupportedError, match="rope_into_cache has no forward-mode"):
+        dual = forward_ad.make_dual(leaves[0].detach(), torch.ones_like(leaves[0]))
+        operator(dual, *(each.detach() for each in leaves[1:5]), slots, *(each.detach() for each in leaves[5:]))
