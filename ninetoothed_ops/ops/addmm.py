@@ -63,7 +63,9 @@ def backward(ctx, grad):
 
 
 def _scaled(lhs, rhs, alpha):
-    """A product times `alpha`, rounded once: what it is added to is ignored."""
+    """A product times `alpha`, rounded once; 0 times NaN is NaN here, where `addmm` leaves out what it scales by 0."""
+    if alpha == 0:
+        return mm(lhs, rhs) * alpha
     return operator(lhs.new_empty(()), lhs, rhs, beta=0, alpha=alpha)
 
 

@@ -23,15 +23,16 @@ def test_layouts_are_pytorchs(layouts):
 
 @pytest.mark.parametrize("options", ({"beta": 0}, {"alpha": 0}, {"beta": 0, "alpha": 2}, {"beta": -1.5, "alpha": 1}))
 def test_factors(options):
-    tensors = [random(*shape).requires_grad_() for shape in ((3,), (5, 4), (4, 3))]
-    if options.get("beta") == 0:
-        tensors[0] = (tensors[0].detach() * float("nan")).requires_grad_()
-    weights = random(5, 3)
+    """What is scaled by 0 is left out of the result; its gradient is 0 times another, which may be NaN."""
+    self, mat1, mat2, weights = (random(*shape) for shape in ((3,), (5, 4), (4, 3), (5, 3)))
+    for each in (self, mat1, mat2, weights):
+        each.view(-1)[0] = float("nan")
+    tensors = [each.requires_grad_() for each in (self, mat1, mat2)]
     found, expected = (
         torch.autograd.grad(function(*tensors, **options), tensors, weights)
         for function in (operator("addmm"), torch.addmm)
     )
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(found, expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("leading", ((), (3,), (2, 3), (0,)))
