@@ -18,7 +18,7 @@ class Card:
     inputs: a function of `r`, which makes random numbers of a shape, and of the length of sums.
     call: calls either function with the inputs, and with options.
     outputs: names of the results.
-    differentiable: names of the inputs whose gradients are compared: all where it is (), none where it is None.
+    differentiable: names of the inputs whose gradients are compared: all where it is ().
     rows: as `inputs`, of a number of rows and their length; each row is to have the same bits whatever the others are.
     """
 
@@ -28,7 +28,7 @@ class Card:
     inputs: Callable[..., dict[str, torch.Tensor]]
     call: Callable = lambda function, *inputs: function(*inputs)
     outputs: tuple[str, ...] = ("result",)
-    differentiable: tuple[str, ...] | None = ()
+    differentiable: tuple[str, ...] = ()
     rows: Callable[..., dict[str, torch.Tensor]] | None = None
 
     def gradients(self, inputs):
@@ -212,7 +212,7 @@ CARDS = {
             },
             _with_cache,
             outputs=("query", "keys"),
-            differentiable=None,
+            differentiable=("query", "key"),
         ),
         Card(
             "rope_pair",
@@ -229,7 +229,7 @@ CARDS = {
             lambda r, n: {"input": r(2, 16, n), "weight": r(1024, n), "sin": r(16, 32), "cos": r(16, 32)},
             _of_projections,
             outputs=("query", "keys"),
-            differentiable=None,
+            differentiable=("input", "weight"),
         ),
         Card(
             "linear_swiglu",

@@ -37,7 +37,6 @@ ROWS = {"cpu": ((33, 200), 160), "cuda": ((33, 128, 1000, 4096), 8192)}
 
 def results(card, function, tensors, grads=None, is_recorded=True):
     """`{name: result}` of a call, and of its gradients by the names of the inputs; `grads` are those of the results."""
-    is_recorded = is_recorded and card.differentiable is not None
     leaves = {name: each.detach().requires_grad_(is_recorded) for name, each in tensors.items()}
     outputs = card.call(function, *leaves.values())
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)

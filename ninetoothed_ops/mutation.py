@@ -10,7 +10,7 @@ from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.private import OpOverload
 
 from .autocast import without_autocast
-from .autograd import in_reverse
+from .autograd import in_reverse, no_backward
 from .recording import Gradient
 
 # PyTorch forgets what a Library holds when that is collected.
@@ -47,7 +47,8 @@ def register_mutating(
     for device, kernel in kernels.items():
         library.impl(name, kernel, device)
     torch.library.register_fake(operator, of_operator(allocate), lib=library)
-    gradient = Gradient(None, None, recorded=_as_they_are(recorded))
+    # In the place of a backward, `recorded` is called.
+    gradient = Gradient(no_backward, None, recorded=_as_they_are(recorded))
     library.impl(name, in_reverse(operator, parsed, gradient, kernels), "Autograd", with_keyset=True)
 
     return operator
