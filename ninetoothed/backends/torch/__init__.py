@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ninetoothed import ir
-from ninetoothed.backends.torch.evaluator import execute, execute_common
+from ninetoothed.backends.torch.evaluator import execute
 from ninetoothed.backends.torch.plan import ExecutionPlan, bind, make_plan
 from ninetoothed.backends.torch.program_slice import Execution, ProgramSlice, open_memory
 
@@ -38,9 +38,8 @@ class Prepared:
         scalars = {p.name: arguments[p.name] for p in program.parameters if p.role == "scalar"}
         execution = Execution(bound, memory, scalars)
         with torch.no_grad():
-            common = execute_common(execution).values
             for starts, counts in bound.slices():
-                execute(ProgramSlice(execution, starts, counts, {}, dict(common)), program.body)
+                execute(ProgramSlice(execution, starts, counts), program.body)
 
 
 def prepare(program: ir.Program) -> Prepared:

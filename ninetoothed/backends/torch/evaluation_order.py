@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
-from ninetoothed.language.primitive import Effect
 
 Step = tuple[ir.Operation, tuple[ir.Value, ...]]
 
@@ -15,59 +14,32 @@ Step = tuple[ir.Operation, tuple[ir.Value, ...]]
 class EvaluationOrder:
     """The operations in the order in which they run.
 
-    common: operations whose results are the same in all programs and iterations; they run once a call.
-    steps: for each block, by its `id`, the other operations, each with the values that nothing reads after it.
+    steps: for each block, by its `id`, its operations, each with the values that nothing reads after it.
     free: for each control operation, the values that its blocks read from outside.
     """
 
-    common: ir.Block
     steps: Mapping[int, tuple[Step, ...]]
     free: Mapping[ir.Operation, tuple[ir.Value, ...]]
 
 
-def make_order(body: ir.Block, integers: frozenset[str]) -> EvaluationOrder:
-    """Order the operations of a program; `integers` are the names of its sizes and strides."""
-    common = _common(body, integers)
-    builder = _Builder(frozenset(common))
+def make_order(body: ir.Block) -> EvaluationOrder:
+    """Order the operations of a program."""
+    builder = _Builder()
     builder.block(body, ())
-    return EvaluationOrder(common, builder.steps, builder.free)
-
-
-def _common(body: ir.Block, integers: frozenset[str]) -> ir.Block:
-    found: list[ir.Operation] = []
-    values: set[ir.Value] = set()
-    for operation in ir.walk(body):
-        if values.issuperset(ir.operands(operation)) and _is_common(operation, integers):
-            found.append(operation)
-            values.update(ir.results(operation))
-    return tuple(found)
-
-
-def _is_common(operation: ir.Operation, integers: frozenset[str]) -> bool:
-    """Tell whether an operation has the same result everywhere if its operands have."""
-    match operation:
-        case ir.Constant() | ir.ScalarArgument():
-            return True
-        case ir.Index(expr=expr, lanes=lanes, bindings=bindings):
-            return expr.variables <= integers | {lane.name for lane in lanes} | {name for name, _ in bindings}
-        case ir.Apply():
-            return operation.primitive.effect is Effect.NONE and not operation.primitive.has_combine
-    return False
+    return EvaluationOrder(builder.steps, builder.free)
 
 
 @dataclass(eq=False)
 class _Builder:
-    common: frozenset[ir.Operation]
     steps: dict[int, tuple[Step, ...]] = field(default_factory=dict)
     free: dict[ir.Operation, tuple[ir.Value, ...]] = field(default_factory=dict)
 
     def block(self, block: ir.Block, yields: tuple[ir.Value, ...]) -> set[ir.Value]:
         """Order a block and those in it; `yields` outlive it. Returns the values that it reads from outside."""
-        operations = [operation for operation in block if operation not in self.common]
-        defined = {value for operation in operations for value in ir.results(operation)}
+        defined = {value for operation in block for value in ir.results(operation)}
         read = set(yields)
         steps: list[Step] = []
-        for operation in reversed(operations):
+        for operation in reversed(block):
             used = set(ir.reads(operation))
             if nested := _nested(operation):
                 inner = set().union(*(self.block(*part) for part in nested)) - _own(operation)

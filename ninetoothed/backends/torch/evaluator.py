@@ -13,7 +13,7 @@ from ninetoothed.backends.torch.access import load, store
 from ninetoothed.backends.torch.algebra import Integers, evaluate
 from ninetoothed.backends.torch.functions import FUNCTIONS
 from ninetoothed.backends.torch.location import bound_value, dimension
-from ninetoothed.backends.torch.program_slice import Execution, ProgramSlice
+from ninetoothed.backends.torch.program_slice import ProgramSlice
 from ninetoothed.backends.torch.representation import held_dtype, number
 from ninetoothed.errors import ExecutionError, NineToothedError, UnsupportedError
 
@@ -30,15 +30,6 @@ def execute(programs: ProgramSlice, block: ir.Block) -> None:
             raise _error(programs, operation, error) from error
         for value in dead:
             values.pop(value, None)
-
-
-def execute_common(execution: Execution) -> ProgramSlice:
-    """Compute the values that all programs have in common, on the slice of all programs."""
-    grid = execution.bound.grid
-    programs = ProgramSlice(execution, (0,) * len(grid), grid)
-    for operation in execution.bound.plan.order.common:
-        _EXECUTE[type(operation)](programs, operation)
-    return programs
 
 
 def _error(programs: ProgramSlice, operation: ir.Operation, error: Exception) -> ExecutionError:

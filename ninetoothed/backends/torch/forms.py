@@ -1,18 +1,14 @@
 """Linear forms of integer expressions in the dimensions of a tile, and the boxes in which they stay within limits.
 
-The dimensions are the grid's axes, then the axes of the tile. An expression is split into
-`sum(coefficient * x_d) + rest` over its *regular* dimensions; those that occur in a division, say, are *irregular* and
-remain in the rest.
+The dimensions are the grid's axes, then the axes of the tile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
-from ninetoothed.backends.torch.algebra import evaluate
-from ninetoothed.expr import Atom, Expr, Var
+from ninetoothed.expr import Expr
 
 Interval = tuple[int, int, int]  # dimension, first, count
 Box = tuple[Interval, ...]
@@ -20,67 +16,30 @@ MOST_BOXES = 32
 
 
 @dataclass(frozen=True)
-class Symbolic:
-    """An expression split before sizes are known; `names` are those of the dimensions (None: no lane runs over it).
-
-    known: the names of sizes and strides.
-    """
+class Form:
+    """An expression in which numbers stand for sizes: `sum(coefficient * x_d) + rest`; no rest where it is not so."""
 
     expr: Expr
-    names: tuple[str | None, ...]
-    coefficients: tuple[Expr, ...]
-    irregular: frozenset[str]
-    known: frozenset[str]
-    rest: Expr
-
-    def bind(self, integers: Mapping[str, int]) -> LinearForm:
-        """Substitute the values of all sizes and strides."""
-        form = self
-        if self.irregular:
-            # With numbers, a division may vanish: by 1, say.
-            divided = {name for atom in self.expr.atoms if not isinstance(atom, Var) for name in _variables(atom)}
-            form = _split_again(self, tuple((name, integers[name]) for name in sorted(divided & self.known)))
-        coefficients = tuple(int(evaluate(c, integers)) for c in form.coefficients)
-        return LinearForm(form.expr, coefficients, None if form.irregular else form.rest)
+    coefficients: tuple[int, ...] = ()
+    rest: Expr | None = None
 
 
-@lru_cache(maxsize=1024)
-def _split_again(form: Symbolic, numbers: tuple[tuple[str, int], ...]) -> Symbolic:
-    try:
-        return split(form.expr.subs(dict(numbers)), form.names, form.known)
-    except ZeroDivisionError:
-        return form  # A dimension is empty: nothing is in bounds.
-
-
-def split(expr: Expr, names: tuple[str | None, ...], integers: Collection[str]) -> Symbolic:
-    """Split `expr` over the dimensions called `names`; `integers` are the names of which the value will be known."""
-    known, dimensions = frozenset(integers), frozenset(name for name in names if name)
-    irregular: set[str] = set()
-    for monomial, _ in expr.terms:
-        varying = [atom for atom in monomial if not _variables(atom) <= known]
-        if len(varying) > 1 or (varying and not isinstance(varying[0], Var)):
-            irregular.update(*(_variables(atom) & dimensions for atom in varying))
-    linear = expr.linear(dimensions - irregular)
-    assert linear is not None, f"{expr} is linear in what is left"
+def form_of(expr: Expr, names: tuple[str | None, ...], integers: Mapping[str, int]) -> Form:
+    """Split an expression over the dimensions called `names` (None: no lane runs over it), for such sizes."""
+    expr = with_numbers(expr, integers)
+    linear = expr.linear(name for name in names if name)
+    if linear is None or not all(coefficient.is_constant for coefficient in linear[0].values()):
+        return Form(expr)
     coefficients, rest = linear
-    own = tuple(_ZERO if name is None else coefficients.get(name, _ZERO) for name in names)
-    return Symbolic(expr, names, own, frozenset(irregular), known, rest)
+    return Form(expr, tuple(coefficients[name].constant if name else 0 for name in names), rest)
 
 
-_ZERO = Expr(())
-
-
-def _variables(atom: Atom) -> frozenset[str]:
-    return Expr((((atom,), 1),)).variables
-
-
-@dataclass(frozen=True)
-class LinearForm:
-    """An expression as `sum(coefficient * x_d) + rest`; the rest is None where it has irregular dimensions."""
-
-    expr: Expr
-    coefficients: tuple[int, ...]
-    rest: Expr | None
+def with_numbers(expr: Expr, integers: Mapping[str, int]) -> Expr:
+    """Substitute numbers for sizes; where one divides by an empty dimension's, nothing is in bounds, and none is."""
+    try:
+        return expr.subs({name: integers[name] for name in expr.variables & integers.keys()})
+    except ZeroDivisionError:
+        return expr
 
 
 def within(terms: tuple[Interval, ...], low: int | None, high: int | None) -> list[Box] | None:

@@ -58,10 +58,10 @@ def locate(programs: ProgramSlice, operation: ir.Load | ir.Store) -> StridedTile
     """Locate the tile of an access for a slice of programs. Remembered where it depends on loop counters alone."""
     bound = programs.execution.bound
     access = bound.accesses[operation]
-    if bindings := access.plan.access.bindings:
-        rank = len(access.plan.lanes)
+    if bindings := access.access.bindings:
+        rank = len(access.access.type.lanes)
         return _Locator(programs, access, {name: bound_value(programs, value, rank) for name, value in bindings}).tile()
-    counters = tuple(map(programs.counters.__getitem__, access.plan.counters))
+    counters = tuple(map(programs.counters.__getitem__, access.counters))
     key = operation, programs.starts, programs.counts, counters
     located = bound.memo.get(key)
     if located is None:
@@ -102,7 +102,7 @@ class _Locator:
     @cached_property
     def counts(self) -> tuple[int, ...]:
         """The extents of the grid's dimensions and of the tile's axes."""
-        return (*self.programs.counts, *self.access.plan.lanes)
+        return (*self.programs.counts, *self.access.access.type.lanes)
 
     @cached_property
     def scalars(self) -> dict[str, Integers]:
@@ -124,7 +124,7 @@ class _Locator:
         sizes = tuple(n if d in varying else 1 for d, n in enumerate(self.counts))
         return StridedTile(sizes, tuple(_part(box, sizes, strides, start) for box in joint))
 
-    def within(self, form: forms.LinearForm, low: int | None, high: int | None) -> list[forms.Box] | None:
+    def within(self, form: forms.Form, low: int | None, high: int | None) -> list[forms.Box] | None:
         """Return the boxes in which a constraint holds; None where it is not affine, or they are too many."""
         start = self.start(form)
         if start is None:
@@ -132,7 +132,7 @@ class _Locator:
         terms = tuple((d, c, n) for d, (c, n) in enumerate(zip(form.coefficients, self.counts)))
         return forms.within(terms, None if low is None else low - start, None if high is None else high - start)
 
-    def start(self, form: forms.LinearForm) -> int | None:
+    def start(self, form: forms.Form) -> int | None:
         """Evaluate a form at the first element; None where it is not affine from there."""
         rest = None if form.rest is None else evaluate(form.rest, self.scalars)
         if not isinstance(rest, int):
@@ -149,8 +149,8 @@ class _Locator:
 
     def evaluate(self, expr: Expr) -> Integers:
         """Evaluate an expression for all programs and lanes."""
-        rank, used = len(self.access.plan.lanes), expr.variables
-        names = ((d, name) for d, name in enumerate(self.access.plan.names) if name in used)
+        rank, used = len(self.access.access.type.lanes), expr.variables
+        names = ((d, name) for d, name in enumerate(self.access.names) if name in used)
         return evaluate(
             expr, {**self.scalars, **{name: dimension(self.programs, d, self.counts[d], rank) for d, name in names}}
         )

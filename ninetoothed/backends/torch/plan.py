@@ -19,6 +19,7 @@ from ninetoothed.dtypes import PointerType
 from ninetoothed.effects import stored
 from ninetoothed.expr import Expr
 from ninetoothed.language.primitive import Effect
+from ninetoothed.lowering import Guard
 
 # Elements of the largest tile value over a slice of programs: a few of them fit a CPU's cache, and a pass over
 # one takes longer than starting it. Matrix products gain from larger ones.
@@ -26,38 +27,16 @@ SLICE = 2**19
 PRODUCT_SLICE = 2**22
 
 
-@dataclass(frozen=True)
-class Constraint:
-    """`low <= form <= high`, needed for an element to be in bounds."""
-
-    form: forms.Symbolic
-    low: int | None
-    high: Expr | None
-
-
-@dataclass(frozen=True, eq=False)
-class AccessPlan:
-    """An access, split over its dimensions; `counters` are the loop counters that it mentions."""
-
-    access: ir.Access
-    names: tuple[str | None, ...]
-    lanes: tuple[int, ...]
-    offset: forms.Symbolic
-    constraints: tuple[Constraint, ...]
-    counters: tuple[str, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class ExecutionPlan:
     """A program, analysed as far as possible before its sizes are known.
 
-    accesses: by load or store. stored: the parameters that are written. serial: whether programs must run one after the
-    other. elements: those of the largest tile. budget: how many elements of such tiles a slice may have.
+    stored: the parameters that are written. serial: whether programs must run one after the other. elements: those of
+    the largest tile. budget: how many elements of such tiles a slice may have.
     """
 
     program: ir.Program
     order: EvaluationOrder
-    accesses: Mapping[ir.Operation, AccessPlan]
     stored: frozenset[str]
     serial: bool
     elements: int
@@ -66,9 +45,17 @@ class ExecutionPlan:
 
 @dataclass(frozen=True, eq=False)
 class BoundAccess:
-    plan: AccessPlan
-    offset: forms.LinearForm
-    constraints: tuple[tuple[forms.LinearForm, int | None, int | None], ...]
+    """An access for one set of sizes, as forms over its dimensions; see `forms`.
+
+    constraints: (form, low, high), all of which hold where an element is in bounds.
+    counters: the loop counters that it mentions.
+    """
+
+    access: ir.Access
+    names: tuple[str | None, ...]
+    offset: forms.Form
+    constraints: tuple[tuple[forms.Form, int | None, int | None], ...]
+    counters: tuple[str, ...]
 
 
 @dataclass(eq=False)
@@ -123,56 +110,15 @@ class BoundPlan:
 def make_plan(program: ir.Program) -> ExecutionPlan:
     """Plan the execution of a program, for any sizes."""
     operations = tuple(ir.walk(program.body))
-    integers = {
-        name
-        for parameter in program.parameters
-        for expr in (*parameter.sizes, *parameter.strides)
-        for name in expr.variables
-    } | {name for expr in program.grid for name in expr.variables}
-    accesses: dict[ir.Operation, AccessPlan] = {
-        operation: _plan_access(program, operation.access, integers)
-        for operation in operations
-        if isinstance(operation, ir.Load | ir.Store)
-    }
     applied = {operation.function for operation in operations if isinstance(operation, ir.Apply)}
     values = [value for operation in operations for value in ir.results(operation)]
     return ExecutionPlan(
         program,
-        make_order(program.body, frozenset(integers)),
-        accesses,
+        make_order(program.body),
         stored(operations),
         _must_run_serially(operations, applied),
         max((math.prod(value.type.lanes) for value in values), default=1),
         PRODUCT_SLICE if "dot" in applied else SLICE,
-    )
-
-
-def _plan_access(program: ir.Program, access: ir.Access, integers: set[str]) -> AccessPlan:
-    """Write the offset and the guards of an access as forms, linear where they are."""
-    lanes = {lane.axis: lane for lane in access.lanes}
-    rank = len(access.type.lanes)
-    names = (*program.axes, *(lanes[axis].name if axis in lanes else None for axis in range(rank)))
-    strides = program.parameter(access.parameter).strides
-    offset = sum((i * s for i, s in zip(access.indices, strides, strict=True)), start=Expr(()))
-    constraints = []
-    for guard in access.guards:
-        if guard.size.variables <= integers:
-            limits = ((guard.index, 0 if guard.lower else None, guard.size - 1 if guard.upper else None),)
-        else:
-            limits = (
-                *(((guard.index, 0, None),) if guard.lower else ()),
-                *(((guard.index - guard.size, None, Expr(()) - 1),) if guard.upper else ()),
-            )
-        constraints += [Constraint(forms.split(index, names, integers), low, high) for index, low, high in limits]
-    mentioned = offset.variables.union(*(constraint.form.expr.variables for constraint in constraints))
-    known = {*names, *integers, *(name for name, _ in access.bindings)}
-    return AccessPlan(
-        access,
-        names,
-        access.type.lanes,
-        forms.split(offset, names, integers),
-        tuple(constraints),
-        tuple(sorted(mentioned - known)),
     )
 
 
@@ -198,15 +144,39 @@ def _must_run_serially(operations: Sequence[ir.Operation], applied: set[str]) ->
 @functools.lru_cache(maxsize=64)
 def bind(plan: ExecutionPlan, integers: tuple[tuple[str, int], ...], device: torch.device) -> BoundPlan:
     """Bind a plan to one set of sizes and strides; calls of equal sizes share it, and what it remembers."""
-    numbers = dict(integers)
-    accesses = {operation: _bind_access(access, numbers) for operation, access in plan.accesses.items()}
-    grid = tuple(int(evaluate(extent, numbers)) for extent in plan.program.grid)
-    return BoundPlan(plan, numbers, device, grid, accesses)
+    numbers, program = dict(integers), plan.program
+    accesses: dict[ir.Operation, BoundAccess] = {
+        operation: _bind_access(program, operation.access, numbers)
+        for operation in ir.walk(program.body)
+        if isinstance(operation, ir.Load | ir.Store)
+    }
+    return BoundPlan(plan, numbers, device, tuple(int(evaluate(each, numbers)) for each in program.grid), accesses)
 
 
-def _bind_access(plan: AccessPlan, integers: Mapping[str, int]) -> BoundAccess:
-    constraints = tuple(
-        (c.form.bind(integers), c.low, None if c.high is None else int(evaluate(c.high, integers)))
-        for c in plan.constraints
+def _bind_access(program: ir.Program, access: ir.Access, numbers: Mapping[str, int]) -> BoundAccess:
+    """Write the offset and the guards of an access as forms."""
+    lanes = {lane.axis: lane.name for lane in access.lanes}
+    names = (*program.axes, *(lanes.get(axis) for axis in range(len(access.type.lanes))))
+    strides = program.parameter(access.parameter).strides
+    offset = forms.form_of(
+        sum((i * s for i, s in zip(access.indices, strides, strict=True)), start=Expr(())), names, numbers
     )
-    return BoundAccess(plan, plan.offset.bind(integers), constraints)
+    constraints = tuple(each for guard in access.guards for each in _constraints(guard, names, numbers))
+    mentioned = offset.expr.variables.union(*(form.expr.variables for form, _, _ in constraints))
+    known = {*names, *numbers, *(name for name, _ in access.bindings)}
+    return BoundAccess(access, names, offset, constraints, tuple(sorted(mentioned - known)))
+
+
+def _constraints(
+    guard: Guard, names: tuple[str | None, ...], numbers: Mapping[str, int]
+) -> Iterator[tuple[forms.Form, int | None, int | None]]:
+    """Yield the forms of a guard, each with the limits between which it has to be."""
+    size = forms.with_numbers(guard.size, numbers)
+    if size.is_constant:
+        high = size.constant - 1 if guard.upper else None
+        yield forms.form_of(guard.index, names, numbers), 0 if guard.lower else None, high
+        return
+    if guard.lower:
+        yield forms.form_of(guard.index, names, numbers), 0, None
+    if guard.upper:
+        yield forms.form_of(guard.index - size, names, numbers), None, -1

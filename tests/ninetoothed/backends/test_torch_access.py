@@ -110,7 +110,7 @@ def test_that_the_chains_are_worth_something():
         names = (*(f"program_{d}" for d in range(len(grid))), *(lane.name for lane in given.lanes))
         numbers = torch.empty(shape).stride()
         offset = sum((i * s for i, s in zip(given.indices, numbers)), start=const(0))
-        form = forms.split(offset, names, ()).bind({})
+        form = forms.form_of(offset, names, {})
         boxes += bool(given.guards)
         irregular += form.rest is None
         backwards += any(c < 0 for c in form.coefficients)

@@ -59,13 +59,13 @@ def test_intersection_of_boxes():
     assert forms.intersect([rows, columns]) == [((0, 0, 3), (1, 1, 3)), ((0, 3, 1), (1, 1, 1))]
 
 
-def test_only_what_is_divided_is_irregular():
+def test_a_quotient_of_a_dimension_is_no_form():
     p, i, k = map(var, ("p", "i", "k"))
-    split = forms.split(p * 8 * var("s") + i // var("w") + k * 3, ("p", "i"), {"s", "w"})
-    form = split.bind({"s": 5, "w": 4})
-    assert form.coefficients == (40, 0) and split.irregular == {"i"} and form.rest is None
+    assert forms.form_of(p * 8 * var("s") + k * 3, ("p", "i"), {"s": 5}).coefficients == (40, 0)
+    assert forms.form_of(p * 8 + i // var("w"), ("p", "i"), {"w": 4}).rest is None
+    assert forms.form_of(p * k, ("p",), {}).rest is None
 
 
 def test_a_division_by_one_is_none():
-    form = forms.split(var("p") // var("g") + const(7), ("p",), {"g"}).bind({"g": 1})
+    form = forms.form_of(var("p") // var("g") + const(7), ("p",), {"g": 1})
     assert form.coefficients == (1,) and form.rest == 7
