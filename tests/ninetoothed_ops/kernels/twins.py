@@ -65,16 +65,6 @@ def persistent_mm(input, other, output, m, n, k, IS_TURNED: tl.constexpr):
 
 
 @triton.jit
-def addmm(mat1, mat2, input, output, beta, alpha, m, n, k):
-    ROWS: tl.constexpr = output.block_shape[0]
-    COLUMNS: tl.constexpr = output.block_shape[1]
-    row, column = place(tl.program_id(0), m, n, ROWS, COLUMNS)
-    total = summed(mat1, mat2, row, column, k, False)
-    added = input.load([row * ROWS, column * COLUMNS]).to(tl.float32)
-    output.store([row * ROWS, column * COLUMNS], (beta * added + alpha * total).to(tl.float16))
-
-
-@triton.jit
 def persistent_addmm(mat1, mat2, input, output, beta, alpha, m, n, k):
     ROWS: tl.constexpr = output.block_shape[0]
     HALF: tl.constexpr = output.block_shape[1]
@@ -98,15 +88,6 @@ def batch_summed(input, other, batch, row, column, k):
         left = input.load([batch, row * ROWS, start]).reshape(ROWS, DEPTH)
         total = tl.dot(left, other.load([batch, start, column * COLUMNS]).reshape(DEPTH, COLUMNS), total)
     return total
-
-
-@triton.jit
-def bmm(input, other, output, m, n, k):
-    ROWS: tl.constexpr = output.block_shape[1]
-    COLUMNS: tl.constexpr = output.block_shape[2]
-    row, column = place(tl.program_id(0), m, n, ROWS, COLUMNS)
-    total = batch_summed(input, other, tl.program_id(1), row, column, k)
-    output.store([tl.program_id(1), row * ROWS, column * COLUMNS], total.to(tl.float16).reshape(1, ROWS, COLUMNS))
 
 
 @triton.jit

@@ -53,15 +53,14 @@ def test_as_they_are():
     assert ops.mm(x, x).dtype == torch.float32
 
 
-@pytest.mark.parametrize("backend", ("eager", "aot_eager", "inductor"))
-def test_compiled(backend):
+def test_compiled():
     x, weight = random(5, 8), random(8, 8)
 
     def function(x, weight):
         with torch.autocast(DEVICE, dtype=torch.bfloat16):
             return torch.ops.ninetoothed.mm(x, weight)
 
-    found = torch.compile(function, backend=backend, fullgraph=True)(x, weight)
+    found = torch.compile(function, backend="aot_eager", fullgraph=True)(x, weight)
     assert torch.equal(found, function(x, weight)) and found.dtype == torch.bfloat16
 
 

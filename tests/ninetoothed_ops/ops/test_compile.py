@@ -115,9 +115,8 @@ def test_without_grad_nothing_is_recorded(mode):
         lambda x: ninetoothed_ops.silu(x, inplace=True),
     ),
 )
-@pytest.mark.parametrize("dynamic", (False, True))
-def test_front_doors_break_no_graph(function, dynamic):
+def test_front_doors_break_no_graph(function):
     x = random(6, 7, 8)
-    compiled = torch.compile(function, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True, dynamic=True)
 
     assert torch.equal(compiled(x.clone()), function(x.clone()))

@@ -13,9 +13,9 @@ from tests.ninetoothed.runtime import addresses
 from tests.ninetoothed_ops.samples import OPERATORS, operator, samples
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def new_kernels():
-    """Kernels that have not been called, nor will be by other tests: they remember how they run."""
+    """Kernels that other tests have not called, nor will call: they remember how they run."""
     makers = [getattr(kernels, name).make for name in kernels.__all__]
     makers += [long_rows.make_softmax, long_rows.make_rms_norm, long_rows.make_layer_norm]
     for make in makers:
