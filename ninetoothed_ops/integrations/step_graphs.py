@@ -4,7 +4,8 @@ For a static cache, `generate` asks the model for what runs a step, by `get_comp
 `torch.compile`. Compiled code has to see at each token that nothing has changed, which takes the host near a
 millisecond while the GPU waits, and swapped modules leave it little to fuse. The one here runs the model as it is: the
 first step launch by launch, a later one into a graph, which all others replay. A graph is for one call of `generate`,
-so that whatever is changed between two calls is seen; weights and modules exchanged within one are seen, too.
+so that whatever is changed between two calls is seen. Weights that are exchanged within one are seen, too, and so is
+what else a step follows from in Python (step_state.py).
 
 Whether each step is the same launches is seen from one that runs (step_watch.py), for any swapped decoder. Others, and
 calls with a `compile_config` of their own, get what the model's class gives; `reason` tells why, as the report of the
@@ -13,12 +14,11 @@ swap and the log do.
 
 import functools
 import logging
-import operator
 import sys
 import threading
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,8 @@ from ..modules.overrides import are_overridden
 from . import step_masks
 from .attention_interface import LENGTHS
 from .step_caches import StepCache, memory_of, unlike_static
-from .step_watch import VALUES, Verdict, modules_of, watched
+from .step_state import Weights, are_same
+from .step_watch import VALUES, Verdict, watched
 
 NAME = "get_compiled_call"
 CACHE = "past_key_values"
@@ -40,9 +41,6 @@ CACHE = "past_key_values"
 Leaves = list[tuple[tuple[str, ...], Any]]
 # What the output of a step may hold: its next one overwrites all tensors but those of the cache.
 OUTPUTS = ("logits", CACHE)
-# Attributes of a module that hold its weights.
-WEIGHTS = ("_parameters", "_buffers")
-CHILDREN = "_modules"
 # So many steps of a new kind run without a graph: kernels are compiled and loaded in them. The last of them is watched.
 # So does the first of each call.
 UNCAPTURED = 3
@@ -128,11 +126,6 @@ class Steps:
         self.verdict: Verdict | None = None
         self.has_begun, self.begun = False, 0
 
-    @functools.cached_property
-    def modules(self) -> list[tuple]:
-        """The modules as they are at the first step: `generate` may choose functions for experts just before it."""
-        return modules_of(self.compiler.model)
-
     def __call__(self, **given: Any) -> Any:
         leaves = list(_leaves(given))
         reason = _unlike_a_step(given, leaves) or self._meet(given.get(CACHE), leaves)
@@ -160,22 +153,23 @@ class Steps:
             self.begun += 1
             self.given = {path: _held(each) for path, each in leaves if isinstance(each, torch.Tensor)}
             found = self.compiler.verdicts.get(kind)
-            self.verdict = found if found is not None and found.holds(self.modules) else None
+            self.verdict = found if found is not None and found.state.holds() else None
         return "" if self.verdict is None else self.verdict.reason
 
     def _run(self, model: Callable[[], Any]) -> Any:
         compiler, kind = self.compiler, self.kind
         step = functools.partial(self.cache.run, model)  # type: ignore[union-attr]
         if self.graph is not None:
-            return self._replayed(self.graph, step)
+            output = self._replayed(self.graph)
+            if output is not None:
+                return output
+        elif self.verdict is not None and not self.verdict.state.holds():
+            self._forget()
         compiler.seen[kind] += 1
         if self.begun > KINDS:  # Beams are put in order by new tensors after each step.
             compiler.tell("its arguments, or the tensors of its cache, are others in each step")
             return step()
         if compiler.seen[kind] < UNCAPTURED:
-            return step()
-        if self.verdict is None and sys.getprofile() is not None:
-            compiler.tell("a profiler sees the calls of Python")
             return step()
         if self.verdict is None:
             return self._watched(step)
@@ -192,6 +186,11 @@ class Steps:
         return self.graph.run()
 
     def _watched(self, step: Callable[[], Any]) -> Any:
+        profiled = sys.getprofile() is not None
+        reason = "a profiler sees the calls of Python" if profiled else unsuitable(self.compiler.model)
+        if reason:
+            self.compiler.tell(reason)
+            return step()
         cache: Any = self.cache
         output, verdict = watched(step, self.compiler.model, (cache.cache, *cache.cache.layers))
         self._decide(replace(verdict, reason=verdict.reason or _kept(output)))
@@ -206,56 +205,26 @@ class Steps:
         if verdict.reason:
             self.compiler.tell(verdict.reason)
 
-    def _replayed(self, graph: "StepGraph", step: Callable[[], Any]) -> Any:
-        """Replay a graph, unless weights or modules were exchanged since it was captured.
+    def _replayed(self, graph: "StepGraph") -> Any:
+        """Replay a graph; give None if weights were exchanged since it was captured, or a step might do something else.
 
-        That is looked for while the GPU runs, and the step runs anew if so: what was written to the cache is written
-        again. Where a window has dropped a token meanwhile, it cannot be, and is looked for before.
+        That is looked for while the GPU runs, and the step is to run anew if so: what was written to the cache is
+        written again. Where a window has dropped a token meanwhile, it cannot be, and is looked for before.
         """
-        cache: Any = self.cache
-        if cache.can_repeat:
-            output = graph.run()
-            if graph.weights.are_same():
-                return output
-            cache.take_back()
-        elif graph.weights.are_same():
-            return graph.run()
-        self.graph, self.has_begun = None, True
-        return step()
+        cache, state = self.cache, self.verdict.state  # type: ignore[union-attr]
+        output = graph.run() if cache.can_repeat else None  # type: ignore[union-attr]
+        if graph.weights.are_same() and state.holds():
+            return graph.run() if output is None else output
+        if output is not None:
+            cache.take_back()  # type: ignore[union-attr]
+        self._forget(is_same=state.holds())
+        return None
 
-
-@dataclass(frozen=True)
-class Weights:
-    """The parameters and buffers of a model, and where they lay when a graph that reads them was captured.
-
-    parents, modules: the dictionaries that hold its modules, and what they held.
-    """
-
-    parents: Sequence[Mapping[str, nn.Module | None]]
-    modules: list[nn.Module]
-    owners: Sequence[Mapping[str, torch.Tensor | None]]
-    tensors: list[torch.Tensor]
-    addresses: list[int]
-    # Keeps the memory, which a graph may read once more.
-    memory: list[torch.Tensor]
-
-    @classmethod
-    def of(cls, model: nn.Module) -> "Weights":
-        parents = [vars(module)[CHILDREN] for module in model.modules()]
-        owners = [each for module in model.modules() for each in map(vars(module).get, WEIGHTS) if each]
-        tensors = _held_by(owners)
-        addresses, memory = [each.data_ptr() for each in tensors], [each.detach() for each in tensors]
-        return cls(parents, _held_by(parents), owners, tensors, addresses, memory)
-
-    def are_same(self) -> bool:
-        """Tell whether nothing was exchanged or moved since."""
-        found = _held_by(self.owners)
-        is_placed = are_same(found, self.tensors) and [each.data_ptr() for each in found] == self.addresses
-        return is_placed and are_same(_held_by(self.parents), self.modules)
-
-
-def _held_by(owners: Sequence[Mapping[str, Any]]) -> list[Any]:
-    return [each for owner in owners for each in owner.values() if each is not None]
+    def _forget(self, *, is_same: bool = False) -> None:
+        """Let the next step run without a graph; and watch it, unless all but the weights is the same."""
+        self.graph, self.has_begun = None, False
+        self.verdict = self.verdict if is_same else None
+        self.begun += 1
 
 
 @dataclass(frozen=True)
@@ -348,7 +317,3 @@ def _kept(output: Any) -> str:
     names = list(output) if isinstance(output, dict) else [f"a {type(output).__name__}"]
     found = [name for name in names if name not in OUTPUTS]
     return f"it gives {found[0]}, which the next one would overwrite" if found else ""
-
-
-def are_same(first: list[Any], second: list[Any]) -> bool:
-    return len(first) == len(second) and all(map(operator.is_, first, second))

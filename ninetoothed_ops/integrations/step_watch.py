@@ -9,22 +9,21 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from types import CodeType
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig
-from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from ninetoothed.runtime.private import TorchDispatchMode, has_global_hook, modes_see_operations
+from ninetoothed.runtime.private import TorchDispatchMode, modes_see_operations
+
+from .step_state import MODELS, StepState, name_of
 
 # Whose code does in a step what its arguments and objects say, and is known to write nothing else.
 PACKAGES = frozenset({"torch", "transformers", "ninetoothed", "ninetoothed_ops", "triton"}) | sys.stdlib_module_names
 # What `collections.namedtuple`, `dataclasses` and our call cache write.
 GENERATED = ("namedtuple_", "<string>", "<fast path>")
-MODELS = "transformers.models."
 # Operators that a graph cannot hold.
 READS = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 COPIES = ("aten::_to_copy", "aten::copy_")
@@ -39,11 +38,29 @@ class Operators(TorchDispatchMode):
         super().__init__()
         self.device, self.is_training = device, is_training
         self.reason = ""
+        # Tensors on other devices that the step did not make, with what they held; and those that it made.
+        self.numbers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self.made: dict[int, torch.Tensor] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        for each in self._elsewhere((*args, *(kwargs or {}).values())):
+            if id(each) not in self.made and id(each) not in self.numbers:
+                self.numbers[id(each)] = each, each.clone()
         result = func(*args, **(kwargs or {}))
+        self.made.update((id(each), each) for each in self._elsewhere((result,)))
         self.reason = self.reason or self._reason(func, args, result)
         return result
+
+    def _elsewhere(self, values: Iterable[Any]) -> Iterator[torch.Tensor]:
+        """List tensors on other devices than the model's: what is read of them is part of a launch."""
+        flat = chain.from_iterable(each if isinstance(each, (list, tuple)) else (each,) for each in values)
+        return (each for each in flat if isinstance(each, torch.Tensor) and each.device != self.device)
+
+    @property
+    def change(self) -> str:
+        """Give the reason why a step that changes what tensors elsewhere hold cannot be replayed."""
+        is_same = all(torch.equal(*each) for each in self.numbers.values())
+        return "" if is_same else "a step changes a tensor that is not on the model's device"
 
     def _reason(self, func: Any, args: tuple, result: Any) -> str:
         if any(tag in func.tags for tag in READS) and not _gathers(func, args):
@@ -67,7 +84,7 @@ def _gathers(func: Any, args: tuple) -> bool:
 def _place() -> str:
     """Name the line of the model's code that calls an operator."""
     frame: Any = sys._getframe()
-    while frame is not None and not _name(frame.f_code, frame.f_globals).startswith(MODELS):
+    while frame is not None and not name_of(frame.f_code, frame.f_globals).startswith(MODELS):
         frame = frame.f_back
     return f" ({frame.f_globals['__name__']}, line {frame.f_lineno})" if frame is not None else ""
 
@@ -90,30 +107,10 @@ def calls(found: dict[CodeType, dict[str, Any]]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why steps like one that was watched cannot be replayed, or "", as long as no model was patched or switched.
-
-    modules: what the modules were. names: what the functions of models called by which names, in which file.
-    """
+    """Why steps like one that was watched cannot be replayed, or "", as long as the state is what it was."""
 
     reason: str
-    modules: list[tuple]
-    names: list[tuple[dict[str, Any], str, Any]]
-
-    def holds(self, modules: list[tuple]) -> bool:
-        """Tell whether it holds of modules, as `modules_of` gives them."""
-        return self.modules == modules and all(file.get(name) is value for file, name, value in self.names)
-
-
-def modules_of(model: Any) -> list[tuple]:
-    """List what the modules of a model are, their hooks and modes, its configuration, and functions of attention."""
-    configs = [model.config, *(each for each in vars(model.config).values() if isinstance(each, PreTrainedConfig))]
-    registered = dict(ALL_ATTENTION_FUNCTIONS), dict(ALL_MASK_ATTENTION_FUNCTIONS)
-    found: list[tuple] = [(has_global_hook(), *registered, *(dict(vars(each)) for each in configs))]
-    for each in model.modules():
-        own = vars(each)
-        hooks = (*own["_forward_hooks"].values(), *own["_forward_pre_hooks"].values())
-        found.append((type(each), type(each).forward, own.get("forward"), own["training"], hooks))
-    return found
+    state: StepState
 
 
 def watched(step: Callable[[], Any], model: nn.Module, objects: Iterable[Any]) -> tuple[Any, Verdict]:
@@ -122,29 +119,23 @@ def watched(step: Callable[[], Any], model: nn.Module, objects: Iterable[Any]) -
     objects: those that a step reads, beside the modules.
     """
     if not modes_see_operations:
-        return step(), Verdict("this PyTorch does not show what operators it calls", modules_of(model), [])
+        return step(), Verdict("this PyTorch does not show what operators it calls", StepState.of(model))
     called: dict[CodeType, dict[str, Any]] = {}
     roots = (*model.modules(), *objects)
     before, device = held(roots), next(model.parameters()).device
     with Operators(device, is_training=any(each.training for each in model.modules())) as operators, calls(called):
         output = step()
-    reason = operators.reason or _of_others(called) or _change(before, held(roots))
-    of_models = ((code, file) for code, file in called.items() if _name(code, file).startswith(MODELS))
-    names = [(file, name, file[name]) for code, file in of_models for name in code.co_names if name in file]
-    return output, Verdict(reason, modules_of(model), names)
+    reason = operators.reason or _of_others(called) or _change(before, held(roots)) or operators.change
+    return output, Verdict(reason, StepState.of(model, objects, called, tuple(operators.numbers.values())))
 
 
 def _of_others(called: dict[CodeType, dict[str, Any]]) -> str:
     """Name a function that was called and is of none of `PACKAGES`, if there is one."""
     for code, file in called.items():
-        name = _name(code, file)
+        name = name_of(code, file)
         if name.partition(".")[0] not in PACKAGES and not name.startswith(GENERATED):
             return f"{code.co_name} of {name} is called, which may do more than launch"
     return ""
-
-
-def _name(code: CodeType, file: dict[str, Any]) -> str:
-    return file.get("__name__") or code.co_filename
 
 
 def held(objects: Iterable[Any]) -> dict[tuple[int, str], tuple[Any, list]]:

@@ -195,13 +195,41 @@ def test_weights_that_are_exchanged_between_two_steps(make, batch, replays, exch
     assert torch.equal(generated(**STATIC), expected) and len(replays) >= 5
 
 
-def test_modules_that_are_exchanged(make):
+def changes():
+    """What a callback may change between two steps, and what is told of it."""
+    update = transformers.cache_utils.StaticLayer.update
+    layer, embedding = transformers.cache_utils.StaticLayer, nn.functional.embedding
+    yield "hook", lambda model, _: model.lm_head.register_forward_hook(lambda *_: None), "<lambda> of tests."
+    yield "attribute", lambda model, _: setattr(model.model.norm, "variance_epsilon", 0.5), ""
+    yield "forward", lambda model, _: setattr(model.lm_head, "forward", model.lm_head.forward), ""
+    yield "module", lambda model, _: setattr(model, "lm_head", copy.deepcopy(model.lm_head)), ""
+    yield "class", lambda model, _: setattr(model.lm_head, "__class__", nn.Linear), ""
+    yield "mode", lambda model, _: model.model.layers[0].train(), "ninetoothed.sdpa.default may draw random"
+    yield "config", lambda model, _: setattr(model.config, "scale", 2), ""
+    yield "function", lambda _, patch: patch.setattr(nn.functional, "embedding", lambda *a: embedding(*a)), "<lambda>"
+    yield "method", lambda _, patch: patch.setattr(layer, "update", lambda *a, **b: update(*a, **b)), "<lambda>"
+
+
+@pytest.mark.parametrize(("change", "reason"), [pytest.param(*each, id=name) for name, *each in changes()])
+def test_what_is_changed_between_two_steps_is_watched_anew(
+    make, batch, replays, uncompiled, monkeypatch, change, reason
+):
     """The stand-in for graphs cannot show it: it runs what the model has by then."""
-    model = make("Llama")
-    weights = step_graphs.Weights.of(model)
-    assert weights.are_same()
-    model.lm_head = copy.deepcopy(model.lm_head)
-    assert not weights.are_same()
+    model, (tokens, mask), watched = make("Llama"), batch(2, 7), []
+    watch = step_graphs.watched
+    swap_modules(model)
+    monkeypatch.setattr(step_graphs, "watched", lambda *given: (watched.append(len(replays)), watch(*given))[1])
+
+    def changing(tokens, scores):
+        if tokens.shape[1] == 7 + 6:
+            change(model, monkeypatch)
+        return scores
+
+    generate(model, tokens, mask, 11, logits_processor=[changing], **STATIC)
+    found = model.get_compiled_call.reason
+    assert found.startswith(reason) and bool(found) == bool(reason)
+    # The first graph replays three steps, and a fourth in vain, which is watched; a second graph the last three.
+    assert len(replays) == (4 if reason else 7) and watched == [0, 4]
 
 
 def test_beams_and_steps_that_are_others_each_time(make, batch, replays, monkeypatch):
@@ -276,6 +304,19 @@ def test_what_a_graph_would_not_do_again_is_seen(call, reason, monkeypatch):
     module.config = transformers.LlamaConfig()
     _, found = step_watch.watched(lambda: call(module, tokens), module, ())
     assert found.reason.startswith(reason) and bool(found.reason) == bool(reason)
+
+
+def test_numbers_on_the_host(monkeypatch):
+    """A launch is given what they hold."""
+    monkeypatch.setattr(step_watch, "PACKAGES", step_watch.PACKAGES | {"tests"})
+    module, number = nn.Linear(2, 2, device="meta"), torch.tensor(2.0)
+    module.config = transformers.LlamaConfig()
+    _, found = step_watch.watched(lambda: module.weight * number.neg(), module, ())
+    assert not found.reason and found.state.holds()
+    number.data.add_(1)
+    assert not found.state.holds()
+    _, found = step_watch.watched(lambda: module.weight * number.add_(1), module, ())
+    assert found.reason == "a step changes a tensor that is not on the model's device"
 
 
 def test_a_step_that_cannot_be_captured(make, batch, replays, uncompiled, monkeypatch):
