@@ -156,7 +156,7 @@ def launch(
         query, key, value, mask, output = map(_four_dimensions, (query, key, value, mask, output))
     sinks = None if sinks is None else sdpa_with_lse.of_rows(sinks, output)
 
-    if query.shape[2] == 1 and query.shape[1] != key.shape[1] and not is_causal:
+    if query.shape[2] == 1 and query.shape[1] != key.shape[1] == value.shape[1] and not is_causal:
         heads = key.shape[1]
         query, mask, output = (_grouped(tensor, heads) for tensor in (query, mask, output))
         sinks = None if sinks is None else _grouped(sinks, heads)

@@ -61,6 +61,13 @@ def test_causal_masks_start_at_the_first_key(queries, keys):
     assert_close(ninetoothed_ops.sdpa(query, key, value, is_causal=True), attention(query, key, value, visible))
 
 
+def test_one_query_of_keys_and_values_of_other_numbers_of_heads():
+    query, key, value = random(2, 6, 1, 16), random(2, 3, 70, 16), random(2, 2, 70, 16)
+    expected = attention(query, key.repeat_interleave(2, 1), value.repeat_interleave(3, 1), key.new_ones(()).bool())
+
+    assert_close(ninetoothed_ops.sdpa(query, key, value, enable_gqa=True), expected)
+
+
 def test_large_scores_do_not_overflow():
     query, key, value = random(1, 1, 200, 64) * 60, random(1, 1, 200, 64) * 60, random(1, 1, 200, 64)
     visible = torch.ones(200, 200, dtype=torch.bool, device=DEVICE)
