@@ -165,6 +165,31 @@ def test_weights_that_training_has_moved():
     close(moved, twin(input).detach())
 
 
+def test_float16_with_scaled_losses():
+    """A scale under which gradients overflow is halved, and the step left out, as with PyTorch's modules."""
+    model, input, found = network(), torch.randn(16, 48, device=DEVICE), []
+    for swap in (False, True):
+        trained = copy.deepcopy(model)
+        if swap:
+            swap_modules(trained)
+        optimizer, scaler = torch.optim.SGD(trained.parameters(), lr=1e-3), torch.amp.GradScaler(DEVICE, 2.0**15)
+        scales = []
+        for _ in range(6):
+            optimizer.zero_grad()
+            with torch.autocast(DEVICE, torch.float16):
+                output = trained(input)
+            scaler.scale(output.float().square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            scales.append(scaler.get_scale())
+        moved = [(after - before).detach() for after, before in zip(trained.parameters(), model.parameters())]
+        found.append((scales, moved))
+    (expected, wanted), (scales, moved) = found
+    assert scales == expected and scales[-2] == scales[-1] < scales[0]
+    for actual, other in zip(moved, wanted):
+        assert (actual - other).norm() < 1e-2 * other.norm()
+
+
 def test_hooks_flags_types_and_devices_stay():
     model, input, calls = network().eval(), torch.randn(2, 48, device=DEVICE), []
     model[0].register_forward_hook(lambda module, args, output: calls.append("forward") or output + 1)
