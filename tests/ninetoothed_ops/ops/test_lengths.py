@@ -1,32 +1,15 @@
 """Attention over the first keys of each batch entry: the others are neither read nor have a part."""
 
-import math
-
 import pytest
 import torch
 
 import ninetoothed_ops
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
 from tests.conftest import DEVICE
+from tests.ninetoothed_ops.attention import attention
 from tests.ninetoothed_ops.samples import random
 
 CAPACITY, LENGTHS = 101, (0, 1, 37, 101)
-
-
-def attention(query, key, value, lengths, mask=None, is_causal=False):
-    """In float64, entry by entry, over the keys that it has."""
-    outputs = []
-    for entry, length in enumerate(lengths):
-        group = query.shape[1] // key.shape[1]
-        k, v = (t[entry, :, :length].double().repeat_interleave(group, 0) for t in (key, value))
-        scores = query[entry].double() @ k.mT * query.shape[-1] ** -0.5
-        visible = torch.ones(scores.shape[-2:], dtype=torch.bool, device=DEVICE)
-        visible = visible.tril() if is_causal else visible
-        if mask is not None:
-            part = mask[entry, ..., :length]
-            visible, scores = (part, scores) if mask.dtype is torch.bool else (visible, scores + part)
-        outputs.append(torch.softmax(scores.masked_fill(~visible, -math.inf), -1).nan_to_num(0) @ v)
-    return torch.stack(outputs)
 
 
 def arguments(queries, kv_heads=2, heads=4, depth=16, lengths=LENGTHS):
@@ -53,7 +36,7 @@ def test_each_batch_entry_has_its_own(queries, kv_heads):
     boolean[2] = False
     for mask in (None, boolean, random(4, 1, 1, CAPACITY)):
         output = sdpa(query, key, value, torch.tensor(LENGTHS, device=DEVICE), attn_mask=mask)
-        assert_close(output, attention(query, key, value, LENGTHS, mask))
+        assert_close(output, attention(query, key, value, mask, LENGTHS))
         assert not output[0].any()
 
 
@@ -61,7 +44,7 @@ def test_each_batch_entry_has_its_own(queries, kv_heads):
 def test_causal(queries):
     query, key, value = arguments(queries)
     output = sdpa(query, key, value, torch.tensor(LENGTHS, device=DEVICE), is_causal=True)
-    assert_close(output, attention(query, key, value, LENGTHS, is_causal=True))
+    assert_close(output, attention(query, key, value, None, LENGTHS, is_causal=True))
 
 
 @pytest.mark.parametrize("shape", ((), (1,), (3,)))
@@ -69,18 +52,18 @@ def test_causal(queries):
 def test_one_for_all(shape, dtype):
     query, key, value = arguments(1, lengths=(37,) * 3)
     output = sdpa(query, key, value, torch.full(shape, 37, dtype=dtype, device=DEVICE))
-    assert_close(output, attention(query, key, value, (37,) * 3))
+    assert_close(output, attention(query, key, value, None, (37,) * 3))
 
 
 def test_no_more_than_there_are_and_none_below_zero():
     query, key, value = arguments(1, lengths=(0, CAPACITY))
     output = sdpa(query, key, value, torch.tensor((-70, 2**31 - 1), device=DEVICE))
-    assert_close(output, attention(query, key, value, (0, CAPACITY)))
+    assert_close(output, attention(query, key, value, None, (0, CAPACITY)))
 
 
 def test_other_ranks():
     query, key, value = arguments(3, kv_heads=4, lengths=(37, 37, 5, 5))
-    expected = attention(query, key, value, (37, 37, 5, 5))
+    expected = attention(query, key, value, None, (37, 37, 5, 5))
     five = (t.unflatten(0, (2, 2)) for t in (query, key, value))
     output = ninetoothed_ops.sdpa(*five, lengths=torch.tensor([[37], [5]], device=DEVICE))
     assert_close(output.flatten(0, 1), expected)

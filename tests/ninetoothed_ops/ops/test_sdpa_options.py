@@ -8,25 +8,10 @@ import torch
 import ninetoothed_ops
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
 from tests.conftest import DEVICE
+from tests.ninetoothed_ops.attention import attention
 from tests.ninetoothed_ops.samples import random
 
 SINKS = (-3.0, 0.5, 4.0, 200.0)
-
-
-def reference(query, key, value, mask, sinks, softcap, is_causal=False, scale=0.3):
-    group = query.shape[1] // key.shape[1]
-    scores = query @ key.repeat_interleave(group, 1).mT * scale
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is torch.bool else scores + mask
-    if is_causal:
-        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool, device=DEVICE).tril(), -math.inf)
-    # A row that sees nothing sees this column alone, which has no value.
-    sinks = scores.new_full((4,), -1e300) if sinks is None else sinks
-    column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
-    weights = torch.softmax(torch.cat((scores, column), -1), -1)[..., :-1]
-    return weights @ value.repeat_interleave(group, 1)
 
 
 def boolean(queries, keys):
@@ -61,7 +46,7 @@ def check(softcap, has_sinks, mask="none", is_causal=False, sizes=(33, 40), dtyp
     for each in (*ours, *theirs):
         each.requires_grad_(each.is_floating_point())
     outputs.append(call())
-    expected = reference(*wide, softcap, is_causal)
+    expected = attention(*wide[:4], None, is_causal, 0.3, wide[4], softcap)
     grad = random(*expected.shape, dtype=dtype)
     outputs[1].backward(grad)
     expected.backward(grad.double())
@@ -122,11 +107,11 @@ def test_other_ranks_and_lengths():
     options = {"enable_gqa": True, "scale": 0.3, "softcap": 2.0, "sinks": sinks}
     output = ninetoothed_ops.sdpa(query, key, value, **options, lengths=torch.tensor(5, device=DEVICE))
     wide = [each.flatten(0, 1).double() for each in (query, key[..., :5, :], value[..., :5, :])]
-    expected = reference(*wide, None, sinks.double(), 2.0)
+    expected = attention(*wide, scale=0.3, sinks=sinks, softcap=2.0)
     torch.testing.assert_close(output.flatten(0, 1).double(), expected, rtol=1e-5, atol=1e-5)
 
     alone = ninetoothed_ops.sdpa(query[0, 0, 0], key[0, 0, 0], value[0, 0, 0], scale=0.3, sinks=sinks[:1])
-    expected = reference(*(each[:1, :1].double() for each in (query[0], key[0], value[0])), None, sinks[:1], None)
+    expected = attention(*(each[:1, :1] for each in (query[0], key[0], value[0])), scale=0.3, sinks=sinks[:1])
     torch.testing.assert_close(alone.double(), expected[0, 0], rtol=1e-5, atol=1e-5)
 
 
