@@ -1,6 +1,7 @@
 """`benchmarks.kernels` with the GPU replaced: what it selects, prints, writes and draws."""
 
 import json
+import os
 import sys
 from types import SimpleNamespace
 
@@ -106,20 +107,20 @@ def test_upstream_is_run_by_an_interpreter_of_its_own(monkeypatch, tmp_path):
     assert upstream.measured(sys.executable, "add", "quick", "float32") == (None, "ValueError: no such tile")
 
 
-def test_first_calls_start_from_empty_caches(monkeypatch, tmp_path):
-    # Counts the caches' files before and after each process: the first must find none, the second what the first left.
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, pathlib\n"
-        f"log = pathlib.Path({str(tmp_path / 'log')!r})\n"
-        "found = pathlib.Path(os.environ['TRITON_CACHE_DIR'])\n"
-        "log.open('a').write(f'{found.exists()} ')\n"
-        "found.mkdir(exist_ok=True)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{cold.__file__.rsplit('/', 2)[0]}")
-    seconds = cold.first_calls("ninetoothed", ("add",), "quick", "float32")
-    assert {temperature: list(times) for temperature, times in seconds.items()} == {"cold": ["add"], "warm": ["add"]}
-    assert all(0 < time < 60 for times in seconds.values() for time in times.values())
-    assert (tmp_path / "log").read_text().split()[:2] == ["False", "True"]
+def test_first_calls_start_from_empty_caches(monkeypatch):
+    """The first process must find no cache, the second what the first left."""
+    found = []
+
+    def run(command, env, **options):
+        found.append([os.path.exists(env[name]) for name in cold.CACHES])
+        for name in cold.CACHES:
+            os.makedirs(env[name], exist_ok=True)
+        return SimpleNamespace(returncode=0, stdout=f'noise\n{{"add": {len(found)}}}\n')
+
+    monkeypatch.setattr(cold.subprocess, "run", run)
+    assert cold.first_calls("ninetoothed", ("add",), "quick", "float32") == {"cold": {"add": 1}, "warm": {"add": 2}}
+    assert found == [[False] * len(cold.CACHES), [True] * len(cold.CACHES)]
+    assert 0 < cold.measure("ninetoothed", "add", "quick", torch.float32, "cpu") < 60
 
 
 def test_the_twin_of_conv2d_gets_a_filter_that_was_repacked_before(monkeypatch):
