@@ -100,10 +100,14 @@ def verify(definition, variant):
 
 
 def check(text, cubin):
-    """The machine code of some PTX must lose nothing; read from its bits it must have the flow and the products of its
-    text, and touch what that does."""
+    """The machine code of some PTX must lose nothing, and be read alike from its bits."""
     code = assembler.disassemble(cubin)
     assert not wgmma.faults(text, code)
+    check_bits(code, cubin)
+
+
+def check_bits(code, cubin):
+    """Machine code read from its bits must have the flow and the products of its text, and touch what that does."""
     try:
         functions = encoding.functions(cubin)
     except LookupError:

@@ -42,11 +42,12 @@ def races(context: TraceContext, body: ir.Block) -> tuple[ir.Requirement, ...]:
             known = _Dependence.of(body, axes)
             producers = {result: operation for operation in ir.walk(body) for result in ir.results(operation)}
             for store, conditions in own:
-                chosen = [known.values[condition] for condition in conditions]
-                found.append(_race(parameter, store, known, chosen, axes.sizes))
+                # A condition that differs between programs may select one, unless it depends on what they store.
+                chosen = (known.values[condition] for condition in conditions)
+                selected = _NOTHING.union(*(names for names in chosen if _loaded(parameter.name) not in names))
+                found.append(_race(parameter, store, known, selected, axes.sizes))
                 if has_overlaps:
-                    selected = _NOTHING.union(*(names for names in chosen if _loaded(parameter.name) not in names))
-                    programs = _deciding(parameter, store, known, selected, context)
+                    programs = frozenset(_deciding(parameter, known.values[store.value], context.axes, selected))
                     found += overlaps(context, store, producers, programs, selected)
     return tuple(requirement for requirement in found if requirement is not None)
 
@@ -58,12 +59,9 @@ def _may_be_shared(store: ir.Store, context: TraceContext) -> bool:
     return any(axis not in mentioned and size != 1 for axis, size in sizes)
 
 
-def _deciding(
-    parameter: KernelParameter, store: ir.Store, known: _Dependence, selected: Names, context: TraceContext
-) -> Names:
-    """The program indices on which a store's value depends, but for those by which branches select one program."""
-    own, value = _loaded(parameter.name), known.values[store.value]
-    return frozenset(axis for axis in context.axes if axis not in selected and (axis in value or own in value))
+def _deciding(parameter: KernelParameter, value: Names, axes: Iterable[str], selected: Names) -> list[str]:
+    """Return the axes on which a value that is stored depends, but for those by which one program is selected."""
+    return [axis for axis in axes if axis not in selected and (axis in value or _loaded(parameter.name) in value)]
 
 
 def _has_common_elements(parameter: KernelParameter) -> bool:
@@ -110,18 +108,18 @@ class _Axes:
 
 
 def _race(
-    parameter: KernelParameter, store: ir.Store, known: _Dependence, conditions: list[Names], sizes: dict[str, Expr]
+    parameter: KernelParameter, store: ir.Store, known: _Dependence, selected: Names, sizes: dict[str, Expr]
 ) -> ir.Requirement | None:
     """Return the requirement that only one program stores; None where all store one value, or each elsewhere."""
-    own = _loaded(parameter.name)
     value = known.values[store.value]
-    # A condition that differs between programs may select one of them, unless it depends on what they store.
-    chosen = known.of_access(store.access).union(*(names for names in conditions if own not in names))
-    axes = [axis for axis in sizes if axis not in chosen and (axis in value or own in value)]
+    axes = _deciding(parameter, value, sizes, selected | known.of_access(store.access))
     programs = maximum(math.prod((sizes[axis] for axis in axes), start=as_expr(1)), 1)
     if programs == 1:
         return None
-    reasons = {"the program": not value.isdisjoint(axes), f"{parameter.name!r} itself": own in value}
+    reasons = {
+        "the program": not value.isdisjoint(axes),
+        f"{parameter.name!r} itself": _loaded(parameter.name) in value,
+    }
     depends = " and on ".join(reason for reason, holds in reasons.items() if holds)
     how = "is expanded over several programs (`expand`)"
     if not _has_common_elements(parameter):

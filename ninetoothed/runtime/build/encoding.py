@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ninetoothed.runtime.build.code import Code, Instruction, Wgmma
 
-_WIDEST = 4  # registers of a result or an operand
 _ZERO = 0xFF  # the register that is always 0
 _ALWAYS = 7  # the predicate that is always true
 
@@ -24,27 +24,47 @@ _BRANCH, _EXIT, _WARPGROUP = 0x947, 0x94D, 0x9C5
 _WGMMAS = {0xDF0: 4, 0x9F0: 0}  # HGMMA: how many registers its left operand takes
 _TYPES = (0x08, 0x18)  # of float16, and of bfloat16, added up in float32
 _ARRIVE, _WAIT = 0, 1 << 31
-
-# Operations by their names. Those of the warpgroup, and those that change the flow or call:
+# By name, those of the warpgroup, and those that change the flow or call.
 _UNKNOWN = frozenset({*range(0x140, 0x160), *range(0x1F0, 0x200), 0x1C5})
-_NARROW = frozenset(  # results and operands take one register
-    {
-        *(0x002, 0x003, 0x007, 0x008, 0x009),  # MOV, P2R, SEL, FSEL, FMNMX
-        *(0x010, 0x011, 0x012, 0x016, 0x019, 0x01A),  # IADD3, LEA, LOP3, PRMT, SHF, SGXT
-        *(0x020, 0x021, 0x023, 0x024),  # FMUL, FADD, FFMA, IMAD
-        *(0x030, 0x032, 0x035, 0x036, 0x03E, 0x108),  # HADD2, HMUL2, HFMA2, VIADD, F2FP, MUFU
-    }
-)
-_COMPARISONS = frozenset({0x00B, 0x00C})  # FSETP, ISETP
-_UNIFORM = frozenset(  # no registers of threads
-    {
-        *(0x082, 0x086, 0x087, 0x08C, 0x090, 0x091, 0x092),  # UMOV, VOTEU, USEL, UISETP, UIADD3, ULEA, ULOP3
-        *(0x097, 0x099, 0x09A, 0x0A4, 0x0A5, 0x0B9),  # UIADD3, USHF, USGXT, UIMAD, UIMAD.WIDE, ULDC
-        *(0x1B4, 0x1B5, 0x1B7, 0x1C3),  # UTMALDG, UTMASTG, UTMACMDFLUSH, S2UR
-    }
-)
-_TO_UNIFORM, _SHUFFLE = 0x0CA, 0x189  # R2UR, SHFL
-_BARRIERS = frozenset({0x1A7, 0x1B1, 0x1B2})  # SYNCS
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """Tell how many registers an operation writes, at which bits those stand that it reads, and how many from each.
+
+    varies: whether a number stands at bit 32 instead, but for form 1.
+    """
+
+    writes: int
+    places: tuple[int, ...] = ()
+    width: int = 1
+    varies: bool = False
+
+
+_ANY = _Rule(4, (16, 24, 32, 64), 4)  # what is stored may stand where results do
+_RULES = {
+    **dict.fromkeys(
+        (
+            *(0x002, 0x003, 0x007, 0x008, 0x009),  # MOV, P2R, SEL, FSEL, FMNMX
+            *(0x010, 0x011, 0x012, 0x016, 0x019, 0x01A),  # IADD3, LEA, LOP3, PRMT, SHF, SGXT
+            *(0x020, 0x021, 0x023, 0x024),  # FMUL, FADD, FFMA, IMAD
+            *(0x030, 0x032, 0x035, 0x036, 0x03E, 0x108),  # HADD2, HMUL2, HFMA2, VIADD, F2FP, MUFU
+        ),
+        _Rule(1, (24, 32, 64), varies=True),
+    ),
+    **dict.fromkeys((0x00B, 0x00C), _Rule(0, (24, 32), varies=True)),  # FSETP, ISETP
+    **dict.fromkeys(
+        (
+            *(0x082, 0x086, 0x087, 0x08C, 0x090, 0x091, 0x092),  # UMOV, VOTEU, USEL, UISETP, UIADD3, ULEA, ULOP3
+            *(0x097, 0x099, 0x09A, 0x0A4, 0x0A5, 0x0B9),  # UIADD3, USHF, USGXT, UIMAD, UIMAD.WIDE, ULDC
+            *(0x1B4, 0x1B5, 0x1B7, 0x1C3),  # UTMALDG, UTMASTG, UTMACMDFLUSH, S2UR
+        ),
+        _Rule(0),  # no registers of threads
+    ),
+    0x0CA: _Rule(0, (24,)),  # R2UR
+    0x189: _Rule(1, (24, 32, 64)),  # SHFL
+    **dict.fromkeys((0x1A7, 0x1B1, 0x1B2), _Rule(4, (24, 32), 4)),  # SYNCS
+}
 
 
 def functions(cubin: bytes) -> dict[str, Code]:
@@ -99,32 +119,11 @@ def _wgmma(text: str, word: int) -> Instruction:
 
 
 def _plain(text: str, word: int) -> Instruction:
-    result, places, width = _touched(word & 0x1FF, _bits(word, 9, 3))
-    return Instruction(
-        text,
-        frozenset(_registers(word, 16, result)),
-        frozenset(register for place in places for register in _registers(word, place, width)),
-        is_conditional=True,
-        is_opaque=True,
-    )
-
-
-def _touched(name: int, form: int) -> tuple[int, tuple[int, ...], int]:
-    """Return how many registers an operation writes, the places of those it reads, and how many it reads from each."""
-    second = (32,) if form == 1 else ()
-    if name in _NARROW:
-        return 1, (24, *second, 64), 1
-    if name in _COMPARISONS:
-        return 0, (24, *second), 1
-    if name in _UNIFORM:
-        return 0, (), 0
-    if name == _TO_UNIFORM:
-        return 0, (24,), 1
-    if name == _SHUFFLE:
-        return 1, (24, 32, 64), 1
-    if name in _BARRIERS:
-        return _WIDEST, (24, 32), _WIDEST
-    return _WIDEST, (16, 24, 32, 64), _WIDEST  # what is stored may stand where results do
+    rule = _RULES.get(word & 0x1FF, _ANY)
+    places = (place for place in rule.places if not (rule.varies and place == 32 and _bits(word, 9, 3) != 1))
+    reads = frozenset(register for place in places for register in _registers(word, place, rule.width))
+    writes = frozenset(_registers(word, 16, rule.writes))
+    return Instruction(text, writes, reads, is_conditional=True, is_opaque=True)
 
 
 def _registers(word: int, place: int, count: int) -> tuple[str, ...]:

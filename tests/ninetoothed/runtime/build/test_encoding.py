@@ -36,7 +36,7 @@ def test_bits_touch_what_the_text_says(name):
     kernel, arguments = calls.large(name)
     launcher = dispatch.launcher_of(kernel)
     compiled = executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, machine.H200))
-    check_bits(compiled)
+    check_bits(compiled.sass(), compiled.asm["cubin"])
     assert wgmma.faults(compiled.asm["ptx"], compiled.asm["cubin"]) == ()
 
 
@@ -45,7 +45,7 @@ def test_bits_show_that_the_query_is_lost(rows, warps, bundled, monkeypatch):
     monkeypatch.setattr("ninetoothed.runtime.build.triton_cache.sound", lambda kernel, chosen: (kernel, ()))
     definition, variant = attention.variant(rows, warps)
     compiled = attention.compiled(definition, variant)
-    check_bits(compiled)
+    check_bits(compiled.sass(), compiled.asm["cubin"])
     found = wgmma.faults(compiled.asm["ptx"], compiled.asm["cubin"])
     assert len(found) >= len(wgmma.faults(compiled.asm["ptx"], compiled.sass())) > 0
 
