@@ -4,7 +4,6 @@ A proof of `e >= 0` replaces one variable or atom of `e` at a time by a bound th
 is left. Bounds may be symbolic (a lane is at most `size - 1`), so variables bound last are replaced first.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,21 +20,9 @@ def is_nonnegative(e: ExprLike, facts: Facts) -> bool:
     expr = as_expr(e)
     if expr.is_constant:
         return expr.constant >= 0
-    if _was_proved(expr, facts):
-        return True
     if expr not in facts.proofs:
         facts.proofs[expr] = _proves(expr, facts)
     return facts.proofs[expr]
-
-
-def _was_proved(e: Expr, facts: Facts) -> bool:
-    """Tell whether `e >= 0` was proved from these facts, or from fewer."""
-    known: Facts | None = facts
-    while known is not None:
-        if known.proofs.get(e):
-            return True
-        known = known.parent
-    return False
 
 
 def _proves(e: Expr, facts: Facts) -> bool:
@@ -95,7 +82,6 @@ class _Proof:
         for slack in self.facts.slacks:
             if (less := _less_a_multiple(e, slack)) is not None:
                 yield less
-        yield from _with_joined_quotients(e)
 
     def rank(self, atom: Atom) -> tuple[int, int]:
         """Rank atoms: those of variables bound later, and of more variables, are replaced earlier."""
@@ -220,25 +206,3 @@ def _without_quotient(e: Expr) -> Iterator[Expr]:
             if denominator.is_constant and denominator.constant > 0:
                 rest = e + of_atom(quotient)
                 yield rest * denominator + denominator - 1 - quotient.numerator
-
-
-def _with_joined_quotients(e: Expr) -> Iterator[Expr]:
-    """Replace `a // b - c // b`, which is at least that, by `(a - c) // b`."""
-    quotients = [(m[0], c) for m, c in e.terms if len(m) == 1 and isinstance(m[0], FloorDiv)]
-    for first, coefficient in quotients:
-        for second, other in quotients:
-            if coefficient > 0 and other == -coefficient and (common := _common(first, second)) is not None:
-                a, c, b = common
-                yield e + ((a - c) // b - of_atom(first) + of_atom(second)) * coefficient
-
-
-def _common(first: FloorDiv, second: FloorDiv) -> tuple[Expr, Expr, Expr] | None:
-    """Give `(a, c, b)` with `first == a // b` and `second == c // b`, where there is such a denominator."""
-    if first.denominator == second.denominator:
-        return first.numerator, second.numerator, first.denominator
-    if not (first.denominator.is_constant and second.denominator.is_constant):
-        return None
-    left, right = first.denominator.constant, second.denominator.constant
-    both = math.lcm(left, right)
-    times = both // left  # what is less than that makes no difference to the quotient
-    return first.numerator * times + times - 1, second.numerator * (both // right), const(both)
