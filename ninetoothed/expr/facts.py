@@ -43,13 +43,14 @@ Assumption = tuple[Expr, Expr | None, Expr | None]
 class Facts:
     """Ranges of variables, in the order in which they were bound, and expressions known to lie in a range.
 
-    The same step from the same facts leads to the same object, which remembers what was proved. The facts of `parent`
-    all hold here, too.
+    The same step from the same facts leads to the same object, which remembers what was proved.
+
+    bare: the facts with these ranges and no assumptions; None for those themselves.
     """
 
     ranges: Mapping[str, Range] = field(default_factory=dict)
     assumptions: tuple[Assumption, ...] = ()
-    parent: "Facts | None" = field(default=None, compare=False, repr=False)
+    bare: "Facts | None" = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.ranges, MappingProxyType):
@@ -68,8 +69,8 @@ class Facts:
             return self
         if (name, known) not in self._next:
             ranges = {key: value for key, value in self.ranges.items() if key != name}
-            parent = None if name in self.ranges else self
-            self._next[name, known] = Facts({**ranges, name: known}, self.assumptions, parent)
+            bare = None if self.bare is None else self.bare.bind(name, lo, hi, multiple_of)
+            self._next[name, known] = Facts({**ranges, name: known}, self.assumptions, bare)
         return self._next[name, known]
 
     def assume(self, expression: ExprLike, lo: Bound = None, hi: Bound = None) -> "Facts":
@@ -78,7 +79,7 @@ class Facts:
         if self._knows(*known):
             return self
         if known not in self._next:
-            self._next[known] = Facts(self.ranges, (*self.assumptions, known), self)
+            self._next[known] = Facts(self.ranges, (*self.assumptions, known), self.bare or self)
         return self._next[known]
 
     def _knows(self, e: Expr, lo: Expr | None, hi: Expr | None) -> bool:
@@ -106,59 +107,30 @@ class Facts:
         return {}
 
     @cached_property
-    def assumed(self) -> Mapping[Expr, tuple[tuple[Expr | None, Expr | None], ...]]:
-        """`{e: ((lo, hi), ...)}` of the assumptions, constants moved from `e` to the bounds."""
-        earlier: Mapping[Expr, tuple[tuple[Expr | None, Expr | None], ...]] = self.parent.assumed if self.parent else {}
-        new = self._new_assumptions
-        if not new:
-            return earlier
-        found = dict(earlier)
-        for known, lo, hi in new:
+    def assumed(self) -> Mapping[Expr, list[tuple[Expr | None, Expr | None]]]:
+        """`{e: [(lo, hi), ...]}` of the assumptions, constants moved from `e` to the bounds."""
+        found: dict[Expr, list[tuple[Expr | None, Expr | None]]] = {}
+        for known, lo, hi in self.assumptions:
             c = known.constant_term
-            bound = (None if lo is None else lo - c, None if hi is None else hi - c)
-            found[known - c] = (*found.get(known - c, ()), bound)
+            found.setdefault(known - c, []).append((None if lo is None else lo - c, None if hi is None else hi - c))
         return found
-
-    @property
-    def _new_assumptions(self) -> tuple[Assumption, ...]:
-        return self.assumptions[len(self.parent.assumptions) if self.parent else 0 :]
 
     @cached_property
     def slacks(self) -> tuple[Expr, ...]:
         """The assumptions as expressions that are at least 0."""
-        earlier = self.parent.slacks if self.parent else ()
-        pairs = (
-            (None if lo is None else e - lo, None if hi is None else hi - e) for e, lo, hi in self._new_assumptions
-        )
-        return (*earlier, *(slack for pair in pairs for slack in pair if slack is not None))
-
-    @cached_property
-    def bare(self) -> "Facts":
-        """The ranges alone."""
-        if not self.assumptions:
-            return self
-        before = self._before_assumption
-        return Facts(self.ranges) if before is None else before.bare
-
-    @property
-    def _before_assumption(self) -> "Facts | None":
-        """The parent, if it lacks just the last assumption."""
-        return self.parent if self.parent is not None and self.parent.ranges is self.ranges else None
+        pairs = ((None if lo is None else e - lo, None if hi is None else hi - e) for e, lo, hi in self.assumptions)
+        return tuple(slack for pair in pairs for slack in pair if slack is not None)
 
     @cached_property
     def samples(self) -> Samples:
         """Values of the variables within their ranges."""
-        if self.parent is None:
-            return Samples(self.ranges)
-        if self._before_assumption is not None:
-            return self.parent.samples
-        return self.parent.samples.extended(self.ranges, [*self.ranges][-1])
+        return Samples(self.ranges) if self.bare is None else self.bare.samples
 
     @cached_property
     def draws(self) -> tuple[int, ...]:
         """The indices of the samples that the assumptions allow."""
-        allowed = tuple(range(DRAWS)) if self.parent is None else self.parent.draws
-        for slack in self.slacks[len(self.parent.slacks) if self.parent else 0 :]:
+        allowed = tuple(range(DRAWS))
+        for slack in self.slacks:
             values = self.samples.values(slack, allowed)
             allowed = tuple(i for i, value in zip(allowed, values, strict=True) if value >= 0)
         return allowed
@@ -166,11 +138,7 @@ class Facts:
     @cached_property
     def scaled(self) -> "tuple[Mapping[str, Expr], Facts]":
         """`m * x'` for each `x` that is a multiple of `m`, and the facts of `x'`."""
-        if self._before_assumption is None:
-            return _scaled(self)
-        values, facts = self._before_assumption.scaled
-        known, lo, hi = self.assumptions[-1]
-        return values, facts.assume(known.subs(values), _subs(lo, values), _subs(hi, values)) if values else self
+        return _scaled(self)
 
 
 _UNKNOWN = Range()

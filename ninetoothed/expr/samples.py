@@ -21,13 +21,9 @@ class Samples:
     is asked cost nothing and the order of questions does not matter.
     """
 
-    def __init__(self, ranges: "Mapping[str, Range]", columns: Mapping[Atom, Column] | None = None):
+    def __init__(self, ranges: "Mapping[str, Range]"):
         self._ranges = ranges
-        self._columns = dict(columns or {})
-
-    def extended(self, ranges: "Mapping[str, Range]", name: str) -> "Samples":
-        """Return the samples where one more variable is bound."""
-        return Samples(ranges) if Var(name) in self._columns else Samples(ranges, self._columns)
+        self._columns: dict[Atom, Column] = {}
 
     def values(self, e: Expr, draws: Sequence[int]) -> list[int | float]:
         """Compute an expression in some of the draws."""

@@ -119,7 +119,7 @@ class _Simplification:
         return maximum(*self.undominated(operands, -1))
 
     def undominated(self, operands: list[Expr], sign: int) -> list[Expr]:
-        kept, ranges = list(operands), self.facts.bare
+        kept, ranges = list(operands), self.facts.bare or self.facts
         for operand in operands:
             others = [other for other in kept if other is not operand]
             if any(is_nonnegative((operand - other) * sign, ranges) for other in others):
