@@ -16,7 +16,7 @@ MOST_BOXES = 32
 
 
 @dataclass(frozen=True)
-class Form:
+class LinearForm:
     """An expression in which numbers stand for sizes: `sum(coefficient * x_d) + rest`; no rest where it is not so."""
 
     expr: Expr
@@ -24,14 +24,14 @@ class Form:
     rest: Expr | None = None
 
 
-def form_of(expr: Expr, names: tuple[str | None, ...], integers: Mapping[str, int]) -> Form:
+def form_of(expr: Expr, names: tuple[str | None, ...], integers: Mapping[str, int]) -> LinearForm:
     """Split an expression over the dimensions called `names` (None: no lane runs over it), for such sizes."""
     expr = with_numbers(expr, integers)
     linear = expr.linear(name for name in names if name)
     if linear is None or not all(coefficient.is_constant for coefficient in linear[0].values()):
-        return Form(expr)
+        return LinearForm(expr)
     coefficients, rest = linear
-    return Form(expr, tuple(coefficients[name].constant if name else 0 for name in names), rest)
+    return LinearForm(expr, tuple(coefficients[name].constant if name else 0 for name in names), rest)
 
 
 def with_numbers(expr: Expr, integers: Mapping[str, int]) -> Expr:

@@ -124,7 +124,7 @@ class _Locator:
         sizes = tuple(n if d in varying else 1 for d, n in enumerate(self.counts))
         return StridedTile(sizes, tuple(_part(box, sizes, strides, start) for box in joint))
 
-    def within(self, form: forms.Form, low: int | None, high: int | None) -> list[forms.Box] | None:
+    def within(self, form: forms.LinearForm, low: int | None, high: int | None) -> list[forms.Box] | None:
         """Return the boxes in which a constraint holds; None where it is not affine, or they are too many."""
         start = self.start(form)
         if start is None:
@@ -132,7 +132,7 @@ class _Locator:
         terms = tuple((d, c, n) for d, (c, n) in enumerate(zip(form.coefficients, self.counts)))
         return forms.within(terms, None if low is None else low - start, None if high is None else high - start)
 
-    def start(self, form: forms.Form) -> int | None:
+    def start(self, form: forms.LinearForm) -> int | None:
         """Evaluate a form at the first element; None where it is not affine from there."""
         rest = None if form.rest is None else evaluate(form.rest, self.scalars)
         if not isinstance(rest, int):

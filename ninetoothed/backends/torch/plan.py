@@ -53,8 +53,8 @@ class BoundAccess:
 
     access: ir.Access
     names: tuple[str | None, ...]
-    offset: forms.Form
-    constraints: tuple[tuple[forms.Form, int | None, int | None], ...]
+    offset: forms.LinearForm
+    constraints: tuple[tuple[forms.LinearForm, int | None, int | None], ...]
     counters: tuple[str, ...]
 
 
@@ -169,7 +169,7 @@ def _bind_access(program: ir.Program, access: ir.Access, numbers: Mapping[str, i
 
 def _constraints(
     guard: Guard, names: tuple[str | None, ...], numbers: Mapping[str, int]
-) -> Iterator[tuple[forms.Form, int | None, int | None]]:
+) -> Iterator[tuple[forms.LinearForm, int | None, int | None]]:
     """Yield the forms of a guard, each with the limits between which it has to be."""
     size = forms.with_numbers(guard.size, numbers)
     if size.is_constant:
