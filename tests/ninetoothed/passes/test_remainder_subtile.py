@@ -82,37 +82,6 @@ class GoldenTest(expecttest.TestCase):
 """,
         )
 
-    def test_with_sums_in_parts(self):
-        text = self.text(8)
-        self.assertExpectedInline(
-            text[text.index("    workspace_index =") : text.index("            tl.debug_barrier()")],
-            """\
-    workspace_index = part // 2 % 2 * 64 + pid_0 * 128 + tl.arange(0, 64)
-    if parts > 1:
-        if part % 2 * 128 + pid_1 * 256 < other_size_1:
-            if part // 2 % 2 * 64 + pid_0 * 128 < input_size_0:
-                accumulator = tl.zeros((64, 128), tl.float32)
-                for k in tl.range(
-                    tl.cdiv(input_size_1, 64) * (part // 4) // (parts // 4),
-                    (tl.cdiv(input_size_1, 64) * (part // 4) + tl.cdiv(input_size_1, 64)) // (parts // 4),
-                    num_stages=6,
-                ):
-                    input = input_desc.load([part // 2 % 2 * 64 + pid_0 * 128, k * 64])
-                    other = other_desc.load([k * 64, part % 2 * 128 + pid_1 * 256])
-                    accumulator = tl.dot(input, other, accumulator)
-                if parts // 4 > 1:
-                    tile_number = part % 4 + slot * 4
-                    tl.store(
-                        workspace_ptr
-                        + (parts // 4 * tile_number + part // 4) * 8192
-                        + tl.arange(0, 64)[:, None] * 128
-                        + tl.arange(0, 128)[None, :],
-                        accumulator,
-                        mask=workspace_index[:, None] < input_size_0,
-                    )
-        """,
-        )
-
 
 class TestWhatIsCut:
     def is_cut(self, application, *shapes):

@@ -2,13 +2,11 @@
 
 import torch
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+from tests.conftest import DEVICE, error
+
+__all__ = ["DEVICE", "NAMES", "TOLERANCE", "error", "generate", "logits", "reasons"]
 NAMES = ("Llama", "Mistral", "Qwen2", "Qwen3")
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 1e-1}
-
-
-def error(actual, expected):
-    return ((actual.double() - expected.double()).norm() / expected.double().norm()).item()
 
 
 @torch.no_grad()
