@@ -10,6 +10,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, simplify, var
 from ninetoothed.frontend import shapes
+from ninetoothed.frontend.computations import Computations
 from ninetoothed.frontend.numbers import holds, number_type, numeric, wrapped
 from ninetoothed.frontend.signs import Signs
 from ninetoothed.frontend.values import origin
@@ -40,7 +41,9 @@ class Builder:
         self._requirements: dict[Expr, ir.Requirement] = {}
         self._blocks: list[list[ir.Operation]] = [[]]
         self._producers: dict[Value, ir.Operation] = {}
+        self._homes: dict[Value, list[ir.Operation]] = {}
         self._names: dict[str, Value] = {}
+        self._computations = Computations(self._producers)
         self._signs = Signs(self._producers)
         self._count = 0
 
@@ -53,6 +56,7 @@ class Builder:
         self._blocks[-1].append(operation)
         for result in ir.results(operation):
             self._producers[result] = operation
+            self._homes[result] = self._blocks[-1]
 
     @contextmanager
     def block(self, operations: list[ir.Operation] | None = None) -> Iterator[list[ir.Operation]]:
@@ -125,20 +129,28 @@ class Builder:
         return tuple((name, self._names[name]) for name in names)
 
     def expr_of(self, value: Value) -> Expr:
-        """Convert a computed integer to an expression: the one that it was emitted from, else a fresh name."""
+        """Convert a computed integer to an expression: the one that it was emitted from, else a name.
+
+        Values that are computed alike share a name, so that `k[j]` and `v[j]` are seen to end at the same place.
+        """
         match self.producer(value):
             case Constant(value=number):
                 return const(int(number))
             case Index(expr=expr, lanes=()):
                 return expr
+        first = self._computations.first(value)
         for name, bound in self._names.items():
-            if bound is value:
+            if bound is value or (self._computations.first(bound) is first and self._is_visible(bound)):
                 return var(name)
         name = self.fresh("value")
         self._names[name] = value
         if value.type.dtype != dtypes.uint64 and self.is_nonnegative(value):  # indices are computed in int64
             self.facts = self.facts.bind(name, 0)
         return var(name)
+
+    def _is_visible(self, value: Value) -> bool:
+        """Tell whether what is emitted now may read a computed value: its block is still open."""
+        return any(self._homes.get(value) is block for block in self._blocks)
 
     # -- requirements ------------------------------------------------------------------------------
 
