@@ -147,6 +147,9 @@ def _by_name(*implementations: Callable[..., Any]) -> dict[str, Callable[..., An
 
 
 # The implementation of each of `language.functions.FUNCTIONS`: it takes the context, and then the arguments.
+# The functions that read and write memory in one step.
+UPDATES = tuple(row.name for row in PRIMITIVES.values() if row.effect is Effect.UPDATES)
+
 LANGUAGE: dict[str, Any] = {
     **{
         row.name: partial(floating, name=row.name)
@@ -175,7 +178,7 @@ LANGUAGE: dict[str, Any] = {
     **_by_name(shape_functions.flip, shape_functions.gather),
     **_by_name(reductions.sort, reductions.topk, reductions.histogram, reductions.softmax),
     **_by_name(effects.load, effects.store, effects.reduce, effects.associative_scan),
-    **{row.name: partial(effects.atomic, name=row.name) for row in PRIMITIVES.values() if row.effect is Effect.UPDATES},
+    **{name: partial(effects.atomic, name=name) for name in UPDATES},
     "atomic_cas": effects.atomic_cas,
     **{name: partial(random.random, name=name) for name in ("rand", "randn", "randint", "randint4x")},
     **_by_name(random.rand4x, random.randn4x, random.uint_to_uniform_float, random.pair_uniform_to_normal),

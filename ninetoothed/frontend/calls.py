@@ -13,13 +13,14 @@ from ninetoothed import ir
 from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr
-from ninetoothed.frontend import builtins, memory
+from ninetoothed.frontend import builtins, memory, pointers
 from ninetoothed.frontend.arguments import bind, bind_python, value_of
 from ninetoothed.frontend.builder import EmissionForbidden
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import integer, is_dynamic, operand
 from ninetoothed.frontend.parse import parse, unwrap
 from ninetoothed.frontend.regions import run_when_compiling
+from ninetoothed.frontend.targets import target
 from ninetoothed.frontend.values import (
     UNDEFINED,
     Absent,
@@ -44,18 +45,28 @@ def call_node(context: TraceContext, scope: Scope, node: ast.Call) -> Any:
     """Trace a call. Arguments that are plain names are passed as variables, so that the callee may assign them."""
     location = scope.parsed.location(node)
     callee = context.evaluate(scope, node.func)
-    args = starred(context, scope, node.args, partial(_argument, context, scope))
+    changed = node.args[:1] if _changes_memory(context, callee) else []
+    argument = partial(_argument, context, scope, changed)
+    args = starred(context, scope, node.args, argument)
     kwargs = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             kwargs.update(context.evaluate(scope, keyword.value))
         else:
-            kwargs[keyword.arg] = _argument(context, scope, keyword.value)
+            kwargs[keyword.arg] = argument(keyword.value)
     context.builder.location = location
     return call(context, callee, tuple(args), kwargs, scope)
 
 
-def _argument(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
+def _changes_memory(context: TraceContext, callee: Any) -> bool:
+    """Tell whether the first argument of a call is read and written at once, as an atomic function does."""
+    function = language_function(context, callee)
+    return function is not None and function.name in builtins.UPDATES
+
+
+def _argument(context: TraceContext, scope: Scope, changed: list[ast.expr], node: ast.expr) -> Any:
+    if node in changed:
+        return target(context, scope, node)
     if isinstance(node, ast.Name):
         cell = scope.find(node.id)
         if cell is not None:
@@ -179,10 +190,10 @@ def _method(context: TraceContext, method: BoundMethod, args: tuple, kwargs: dic
             return _call_language(context, FUNCTIONS["cast"], (owner, *args), kwargs)
         return _call_language(context, FUNCTIONS[name], (owner, *args), kwargs)
     if name == "data_ptr":
-        return memory.data_ptr(context, owner.parameter)
+        return pointers.data_ptr(context, owner.parameter)
     if isinstance(owner, TileRef):
         dim = args[0] if args else kwargs.get("dim")
-        return memory.offsets(context, owner, None if dim is None else _constant(context, dim))
+        return pointers.offsets(context, owner, None if dim is None else _constant(context, dim))
     return _source_method(context, owner, name, *args, **kwargs)
 
 

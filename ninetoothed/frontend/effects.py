@@ -13,10 +13,11 @@ from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import as_dtype, axis_of, tile
 from ninetoothed.frontend.lanes import lane_bounds, mask as mask_of
 from ninetoothed.frontend.operators import is_dynamic, operand, truth
+from ninetoothed.frontend.pointers import addressed
 from ninetoothed.frontend.reductions import reduced_type
 from ninetoothed.frontend.shape_functions import exact
 from ninetoothed.frontend.shapes import extents_of, with_dtype
-from ninetoothed.frontend.values import FormattedText, name_of
+from ninetoothed.frontend.values import FormattedText, name_of, shown
 from ninetoothed.ir import TileType, Value
 from ninetoothed.ir.commutativity import commutes
 from ninetoothed.wording import counted
@@ -31,6 +32,19 @@ def pointer(context: TraceContext, value: Any) -> Value:
             " naming them and written by assigning them"
         )
     return value
+
+
+def _changed(context: TraceContext, name: str, place: Any) -> tuple[Value, Value | None]:
+    """Convert the first argument of an atomic function to pointers, and a mask of those in bounds (None: all)."""
+    if isinstance(place, ir.Access):
+        return addressed(context, place)
+    value = tile(context, place)
+    if not isinstance(value.type.dtype, PointerType):
+        raise context.error(
+            f"`{name}` changes a parameter, as in `{name}(y, value)`, `{name}(y[k], value)` and"
+            f" `{name}(y.source[i], value)`, or what pointers point to; this is {shown(value)}"
+        )
+    return value, None
 
 
 def pointed(address: Value) -> DType:
@@ -73,9 +87,12 @@ def atomic(
     context: TraceContext, pointer_: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None, *, name: str
 ) -> Value:
     """Trace an atomic read-modify-write; `name` is the primitive."""
-    builder, address = context.builder, pointer(context, pointer_)
+    builder = context.builder
+    address, known = _changed(context, name, pointer_)
     element = pointed(address)
     _check_atomic(context, name, element)
+    if known is not None:
+        mask = known if mask is None else builder.elementwise("and", truth(context, mask), known, dtype=dtypes.int1)
     operands = _masked(context, address, mask, builder.value(operand(context, val), element))
     result = builder.apply(name, operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
     context.forget_loads()
@@ -97,7 +114,10 @@ def _check_atomic(context: TraceContext, name: str, element: DType) -> None:
 
 def atomic_cas(context: TraceContext, pointer_: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Value:
     """Trace an atomic compare-and-swap."""
-    builder, address = context.builder, pointer(context, pointer_)
+    builder = context.builder
+    address, known = _changed(context, "atomic_cas", pointer_)
+    if known is not None:
+        raise context.error("`atomic_cas` takes no mask, and these elements may be out of bounds; give it pointers")
     element = pointed(address)
     operands = builder.broadcast(address, *(builder.value(operand(context, v), element) for v in (cmp, val)))
     exact(context, "atomic_cas", operands[0])

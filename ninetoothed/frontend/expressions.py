@@ -24,6 +24,7 @@ from ninetoothed.frontend.operators import (
     truth,
     unary,
 )
+from ninetoothed.frontend.targets import evaluate_indices
 from ninetoothed.frontend.values import Cell, FormattedText, InlineFunction, Scope, shown
 from ninetoothed.frontend.variables import iterate, outside, read, snapshot
 from ninetoothed.ir import Value
@@ -290,23 +291,6 @@ def _of_python(context: TraceContext, owner: Any, indices: tuple, text: str) -> 
         raise context.error(f"`{text}` has {size}: there is none at index {key}") from None
     except (KeyError, TypeError) as error:
         raise context.error(f"`{text}` cannot be indexed so: {type(error).__name__}: {error}") from None
-
-
-def evaluate_indices(context: TraceContext, scope: Scope, node: ast.expr) -> tuple:
-    """Evaluate a subscript: one index for each item."""
-    elements = node.elts if isinstance(node, ast.Tuple) else [node]
-    indices: list = []
-    for element in elements:
-        if isinstance(element, ast.Slice):
-            parts = (element.lower, element.upper, element.step)
-            indices.append(slice(*(None if p is None else evaluate(context, scope, p) for p in parts)))
-        elif isinstance(element, ast.Starred):
-            indices.extend(iterate(context, evaluate(context, scope, element.value)))
-        else:
-            indices.append(operand(context, evaluate(context, scope, element)))
-    if len(indices) == 1 and isinstance(indices[0], tuple):
-        return indices[0]
-    return tuple(indices)
 
 
 _RULES: dict[type[ast.AST], Callable[..., Any]] = {

@@ -118,8 +118,11 @@ def _moved(context: TraceContext, operation: Apply, index: Value) -> Value:
 def _of_load(context: TraceContext, access: ir.Access) -> tuple[LaneBound, ...]:
     """Return the guards of a load as bounds; none where the user gave `other`."""
     source = next(p.source for p in context.definition.parameters if p.name == access.parameter)
-    if source.other is not None:
-        return ()
+    return () if source.other is not None else guard_bounds(context, access)
+
+
+def guard_bounds(context: TraceContext, access: ir.Access) -> tuple[LaneBound, ...]:
+    """Return the guards of an access as bounds."""
     type = with_dtype(access.type, context.builder.index_type)
     indices = (context.builder.index(guard.index, access.lanes, type) for guard in access.guards)
     return tuple(LaneBound(i, g.size, g.lower, g.upper) for i, g in zip(indices, access.guards, strict=True))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ninetoothed import dtypes, ir
+from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import Expr, Var, as_expr, const, is_nonnegative, maximum, var
@@ -17,11 +17,10 @@ from ninetoothed.frontend.lanes import lane, lane_bounds, masked_index
 from ninetoothed.frontend.numbers import holds, numeric
 from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
 from ninetoothed.ir import Access, Lane, TileType, Value
-from ninetoothed.lowering import Guard, lower, source_indices, with_axes
+from ninetoothed.lowering import Guard, lower, with_axes
 from ninetoothed.operands import shape_text
 from ninetoothed.specialisation import ArgumentClass
 from ninetoothed.tiling import are_alike
-from ninetoothed.wording import counted
 
 
 def tile(context: TraceContext, parameter: int) -> TileRef:
@@ -228,8 +227,8 @@ def _scalar(context: TraceContext, parameter: int, argument: ArgumentClass) -> V
     return context.loads[key]
 
 
-def store(context: TraceContext, ref: TileRef, operand: Any, indices: tuple | None = None) -> Value:
-    """Store to a tile, broadcasting and converting. Returns the value from before the conversion."""
+def target(context: TraceContext, ref: TileRef, indices: tuple | None = None) -> Access:
+    """Return the access of a tile that is written, or of the elements of it that `indices` picks."""
     if is_hierarchical(context, ref):
         raise context.error(f"{name(context, ref)!r} is a tile of tiles here; index it to assign one of its tiles")
     if context.argument(ref.parameter).role != "tensor":
@@ -238,11 +237,11 @@ def store(context: TraceContext, ref: TileRef, operand: Any, indices: tuple | No
             " it; pass a 0-d tensor to store to on the kernel's device, or assign another name"
         )
     _check_counters(context, ref, indices)
-    place = access(context, ref, indices)
-    return _write(context, place, operand)
+    return access(context, ref, indices)
 
 
-def _write(context: TraceContext, place: Access, operand: Any) -> Value:
+def write(context: TraceContext, place: Access, operand: Any) -> Value:
+    """Store to an access, broadcasting and converting. Returns the value from before the conversion."""
     builder, dtype = context.builder, numeric(place.type.dtype)
     if isinstance(operand, int) and not holds(dtype, operand):
         low, high = dtype.range
@@ -289,60 +288,6 @@ def gather(context: TraceContext, ref: SourceRef, indices: tuple) -> Value:
     result = Value(place.type)
     context.builder.emit(ir.Load(result, place, location=context.builder.location))
     return result
-
-
-def scatter(context: TraceContext, ref: SourceRef, indices: tuple, operand: Any) -> None:
-    """Write elements of a parameter's source."""
-    _write(context, source_access(context, ref, indices), operand)
-
-
-def data_ptr(context: TraceContext, parameter: int) -> Value:
-    """Return the address of a parameter's first element."""
-    name = context.definition.parameters[parameter].name
-    type = TileType(PointerType(numeric(context.argument(parameter).dtype), name))
-    return context.builder.apply("data_ptr", (), type, parameter=name)
-
-
-def offsets(context: TraceContext, ref: TileRef, dimension: int | None) -> Value:
-    """Return a tile's indices along a dimension of the source; for None, its offsets in elements, strides included."""
-    source = context.definition.parameters[ref.parameter].source
-    if dimension is None:
-        return _element_offsets(context, ref)
-    if not -source.ndim <= dimension < source.ndim:
-        raise context.error(
-            f"{name(context, ref)!r} has a source of {counted(source.ndim, 'dimension')}: there is no dimension"
-            f" {dimension}"
-        )
-    type = access(context, ref).type
-    # Free variables show on which dimensions the index depends, even those of one element.
-    unknown = tuple(f"axis_{axis}" for axis in range(len(type.shape)))
-    formal = unclamped(context, ref, tuple(map(var, unknown)))[dimension]
-    axes = [axis for axis, name in enumerate(unknown) if name in formal.variables]
-    lanes = {axis: lane(context, position, type.lanes[axis]) for position, axis in enumerate(axes)}
-    chosen = tuple(var(lanes[axis].name) if axis in lanes else const(0) for axis in range(len(type.shape)))
-    expr = unclamped(context, ref, chosen)[dimension]
-    extents = [shapes.extents_of(type)[axis] for axis in axes]
-    used = tuple(lane for lane in lanes.values() if lane.name in expr.variables)
-    return context.builder.index(expr, used, shapes.tile_type(context.builder.index_type, extents))
-
-
-def unclamped(context: TraceContext, ref: TileRef, innermost: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Return the source indices of an element of a tile, correct out of bounds too."""
-    has_level = ref.level < len(context.levels(ref.parameter))
-    levels = (*ref.indices, innermost) if has_level else ref.indices
-    return source_indices(context.arrangement(ref.parameter), levels, context.facts)
-
-
-def _element_offsets(context: TraceContext, ref: TileRef) -> Value:
-    place = access(context, ref)
-    lanes = {lane.axis: var(lane.name) for lane in place.lanes}
-    indices = unclamped(context, ref, tuple(lanes.get(axis, const(0)) for axis in range(len(place.type.shape))))
-    strides = context.definition.parameters[ref.parameter].source.strides
-    expr = const(0)
-    for index, stride in zip(indices, strides, strict=True):
-        expr = expr + index * context.number(stride)
-    dtype = dtypes.int64 if context.argument(ref.parameter).wide else context.builder.index_type
-    return context.builder.index(expr, place.lanes, replace(place.type, dtype=dtype))
 
 
 def name(context: TraceContext, ref: TileRef) -> str:

@@ -11,12 +11,12 @@ from ninetoothed.errors import NineToothedError
 from ninetoothed.frontend import branches, loops, memory
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.effects import device_assert
-from ninetoothed.frontend.expressions import apply, evaluate, evaluate_indices, local_function
-from ninetoothed.frontend.indexing import check_slices, index, innermost_indices, is_elementwise, source_indices
-from ninetoothed.frontend.operators import is_dynamic, is_number, operand
+from ninetoothed.frontend.expressions import apply, evaluate, local_function
+from ninetoothed.frontend.indexing import index
 from ninetoothed.frontend.regions import in_runtime_branch, write
 from ninetoothed.frontend.shapes import Mismatch
-from ninetoothed.frontend.values import UNDEFINED, Cell, Scope, SourceRef, TileRef, shown
+from ninetoothed.frontend.targets import evaluate_indices, owner_of, storable, store_element
+from ninetoothed.frontend.values import UNDEFINED, Cell, Scope
 from ninetoothed.frontend.variables import iterate, read, snapshot
 from ninetoothed.ir import Value
 
@@ -96,7 +96,7 @@ def _augmented(context: TraceContext, scope: Scope, statement: ast.AugAssign) ->
     if not isinstance(target, ast.Subscript):
         text = f"`{ast.unparse(target)}` cannot be changed: an application assigns names and elements"
         raise context.error(f"{text}; assign the result to a name")
-    owner = _owner(context, scope, target.value)
+    owner = owner_of(context, scope, target.value)
     indices = evaluate_indices(context, scope, target.slice)
     value = apply(context, statement.op, index(context, owner, indices), evaluate(context, scope, statement.value))
     return store_element(context, owner, indices, value)
@@ -116,22 +116,12 @@ def assign(context: TraceContext, scope: Scope, target: ast.expr, value: Any) ->
     elif isinstance(target, ast.Tuple | ast.List):
         _unpack(context, scope, target, value)
     elif isinstance(target, ast.Subscript):
-        owner = _owner(context, scope, target.value)
+        owner = owner_of(context, scope, target.value)
         store_element(context, owner, evaluate_indices(context, scope, target.slice), value)
     else:
         text = ast.unparse(target)
         message = f"`{text}` cannot be assigned: an application assigns names and elements; what a tensor is, its shape"
         raise context.error(f"{message} and its levels, is the arrangement's", scope.parsed.location(target))
-
-
-def _owner(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
-    """Return the object whose element is assigned. A parameter gives its tile, and forgets the value assigned last."""
-    cell = scope.find(node.id) if isinstance(node, ast.Name) else None
-    if cell is None or cell.tile is None:
-        return evaluate(context, scope, node)
-    if cell.value is not None:
-        write(context, cell, None)
-    return cell.tile
 
 
 def _unpack(context: TraceContext, scope: Scope, target: ast.Tuple | ast.List, value: Any) -> None:
@@ -154,7 +144,8 @@ def assign_name(context: TraceContext, scope: Scope, name: str, value: Any) -> N
         cell = scope.cells[name] = Cell(name, UNDEFINED)
     value = snapshot(context, value)
     if cell.tile is not None:
-        value = memory.store(context, cell.tile, _storable(context, f"{name!r} is a parameter: it", value))
+        value = storable(context, f"{name!r} is a parameter: it", value)
+        value = memory.write(context, memory.target(context, cell.tile), value)
     write(context, cell, _updated(context, cell, context.builder.named(value, name)))
 
 
@@ -166,31 +157,6 @@ def _updated(context: TraceContext, cell: Cell, value: Any) -> Any:
     if not are_alike or old is value or not context.builder.depends(value, old):
         return value
     return context.builder.named(context.builder.apply("assign", (old, value), value.type), cell.name)
-
-
-def store_element(context: TraceContext, owner: Any, indices: tuple, value: Any) -> None:
-    """Store to elements of a parameter or of its source."""
-    if isinstance(owner, SourceRef):
-        what = f"the source of {context.definition.parameters[owner.parameter].name!r}"
-        memory.scatter(context, owner, source_indices(context, owner, indices), _storable(context, what, value))
-    elif isinstance(owner, TileRef):
-        value = _storable(context, f"{memory.name(context, owner)!r}", value)
-        if memory.is_hierarchical(context, owner):
-            memory.store(context, index(context, owner, indices), value)
-        else:
-            check_slices(context, indices)
-            chosen = innermost_indices(context, owner, indices) if is_elementwise(indices) else None
-            memory.store(context, owner, value, chosen)
-    else:
-        raise context.error("only elements of parameters can be assigned; build a new tile with `ntl.where` instead")
-
-
-def _storable(context: TraceContext, what: str, value: Any) -> Any:
-    """Return a value that can be stored; a handle on a tile is loaded."""
-    value = operand(context, value)
-    if not is_dynamic(value) and not is_number(value):
-        raise context.error(f"{what} takes tiles and numbers, not {shown(value)}")
-    return value
 
 
 # -- the rest --------------------------------------------------------------------------------------
