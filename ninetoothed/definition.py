@@ -18,11 +18,13 @@ class KernelParameter:
 
     touched: whether the application's text mentions it. One that is never touched is exempt from checks; one that only
         some variants touch is exempt in the others (see `runtime.exemptions`).
+    tiled: whether the text mentions its tile, rather than only its source, shape or offsets.
     """
 
     name: str
     arrangement: Arrangement
     touched: bool = True
+    tiled: bool = True
 
     @property
     def source(self) -> SourceTensor:
@@ -45,6 +47,7 @@ class KernelDefinition:
     symbols: the constexpr and meta symbols that occur in the arrangement, by name (sizes aside).
     num_warps, num_stages: what the user gave, as tuples to choose from; None leaves the choice to the compiler.
     tune: whether to choose by measuring, among at most `max_num_configs` configurations.
+    multiplies: whether the application's text multiplies matrices.
     given_names: the user's names for generated ones (of block sizes, say), for messages.
     """
 
@@ -56,6 +59,7 @@ class KernelDefinition:
     num_stages: tuple[int, ...] | None = None
     max_num_configs: int | None = None
     tune: bool = False
+    multiplies: bool = False
     given_names: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, positions: frozenset[int]) -> KernelDefinition:

@@ -13,7 +13,7 @@ from typing import Any
 from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ApplicationError, ArrangementError, NineToothedError, UnsupportedError
-from ninetoothed.frontend.parse import called, mentioned_names, parse_application, signature, unwrap
+from ninetoothed.frontend.parse import called, mentioned_names, multiplies, parse_application, signature, unwrap
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 from ninetoothed.wording import given_names, in_users_names
@@ -120,6 +120,10 @@ def _exchanged(arrangement: ArrangementFunction, application: Application) -> Ar
     )
 
 
+# Attributes of a parameter that need none of its tile's elements.
+_NOT_OF_TILES = ("source", "shape", "ndim", "dtype", "offsets", "data_ptr")
+
+
 def _told(function: Any) -> str:
     return repr(getattr(function, "__name__", function))
 
@@ -139,8 +143,9 @@ def integrate(arranged: tuple[Any, ...], application: Application, options: Kern
         _check_arranged(name, parameter, tensor)
     arrangements = _renamed(tuple(tensor.arrangement for tensor in arranged), names)
     touched = mentioned_names(application, names)
+    tiled = mentioned_names(application, names, besides=_NOT_OF_TILES)
     parameters = tuple(
-        KernelParameter(parameter, arrangement, parameter in touched)
+        KernelParameter(parameter, arrangement, parameter in touched, parameter in tiled)
         for parameter, arrangement in zip(names, arrangements, strict=True)
     )
     definition = KernelDefinition(
@@ -152,6 +157,7 @@ def integrate(arranged: tuple[Any, ...], application: Application, options: Kern
         _choices("num_stages", options.num_stages),
         options.max_num_configs,
         options.tune,
+        multiplies(application),
     )
     _check_outermost(definition)
     return definition

@@ -8,6 +8,7 @@ import functools
 import inspect
 import textwrap
 import types
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,14 +189,25 @@ def _code_of(node: ast.Lambda, like: types.CodeType) -> types.CodeType:
     return code
 
 
-def mentioned_names(application: Any, names: tuple[str, ...]) -> frozenset[str]:
-    """Return the parameters that an application's own text mentions, by the names that users of `make` see."""
+def mentioned_names(application: Any, names: tuple[str, ...], besides: Iterable[str] = ()) -> frozenset[str]:
+    """Return the parameters that an application's own text mentions, by the names that users of `make` see.
+
+    besides: attributes of a parameter that do not count as mentioning it.
+    """
     tree = parse_application(application).tree
     body = tree.body if isinstance(tree.body, list) else [tree.body]
-    mentioned = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    owners = {id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in besides}
+    mentioned = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in owners}
     if tree.args.vararg is not None and tree.args.vararg.arg in mentioned:
         return frozenset(names)
     return frozenset(names) & mentioned
+
+
+def multiplies(application: Any) -> bool:
+    """Tell whether an application's own text multiplies matrices."""
+    nodes = ast.walk(parse_application(application).tree)
+    return any(isinstance(n, ast.MatMult) or "dot" in (getattr(n, "attr", None), getattr(n, "id", None)) for n in nodes)
 
 
 def assigned_names(tree: ast.AST) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ class LoadedTile:
 class Pattern:
     """The work of a kernel: lane by lane, or a row at a time, unless it is one of the classes below.
 
-    tiles: what is loaded at once, one a parameter.
+    tiles: what is loaded at once, one a parameter; none of a parameter that is only gathered from.
     grid: the shape of the outermost level.
     extents: the number of elements that each block size cuts into blocks.
     loops: the number of steps of each loop, by the block size that cuts it.
@@ -104,7 +104,7 @@ def pattern_of(definition: KernelDefinition) -> Pattern:
                     extents.setdefault(name, _elements(size, blocks))
                     if level:
                         loops.setdefault(name, size)
-    tiles = tuple(LoadedTile(i, tuple(map(as_expr, p.innermost))) for i, p in used)
+    tiles = tuple(LoadedTile(i, tuple(map(as_expr, p.innermost))) for i, p in used if p.tiled)
     for name in _uncut(tiles, [parameter.arrangement for _, parameter in used]) & blocks:
         extents.setdefault(name, const(1))
     grid = tuple(map(as_expr, used[0][1].outermost)) if used else ()

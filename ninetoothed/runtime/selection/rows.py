@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from ninetoothed.expr.sizes import evaluate, power_above, power_below
 from ninetoothed.runtime.selection.machine import Machine
+from ninetoothed.runtime.selection.pattern import LoadedTile
 from ninetoothed.runtime.selection.problem import MOST_LANES, TuningProblem, within
 from ninetoothed.schedule import DataParallel, Schedule
 
@@ -15,12 +15,17 @@ COARSENED_LANES = 2048
 # The schedulers of a multiprocessor, each of which runs warps of its own.
 SCHEDULERS = 4
 
+# The sides of tiles that are multiplied in a kernel of no known pattern, and the lanes of a result for eight warps.
+PRODUCT_BLOCK, LARGE_PRODUCT = 64, 128 * 128
+
 
 def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
     """Give each thread a 16-byte vector, of elements of more than 16 bits two; whole rows get warps by their length."""
-    symbols, tiles = problem.definition.meta_symbols, problem.pattern.tiles
+    symbols, tiles = problem.definition.meta_symbols, _most_cut(problem)
     warp, vector_bits = machine.generation.warp_size, machine.generation.vector_bits
     bits = max([problem.bits(tile.parameter) for tile in tiles], default=32)
+    if problem.definition.multiplies:
+        return _products(problem)
     # The lanes of a tile, the block sizes to be chosen aside.
     fixed = max([problem.lanes(tile, dict.fromkeys(symbols, 1)) for tile in tiles], default=1)
     if not symbols:
@@ -28,14 +33,32 @@ def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
         return replace(chosen, sharing=DataParallel(_coarsening(problem, fixed, machine)))
     vector = vector_bits // bits
     held = vector * (2 if bits > 16 else 1)
-    # Small arrays are spread over all multiprocessors, others get four warps a program.
+    # Small arrays are spread over all multiprocessors, others get four warps a program. Loops are not spread.
     total = problem.programs(dict.fromkeys(symbols, 1))
     share = power_below(max(total // (machine.multiprocessors * 2), 1))
-    wanted = max(min(4 * warp * held, share), warp * vector)
+    is_spread = not symbols.keys() <= problem.pattern.loops.keys()
+    wanted = max(min(4 * warp * held, share), warp * vector) if is_spread else 4 * warp * held
     blocks = _distributed(problem, max(wanted // fixed, 1))
-    lanes = fixed * math.prod(blocks.values())
-    warps = lanes // (warp * held) if fixed == 1 else min(power_above(lanes // (warp * vector)), 16)
-    return problem.schedule(blocks, max(warps, 1), 3)
+    lanes = max([problem.lanes(tile, blocks) for tile in tiles], default=1)
+    warps = lanes // (warp * held) if fixed == 1 else power_above(lanes // (warp * vector))
+    return problem.schedule(blocks, max(min(warps, 16), 1), 3)
+
+
+def _products(problem: TuningProblem) -> Schedule:
+    """Multiply by a group of four warps, or by two for large tiles: products of no pattern that is known."""
+    names = problem.definition.meta_symbols
+    blocks = {
+        name: problem.block(name, min(PRODUCT_BLOCK, power_above(max(problem.extent(name), 1)))) for name in names
+    }
+    lanes = max([problem.lanes(tile, blocks) for tile in problem.pattern.tiles], default=1)
+    return problem.schedule(blocks, 4 if lanes < LARGE_PRODUCT else 8, 3)
+
+
+def _most_cut(problem: TuningProblem) -> list[LoadedTile]:
+    """Return the tiles with the most blocks to be chosen: they are what a thread has to do, others lie beside them."""
+    tiles, symbols = problem.pattern.tiles, problem.definition.meta_symbols
+    blocks = [len(symbols.keys() & frozenset().union(*(size.variables for size in tile.shape))) for tile in tiles]
+    return [tile for tile, count in zip(tiles, blocks, strict=True) if count == max(blocks)]
 
 
 def _row_warps(problem: TuningProblem, lanes: int, machine: Machine) -> int:
