@@ -66,10 +66,17 @@ def element(context: TraceContext, ref: TileRef, indices: tuple) -> TileRef:
     if len(indices) != len(shape):
         raise context.error(
             f"{name!r} has {counted(len(shape), 'dimension')} at this level (shape {shape_text(shape)}) and is"
-            f" indexed with {len(indices)}; give one index a dimension"
+            f" indexed with {len(indices)}; give one index a dimension{_squeezing(ref, name, shape)}"
         )
     chosen = (_position(context, i, d, shape, repr(name)) for d, i in enumerate(indices))
     return TileRef(ref.parameter, (*ref.indices, tuple(_as_expr(context, i) for i in chosen)))
+
+
+def _squeezing(ref: TileRef, name: str, shape: tuple[Expr, ...]) -> str:
+    """Tell how the arrangement takes dimensions of size 1 away."""
+    ones = [d for d, size in enumerate(shape) if size == 1]
+    level = f"{name}{'.dtype' * ref.level}"
+    return f", or take away one of size 1 in the arrangement: `{level} = {level}.squeeze({ones[0]})`" if ones else ""
 
 
 def source_indices(context: TraceContext, ref: SourceRef, indices: tuple) -> tuple[Expr | Value, ...]:

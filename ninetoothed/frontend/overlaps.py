@@ -131,7 +131,7 @@ def _required(context: TraceContext, store: ir.Store, names: tuple[str, ...], co
     message += (
         f" to them what may be different values: which one stays is not known; cut {name!r} into tiles that have no"
         " element in common, or use an atomic, such as"
-        f" `ntl.atomic_add({name}.source.data_ptr() + {name}.offsets(), value)`"
+        f" `ntl.atomic_add({name}, value)`"
     )
     return ir.Requirement(count, const(1), message, store.location, racing="programs" if are_programs else "lanes")
 

@@ -129,8 +129,8 @@ def _race(
     message = (
         f"parameter {parameter.name!r} {how}, which all store to the same elements, and what they store depends on"
         f" {depends}: the programs race; use an atomic, such as"
-        f" `ntl.atomic_add({parameter.name}.source.data_ptr() + {parameter.name}.offsets(), value)`, or a tile that"
-        " covers the axis, so that one program does it all, or give each program an element of its own"
+        f" `ntl.atomic_add({parameter.name}, value)`, or a tile that covers the axis, so that one program does it all,"
+        " or give each program an element of its own"
     )
     return ir.Requirement(programs, as_expr(1), message, store.location, racing="programs")
 

@@ -14,7 +14,7 @@ from ninetoothed.frontend.functions import as_dtype, axis_of, known, tile, where
 from ninetoothed.frontend.lanes import extent_mask, lane_numbers
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.operators import binary
-from ninetoothed.frontend.shape_functions import exact, reshape
+from ninetoothed.frontend.shape_functions import gather, reshape
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import TileType, Value
 
@@ -170,14 +170,20 @@ def topk(context: TraceContext, x: Any, k: Any, dim: Any = None) -> Value:
     sorted_ = sort(context, x, dim, True)
     *leading, last = extents_of(sorted_.type)
     k = known(context, k, "`k`")
-    exact(context, "topk", sorted_)
     k = k.constant if isinstance(k, Expr) and k.is_constant else k
-    if not isinstance(k, int) or not 1 <= k <= last.lanes or k & (k - 1):
+    if not last.size.is_constant:
         raise context.error(
-            f"`topk` needs a `k` that is a power of two, at most {last.lanes} here, not {k}; take more, or `ntl.sort`"
+            f"`topk` needs a last dimension of known size, not {last.size}; cut it into tiles, or where it is the whole"
+            ' of a dimension, declare its size: `Tensor(..., shape_options={"constexpr": True})`'
         )
-    grouped = reshape(context, sorted_, (*(e.size for e in leading), last.lanes // k, k))
-    return select(context, grouped, len(leading), const(0))
+    if not isinstance(k, int) or not 1 <= k <= last.size.constant:
+        raise context.error(f"`topk` takes the `k` largest of {last.size}, and `k` is {k}; use 1 to {last.size}")
+    head = shapes.extent(const(k), context.facts)
+    if all(e.is_full for e in (*leading, last, head)):
+        grouped = reshape(context, sorted_, (*(e.size for e in leading), last.lanes // k, k))
+        return select(context, grouped, len(leading), const(0))
+    index = lane_numbers(context, tile_type(dtypes.int32, (*leading, head)), len(leading))
+    return gather(context, sorted_, context.builder.broadcast_to(index, (*leading, head)), len(leading))
 
 
 def histogram(context: TraceContext, input: Any, num_bins: Any) -> Value:

@@ -43,15 +43,17 @@ def store(pointer: Tile, value: TileLike, mask: TileLike | None = None) -> None:
 def atomic_add(
     pointer: Tile, val: TileLike, mask: TileLike | None = None, sem: str | None = None, scope: str | None = None
 ) -> Tile:
-    """Add `val` to what each pointer points to, whatever other programs add, and return the old values.
+    """Add `val` to elements of a parameter, whatever other programs add, and return the old values.
 
-    Pointer, value and mask broadcast; where `mask` is false, and past the end of a tile, nothing is added. `sem` is the
-    memory order ("acq_rel", "acquire", "release", "relaxed"), `scope` which threads see it ("gpu", "cta", "sys").
+    The elements are named as in an assignment: a tile `y`, one of its elements `y[k]`, or `y.source[i]` with tiles of
+    indices; or pointers point to them. They broadcast with value and mask. Nothing is added where `mask` is false or
+    an element is out of bounds, nor to where pointers past the end of a tile point. `sem` is the memory order
+    ("acq_rel", "acquire", "release", "relaxed"), `scope` which threads see it ("gpu", "cta", "sys").
 
-    Takes integers of 32 and 64 bits, and floats; raises `ApplicationError` for others, and for what is no pointer.
+    Takes integers of 32 and 64 bits, and floats; raises `ApplicationError` for others, and for what is no element.
 
     >>> def application(x, y):
-    ...     ntl.atomic_add(y.source.data_ptr() + x % 2, 1.0)
+    ...     ntl.atomic_add(y.source[x % 2], 1.0)
     >>> run(application, torch.tensor([0, 1, 2, 4]), torch.zeros(2))
     tensor([3., 1.])
     """
@@ -61,12 +63,12 @@ def atomic_add(
 def atomic_max(
     pointer: Tile, val: TileLike, mask: TileLike | None = None, sem: str | None = None, scope: str | None = None
 ) -> Tile:
-    """Replace what each pointer points to by `val` where that is greater, and return the old values.
+    """Replace elements of a parameter by `val` where that is greater, and return the old values.
 
     Takes integers and floats of 32 and 64 bits. All else is as for `atomic_add`.
 
     >>> def application(x, y):
-    ...     ntl.atomic_max(y.source.data_ptr() + 0 * x, x)
+    ...     ntl.atomic_max(y, x)
     >>> run(application, torch.tensor([5, 9, 2]), torch.zeros(1, dtype=torch.int64))
     tensor([9])
     """
@@ -76,12 +78,12 @@ def atomic_max(
 def atomic_min(
     pointer: Tile, val: TileLike, mask: TileLike | None = None, sem: str | None = None, scope: str | None = None
 ) -> Tile:
-    """Replace what each pointer points to by `val` where that is less, and return the old values.
+    """Replace elements of a parameter by `val` where that is less, and return the old values.
 
     Takes integers and floats of 32 and 64 bits. All else is as for `atomic_add`.
 
     >>> def application(x, y):
-    ...     ntl.atomic_min(y.source.data_ptr() + 0 * x, x)
+    ...     ntl.atomic_min(y, x)
     >>> run(application, torch.tensor([5, 9, 2]), torch.full((1,), 7))
     tensor([2])
     """
@@ -91,12 +93,12 @@ def atomic_min(
 def atomic_and(
     pointer: Tile, val: TileLike, mask: TileLike | None = None, sem: str | None = None, scope: str | None = None
 ) -> Tile:
-    """Keep the bits that `val` has, too, of what each pointer points to, and return the old values.
+    """Keep the bits that `val` has, too, of elements of a parameter, and return the old values.
 
     Takes integers of 32 and 64 bits. All else is as for `atomic_add`.
 
     >>> def application(x, y):
-    ...     ntl.atomic_and(y.source.data_ptr() + 0 * x, x)
+    ...     ntl.atomic_and(y, x)
     >>> run(application, torch.tensor([14, 7]), torch.full((1,), 15))
     tensor([6])
     """
@@ -106,12 +108,12 @@ def atomic_and(
 def atomic_or(
     pointer: Tile, val: TileLike, mask: TileLike | None = None, sem: str | None = None, scope: str | None = None
 ) -> Tile:
-    """Add the bits of `val` to what each pointer points to, and return the old values.
+    """Add the bits of `val` to elements of a parameter, and return the old values.
 
     Takes integers of 32 and 64 bits. All else is as for `atomic_add`.
 
     >>> def application(x, y):
-    ...     ntl.atomic_or(y.source.data_ptr() + 0 * x, x)
+    ...     ntl.atomic_or(y, x)
     >>> run(application, torch.tensor([1, 4]), torch.zeros(1, dtype=torch.int64))
     tensor([5])
     """
@@ -121,12 +123,12 @@ def atomic_or(
 def atomic_xor(
     pointer: Tile, val: TileLike, mask: TileLike | None = None, sem: str | None = None, scope: str | None = None
 ) -> Tile:
-    """Turn the bits of `val` in what each pointer points to, and return the old values.
+    """Turn the bits of `val` in elements of a parameter, and return the old values.
 
     Takes integers of 32 and 64 bits. All else is as for `atomic_add`.
 
     >>> def application(x, y):
-    ...     ntl.atomic_xor(y.source.data_ptr() + 0 * x, x)
+    ...     ntl.atomic_xor(y, x)
     >>> run(application, torch.tensor([1, 5]), torch.zeros(1, dtype=torch.int64))
     tensor([4])
     """
@@ -136,12 +138,12 @@ def atomic_xor(
 def atomic_xchg(
     pointer: Tile, val: TileLike, mask: TileLike | None = None, sem: str | None = None, scope: str | None = None
 ) -> Tile:
-    """Replace what each pointer points to by `val`, and return the old values.
+    """Replace elements of a parameter by `val`, and return the old values.
 
     Takes integers and floats of 32 and 64 bits. All else is as for `atomic_add`.
 
     >>> def application(x, y):
-    ...     y = ntl.atomic_xchg(x.source.data_ptr() + x.offsets(0), 0.0)
+    ...     y = ntl.atomic_xchg(x, 0.0)
     >>> x = torch.tensor([1.0, 2.0])
     >>> run(application, x, torch.empty(2)), x
     (tensor([1., 2.]), tensor([0., 0.]))
@@ -150,13 +152,14 @@ def atomic_xchg(
 
 @row
 def atomic_cas(pointer: Tile, cmp: TileLike, val: TileLike, sem: str | None = None, scope: str | None = None) -> Tile:
-    """Replace what each pointer points to by `val` where it equals `cmp`, and return the old values.
+    """Replace elements of a parameter by `val` where they equal `cmp`, and return the old values.
 
-    The operands broadcast; `sem` and `scope` are those of `atomic_add`.
-    Raises `ApplicationError` for what is no pointer, and for sizes that are no powers of two known when compiling.
+    The elements are named as for `atomic_add`, and must be known to be in bounds. The operands broadcast; `sem` and
+    `scope` are those of `atomic_add`.
+    Raises `ApplicationError` for what is no element, and for sizes that are no powers of two known when compiling.
 
     >>> def application(x, y):
-    ...     old = ntl.atomic_cas(y.source.data_ptr() + y.offsets(0), x, -1)
+    ...     old = ntl.atomic_cas(y, x, -1)
     >>> run(application, torch.tensor([1, 2]), torch.tensor([1, 3]))
     tensor([-1,  3])
     """

@@ -208,14 +208,15 @@ def sort(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
 
 @row
 def topk(x: TileLike, k: int, dim: int | None = None) -> Tile:
-    """Return the `k` greatest elements along the last dimension, the greatest first; `k` is a power of two.
+    """Return the `k` greatest elements along the last dimension, the greatest first.
 
-    Raises `ApplicationError` for any other `k` or `dim`, and for sizes that are no powers of two known when compiling.
+    Raises `ApplicationError` for another `dim`, a `k` that is not from 1 to the size, and a size that is not known when
+    compiling.
 
     >>> def application(x, y):
     ...     y = ntl.topk(x, 2)
-    >>> run(application, torch.tensor([2.0, 3.0, 1.0, 4.0]), torch.empty(2))
-    tensor([4., 3.])
+    >>> run(application, torch.tensor([2.0, 3.0, 1.0]), torch.empty(2))
+    tensor([3., 2.])
     """
 
 

@@ -246,7 +246,7 @@ def moved(
 def equal_counts(a: BoundEdge, b: BoundEdge, sizes: frozenset[str]) -> tuple[Expr, Expr] | None:
     """Return two expressions in sizes that are equal if and only if two edges along an axis are."""
     lanes = {lane.name: const(0) for lane in (*a.lanes, *b.lanes)}
-    if a.reached or b.reached or not (a.is_prefix and b.is_prefix):
+    if not (a.is_prefix and b.is_prefix):
         return None
     difference = a.room - b.room
     if difference.is_constant and difference.constant == 0:

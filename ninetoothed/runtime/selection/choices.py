@@ -137,8 +137,8 @@ def grid_of(plan: SpecialisationPlan, shapes: Mapping[str, tuple[int, ...]]) -> 
         if _without_ones(shape) != _without_ones(reference):
             raise SizeError(
                 f"kernel `{definition.name}`: the outermost shapes of parameters `{first}` {reference} and `{name}` "
-                f"{shape} differ; each of their elements is one program, so arrange both into as many tiles (sizes of "
-                "1 aside), or pass tensors whose sizes agree",
+                f"{shape} differ; each of their elements is one program: arrange both into as many tiles (sizes of 1 "
+                "aside), repeat by `expand` what several programs read, or pass tensors whose sizes agree",
                 (first, name),
             )
     if math.prod(reference) > 2**31 - 1:

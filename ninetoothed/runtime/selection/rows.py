@@ -1,22 +1,28 @@
-"""Schedules of kernels without products: lane by lane, or whole rows at once. And those of the PyTorch backend."""
+"""Schedules of kernels of no known pattern: lane by lane, whole rows, loops, products. And of the PyTorch backend."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from ninetoothed.expr.sizes import evaluate, power_above, power_below
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import LoadedTile
-from ninetoothed.runtime.selection.problem import MOST_LANES, TuningProblem, within
+from ninetoothed.runtime.selection.problem import MOST_LANES, RESERVED, SHORTEST, TuningProblem, within
 from ninetoothed.schedule import DataParallel, Schedule
 
 # Lanes of all rows that one program computes side by side: enough for its warps to have two vectors a thread.
 COARSENED_LANES = 2048
 # The schedulers of a multiprocessor, each of which runs warps of its own.
 SCHEDULERS = 4
-
-# The sides of tiles that are multiplied in a kernel of no known pattern, and the lanes of a result for eight warps.
-PRODUCT_BLOCK, LARGE_PRODUCT = 64, 128 * 128
+# Lanes of a thread in a tile of a loop, or of a whole row.
+LANES = 16
+# The sides of tiles that are multiplied in a kernel of no known pattern: those that cut the grid, and those of loops.
+PRODUCT_BLOCK, LOOPED_BLOCK = 64, 128
+# The lanes of the largest tile that four warps multiply.
+LARGE_PRODUCT = 128 * 128
 
 
 def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
@@ -25,7 +31,7 @@ def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
     warp, vector_bits = machine.generation.warp_size, machine.generation.vector_bits
     bits = max([problem.bits(tile.parameter) for tile in tiles], default=32)
     if problem.definition.multiplies:
-        return _products(problem)
+        return _products(problem, machine)
     # The lanes of a tile, the block sizes to be chosen aside.
     fixed = max([problem.lanes(tile, dict.fromkeys(symbols, 1)) for tile in tiles], default=1)
     if not symbols:
@@ -33,25 +39,61 @@ def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
         return replace(chosen, sharing=DataParallel(_coarsening(problem, fixed, machine)))
     vector = vector_bits // bits
     held = vector * (2 if bits > 16 else 1)
-    # Small arrays are spread over all multiprocessors, others get four warps a program. Loops are not spread.
+    # Small arrays are spread over all multiprocessors, others get four warps a program.
     total = problem.programs(dict.fromkeys(symbols, 1))
     share = power_below(max(total // (machine.multiprocessors * 2), 1))
-    is_spread = not symbols.keys() <= problem.pattern.loops.keys()
-    wanted = max(min(4 * warp * held, share), warp * vector) if is_spread else 4 * warp * held
-    blocks = _distributed(problem, max(wanted // fixed, 1))
+    if symbols.keys() & problem.pattern.loops.keys():
+        return _loops(problem, fixed, min(4 * warp * held, max(share, warp)), machine)
+    wanted = max(min(4 * warp * held, share), warp * vector)
+    blocks = _distributed(problem, max(wanted // fixed, 1), symbols)
     lanes = max([problem.lanes(tile, blocks) for tile in tiles], default=1)
     warps = lanes // (warp * held) if fixed == 1 else power_above(lanes // (warp * vector))
     return problem.schedule(blocks, max(min(warps, 16), 1), 3)
 
 
-def _products(problem: TuningProblem) -> Schedule:
-    """Multiply by a group of four warps, or by two for large tiles: products of no pattern that is known."""
+def _loops(problem: TuningProblem, fixed: int, share: int, machine: Machine) -> Schedule:
+    """Cut the grid first, by about `share`, then loops into tiles for four warps, or for eight of few programs."""
+    warp, loops = machine.generation.warp_size, problem.pattern.loops
     names = problem.definition.meta_symbols
+    blocks = _distributed(problem, max(share // fixed, 1), [name for name in names if name not in loops])
+    are_few = _are_few(problem, machine, blocks=blocks)
+    warps = 2 * SCHEDULERS if are_few else SCHEDULERS
+    wanted = LANES * warp * warps // (fixed * math.prod(blocks.values()))
+    blocks |= _distributed(problem, max(wanted, 1), [name for name in names if name in loops])
+    lanes = max([problem.lanes(tile, blocks) for tile in _most_cut(problem)], default=1)
+    # Few programs leave schedulers idle: smaller tiles take as many warps, down to a fourth of the lanes a thread.
+    warps = min(lanes // (LANES // 4 * warp), warps) if are_few else min(lanes // (LANES * warp), 16)
+    return problem.schedule(blocks, max(warps, 1), 3)
+
+
+def _products(problem: TuningProblem, machine: Machine) -> Schedule:
+    """Multiply by a group of four warps, or by two for large tiles: products of no pattern that is known."""
+    loops, stages = problem.pattern.loops, 3
+    wanted = {name: LOOPED_BLOCK if name in loops else PRODUCT_BLOCK for name in problem.definition.meta_symbols}
     blocks = {
-        name: problem.block(name, min(PRODUCT_BLOCK, power_above(max(problem.extent(name), 1)))) for name in names
+        name: problem.block(name, min(block, power_above(max(problem.extent(name), 1))))
+        for name, block in wanted.items()
     }
+
+    def staged() -> int:
+        tiles = (tile for tile in problem.pattern.tiles if any(size.variables & loops.keys() for size in tile.shape))
+        return stages * sum(problem.lanes(tile, blocks) * problem.bits(tile.parameter) // 8 for tile in tiles)
+
+    def halve(are_looped: bool) -> bool:
+        sides = [name for name in blocks if (name in loops) == are_looped and blocks[name] > SHORTEST]
+        halves = {name: problem.block(name, blocks[name] // 2) for name in sides}
+        smaller = [name for name in sides if halves[name] < blocks[name]]
+        if smaller:
+            largest = max(smaller, key=blocks.__getitem__)
+            blocks[largest] = halves[largest]
+        return bool(smaller)
+
+    while problem.programs(blocks) < machine.multiprocessors and halve(are_looped=False):
+        pass
+    while staged() > machine.shared_memory - RESERVED and halve(are_looped=True):
+        pass
     lanes = max([problem.lanes(tile, blocks) for tile in problem.pattern.tiles], default=1)
-    return problem.schedule(blocks, 4 if lanes < LARGE_PRODUCT else 8, 3)
+    return problem.schedule(blocks, 4 if lanes <= LARGE_PRODUCT else 8, stages)
 
 
 def _most_cut(problem: TuningProblem) -> list[LoadedTile]:
@@ -68,7 +110,7 @@ def _row_warps(problem: TuningProblem, lanes: int, machine: Machine) -> int:
     thread two lanes, unless rows are summed in the same order in every batch.
     """
     generation = machine.generation
-    warps = min(max(power_above(lanes // (16 * generation.warp_size)), 1), generation.most_warps)
+    warps = min(max(power_above(lanes // (LANES * generation.warp_size)), 1), generation.most_warps)
     if _are_rows_alike(problem) or not _are_few(problem, machine):
         return warps
     return max(warps, min(lanes // (2 * generation.warp_size), SCHEDULERS))
@@ -100,14 +142,15 @@ def _extents(problem: TuningProblem) -> list[int]:
     return [evaluate(extent, problem.values) for extent in problem.pattern.grid if extent != 1]
 
 
-def _are_few(problem: TuningProblem, machine: Machine, together: int = 1) -> bool:
+def _are_few(
+    problem: TuningProblem, machine: Machine, together: int = 1, blocks: Mapping[str, int] = MappingProxyType({})
+) -> bool:
     """Tell whether there are fewer than two programs a multiprocessor, each of which does the work of so many."""
-    return problem.programs({}) < 2 * machine.multiprocessors * together
+    return problem.programs(blocks) < 2 * machine.multiprocessors * together
 
 
-def _distributed(problem: TuningProblem, wanted: int) -> dict[str, int]:
+def _distributed(problem: TuningProblem, wanted: int, names: Collection[str]) -> dict[str, int]:
     """Choose block sizes whose product is about `wanted`, the last dimensions (which lie closest in memory) first."""
-    names = list(problem.definition.meta_symbols)
     shapes = (reversed(tile.shape) for tile in problem.pattern.tiles)
     order = [name for shape in shapes for size in shape for name in names if name in size.variables]
     blocks: dict[str, int] = {}

@@ -262,3 +262,24 @@ def test_slices_whose_bounds_only_a_call_tells(bounds, size):
     expected = torch.zeros_like(x)
     expected[bounds(size)] = x[bounds(size)]
     assert torch.equal(memory, torch.nn.functional.pad(expected, (4, 4)))
+
+
+# -- indices that are computed alike ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of_k, of_v", (("index", "index"), ("index + 1 - 1", "index + 1 - 1"), ("j", "j")))
+def test_tiles_at_equal_indices_end_at_one_place(of_k, of_v):
+    """Block-sparse products: both tiles at an index that was read end together, so what they make can be summed."""
+
+    def arrangement(k, v, index, y):
+        index = index.tile((1,))
+        return *(tensor.tile((4,)).tile((-1,)).expand(index.shape) for tensor in (k, v)), index, y.tile((1,))
+
+    body = f"j = index\nif index >= 0:\n    y = ntl.sum(k[{of_k}])\ny = ntl.sum((k[{of_k}] + 1) * (v[{of_v}] + 1))"
+    k, v = (torch.randn(10, dtype=torch.float64, device=DEVICE) for _ in range(2))
+    index, y = torch.tensor([2, 0, 1], device=DEVICE), torch.full((3,), torch.nan, dtype=torch.float64, device=DEVICE)
+    ninetoothed.make(arrangement, application_of(body, "k", "v", "index", "y"), [Tensor(1) for _ in range(4)])(
+        k, v, index, y
+    )
+    products = ((k + 1) * (v + 1)).split(4)
+    torch.testing.assert_close(y, torch.stack([products[i].sum() for i in index]))

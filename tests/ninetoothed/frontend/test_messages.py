@@ -194,8 +194,8 @@ MISTAKES = (
         "an application may not use `with`: enter the context where the kernel is called",
     ),
     (
-        "y = ntl.sum(ntl.topk(x, 3)) + x",
-        "`topk` needs a `k` that is a power of two, at most 8 here, not 3; take more, or `ntl.sort`",
+        "y = ntl.sum(ntl.topk(x, 9)) + x",
+        "`topk` takes the `k` largest of 8, and `k` is 9; use 1 to 8",
     ),
     ('raise ValueError("no")', "an application may not use `raise`: use `ntl.device_assert` or `ntl.static_assert`"),
     (

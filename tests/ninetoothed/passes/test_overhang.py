@@ -634,6 +634,18 @@ def test_sorts(descending):
         torch.testing.assert_close(found, expected, equal_nan=True)
 
 
+@pytest.mark.parametrize("size, k", ((11, 3), (60, 6), (16, 5), (16, 4), (5, 5), (1, 1)))
+def test_the_largest_of_any_number(size, k):
+    def application(x, y):
+        y = ntl.topk(x, k)
+
+    x, y = random(3, size) - 9, torch.full((3, k), torch.nan, device=DEVICE)
+    tensors = (Tensor(2, shape_options=(None, {"constexpr": True})), Tensor(2))
+    rows = lambda *tensors: tuple(tensor.tile((2, -1)).squeeze(1) for tensor in tensors)  # noqa: E731
+    ninetoothed.make(rows, application, tensors)(x, y)
+    assert torch.equal(y, x.topk(k).values.to(y.dtype))
+
+
 @pytest.mark.parametrize("reverse", (False, True))
 def test_scans(reverse):
     def application(x, y):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import ninetoothed
+import ninetoothed.language as ntl
 from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import ArrangementError
 from ninetoothed.runtime import dispatch, specialise
@@ -369,3 +370,98 @@ def test_blocks_are_chosen_in_the_order_of_the_definition(names):
     kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
     best = chosen(kernel, tensor(1 << 20), tensor(1 << 20))[0]
     assert [name for name, _ in best.meta] == list(names) and [size for _, size in best.meta] == [128, 32]
+
+
+# -- kernels of no known pattern -------------------------------------------------------------------------------------
+
+
+def sequence_of(tensor, block):
+    """Rows as sequences of tiles of `block` elements, one row a program."""
+    tiles = tensor.tile((1, block)).tile((1, -1)).squeeze(1)
+    tiles.dtype = tiles.dtype.squeeze(0)
+    tiles.dtype.dtype = tiles.dtype.dtype.squeeze(0)
+    return tiles
+
+
+def test_rows_in_a_loop_get_large_tiles_whatever_lies_beside_them():
+    """Tiles of the loop alone decide: not the number of rows, nor the integers of 64 bits, of which a row has one."""
+
+    def application(x, target, y):
+        total = 0.0
+        for k in range(x.shape[0]):
+            total += ntl.sum(x[k])
+        y = total - x.source[ntl.program_id(0), target]
+
+    def arrangement(x, target, y, block=block_size()):
+        return sequence_of(x, block), target.tile((1,)), y.tile((1,))
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(1), Tensor(1)))
+    for rows, expected in ((64, (1024, 8)), (4096, (1024, 2))):
+        (best,) = chosen(kernel, tensor(rows, 128256), tensor(rows, dtype=torch.int64), tensor(rows))
+        assert (*best.blocks.values(), best.num_warps) == expected
+
+
+def test_columns_are_cut_into_enough_programs_and_summed_in_tall_tiles():
+    def application(x, y):
+        total = ntl.zeros(y.shape, dtype=ntl.float32)
+        for i in range(x.shape[0]):
+            total += ntl.sum(x[i], axis=0)
+        y = total
+
+    def arrangement(x, y, m=Symbol("M", meta=True), n=Symbol("N", meta=True)):
+        x = x.tile((m, n)).tile((-1, 1)).squeeze(0)
+        x.dtype = x.dtype.squeeze(1)
+        return x, y.tile((n,))
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(1)))
+    (best,) = chosen(kernel, tensor(4096, 4096), tensor(4096))
+    assert (best.blocks, best.num_warps) == ({"M": 128, "N": 32}, 8)
+
+
+def test_a_table_that_is_only_gathered_from_is_no_tile():
+    def application(index, table, y):
+        y = table.source[index, y.offsets(1)]
+
+    def arrangement(index, table, y, block=block_size()):
+        y = y.tile((1, block))
+        y.dtype = y.dtype.squeeze(0)
+        return index.tile((1,)).unsqueeze(1).expand((-1, y.shape[1])), table.tile((-1, -1)).expand(y.shape), y
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(2), Tensor(2)))
+    for table in (tensor(128256, 4096), tensor(100, 4096)):
+        (best,) = chosen(kernel, tensor(8192, dtype=torch.int64), table, tensor(8192, 4096))
+        assert (*best.blocks.values(), best.num_warps) == (1024, 4)
+
+
+@pytest.mark.parametrize("shape, warps", (((128, 256, 64), 8), ((64, 64, 32), 4), ((16, 64, 64), 4)))
+def test_products_of_tiles_given_as_numbers_get_one_warp_group_or_two(shape, warps):
+    kernel = ninetoothed.make(blocked(*shape), mm.application, (Tensor(2), Tensor(2), Tensor(2)))
+    assert type(pattern_of(kernel.definition)) is Pattern
+    (best,) = chosen(kernel, *(tensor(4096, 4096) for _ in range(3)))
+    assert (best.num_warps, best.sharing) == (warps, DataParallel())
+
+
+def test_a_product_with_two_loops_gets_tiles_and_warps_that_a_gpu_has():
+    """Logits of a large vocabulary, block by block: a loop over columns around one over the depth."""
+
+    def application(x, weight, y):
+        largest = ntl.full(y.shape, float("-inf"), dtype=ntl.float32)
+        for n in range(weight.shape[1]):
+            logits = ntl.dot(x[0], weight[0, n])
+            for k in range(1, x.shape[0]):
+                logits += ntl.dot(x[k], weight[k, n])
+            largest = ntl.maximum(largest, ntl.max(logits, axis=1))
+        y = largest
+
+    def arrangement(x, weight, y, m=Symbol("M", meta=True), n=block_size(), k=block_size()):
+        x = x.tile((m, k)).tile((1, -1)).squeeze(1)
+        x.dtype = x.dtype.squeeze(0)
+        return x, weight.tile((k, n)).tile((-1, -1)).squeeze(1).expand(x.shape), y.tile((m,))
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2), Tensor(1)))
+    (best,) = chosen(kernel, tensor(4096, 4096), tensor(4096, 32000), tensor(4096))
+    assert (*best.blocks.values(), best.num_warps) == (32, 128, 128, 4)
+    x, weight = torch.rand(19, 50, dtype=torch.float64) - 2, torch.rand(50, 35, dtype=torch.float64)
+    y = torch.full((19,), torch.nan, dtype=torch.float64)
+    kernel(x, weight, y)  # all logits are negative: none past the end counts
+    torch.testing.assert_close(y, (x @ weight).max(1).values, rtol=1e-5, atol=1e-5)
