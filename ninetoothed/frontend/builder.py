@@ -10,9 +10,9 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, simplify, var
 from ninetoothed.frontend import shapes
-from ninetoothed.frontend.computations import Computations
 from ninetoothed.frontend.numbers import holds, number_type, numeric, wrapped
 from ninetoothed.frontend.signs import Signs
+from ninetoothed.frontend.value_numbering import ValueNumbering
 from ninetoothed.frontend.values import origin
 from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
 from ninetoothed.language.primitives import PRIMITIVES
@@ -43,7 +43,7 @@ class Builder:
         self._producers: dict[Value, ir.Operation] = {}
         self._homes: dict[Value, list[ir.Operation]] = {}
         self._names: dict[str, Value] = {}
-        self._computations = Computations(self._producers)
+        self._numbering = ValueNumbering(self._producers)
         self._signs = Signs(self._producers)
         self._count = 0
 
@@ -138,9 +138,9 @@ class Builder:
                 return const(int(number))
             case Index(expr=expr, lanes=()):
                 return expr
-        first = self._computations.first(value)
+        first = self._numbering.first(value)
         for name, bound in self._names.items():
-            if bound is value or (self._computations.first(bound) is first and self._is_visible(bound)):
+            if bound is value or (self._numbering.first(bound) is first and self._is_visible(bound)):
                 return var(name)
         name = self.fresh("value")
         self._names[name] = value

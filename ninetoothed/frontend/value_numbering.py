@@ -1,4 +1,4 @@
-"""Find values that are computed alike, so that equal indices get one name."""
+"""Number values: those that are computed alike get one number, so that equal indices get one name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ninetoothed.ir.traversal import bottom_up
 from ninetoothed.language.primitive import Effect
 
 
-class Computations:
+class ValueNumbering:
     """Remember which values come from the same operations on the same values. producers: what computes each value."""
 
     def __init__(self, producers: Mapping[Value, ir.Operation]) -> None:
