@@ -7,19 +7,22 @@ With families, their rows are printed. A file of what `python -m docs.family_che
 
 import argparse
 import contextlib
+import inspect
 import json
+import multiprocessing
 import pathlib
 import textwrap
+from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
-import torch
 import transformers
 from torch import nn
 
-from docs.family_checks import IMPLEMENTATIONS, TOLERANCE, Check, checked, looking, names_of
+from docs.family_checks import IMPLEMENTATIONS, TOLERANCE, Check, checked, looking, prepare
 from docs.family_models import DEPTH, families, made
 from ninetoothed_ops.integrations.activations import activation_in_mlp
 from ninetoothed_ops.integrations.attention_interface import NAME, register_attention
+from ninetoothed_ops.integrations.recognition import names_of
 from ninetoothed_ops.modules import NTAttention, swap_modules
 
 FILE = pathlib.Path(__file__).with_suffix(".md")
@@ -65,6 +68,12 @@ UNSEEN = """
 Attention that looks its function up and was not called by what was tried.
 
 """
+OWN = """
+## Attention of their own
+
+Parts of the families above whose attention is neither swapped nor looks a function up: it runs as transformers has it.
+
+"""
 APART = """
 ## Where eager and "sdpa" differ
 
@@ -90,6 +99,7 @@ class Row(NamedTuple):
     left: tuple[tuple[str, str], ...] = ()
     missing: str = ""
     found: Check | None = None
+    own: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.missing:
@@ -115,6 +125,8 @@ def row(found: Check) -> Row:
     stuck = _stuck(model, classes)
     rotating = {type(module): names for module in model.modules() if (names := _rotations(type(module)))}
 
+    own = {type(module).__name__ for module in model.modules() if _attends_on_its_own(module)}
+
     report = swap_modules(model)
     swapped = {each.old: each.new.__name__ for each in report.swapped}
     named = [cls for cls in classes if swapped.get(cls) != ATTENTION]
@@ -125,7 +137,9 @@ def row(found: Check) -> Row:
     attention += sorted(described(cls, found.errors.get(cls.__name__, 1.0) < TOLERANCE, cls in stuck) for cls in named)
     # Attention of which the rotation alone is ours has a class of its own, too.
     rope = {swapped.get(cls, names) for cls, names in rotating.items()}
-    return Row(family, tuple(attention), *cells, tuple(sorted(rope)), tuple(sorted(left)), found=found)
+    own -= {cls.__name__ for cls, new in swapped.items() if new == ATTENTION}
+    rest = {"found": found, "own": tuple(sorted(own))}
+    return Row(family, tuple(attention), *cells, tuple(sorted(rope)), tuple(sorted(left)), **rest)
 
 
 def _made_by_name(family: str) -> nn.Module:
@@ -134,6 +148,14 @@ def _made_by_name(family: str) -> nn.Module:
         with contextlib.suppress(Exception):
             return made(family, attn_implementation=implementation)
     return made(family)
+
+
+def _attends_on_its_own(module: nn.Module) -> bool:
+    """Tell whether a module is attention, by its name, and no part of it is, nor looks an attention function up."""
+    parts = [each for each in module.modules() if each is not module]
+    return "Attention" in type(module).__name__ and not (
+        any(looking(module)) or any("Attention" in type(each).__name__ for each in parts)
+    )
 
 
 def _stuck(model: nn.Module, classes: set[type]) -> set[type]:
@@ -168,7 +190,11 @@ def _cell(kind: str, swapped: dict[type, str], left: set[str]) -> tuple[str, ...
 
 def _rotations(cls: type) -> str:
     """Name the functions by which a class of attention rotates queries and keys."""
-    return ", ".join(f"`{name}`" for name in names_of(cls) if "apply" in name and ("rot" in name or "rope" in name))
+    return ", ".join(
+        f"`{name}`"
+        for name in names_of(inspect.unwrap(cls.forward))
+        if "apply" in name and ("rot" in name or "rope" in name)
+    )
 
 
 def described(cls: type, is_seen: bool, is_stuck: bool) -> str:
@@ -200,11 +226,15 @@ def page(rows: list[Row]) -> str:
 
 
 def _lists(rows: list[Row], found: list[Check]) -> str:
-    """List why attention was not called, and where a family's own kinds of attention differ."""
+    """List why attention was not called, what looks nothing up, and where a family's own kinds of attention differ."""
     unseen = [row for row in rows if any("by its code" in each for each in row.attention)]
     reasons = [f"- `{row.family}`: {_why(row.found)}\n" for row in unseen if row.found]
+    own = [
+        f"- `{row.family}`: {', '.join(f'`{name}`' for name in row.own)}\n" for row in rows if row.own and row.attention
+    ]
     apart = [f"- `{each.family}`: {'; '.join(each.apart)}\n" for each in found if each.apart]
-    return (UNSEEN + "".join(reasons) if reasons else "") + (APART + "".join(apart) if apart else "")
+    lists = ((UNSEEN, reasons), (OWN, own), (APART, apart))
+    return "".join(title + "".join(lines) for title, lines in lists if lines)
 
 
 def _why(found: Check) -> str:
@@ -219,15 +249,14 @@ def main() -> None:
     parser.add_argument("--checks", type=pathlib.Path)
     parser.add_argument("families", nargs="*")
     options = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    torch.set_num_threads(1)
     asked = options.families or families()
     if options.checks:
         found = [Check(**json.loads(line)) for line in options.checks.read_text().splitlines()]
     else:
         found = list(checked(asked, options.processes))
     by_family = {each.family: each for each in found}
-    rows = [row(by_family.get(family, Check(family))) for family in asked]
+    with ProcessPoolExecutor(options.processes, multiprocessing.get_context("spawn"), prepare) as pool:
+        rows = list(pool.map(row, (by_family.get(family, Check(family)) for family in asked)))
     if options.families:
         print(*rows, sep="\n")
     else:

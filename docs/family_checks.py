@@ -27,6 +27,7 @@ from docs.family_inputs import inputs
 from docs.family_models import VARIANTS, WAYS_TO_SHRINK, families, real
 from ninetoothed_ops.integrations import attention_interface
 from ninetoothed_ops.integrations.attention_interface import NAME, register_attention
+from ninetoothed_ops.integrations.recognition import looks_up
 
 MASK = "attention_mask"
 TOLERANCE = 1e-4
@@ -151,19 +152,8 @@ def _compare_call(found: Check, name: str, ours: Any, given: Given, expected: li
 
 
 def looking(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """Find the modules that look their attention function up.
-
-    Functions are items of the registry. Kosmos-2.5's images ask for its attributes, and always get eager's function.
-    """
-    for module in model.modules():
-        names = names_of(type(module))
-        if REGISTRY in names and ("get_interface" in names or "getattr" not in names):
-            yield module
-
-
-def names_of(cls: type) -> tuple[str, ...]:
-    """The names that a class's forward looks up."""
-    return getattr(getattr(inspect.unwrap(cls.forward), "__code__", None), "co_names", ())
+    """Find the modules that look their attention function up."""
+    return (module for module in model.modules() if looks_up(inspect.unwrap(type(module).forward), REGISTRY))
 
 
 @contextlib.contextmanager
@@ -233,7 +223,8 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
-def _prepare() -> None:
+def prepare() -> None:
+    """Make a process ready to check families."""
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity(transformers.logging.CRITICAL)
     torch.set_num_threads(1)
@@ -242,7 +233,7 @@ def _prepare() -> None:
 
 def _answer(family: str, sender: Any) -> None:
     """Check a family in a process of its own."""
-    _prepare()
+    prepare()
     try:
         found = check(family)
     except Exception as error:

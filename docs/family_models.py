@@ -132,8 +132,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "nemotron": {"num_key_value_heads": 8},
     # What classes of boxes must reach to be kept, and their places in the order of reading.
     "pp_doclayout_v2": {"num_labels": 5, "class_thresholds": [0.25] * 5, "class_order": [2, 0, 1, 4, 3]},
+    "qwen3_omni_moe": {
+        "talker_config": {"spatial_merge_size": 2, "text_config": {"shared_expert_intermediate_size": 64}}
+    },
     "qwen4_exp": {"text_config": {"model_type": "qwen4_exp_text", **INDEXER}},
     "qwen4_exp_text": INDEXER,
+    "speech-encoder-decoder": {"encoder": {"model_type": "wav2vec2"}, "decoder": DECODER},
     "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
     "rf_detr": {"backbone_config": DINO},
     "table-transformer": RESNET,

@@ -19,6 +19,20 @@ SUBCLASS = "a subclass of something, which may compute something else"
 ASIDE = ("__init__", "extra_repr")
 
 
+def names_of(function: Callable | None) -> tuple[str, ...]:
+    """Give the names that a function looks up: globals and attributes."""
+    return getattr(getattr(undecorated(function), "__code__", None), "co_names", ())
+
+
+def looks_up(function: Callable | None, registry: str) -> bool:
+    """Tell whether a function takes an item of a registry.
+
+    Kosmos-2.5's images ask for an attribute of the registry instead, which it never has.
+    """
+    names = names_of(function)
+    return registry in names and ("get_interface" in names or "getattr" not in names)
+
+
 def same(function: Callable | None, *paths: str) -> bool:
     """Tell whether a function has the code of one of transformers' functions, or of the forwards of its classes."""
     code = code_of(function)

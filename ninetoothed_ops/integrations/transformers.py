@@ -29,7 +29,7 @@ from ..modules.substitute import substitute
 from . import attention_interface
 from .activations import activation, activation_in_mlp
 from .norms import norm
-from .recognition import MODELS, SUBCLASS, same, undecorated
+from .recognition import MODELS, SUBCLASS, looks_up, names_of, same, undecorated
 from .step_graphs import attributes
 
 __all__ = ["attributes", "rules"]
@@ -39,6 +39,7 @@ LLAMA = "llama.modeling_llama"
 BARE = (f"{LLAMA}.LlamaAttention", "mistral.modeling_mistral.MistralAttention", "qwen2.modeling_qwen2.Qwen2Attention")
 NORMED = ("qwen3.modeling_qwen3.Qwen3Attention",)
 LAYER = f"{LLAMA}.LlamaDecoderLayer"
+EAGER_ALONE = "it takes the eager function of its own file, whatever attn_implementation names"
 PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_key_values")
 
 
@@ -68,16 +69,17 @@ def rotary(module: nn.Module) -> tuple[type[nn.Module], str] | str | None:
 
 
 def attention_by_name(module: nn.Module) -> str | None:
-    """Tell of any other attention that looks its function up how it runs here."""
-    return _by_name(module, "its attention is of no known kind") if _looks_up(module) else None
+    """Tell of any other attention that knows the registry of attention functions how it runs here."""
+    if _looks_up(module):
+        return _by_name(module, "its attention is of no known kind")
+    return EAGER_ALONE if REGISTRY in names_of(vars(type(module)).get("forward")) else None
 
 
 RULES = (norm, activation, attention, rotary, attention_by_name)
 
 
 def _looks_up(module: nn.Module) -> bool:
-    code = getattr(undecorated(vars(type(module)).get("forward")), "__code__", None)
-    return code is not None and REGISTRY in code.co_names
+    return looks_up(vars(type(module)).get("forward"), REGISTRY)
 
 
 def _by_name(module: nn.Module, reason: str) -> str:

@@ -34,6 +34,14 @@ def test_attention_of_another_kind(make, batch, name, reason):
     assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
 
 
+def test_attention_that_looks_nothing_up():
+    """Kosmos-2.5's images ask for an attribute of the registry, and so get eager's function always."""
+    kosmos = pytest.importorskip("transformers.models.kosmos2_5.modeling_kosmos2_5")
+    config = kosmos.Kosmos2_5VisionConfig(hidden_size=16, num_attention_heads=2, head_dim=8)
+    report = swap_modules(nn.Sequential(kosmos.Kosmos2_5VisionAttention(config)))
+    assert reasons(report)["0"] == "it takes the eager function of its own file, whatever attn_implementation names"
+
+
 def test_subclasses_patches_and_parts_that_are_left_alone(make):
     from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRMSNorm
 
