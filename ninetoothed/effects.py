@@ -41,5 +41,13 @@ def stored(operations: Iterable[ir.Operation]) -> frozenset[str]:
     return frozenset(found)
 
 
+def touched(body: ir.Block) -> frozenset[str]:
+    """Collect the parameters whose memory a block reads or writes."""
+    accesses = (each.access.parameter for each in ir.walk(body) if isinstance(each, ir.Load | ir.Store))
+    applied = (each for each in ir.walk(body) if isinstance(each, ir.Apply))
+    pointers = (each.attribute("parameter") for each in applied if each.function == "data_ptr")
+    return frozenset((*accesses, *pointers))
+
+
 def _is_impure(operation: ir.Apply) -> bool:
     return operation.primitive.effect is Effect.DECLARED and not operation.attribute("is_pure", False)

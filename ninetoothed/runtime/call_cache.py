@@ -53,6 +53,7 @@ from typing import Any, Protocol, overload
 import torch
 
 from ninetoothed.runtime import private
+from ninetoothed.runtime.aliasing import Pair, reach
 
 # Bytes by which addresses of tensors are divisible, or not: the variants differ.
 ALIGNMENT = 16
@@ -79,7 +80,8 @@ FastPath = Callable[[tuple, tuple], Any]
 class Launchable(Protocol):
     """An executable or a launch plan: it writes the text of a launch.
 
-    precision: that of float32 products, where it matters. device: the GPU that has to be the current one.
+    precision: that of float32 products, where it matters. device: the GPU that has to be the current one. separate: the
+    pairs of arguments that may not share a part of their memory; plans have none, since they allocate what they write.
     """
 
     @property
@@ -87,6 +89,9 @@ class Launchable(Protocol):
 
     @property
     def device(self) -> int | None: ...
+
+    @property
+    def separate(self) -> tuple[Pair, ...]: ...
 
     def write(self, source: FunctionBody, values: list[str]) -> str:
         """Write the launch for these arguments, tensors by their addresses; return the expression of the result."""
@@ -158,6 +163,12 @@ def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found:
         source.add(f"if {precision}() != {source.name(found.precision)}: return None")
     for i in itertools.compress(range(len(are_tensors)), are_tensors):
         source.add(f"if (p{i} := x{i}.data_ptr()) % {ALIGNMENT}: return None")
+    for i, j in found.separate:
+        if args[i] is not args[j] and (reached := reach(args[i], args[j])):
+            # The distance of this call is known to be right.
+            distance = args[i].data_ptr() - args[j].data_ptr()
+            known = f" and p{i} - p{j} != {distance}" if reached[0] < distance < reached[1] else ""
+            source.add(f"if {reached[0]} < p{i} - p{j} < {reached[1]}{known}: return None")
     return _finished(source, are_tensors, found)
 
 

@@ -20,6 +20,7 @@ from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentError, ResourceError, SizeError
 from ninetoothed.runtime import arguments, executable, variants
+from ninetoothed.runtime.aliasing import check_memory
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.call_cache import CallCache, Entry
 from ninetoothed.runtime.exemptions import Exemptions
@@ -114,7 +115,7 @@ class Launcher:
             if self._calls.again(args, constants):
                 return
         known = self._calls.find(args, constants)
-        given = args
+        given, is_new = args, not isinstance(known, Entry)
         if not isinstance(known, Entry):
             try:
                 call = call or arguments.bind(self.definition, args, dict(constants))
@@ -124,13 +125,14 @@ class Launcher:
                     raise
                 keywords: dict[str, Any] = dict(constants)
                 return self._exemptions.run(error, args, lambda launcher, rest: launcher(rest, keywords))
-        elif recorder is None:
-            self._calls.add_fast_path(args, constants, known)
+        check_memory(self.definition, args, known.found.separate)
         if recorder is not None:
             recorder.launched(self, known.found, given, args)
             with recorder.paused():
                 known.run(args)
         else:
+            if not is_new:
+                self._calls.add_fast_path(args, constants, known)
             known.run(args)
 
     def _are_plain(self, kwargs: dict[str, Any]) -> bool:

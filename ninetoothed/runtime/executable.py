@@ -20,6 +20,7 @@ from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
 from ninetoothed.passes import Target
 from ninetoothed.passes.report import dump
 from ninetoothed.runtime import private
+from ninetoothed.runtime.aliasing import Pair, pairs
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.build import descriptors
 from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
@@ -44,6 +45,7 @@ class EmptyExecutable:
 
     precision: ClassVar[None] = None
     device: ClassVar[None] = None
+    separate: ClassVar[tuple[()]] = ()
     is_replayable: ClassVar[bool] = True
 
     def write(self, source: FunctionBody, values: list[str]) -> str:
@@ -58,6 +60,7 @@ class CpuExecutable:
     names: tuple[str, ...]
     integers: Mapping[str, int]
     precision: str | None
+    separate: tuple[Pair, ...]
     device: ClassVar[None] = None
     is_replayable: ClassVar[bool] = False
 
@@ -68,7 +71,8 @@ class CpuExecutable:
     @classmethod
     def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], device):
         names = tuple(parameter.name for parameter in definition.parameters)
-        return cls(variant.compiled, names, integers, variant.precision)
+        separate = pairs(definition, variant.stored, variant.touched)
+        return cls(variant.compiled, names, integers, variant.precision, separate)
 
     def run(self, args: Sequence) -> None:
         # As for a kernel on a GPU, autograd neither sees what is written nor forbids it.
@@ -96,6 +100,7 @@ class GpuExecutable:
     on_host: tuple[int, ...]
     device: int
     precision: str | None
+    separate: tuple[Pair, ...]
     table: descriptors.DescriptorTable | None = None
 
     @property
@@ -136,6 +141,7 @@ class GpuExecutable:
             tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, device)),
             device.index,
             variant.precision,
+            pairs(definition, variant.stored, variant.touched),
             descriptors.DescriptorTable.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
         )
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -53,6 +53,7 @@ class LaunchPlan:
     outputs: int | None
     precision: str | None
     device: int | None
+    separate: ClassVar[tuple[()]] = ()
 
     def write(self, source: FunctionBody, values: list[str]) -> str:
         """Write the steps for arguments `x0`, ... at `p0`, ...; return the expression of the output."""

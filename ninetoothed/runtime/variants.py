@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
 
 from ninetoothed import dtypes, frontend, ir, passes
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.effects import stored
+from ninetoothed.effects import stored, touched
 from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import const
 from ninetoothed.passes.report import dump
@@ -52,13 +52,14 @@ class Variant:
     """A compiled program for a class of calls, and what launching must know of it.
 
     precision: the `torch.get_float32_matmul_precision()` under which it was traced, None where it does not matter.
-    stored: the parameters that it writes to. requirements: the sizes that must be equal in a call. compiled: the
-    backend's result, once there is one.
+    stored, touched: the parameters that it writes to; that it reads or writes. requirements: the sizes that must be
+    equal in a call. compiled: the backend's result, once there is one.
     """
 
     selection: Selection
     precision: str | None
     stored: frozenset[str]
+    touched: frozenset[str]
     requirements: tuple[ir.Requirement, ...] = ()
     compiled: Any = None
 
@@ -106,6 +107,7 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
         selection,
         precision if _has_float32_dot(program) else None,
         stored(ir.walk(program.body)),
+        touched(program.body),
         program.requirements,
         program=program,
         reports=reports,
@@ -222,7 +224,7 @@ class VariantCache:
 
     def keep(self, variant: Variant) -> Variant:
         """Remember a compiled variant, without its program."""
-        kept = Variant(variant.selection, variant.precision, variant.stored, variant.requirements, variant.compiled)
+        kept = Variant(**{each.name: getattr(variant, each.name) for each in fields(Variant)})
         return self._variants.setdefault((_key(variant.selection), variant.precision), kept)
 
     def shrink(self) -> bool:

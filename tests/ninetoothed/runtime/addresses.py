@@ -22,6 +22,10 @@ class FromAddresses:
     def precision(self):
         return self.evaluation.precision
 
+    @property
+    def separate(self):
+        return self.evaluation.separate
+
     def write(self, source, values):
         source.add(f"{source.name(self._from)}(({''.join(f'{value}, ' for value in values)}))")
         return "True"
