@@ -163,7 +163,8 @@ def make(
 
     arrangement: takes `tensors`, returns the arranged tensor or a tuple of them: the kernel's parameters, in order.
     application: works on one element of the outermost level of each parameter. What it names outside (globals,
-        closures) is read when a variant is compiled: what changes later is passed as a `Tensor(0)`, constexpr or not.
+        closures) is read when a variant is compiled, and compiled anew where it is another: what changes from call to
+        call is passed as a `Tensor(0)`, constexpr or not.
     tensors: the symbolic tensors that the arrangement takes, such as `(Tensor(1), Tensor(1))`.
     kernel_name: the name in messages and in the Triton source; by default the application's.
     num_warps, num_stages: a number, or several to choose from; by default the compiler chooses.

@@ -54,6 +54,7 @@ def trace(
         body,
         context.facts,
         requirements + found,
+        tuple(context.free_names),
     )
     verify(program)
     if not program.body:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ninetoothed import free_names
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, remedies, shape_functions
 from ninetoothed.frontend.context import TraceContext
@@ -31,9 +32,11 @@ def attribute(context: TraceContext, owner: Any, name: str) -> Any:
     if isinstance(owner, tuple) and name in _MUTATORS:
         raise context.error(f"a list has no {name!r} here: it is what it was made of; write `[*items, item]`, say")
     try:
-        return getattr(owner, name)
+        value = getattr(owner, name)
     except AttributeError as error:
         raise context.error(str(error)) from None
+    context.note(free_names.of_owner(owner, name, value))
+    return value
 
 
 def _sizes(sizes: Any) -> tuple:

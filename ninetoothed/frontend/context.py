@@ -13,6 +13,7 @@ from ninetoothed.arrangement import Arrangement, Size, SourceTensor
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify, var
+from ninetoothed.free_names import FreeName
 from ninetoothed.frontend.builder import Builder
 from ninetoothed.frontend.shapes import Mismatch, ShapeMismatch
 from ninetoothed.frontend.values import Dimension, chosen, origin
@@ -41,6 +42,7 @@ class TraceContext:
     counters: the counters of loops over all tiles along a dimension.
     conditions: how many branches of the kernel are open. call_depth: how many calls are.
     write_logs: those of the open regions, the outermost first (see `frontend.regions`).
+    free_names: the names outside the application that were read.
     """
 
     definition: KernelDefinition
@@ -54,6 +56,7 @@ class TraceContext:
     conditions: int = 0
     call_depth: int = 0
     write_logs: list = field(default_factory=list)
+    free_names: list[FreeName] = field(default_factory=list)
 
     @classmethod
     def create(
@@ -111,6 +114,11 @@ class TraceContext:
             yield
         finally:
             self.conditions -= 1
+
+    def note(self, name: FreeName | None) -> None:
+        """Remember that a name outside the application was read."""
+        if name is not None and not any((each.place, each.name) == (name.place, name.name) for each in self.free_names):
+            self.free_names.append(name)
 
     def evaluate(self, scope: Any, node: Any) -> Any:
         """Evaluate an expression."""

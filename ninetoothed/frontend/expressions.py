@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ninetoothed import free_names
 from ninetoothed.dtypes import DType, int1
 from ninetoothed.frontend import functions, remedies
 from ninetoothed.frontend.attributes import MEMORY_ATTRIBUTES, attribute
@@ -57,10 +58,12 @@ def _name(context: TraceContext, scope: Scope, node: ast.Name) -> Any:
     if cell is not None:
         return read(context, cell)
     try:
-        return outside(context, scope.parsed.lookup(node.id))
+        value = scope.parsed.lookup(node.id)
     except KeyError:
         remedy = remedies.for_name(node.id, scope)
         raise context.error(f"name {node.id!r} is not defined; {remedy}", scope.parsed.location(node)) from None
+    context.note(free_names.of_function(scope.parsed.function, node.id, value))
+    return outside(context, value)
 
 
 def _constant(context: TraceContext, scope: Scope, node: ast.Constant) -> Any:

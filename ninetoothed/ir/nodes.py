@@ -7,6 +7,7 @@ from typing import Any
 
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts
+from ninetoothed.free_names import FreeName
 from ninetoothed.language.primitive import Primitive
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.lowering import CutEdge, Guard
@@ -309,6 +310,7 @@ class Program:
     axes: the name of the program index along each dimension of the grid.
     facts: the ranges and divisors of sizes, strides, program indices and lanes.
     requirements: assumptions about the sizes of a call, to be checked before it is launched.
+    free_names: the names outside the application that were read: with other values it is another program.
     """
 
     name: str
@@ -318,6 +320,7 @@ class Program:
     body: Block
     facts: Facts
     requirements: tuple[Requirement, ...] = ()
+    free_names: tuple[FreeName, ...] = ()
 
     def __str__(self) -> str:
         from ninetoothed.ir.printer import print_program

@@ -52,6 +52,7 @@ from typing import Any, Protocol, overload
 
 import torch
 
+from ninetoothed.free_names import FreeName
 from ninetoothed.runtime import private
 from ninetoothed.runtime.aliasing import Pair, reach
 
@@ -82,6 +83,7 @@ class Launchable(Protocol):
 
     precision: that of float32 products, where it matters. device: the GPU that has to be the current one. separate: the
     pairs of arguments that may not share a part of their memory; plans have none, since they allocate what they write.
+    free_names: the names outside an application that it was traced with.
     """
 
     @property
@@ -92,6 +94,9 @@ class Launchable(Protocol):
 
     @property
     def separate(self) -> tuple[Pair, ...]: ...
+
+    @property
+    def free_names(self) -> tuple[FreeName, ...]: ...
 
     def write(self, source: FunctionBody, values: list[str]) -> str:
         """Write the launch for these arguments, tensors by their addresses; return the expression of the result."""
@@ -161,6 +166,9 @@ def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found:
     if found.precision is not None:
         precision = source.name(private.matmul_precision)
         source.add(f"if {precision}() != {source.name(found.precision)}: return None")
+    for name in found.free_names:
+        now = name.text.format(place=source.name(name.place))
+        source.add(f"if {now} is not {source.name(name.value)}: return None")
     for i in itertools.compress(range(len(are_tensors)), are_tensors):
         source.add(f"if (p{i} := x{i}.data_ptr()) % {ALIGNMENT}: return None")
     for i, j in found.separate:
@@ -320,8 +328,9 @@ class CallCache:
 
 
 def _is_outdated(found: Launchable) -> bool:
-    """Tell whether an entry was made under another precision of float32 products, where that matters."""
-    return found.precision is not None and found.precision != private.matmul_precision()
+    """Tell whether an entry was made with other free names, or under another precision of float32 products."""
+    is_other = found.precision is not None and found.precision != private.matmul_precision()
+    return is_other or not all(name.is_current for name in found.free_names)
 
 
 def signature(args: tuple, constants: tuple, exact: tuple[int, ...] | None) -> tuple:

@@ -17,6 +17,7 @@ from ninetoothed.backends import torch as evaluator, triton
 from ninetoothed.backends.triton import gluon
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
+from ninetoothed.free_names import FreeName
 from ninetoothed.passes import Target
 from ninetoothed.passes.report import dump
 from ninetoothed.runtime import private
@@ -46,6 +47,7 @@ class EmptyExecutable:
     precision: ClassVar[None] = None
     device: ClassVar[None] = None
     separate: ClassVar[tuple[()]] = ()
+    free_names: ClassVar[tuple[()]] = ()
     is_replayable: ClassVar[bool] = True
 
     def write(self, source: FunctionBody, values: list[str]) -> str:
@@ -61,6 +63,7 @@ class CpuExecutable:
     integers: Mapping[str, int]
     precision: str | None
     separate: tuple[Pair, ...]
+    free_names: tuple[FreeName, ...]
     device: ClassVar[None] = None
     is_replayable: ClassVar[bool] = False
 
@@ -72,7 +75,7 @@ class CpuExecutable:
     def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], device):
         names = tuple(parameter.name for parameter in definition.parameters)
         separate = pairs(definition, variant.stored, variant.touched)
-        return cls(variant.compiled, names, integers, variant.precision, separate)
+        return cls(variant.compiled, names, integers, variant.precision, separate, variant.free_names)
 
     def run(self, args: Sequence) -> None:
         # As for a kernel on a GPU, autograd neither sees what is written nor forbids it.
@@ -101,6 +104,7 @@ class GpuExecutable:
     device: int
     precision: str | None
     separate: tuple[Pair, ...]
+    free_names: tuple[FreeName, ...]
     table: descriptors.DescriptorTable | None = None
 
     @property
@@ -142,6 +146,7 @@ class GpuExecutable:
             device.index,
             variant.precision,
             pairs(definition, variant.stored, variant.touched),
+            variant.free_names,
             descriptors.DescriptorTable.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
         )
 

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from ninetoothed.free_names import FreeName
 from ninetoothed.runtime.call_cache import ALIGNMENT, SEEN, CallCache, Entry, FunctionBody, Mark
 from ninetoothed.runtime.launch_steps import CopyStep, LaunchStep, View, ZeroStep
 from ninetoothed.runtime.private import TorchDispatchMode, modes_see_operations
@@ -53,6 +54,7 @@ class LaunchPlan:
     outputs: int | None
     precision: str | None
     device: int | None
+    free_names: tuple[FreeName, ...] = ()
     separate: ClassVar[tuple[()]] = ()
 
     def write(self, source: FunctionBody, values: list[str]) -> str:
@@ -90,6 +92,7 @@ class LaunchRecorder(TorchDispatchMode):
         self.launchers: list[Any] = []
         self.precision: str | None = None
         self.devices: set[int] = set()
+        self.free_names: tuple[FreeName, ...] = ()
         self.fits = True
         self._is_paused = False
 
@@ -180,6 +183,7 @@ class LaunchRecorder(TorchDispatchMode):
         self.steps.append(LaunchStep(found, others, tuple(places)))
         self.launchers.append(launcher)
         self.precision = self.precision or found.precision
+        self.free_names += found.free_names
         self.devices |= {found.device} - {None}
 
     @contextmanager
@@ -203,6 +207,7 @@ class LaunchRecorder(TorchDispatchMode):
             len(outputs) if type(output) is tuple else None,
             self.precision,
             next(iter(self.devices), None),
+            self.free_names,
         )
 
 

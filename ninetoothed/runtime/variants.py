@@ -13,6 +13,7 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.effects import stored, touched
 from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import const
+from ninetoothed.free_names import FreeName
 from ninetoothed.passes.report import dump
 from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import BoundCall
@@ -53,7 +54,8 @@ class Variant:
 
     precision: the `torch.get_float32_matmul_precision()` under which it was traced, None where it does not matter.
     stored, touched: the parameters that it writes to; that it reads or writes. requirements: the sizes that must be
-    equal in a call. compiled: the backend's result, once there is one.
+    equal in a call. free_names: the names outside the application that it was traced with. compiled: the backend's
+    result, once there is one.
     """
 
     selection: Selection
@@ -61,6 +63,7 @@ class Variant:
     stored: frozenset[str]
     touched: frozenset[str]
     requirements: tuple[ir.Requirement, ...] = ()
+    free_names: tuple[FreeName, ...] = ()
     compiled: Any = None
 
 
@@ -109,6 +112,7 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
         stored(ir.walk(program.body)),
         touched(program.body),
         program.requirements,
+        program.free_names,
         program=program,
         reports=reports,
     )
@@ -215,8 +219,8 @@ class VariantCache:
     def _get(self, selection: Selection, compile: Compile) -> Variant:
         key = _key(selection)
         for precision in (None, torch.get_float32_matmul_precision()):
-            if (key, precision) in self._variants:
-                variant = self._variants[key, precision]
+            variant = self._variants.get((key, precision))
+            if variant is not None and all(name.is_current for name in variant.free_names):
                 check_requirements(self._plan.definition, variant.requirements, selection.values)
                 return variant
         variant = trace(self._plan.definition, selection)
@@ -225,7 +229,8 @@ class VariantCache:
     def keep(self, variant: Variant) -> Variant:
         """Remember a compiled variant, without its program."""
         kept = Variant(**{each.name: getattr(variant, each.name) for each in fields(Variant)})
-        return self._variants.setdefault((_key(variant.selection), variant.precision), kept)
+        self._variants[_key(variant.selection), variant.precision] = kept
+        return kept
 
     def shrink(self) -> bool:
         """Forget the older half where there are more than are to be remembered; return whether any variant was."""

@@ -26,6 +26,10 @@ class FromAddresses:
     def separate(self):
         return self.evaluation.separate
 
+    @property
+    def free_names(self):
+        return self.evaluation.free_names
+
     def write(self, source, values):
         source.add(f"{source.name(self._from)}(({''.join(f'{value}, ' for value in values)}))")
         return "True"

@@ -13,7 +13,7 @@ X, Y = torch.zeros(4, 6), torch.zeros(6)
 class Given:
     """Stands for a launch: tells what it would be passed, tensors by their addresses."""
 
-    precision, device, separate = None, None, ()
+    precision, device, separate, free_names = None, None, (), ()
 
     def write(self, source, values):
         return f"[{', '.join(values)}]"
