@@ -9,6 +9,7 @@ have, each takes its own for the first, so that even their results differ. A sca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ninetoothed import ir
@@ -33,17 +34,22 @@ class _Orderer(ir.Rewriter):
 def _ordered(reduction: Apply) -> ir.Block:
     """Reduce along one axis after the other, the last first: so elements follow each other in row-major order."""
     axis, keeps = reduction.attribute("axis"), bool(reduction.attribute("keep_dims"))
-    axes = range(len(reduction.operands[0].type.lanes))[::-1] if axis is None else (axis,)
-    values = reduction.operands
+    axes: Sequence[int] = (axis,)
+    values, results = reduction.operands, reduction.results
     operations: list[ir.Operation] = []
+    if axis is None:
+        axes, keeps = range(len(values[0].type.lanes))[::-1], False
+        results = tuple(Value(TileType(value.type.dtype), value.hint) for value in values)
     for each in axes:
         prefixes = tuple(Value(value.type, value.hint) for value in values)
         attributes = (("axis", each), ("combine", reduction.attribute("combine")))
-        operations.append(Apply(prefixes, "associative_scan", values, attributes, location=reduction.location))
+        scan = Apply(prefixes, "associative_scan", values, attributes, location=reduction.location)
         values = tuple(Value(_reduced(value.type, each, keeps), value.hint) for value in values)
         if each == axes[-1]:
-            values = reduction.results
-        operations += _last(prefixes, each, keeps, values)
+            values = results
+        operations += [scan, *_last(prefixes, each, keeps, values)]
+    if axis is None:
+        operations += [Apply((a,), "full", (b,)) for a, b in zip(reduction.results, results, strict=True)]
     return tuple(operations)
 
 

@@ -29,6 +29,7 @@ from ninetoothed.passes import (
     stream_k,
     swap_operands,
     tma_tiles,
+    unit_axes,
     wgmma_operands,
 )
 from ninetoothed.passes.scheduled import PassReport, ScheduledProgram
@@ -168,6 +169,7 @@ PORTABLE = (
 GPU = (
     Pass("arg_extrema", _rewrites(arg_extrema.order_nan)),
     Pass("ordered_reductions", _rewrites(ordered_reductions.keep_order)),
+    Pass("unit_axes", _rewrites(unit_axes.drop)),
     Pass("collapse_dimensions", _rewrites(collapse_dimensions.collapse)),
     Pass("exponentials", _rewrites(exponentials.to_base_two)),
     Pass("dead_code", _rewrites(dead_code.remove)),

@@ -102,3 +102,25 @@ def test_the_first_nan_is_the_place_of_an_extremum(name, size):
     assert torch.equal(y, getattr(torch, name)(x, 1, keepdim=True).expand_as(y).int())
     assert z.item() == size + 5
     assert f"tl.{name}" not in str(kernel.source(x, y, z, gpu="h100"))
+
+
+def test_scans_leave_out_axes_of_one_lane():
+    def application(x, y, z):
+        y = ntl.cumsum(ntl.sum(x, 1, keep_dims=True), 0) + x
+        z = ntl.cumsum(ntl.sum(x, 0, keep_dims=True), 0) + ntl.associative_scan(x, 1, affine_sum, reverse=True)
+
+    def affine_sum(a, b):
+        return a + b
+
+    x = torch.randint(-3, 4, (4, 6), dtype=torch.int32, device=DEVICE)
+    y, z = torch.zeros_like(x), torch.zeros_like(x)
+    whole = lambda *tensors: tuple(tensor.tile((-1, -1)) for tensor in tensors)  # noqa: E731
+    kernel = ninetoothed.make(whole, application, (Tensor(2), Tensor(2), Tensor(2)))
+    kernel(x, y, z)
+    assert torch.equal(y, x.sum(1, keepdim=True).cumsum(0).int() + x)
+    assert z[:, -1].tolist() == (x.sum(0)[-1] + x[:, -1]).tolist()
+    text = str(kernel.source(x, y, z, gpu="h100"))
+    assert (
+        "tl.cumsum(tl.reshape(tl.sum(x, axis=1, keep_dims=True), (4,)), axis=0)" in text
+        and text.count("tl.cumsum") == 1
+    )
