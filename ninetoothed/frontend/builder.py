@@ -10,7 +10,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, simplify, var
 from ninetoothed.frontend import shapes
-from ninetoothed.frontend.numbers import holds, number_type, numeric, wrapped
+from ninetoothed.frontend.numbers import holds, is_lost, number_type, numeric, wrapped
 from ninetoothed.frontend.signs import Signs
 from ninetoothed.frontend.value_numbering import ValueNumbering
 from ninetoothed.frontend.values import origin
@@ -298,6 +298,8 @@ class Builder:
             return self.elementwise(function, lhs, rhs, dtype=computed)
         if function in ("floordiv", "mod"):
             return self._divide(function, lhs, rhs, common)
+        if function == "mul" and any(is_lost(number, common) for number in (lhs, rhs)):
+            return self.cast(self.elementwise(function, lhs, rhs, dtype=dtypes.float32), common)
         if common == dtypes.int1 and function in ("add", "sub", "mul", "lshift", "rshift"):
             common = dtypes.int32
         return self.elementwise(function, lhs, rhs, dtype=common)

@@ -28,6 +28,13 @@ def holds(dtype: DType, number: float) -> bool:
     return not dtype.is_integer or (math.isfinite(number) and dtype.range[0] <= number <= dtype.range[1])
 
 
+def is_lost(number: object, dtype: DType) -> bool:
+    """Tell whether a type of a narrower range than float32's makes a number infinite, 0 or of fewer digits."""
+    if dtype != dtypes.float16 or not isinstance(number, int | float) or not math.isfinite(number):
+        return False
+    return number != 0 and not 2**-14 <= abs(number) <= 65504
+
+
 def wrapped(number: float, dtype: DType) -> bool | int | float:
     """Convert a number as the hardware does: integers wrap."""
     if not dtype.is_integer:

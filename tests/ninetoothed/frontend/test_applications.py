@@ -620,6 +620,17 @@ def test_boolean_operators_on_tiles():
 # -- types -----------------------------------------------------------------------------------------------------------
 
 
+def test_products_of_halves_by_numbers_that_they_do_not_hold():
+    def application(x, y):
+        y = x * 1e5 + x * 2**20 - 3e-6 * x
+
+    x = torch.tensor((0.0, 1e-3, -0.02, 1e-7), dtype=torch.float16, device=DEVICE)
+    y = nans(4)
+    make(application, 1, 1)(x, y, BLOCK_SIZE=4)
+    torch.testing.assert_close(y, (x * 1e5 + x * 2**20 - 3e-6 * x).float(), rtol=2e-3, atol=0)
+    assert torch.isfinite(y).all() and y.count_nonzero() == 3
+
+
 def test_division_of_halves_and_integers_gives_float32():
     def application(x, y):
         quotient = x / 3
