@@ -76,8 +76,4 @@ def _moved(e: Expr, view: ir.Apply) -> Expr | None:
     """Express an expression over the lanes of a view's operand in those of its result; None where one is lost."""
     axes = edges_.forwards(view)
     assert axes is not None, "of a view it is known"
-    names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(view.operands[0].type.lanes)}
-    own = {name: names[name] for name in e.variables if name in names}
-    if not all(axis in axes for axis in own.values()):
-        return None
-    return e.subs({name: axes[axis] for name, axis in own.items()})
+    return edges_.expressed(e, view.operands[0].type, axes)

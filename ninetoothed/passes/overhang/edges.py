@@ -227,6 +227,13 @@ def reduced(type: ir.TileType, axis: int | None, keep_dims: bool) -> dict[int, i
     return {a: a if keep_dims else position for position, a in enumerate(kept)}
 
 
+def expressed(e: Expr, source: ir.TileType, axes: Axes) -> Expr | None:
+    """Express what is said of the lanes of a tile of `source` in those that `axes` tells; None where one is lost."""
+    names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(source.lanes)}
+    own = {name: names[name] for name in e.variables if name in names}
+    return e.subs({name: axes[axis] for name, axis in own.items()}) if axes.keys() >= {*own.values()} else None
+
+
 def moved(
     bound: BoundEdge, axes: Axes, type: ir.TileType, facts: Facts, places: Mapping[int, int] | None = None
 ) -> BoundEdge | None:

@@ -134,14 +134,9 @@ class _Work:
 
     def moved(self, rooms: frozenset[Expr], source: ir.TileType, axes: Axes, target: ir.TileType) -> frozenset[Expr]:
         """Move rooms of a tile of `source` to the axes of one of `target`, less those that lose an axis."""
-        names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(source.lanes)}
         facts = with_lanes(self.facts, target)
-        found = set()
-        for room in rooms:
-            own = {name: names[name] for name in room.variables if name in names}
-            if all(axis in axes for axis in own.values()):
-                found.add(simplify(room.subs({name: axes[axis] for name, axis in own.items()}), facts))
-        return frozenset(found)
+        found = (edges.expressed(room, source, axes) for room in rooms)
+        return frozenset(simplify(room, facts) for room in found if room is not None)
 
 
 def _axes_of(operation: ir.Apply, type: ir.TileType) -> Axes | None:
