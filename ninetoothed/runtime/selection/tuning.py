@@ -108,7 +108,10 @@ def _measure(
     def compile(variant: variants.TracedVariant) -> variants.TracedVariant:
         return dataclasses.replace(variant, compiled=executable.GpuExecutable.compile(definition, variant))
 
-    traced = list(_traced(definition, known, call, place, gpu, candidates))
+    traced = []
+    for candidate in candidates:
+        with suppress(NineToothedError):  # such blocks the kernel cannot have
+            traced.append(variants.trace(definition, known.select(call, place, gpu, candidate)))
     compiled = {variant.selection.schedule: variant for variant in compile_all(traced, compile)}
     runs = {}
     for schedule, variant in compiled.items():
@@ -126,20 +129,6 @@ def _measure(
     for best in list(seconds)[:1]:
         known.keep(compiled[best])
     return seconds
-
-
-def _traced(
-    definition: KernelDefinition,
-    known: variants.VariantCache,
-    call: BoundCall,
-    place: torch.device,
-    gpu: Machine,
-    candidates: Sequence[Schedule],
-) -> Iterator[variants.TracedVariant]:
-    """Trace the candidates, less those whose blocks the kernel cannot have."""
-    for candidate in candidates:
-        with suppress(NineToothedError):
-            yield variants.trace(definition, known.select(call, place, gpu, candidate))
 
 
 # -- what is kept --
