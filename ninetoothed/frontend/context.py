@@ -117,7 +117,10 @@ class TraceContext:
 
     def note(self, name: FreeName | None) -> None:
         """Remember that a name outside the application was read."""
-        if name is not None and not any((each.place, each.name) == (name.place, name.name) for each in self.free_names):
+        # Names are the same by their places: to compare what places hold would compare arrays, too.
+        if name is not None and not any(
+            each.place is name.place and each.name == name.name for each in self.free_names
+        ):
             self.free_names.append(name)
 
     def evaluate(self, scope: Any, node: Any) -> Any:
