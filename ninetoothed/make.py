@@ -159,7 +159,7 @@ def make(
     max_num_configs: int | None = None,
     tune: bool = False,
 ) -> Kernel:
-    """Integrate an arrangement and an application into a kernel.
+    """Make a kernel of an arrangement, which cuts tensors into tiles, and an application, which computes with them.
 
     arrangement: takes `tensors`, returns the arranged tensor or a tuple of them: the kernel's parameters, in order.
     application: works on one element of the outermost level of each parameter. What it names outside (globals,

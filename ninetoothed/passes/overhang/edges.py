@@ -268,5 +268,7 @@ def equal_counts(a: BoundEdge, b: BoundEdge, sizes: frozenset[str]) -> tuple[Exp
 def told(edge: OverhangEdge) -> str:
     """Describe an edge in a message."""
     if isinstance(edge, BoundEdge) and edge.parameter is not None:
-        return f"a tile of {edge.parameter!r} that ends where {edge.index} reaches {edge.size}"
+        names = {name: var(value.hint) for name, value in edge.bindings if value.hint}
+        begin = edge.index.subs({lane.name: const(0) for lane in edge.lanes} | names)
+        return f"a tile of {edge.parameter!r} that begins at {begin} and ends at {edge.size}"
     return "a tile whose end is known only when the kernel runs"
