@@ -222,13 +222,15 @@ def print_results(results):
         print(table(("new tokens", "variant", "tokens/s", "of roofline", "first token, ms", "warm-up, s"), rows))
     for row in results:
         if "kernels" in row and "error" not in row:
-            total = sum(kernel["microseconds"] for kernel in row["kernels"])
-            print(f"\nOne step, {row['count']} tokens, {row['variant']}: {total:.0f} us\n")
-            lines = [
-                (f"{each['count']:.0f}", f"{each['microseconds']:.1f}", each["name"][:80])
-                for each in row["kernels"][:KERNELS]
-            ]
-            print(table(("count", "us", "kernel"), lines))
+            print_kernels(f"{row['count']} tokens, {row['variant']}", row["kernels"], KERNELS)
+
+
+def print_kernels(title, kernels, count):
+    """Print the longest kernels of one step."""
+    total = sum(kernel["microseconds"] for kernel in kernels)
+    print(f"\nOne step, {title}: {total:.0f} us\n")
+    lines = [(f"{each['count']:.0f}", f"{each['microseconds']:.1f}", each["name"][:80]) for each in kernels[:count]]
+    print(table(("count", "us", "kernel"), lines))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,18 @@ SIZES = {
         "max_position_embeddings": 131072,
         "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
     },
+    # The shapes of Llama 3.2 1B, its embedding not tied.
+    "1b": {
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 131072,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
+    },
     "tiny": {
         "hidden_size": 64,
         "intermediate_size": 96,
@@ -26,12 +38,12 @@ SIZES = {
 }
 
 
-def build(size, device, dtype):
+def build(size, device, dtype, **config):
     """Make a model of a size with random weights: nothing is read, and nothing is made on the host."""
     import transformers
 
     ids = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-    config = transformers.LlamaConfig(**SIZES[size], **ids, tie_word_embeddings=False)
+    config = transformers.LlamaConfig(**{**SIZES[size], **config}, **ids, tie_word_embeddings=False)
     with torch.device("meta"):
         model = transformers.LlamaForCausalLM(config).to(dtype)
     model = model.to_empty(device=device)
