@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ninetoothed.runtime.private import any_requires_grad, version_of
+from ninetoothed.runtime.private import version_of
 
 from ..ops.linear_rope_into_cache import operator as linear_rope_into_cache
 from .joint import JointModule, joint_parameters
+from .overrides import are_recorded
 from .rotary import Rotary
 
 MODULE = "transformers.cache_utils"
@@ -84,7 +85,7 @@ def projected_into(
     if cache is None or not is_whole or torch.is_autocast_enabled(input.device.type) or not _are_plain(input, cos, sin):
         return None
     joined = joint_parameters(module, input, [getattr(module, name) for name in module.siblings])
-    if joined is None or joined[1] or (torch.is_grad_enabled() and any_requires_grad(*joined[0])):
+    if joined is None or joined[1] or are_recorded(*joined[0]):
         return None
     query, key, value = joined[0]
     (batch, tokens, _), heads = input.shape, key.shape[0] // width
@@ -108,23 +109,17 @@ def kept(query: torch.Tensor, *states: torch.Tensor | None) -> tuple[Any, ...]:
 
     Compiled code saves no memory that is written.
     """
-    if not torch.is_grad_enabled() or torch.compiler.is_compiling():
-        return states
     given = [each for each in states if each is not None]
-    if not any_requires_grad(query, *given):
+    if torch.compiler.is_compiling() or not are_recorded(query, *given):
         return states
     return tuple(each if each is None or version_of(each) == 0 else each.clone() for each in states)
 
 
 def _are_plain(first: torch.Tensor, *others: torch.Tensor) -> bool:
     """Tell whether tensors are plain ones of one type, and not recorded for a gradient."""
-    if torch.jit.is_tracing():
-        return False
-    records = torch.is_grad_enabled()
-    return all(
-        type(each) is torch.Tensor and each.dtype == first.dtype and not (records and each.requires_grad)
-        for each in (first, *others)
-    )
+    tensors = (first, *others)
+    are_alike = all(type(each) is torch.Tensor and each.dtype == first.dtype for each in tensors)
+    return are_alike and not (torch.jit.is_tracing() or are_recorded(*tensors))
 
 
 def _fit(like: torch.Tensor, shape: Sequence[int], found: Slots) -> bool:

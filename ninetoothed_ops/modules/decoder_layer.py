@@ -26,9 +26,8 @@ class NTDecoderLayer(Substitute):
         sum = hidden_states + self_attn(input_layernorm(hidden_states))
         output = sum + mlp(post_attention_layernorm(sum))
 
-    Each sum is added by the norm behind it, the second by that of the next layer or of the model. In compiled code that
-    is done of the first sum alone: the graph of one layer knows nothing of the next. In training the layer's own
-    forward runs.
+    Each sum is added by the norm behind it, the second by that of the next layer or of the model. In training and in
+    compiled code that is done of the first sum alone: a checkpoint or the graph of one layer knows nothing of the next.
     """
 
     # The arguments that the forward replaced hands on to its attention, each by its name.
@@ -46,11 +45,11 @@ class NTDecoderLayer(Substitute):
     def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         # Asked for once: another thread may take the swap back meanwhile, and `self` lose what its class holds.
         passed = getattr(self, "passed", None)
-        if passed is None or is_outdated(self) or self.training or args or not passed.issubset(kwargs):
+        if passed is None or is_outdated(self) or args or not passed.issubset(kwargs):
             return own_forward(self)(self, hidden_states, *args, **kwargs)
         attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
         norm = self.post_attention_layernorm
-        if torch.compiler.is_compiling():
+        if self.training or torch.compiler.is_compiling():
             normed, total = _summed_and_normed(norm, attended, hidden_states)
             return total + self.mlp(normed)
         total = vars(norm).get(AHEAD, NONE).add(attended, hidden_states)

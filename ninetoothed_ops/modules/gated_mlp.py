@@ -5,12 +5,12 @@ from typing import cast
 import torch
 from torch import nn
 
-from ninetoothed.runtime.private import any_requires_grad, has_global_hook, runs_forward_alone
+from ninetoothed.runtime.private import has_global_hook, runs_forward_alone
 
 from ..ops.linear_swiglu import operator as linear_swiglu
 from .activations import NTGELU, NTActivation, NTGELUTanh, NTQuickGELU, NTReLUSquared, function_of
 from .joint import JointModule, joint_parameters, project
-from .overrides import are_overridden
+from .overrides import are_overridden, are_recorded
 from .silu import NTSiLU
 from .substitute import Substitute, is_outdated, own_forward
 
@@ -68,7 +68,7 @@ def _weights_alone(mlp: NTGatedMLP, x: torch.Tensor) -> list[nn.Parameter] | Non
     joined = None
     if _function_of(mlp.act_fn) == "silu":
         joined = joint_parameters(mlp, x, [getattr(mlp, name) for name in NTGatedMLP.siblings])
-    if joined is None or joined[1] or (torch.is_grad_enabled() and any_requires_grad(x, *joined[0])):
+    if joined is None or joined[1] or are_recorded(x, *joined[0]):
         return None
     return joined[0]
 

@@ -31,6 +31,16 @@ def are_overridden(*tensors: torch.Tensor | None) -> bool:
     return False
 
 
+def are_recorded(*tensors: torch.Tensor) -> bool:
+    """Tell whether autograd records what is computed of these tensors. Compiled code can ask it, too."""
+    if not torch.is_grad_enabled():
+        return False
+    for tensor in tensors:
+        if tensor.requires_grad:
+            return True
+    return False
+
+
 def _computes_itself(tensor: torch.Tensor) -> bool:
     is_asked = type(tensor).__torch_function__ is not private.disabled_torch_function
     return is_asked or hasattr(tensor, "__tensor_flatten__")

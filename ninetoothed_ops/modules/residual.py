@@ -14,15 +14,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ninetoothed.runtime.private import (
-    any_requires_grad,
-    has_global_hook,
-    has_transforms,
-    runs_forward_alone,
-    version_of,
-)
+from ninetoothed.runtime.private import has_global_hook, has_transforms, runs_forward_alone, version_of
 
-from .overrides import are_overridden
+from .overrides import are_overridden, are_recorded
 
 # The attributes by which a norm, and a layer before it, hold the one NormedAhead of the norm.
 AHEAD, NEXT = "_normed_ahead", "_norm_behind"
@@ -137,7 +131,7 @@ def _is_observed(*tensors: torch.Tensor) -> bool:
     """Tell whether calls are traced, given to something else, or recorded for a gradient."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or are_overridden(tensors[0]):
         return True
-    return torch.is_grad_enabled() and any_requires_grad(*tensors)
+    return are_recorded(*tensors)
 
 
 def _are_bare(modules: Iterable[nn.Module | None]) -> bool:

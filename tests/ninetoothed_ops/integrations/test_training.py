@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounterWithBackend
 
 from ninetoothed_ops import swap_modules
 from tests.ninetoothed_ops.recorder import Recorder
@@ -44,3 +45,16 @@ def test_a_checkpointed_model(make, batch):
     plain = losses(copy.deepcopy(model), *batch(2, 6), steps=2)
     model.gradient_checkpointing_enable()
     assert losses(model, *batch(2, 6), steps=2) == pytest.approx(plain, rel=1e-5)
+
+
+def test_compiled_whole(make, batch):
+    """A joined model without biases, which without gradients would run on operators that have none."""
+    model = make("Llama", num_hidden_layers=1, attention_bias=False, mlp_bias=False).train()
+    expected = losses(copy.deepcopy(model), *batch(2, 6))
+    swap_modules(model, join=True)
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(model, fullgraph=True, backend=counter)
+    assert losses(compiled, *batch(2, 6)) == pytest.approx(expected, rel=1e-4)
+    names = {str(node.target).removesuffix(".default") for graph in counter.graphs for node in graph.graph.nodes}
+    assert names >= {"ninetoothed.swiglu", "ninetoothed.add_rms_norm"}
