@@ -25,9 +25,12 @@ def in_reverse(
     any_requires_grad, may_have_tangents = private.any_requires_grad, private.may_have_tangents
     below, read_keys = private.below_autograd(), private.read_keys
     record = recorder(operator, schema, gradient, below)
-    record_plain = recorder_of_plain_calls(operator, schema, gradient)
     below_autograd, keys_below = below or (None, None)
-    kernel_of = {private.plain_keys(device): kernel for device, kernel in kernels.items()}.get
+    kernels = {private.plain_keys(device): kernel for device, kernel in kernels.items()}
+    kernel_of = kernels.get
+    recorder_of = {
+        keys: recorder_of_plain_calls(operator, schema, gradient, kernel) for keys, kernel in kernels.items()
+    }.get
 
     def autograd(keyset, *args, **kwargs):
         transformed = has_transforms()
@@ -40,10 +43,8 @@ def in_reverse(
         if is_enabled() and any_requires_grad(*args, **kwargs):
             if transformed and gradient.is_missing:
                 raise no_backward(name)
-            kernel = None if transformed else kernel_of(read_keys(keyset))
-            if record_plain is None or kernel is None:
-                return record(keyset, args, kwargs)
-            return record_plain(kernel, args, kwargs)
+            record_plain = None if transformed else recorder_of(read_keys(keyset))
+            return record(keyset, args, kwargs) if record_plain is None else record_plain(args, kwargs)
         kernel = kernel_of(read_keys(keyset))
         if kernel is not None:
             return kernel(*args, **kwargs)

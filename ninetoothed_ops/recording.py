@@ -101,35 +101,39 @@ def recorder(
     return _recorder(_Recorded.of(operator, schema, gradient), *below)
 
 
-def recorder_of_plain_calls(operator: OpOverload, schema: FunctionSchema, gradient: Gradient) -> Callable | None:
-    """Make the function `(kernel, args, kwargs)` that runs a kernel on plain tensors and records the call.
+def recorder_of_plain_calls(
+    operator: OpOverload, schema: FunctionSchema, gradient: Gradient, kernel: Callable
+) -> Callable | None:
+    """Make the function `(args, kwargs)` that runs a kernel on plain tensors and records the call.
 
     It does as `_CallInGraph` does, in a fraction of the time: nothing has to be taken apart, nor handed on. None for an
     operator with lists of tensors, or one that others compute where it is recorded.
     """
     recorded = _Recorded.of(operator, schema, gradient)
-    defaults, set_up, backward = recorded.defaults, recorded.set_up, recorded.backward
+    defaults, by_keyword = recorded.defaults, recorded.by_keyword
     if recorded.has_lists or gradient.recorded is not None:
         return None
+    count, rest = len(defaults), (None,) * len(by_keyword)
 
     class PlainCall(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, call, *args):
-            kernel, kwargs = call
-            output = kernel(*args, **kwargs)
-            ctx.needs_input_grad = ctx.needs_input_grad[1:]
-            set_up(ctx, args, kwargs, output)
+        def forward(ctx, *args):
+            kwargs = dict(zip(by_keyword, args[count:])) if by_keyword else {}
+            output = kernel(*args[:count], **kwargs)
+            ctx.needs_input_grad = ctx.needs_input_grad[:count]
+            recorded.set_up(ctx, args[:count], kwargs, output)
             return output
 
         @staticmethod
         def backward(ctx, *grads):
-            return None, *backward(ctx, grads)
+            return recorded.backward(ctx, grads) + rest
 
     # Without what PyTorch does for `torch.func` before.
     apply = super(torch.autograd.Function, type(recorded.name, (PlainCall,), {})).apply  # type: ignore[misc]
 
-    def record(kernel, args, kwargs):
-        return apply((kernel, kwargs), *args, *defaults[len(args) :])
+    def record(args, kwargs):
+        named = {**by_keyword, **kwargs}.values() if by_keyword else ()
+        return apply(*args, *defaults[len(args) :], *named)
 
     return record
 
