@@ -20,7 +20,7 @@ from ..ops.adjacent import concatenated
 from ..ops.joint_linear import operator as joint_linear
 from .eligibility import unmovable, users_of_memory
 from .linear import FORWARD, NTLinear
-from .overrides import are_overridden
+from .overrides import are_overridden, are_recorded
 
 # To what multiple of bytes weights are aligned where kernels read them fastest.
 ALIGNMENT = 16
@@ -72,14 +72,15 @@ class JointModule(nn.Module):
 def project(module: JointModule, input: torch.Tensor, siblings: Sequence[str]) -> tuple[torch.Tensor, ...]:
     """Call the sibling layers of a module on one input: `(..., K)` -> `(..., N1)`, `(..., N2)`, ...
 
-    Where the module is joined, the results are parts of one product: strided views of `(..., N1 + N2 + ...)`.
+    Where the module is joined, the results are parts of one product: strided views of `(..., N1 + N2 + ...)`. Where a
+    gradient is recorded they are not: those of the parts would have to be put together before they are multiplied.
     """
     layers = [_layer(module, name) for name in siblings]
     joined = joint_parameters(module, input, layers)
-    if joined is None:
+    if joined is None or are_recorded(input, *joined[0], *joined[1]):
         return tuple(layer(input) for layer in layers)
     weights, biases = joined
-    return _parts(joint_linear(input, weights, biases), [weight.shape[0] for weight in weights])
+    return joint_linear(input, weights, biases).split_with_sizes([weight.shape[0] for weight in weights], -1)
 
 
 def joint_parameters(
@@ -91,18 +92,6 @@ def joint_parameters(
     weights, biases = ([layer._parameters[name] for layer in layers] for name in ("weight", "bias"))
     biases = [] if biases[0] is None else biases
     return None if are_overridden(input, *weights, *biases) else (weights, biases)
-
-
-def _parts(whole: torch.Tensor, sizes: Sequence[int]) -> tuple[torch.Tensor, ...]:
-    """Split the last dimension, such that the parts may be written in place."""
-    if not torch.is_grad_enabled():
-        return tuple(whole.split_with_sizes(sizes, -1))
-    # Of parts that one function gives, PyTorch records no change in place.
-    parts, start = [], 0
-    for size in sizes:
-        parts.append(whole.narrow(-1, start, size))
-        start += size
-    return tuple(parts)
 
 
 def _are_plain(layers: Sequence[Any]) -> bool:

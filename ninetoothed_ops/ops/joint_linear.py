@@ -7,6 +7,7 @@ call looks where they lie, so that it is right whoever has moved or replaced the
 captured code.
 """
 
+import functools
 from collections.abc import Iterator
 
 import torch
@@ -87,7 +88,7 @@ def backward(ctx, grad):
 
 def gradient_of_input(grads, weights) -> torch.Tensor:
     """Compute the gradient of what all layers read, by those of what each gives."""
-    return sum(linear(grad, weight.t()) for grad, weight in zip(grads, weights))
+    return functools.reduce(torch.add, (linear(grad, weight.t()) for grad, weight in zip(grads, weights)))
 
 
 def gradients_of_weights(grads, input, are_needed) -> list[torch.Tensor | None]:
