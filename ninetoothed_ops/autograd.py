@@ -26,10 +26,10 @@ def in_reverse(
     below, read_keys = private.below_autograd(), private.read_keys
     record = recorder(operator, schema, gradient, below)
     below_autograd, keys_below = below or (None, None)
-    kernels = {private.plain_keys(device): kernel for device, kernel in kernels.items()}
-    kernel_of = kernels.get
+    plain = {private.plain_keys(device): kernel for device, kernel in kernels.items()}
+    kernel_of = plain.get
     recorder_of = {
-        keys: recorder_of_plain_calls(operator, schema, gradient, kernel) for keys, kernel in kernels.items()
+        keys: recorder_of_plain_calls(operator, schema, gradient, kernel) for keys, kernel in plain.items()
     }.get
 
     def autograd(keyset, *args, **kwargs):
