@@ -17,11 +17,7 @@ from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime.private import version_of
 
-try:
-    from transformers.utils.output_capturing import _active_collector
-except ImportError:  # early versions, which `versions.check` refuses
-    _active_collector = None  # type: ignore[assignment]
-
+from ..modules.attention import are_weights_collected
 from ..modules.caches import kept
 from ..ops.sdpa import operator as sdpa
 from . import versions
@@ -163,18 +159,8 @@ def _check(module: nn.Module, kwargs: dict[str, Any]) -> None:
             f'attn_implementation="{NAME}": {type(module).__name__} passes {refused}, and {REFUSED[refused]} are not '
             "computed. Set the model's own attention back with model.set_attn_implementation('eager')."
         )
-    if kwargs.get("output_attentions") or _are_collected():
+    if kwargs.get("output_attentions") or are_weights_collected():
         raise UnsupportedError(
             f'attn_implementation="{NAME}": output_attentions=True asks {type(module).__name__} for attention weights, '
             "which are never held. Leave that out, or call model.set_attn_implementation('eager') first."
         )
-
-
-def _are_collected() -> bool:
-    """Tell whether transformers collects attention weights, of which some models do not tell their attention.
-
-    Compiled code cannot ask: there they come out empty, as with "sdpa".
-    """
-    if _active_collector is None or torch.compiler.is_compiling():
-        return False
-    return any(name.endswith("attentions") for name in _active_collector.get() or ())

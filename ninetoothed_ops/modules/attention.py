@@ -1,6 +1,7 @@
 """Attention of transformers' Llama, Mistral and Qwen models on NineToothed's rope and sdpa."""
 
 import inspect
+import sys
 from collections.abc import Mapping
 from types import FunctionType
 from typing import Any, ClassVar
@@ -204,14 +205,24 @@ def _check(module: Any, implementation: str, kwargs: dict[str, Any]) -> None:
             f"NTAttention (layer {module.layer_idx}): it adds no position_bias to its scores. Leave that out, or "
             "take the swap back with report.undo()."
         )
-    if implementation == "sdpa":
-        return
-    if kwargs.get("output_attentions", getattr(module.config, "output_attentions", False)):
+    if kwargs.get("output_attentions") or are_weights_collected():
         raise UnsupportedError(
             f"NTAttention (layer {module.layer_idx}): output_attentions=True asks for attention weights, which it "
             "never holds. Leave that out, or take the swap back with report.undo() and keep the model's attention: "
             "swap_modules(model, lambda module, name: not hasattr(module, 'q_proj'))."
         )
+
+
+def are_weights_collected() -> bool:
+    """Tell whether transformers collects attention weights, of which some models do not tell their attention.
+
+    Compiled code cannot ask: there they come out empty, as with "sdpa".
+    """
+    if torch.compiler.is_compiling():
+        return False
+    # Early versions collect nothing: models of theirs tell their attention.
+    collector = getattr(sys.modules.get("transformers.utils.output_capturing"), "_active_collector", None)
+    return collector is not None and any(name.endswith("attentions") for name in collector.get() or ())
 
 
 def _addend(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
