@@ -81,11 +81,14 @@ def room(name):
     return places[chosen]
 
 
+@functools.cache
 def all_imports():
     """(module, imported, place, whether inside a function) of every import of both packages."""
-    for name, path in MODULES.items():
-        for imported, line, inside in imports(name, path):
-            yield name, imported, f"{path}:{line}", inside
+    return [
+        (name, imported, f"{path}:{line}", inside)
+        for name, path in MODULES.items()
+        for imported, line, inside in imports(name, path)
+    ]
 
 
 def test_every_module_has_a_room():
