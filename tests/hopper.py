@@ -4,7 +4,7 @@
 
 Verify the machine code of the assembler that Triton bundles, and of a later one where there is one, of each kind of
 program once: those that differ in sizes, strides and guards alone are one kind. Left operands that come from memory as
-they are stay there: programs with no others are left out.
+they are stay there, and products in whole float32 are none of tensor cores: programs with no others are left out.
 """
 
 import functools
@@ -66,19 +66,27 @@ def _then_verified(select, pending):
 
 
 def _is_at_risk(program):
-    """Whether a product's left operand may be held in registers."""
+    """Whether a product's left operand may be held in registers, and the product be one of tensor cores."""
     producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
     operations = (operation for operation in producers.values() if isinstance(operation, ir.Apply))
-    return any(each.function == "dot" and not is_in_memory(each.operands[0], producers) for each in operations)
+    products = (each for each in operations if each.function == "dot" and not is_in_memory(each.operands[0], producers))
+    return any(
+        each.operands[0].type.dtype.bits < 32 or each.attribute("input_precision", "ieee") != "ieee"
+        for each in products
+    )
 
 
 def _kind(program):
-    """Digest the operations of a program, with the types of their results: not how many lanes the CPU gives them."""
+    """Digest the operations of a program, with the types of their results: not how many lanes the CPU gives them.
+
+    Halves of either type are one: they differ in conversions.
+    """
     operations = [
         (type(each), getattr(each, "function", ""), *(str(value.type.dtype) for value in ir.results(each)))
         for each in ir.walk(program.body)
     ]
-    return hashlib.sha256(repr((program.name, operations)).encode()).hexdigest()
+    text = repr((program.name, operations)).replace("bfloat16", "float16")
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def verify(definition, variant):
