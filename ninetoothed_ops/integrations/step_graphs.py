@@ -46,6 +46,8 @@ OUTPUTS = ("logits", CACHE)
 UNCAPTURED = 3
 # A call has few kinds of steps, one after another; where it has more, each step is another.
 KINDS = 8
+# A verdict lists what all modules hold: so many are kept, of the kinds that were met last.
+VERDICTS = 32
 # PyTorch captures one graph at a time.
 _CAPTURING = threading.Lock()
 _LOG = logging.getLogger(__name__)
@@ -201,7 +203,10 @@ class Steps:
         """Remember, for later calls too if it is kept, whether steps of this kind can be replayed, and why not."""
         self.verdict = verdict
         if is_kept:
-            self.compiler.verdicts[self.kind] = verdict
+            verdicts = self.compiler.verdicts
+            verdicts[self.kind] = verdict
+            for kind in list(verdicts)[:-VERDICTS]:
+                verdicts.pop(kind, None)  # Another thread may have.
         if verdict.reason:
             self.compiler.tell(verdict.reason)
 

@@ -38,7 +38,7 @@ class Operators(TorchDispatchMode):
         super().__init__()
         self.device, self.is_training = device, is_training
         self.reason = ""
-        # Tensors on other devices that the step did not make, with what they held; and those that it made.
+        # Tensors on the host that the step did not make, with what they held; and those that it made.
         self.numbers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self.made: dict[int, torch.Tensor] = {}
 
@@ -52,15 +52,15 @@ class Operators(TorchDispatchMode):
         return result
 
     def _elsewhere(self, values: Iterable[Any]) -> Iterator[torch.Tensor]:
-        """List tensors on other devices than the model's: what is read of them is part of a launch."""
+        """List tensors on the host, if the model is not there: what is read of them is part of a launch."""
         flat = chain.from_iterable(each if isinstance(each, (list, tuple)) else (each,) for each in values)
-        return (each for each in flat if isinstance(each, torch.Tensor) and each.device != self.device)
+        return (each for each in flat if isinstance(each, torch.Tensor) and each.is_cpu and each.device != self.device)
 
     @property
     def change(self) -> str:
-        """Give the reason why a step that changes what tensors elsewhere hold cannot be replayed."""
+        """Give the reason why a step that changes what tensors on the host hold cannot be replayed."""
         is_same = all(torch.equal(*each) for each in self.numbers.values())
-        return "" if is_same else "a step changes a tensor that is not on the model's device"
+        return "" if is_same else "a step changes a tensor on the host"
 
     def _reason(self, func: Any, args: tuple, result: Any) -> str:
         if any(tag in func.tags for tag in READS) and not _gathers(func, args):

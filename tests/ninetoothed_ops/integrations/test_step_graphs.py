@@ -316,7 +316,14 @@ def test_numbers_on_the_host(monkeypatch):
     number.data.add_(1)
     assert not found.state.holds()
     _, found = step_watch.watched(lambda: module.weight * number.add_(1), module, ())
-    assert found.reason == "a step changes a tensor that is not on the model's device"
+    assert found.reason == "a step changes a tensor on the host"
+
+
+def test_few_verdicts_are_kept(make):
+    steps = step_graphs.Steps(step_graphs.StepCompiler(make("Llama")), None)
+    for steps.kind in range(step_graphs.VERDICTS + 3):
+        steps._decide(step_watch.Verdict("", None))
+    assert list(steps.compiler.verdicts) == list(range(3, step_graphs.VERDICTS + 3))
 
 
 def test_a_step_that_cannot_be_captured(make, batch, replays, uncompiled, monkeypatch):
