@@ -21,7 +21,7 @@ from ninetoothed.runtime.private import TorchDispatchMode, modes_see_operations
 from .step_state import MODELS, StepState, name_of
 
 # Whose code does in a step what its arguments and objects say, and is known to write nothing else.
-PACKAGES = frozenset({"torch", "transformers", "ninetoothed", "ninetoothed_ops", "triton", "numpy"}) | sys.stdlib_module_names
+PACKAGES = {"torch", "numpy", "transformers", "ninetoothed", "ninetoothed_ops", "triton"} | sys.stdlib_module_names
 # What `collections.namedtuple`, `dataclasses` and our call cache write.
 GENERATED = ("namedtuple_", "<string>", "<fast path>")
 # Operators that a graph cannot hold.
