@@ -183,7 +183,8 @@ def _check_arranged(name: str, parameter: str, tensor: object) -> None:
         )
     if tensor.jagged_dim is not None:
         raise UnsupportedError(
-            f"kernel {name!r}: parameter {parameter!r} is jagged; jagged tensors are not offered yet"
+            f"kernel {name!r}: parameter {parameter!r} is jagged; jagged tensors are not offered yet:"
+            " pass the values, and offsets between which `for i in range(start, end)` loops"
         )
 
 
