@@ -130,6 +130,7 @@ SPELT_PRIVATE = {
     "_getframe",
     "_lru_cache_wrapper",
     "_attn_implementation",
+    "_active_collector",
     "_parameters",
     "_modules",
     "_apply",
