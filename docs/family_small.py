@@ -27,6 +27,20 @@ SAM3 = {"vision_config": {"model_type": "sam3_vision_model", **SAM3_VISION}}
 SAM3_TRACKER = {**SAM3, "prompt_encoder_config": {"image_size": GRID * 14}}
 SAM3_TRACKER_VIDEO = {**SAM3_TRACKER, "image_size": GRID * 14, "memory_attention_rope_feat_sizes": [GRID, GRID]}
 BLT = {**WIDTH, "hidden_size_global": 64}
+OMNI_MOE = {
+    "audio_token_id": SOUND,
+    "image_token_id": IMAGE,
+    "video_token_id": VIDEO,
+    "vision_start_token_id": 1,
+    "audio_config": {"d_model": 64, "encoder_attention_heads": 4, "output_dim": 256, "downsample_hidden_size": 32},
+    "vision_config": {
+        "hidden_size": 64,
+        "num_heads": 4,
+        "out_hidden_size": 256,
+        "deepstack_visual_indexes": [1, 2],
+    },
+    "text_config": OMNI,
+}
 
 SMALL: dict[str, dict[str, Any]] = {
     "blt": {
@@ -109,20 +123,11 @@ SMALL: dict[str, dict[str, Any]] = {
         "text_config": {"model_type": "qwen2", **FEW, **HEADS},
         "audio_config": {"d_model": 64, "encoder_attention_heads": 4},
     },
-    "qwen3_omni_moe_thinker": {
-        "audio_token_id": SOUND,
-        "image_token_id": IMAGE,
-        "video_token_id": VIDEO,
-        "vision_start_token_id": 1,
-        "audio_config": {"d_model": 64, "encoder_attention_heads": 4, "output_dim": 256, "downsample_hidden_size": 32},
-        "vision_config": {
-            "hidden_size": 64,
-            "num_heads": 4,
-            "out_hidden_size": 256,
-            "deepstack_visual_indexes": [1, 2],
-        },
-        "text_config": OMNI,
+    "qwen3_omni_moe": {
+        "thinker_config": OMNI_MOE,
+        "talker_config": {"spatial_merge_size": 2, "text_config": {"shared_expert_intermediate_size": 64}},
     },
+    "qwen3_omni_moe_thinker": OMNI_MOE,
     "sam": SAM,
     "sam_hq": {**SAM, "mask_decoder_config": {"vit_dim": 64}},
     "sam3_tracker": SAM3_TRACKER,
