@@ -241,6 +241,15 @@ BACKWARDS = {
 }
 
 
+@pytest.mark.parametrize("needed", ((True, False), (False, True)))
+def test_norms_compute_what_is_needed(needed):
+    """What is not needed is one element, which nothing is written to."""
+    input, weight = random(3, 4), random(4)
+    of_rms_norm = ops.rms_norm_backward(input, input, [4], weight, None, needed)
+    of_layer_norm = ops.layer_norm_backward(input, input, [4], weight, weight, 1e-5, [*needed, needed[1]])
+    assert [each.numel() > 1 for each in (*of_rms_norm, *of_layer_norm)] == [*needed, *needed, needed[1]]
+
+
 @pytest.mark.parametrize("name", BACKWARDS)
 def test_opcheck(name):
     torch.library.opcheck(operator(name).default, BACKWARDS[name])

@@ -49,7 +49,7 @@ def test_linear(leading, bias):
     assert [grad.stride() for grad in found] == [grad.stride() for grad in expected]
 
 
-@pytest.mark.parametrize("name, own", (("mm", 0), ("addmm", 1), ("bmm", 0)))
+@pytest.mark.parametrize("name, own", (("mm", 0), ("addmm", 1), ("bmm", 0), ("conv2d", 0), ("linear", 0)))
 @pytest.mark.parametrize("needed", (0, 1))
 def test_only_what_is_needed_is_kept_and_computed(name, own, needed):
     args = [tensor.clone() for tensor in next(iter(samples(name).values())).args]
