@@ -134,7 +134,7 @@ def attend(
         bias = position_bias[..., : key.shape[2]]
         attention_mask, is_causal, lengths = _biased(bias, attention_mask, is_causal, query, key), False, None
 
-    key, value = kept(query, key, value)
+    key, value, _ = kept(query, key, value)
     options = {"scale": scaling, "enable_gqa": query.shape[1] != key.shape[1], "softcap": softcap}
     output = sdpa(query, key, value, attention_mask, dropout, is_causal, lengths, s_aux, **options)
     return output.transpose(1, 2).contiguous(), None

@@ -104,15 +104,22 @@ def _written(query: torch.Tensor, found: Slots) -> tuple[torch.Tensor, torch.Ten
     return query.transpose(1, 2), found.keys, found.values
 
 
-def kept(query: torch.Tensor, *states: torch.Tensor | None) -> tuple[Any, ...]:
-    """Copy what a cache has written in place, and will again, before attention saves it for a gradient.
+def kept(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, lengths: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Copy what a cache has written in place, and may again, before attention saves it for a gradient.
 
-    Compiled code saves no memory that is written.
+    Compiled code knows no versions, and Inductor sees through copies: there the heads of a cache with room for more
+    keys than these queries bring are repeated, as PyTorch's attention repeats them.
     """
-    given = [each for each in states if each is not None]
-    if torch.compiler.is_compiling() or not are_recorded(query, *given):
-        return states
-    return tuple(each if each is None or version_of(each) == 0 else each.clone() for each in states)
+    if not are_recorded(query, key, value):
+        return key, value, lengths
+    if not torch.compiler.is_compiling():
+        key, value = (each if version_of(each) == 0 else each.clone() for each in (key, value))
+        return key, value, None if lengths is None else lengths.clone()
+    if key.shape[1] < query.shape[1] and key.shape[2] > query.shape[2]:
+        key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], 1) for each in (key, value))
+    return key, value, None if lengths is None else lengths.to(torch.int32)
 
 
 def _are_plain(first: torch.Tensor, *others: torch.Tensor) -> bool:

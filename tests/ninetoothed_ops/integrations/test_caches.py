@@ -202,9 +202,9 @@ def gradients_through(model, kind, tokens):
 @pytest.mark.parametrize(
     "kind, is_frozen, way",
     (
-        ("static", False, "swapped"),
         ("static", True, "joined"),
         ("static", False, "by name"),
+        ("static", False, "compiled"),
         ("dynamic", True, "swapped"),
     ),
 )
@@ -221,6 +221,10 @@ def test_gradients_through_a_cache(make, batch, kind, is_frozen, way):
     with Recorder() as recorder:
         found = gradients_through(model, kind, tokens)
     assert recorder.counts["ninetoothed::sdpa_with_lse"] == 2
+    if way == "compiled":
+        torch._dynamo.reset()
+        model.compile(fullgraph=True, backend="aot_eager")
+        found = gradients_through(model, kind, tokens)
     for actual, wanted in zip(found, expected):
         assert error(actual, wanted) < 1e-4
 
