@@ -167,7 +167,6 @@ def test_weights_that_training_has_moved():
 
 def test_float16_with_scaled_losses():
     """A scale under which gradients overflow is halved, and the step left out, as with PyTorch's modules."""
-    torch.manual_seed(0)  # Of fifty networks, one has a gradient so near to the largest half that rounding decides.
     model, input, found = network(), torch.randn(16, 48, device=DEVICE), []
     for swap in (False, True):
         trained = copy.deepcopy(model)
@@ -186,7 +185,7 @@ def test_float16_with_scaled_losses():
         moved = [(after - before).detach() for after, before in zip(trained.parameters(), model.parameters())]
         found.append((scales, moved))
     (expected, wanted), (scales, moved) = found
-    assert scales == expected and scales[-2] == scales[-1] < scales[0]
+    assert scales == expected and scales[-2] == scales[-1] < 2.0**15
     for actual, other in zip(moved, wanted):
         assert (actual - other).norm() < 1e-2 * other.norm()
 
