@@ -62,7 +62,7 @@ BODIES = (
     "out = x.offsets(7) + x",
     "out = ntl.load(x)",
     "ntl.store(3, x)",
-    "ntl.atomic_add(x, 1.0)",
+    "ntl.atomic_add(x + 1, 1.0)",
     "out = ntl.cast(x, x)",
     "out = ntl.static_assert(False)",
     "out = ntl.topk(x, 3)",
