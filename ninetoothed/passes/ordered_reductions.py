@@ -1,16 +1,21 @@
-"""Pass: keep the order in reductions by functions that are not proved to be commutative.
+"""Pass: keep the order in reductions by functions that are not proved to be commutative, and tiles together.
 
-    total = reduce(x, f)  ->  prefixes = associative_scan(x, f)
-                              total = the last of prefixes
+    total = reduce(x, f)           ->  prefixes = associative_scan(x, f)
+                                       total = the last of prefixes
+    a, b = reduce((x, y), None, g) ->  a, b = reduce(reduce((x, y), 1, g), 0, g)
 
 A GPU's reduction keeps no order: a thread joins elements that lie apart, and of two threads that exchange what they
 have, each takes its own for the first, so that even their results differ. A scan keeps it.
+
+Along all axes at once Triton may flatten each of several tiles in an order of its own, and so join elements that do not
+belong together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.dtypes import int1, int32
@@ -19,7 +24,7 @@ from ninetoothed.ir import Apply, TileType, Value
 
 
 def keep_order(program: ir.Program) -> ir.Program | None:
-    """Make scans of such reductions; None where there are none."""
+    """Rewrite such reductions; None where there are none."""
     body = _Orderer().block(program.body)
     return None if body == program.body else replace(program, body=body)
 
@@ -27,11 +32,13 @@ def keep_order(program: ir.Program) -> ir.Program | None:
 class _Orderer(ir.Rewriter):
     def operation(self, operation: ir.Operation) -> ir.Block:
         if isinstance(operation, Apply) and operation.function == "reduce":
-            return (operation,) if operation.attribute("combine").is_commutative else _ordered(operation)
+            is_ordered = not operation.attribute("combine").is_commutative
+            if is_ordered or (operation.attribute("axis") is None and len(operation.operands) > 1):
+                return _along_axes(operation, is_ordered)
         return (self.rebuilt(operation),)
 
 
-def _ordered(reduction: Apply) -> ir.Block:
+def _along_axes(reduction: Apply, is_ordered: bool) -> ir.Block:
     """Reduce along one axis after the other, the last first: so elements follow each other in row-major order."""
     axis, keeps = reduction.attribute("axis"), bool(reduction.attribute("keep_dims"))
     axes: Sequence[int] = (axis,)
@@ -41,13 +48,18 @@ def _ordered(reduction: Apply) -> ir.Block:
         axes, keeps = range(len(values[0].type.lanes))[::-1], False
         results = tuple(Value(TileType(value.type.dtype), value.hint) for value in values)
     for each in axes:
-        prefixes = tuple(Value(value.type, value.hint) for value in values)
-        attributes = (("axis", each), ("combine", reduction.attribute("combine")))
-        scan = Apply(prefixes, "associative_scan", values, attributes, location=reduction.location)
-        values = tuple(Value(_reduced(value.type, each, keeps), value.hint) for value in values)
+        reduced = tuple(Value(_reduced(value.type, each, keeps), value.hint) for value in values)
         if each == axes[-1]:
-            values = results
-        operations += [scan, *_last(prefixes, each, keeps, values)]
+            reduced = results
+        attributes: tuple[tuple[str, Any], ...] = (("axis", each), ("combine", reduction.attribute("combine")))
+        if is_ordered:
+            prefixes = tuple(Value(value.type, value.hint) for value in values)
+            operations.append(Apply(prefixes, "associative_scan", values, attributes, location=reduction.location))
+            operations += _last(prefixes, each, keeps, reduced)
+        else:
+            attributes = (*attributes, ("keep_dims", keeps))
+            operations.append(Apply(reduced, "reduce", values, attributes, location=reduction.location))
+        values = reduced
     if axis is None:
         operations += [Apply((a,), "full", (b,)) for a, b in zip(reduction.results, results, strict=True)]
     return tuple(operations)

@@ -167,9 +167,6 @@ PORTABLE = (
 )
 # For GPUs. Of the passes that share out tiles, the first that applies is the only one.
 GPU = (
-    Pass("arg_extrema", _rewrites(arg_extrema.order_nan)),
-    Pass("ordered_reductions", _rewrites(ordered_reductions.keep_order)),
-    Pass("unit_axes", _rewrites(unit_axes.drop)),
     Pass("collapse_dimensions", _rewrites(collapse_dimensions.collapse)),
     Pass("exponentials", _rewrites(exponentials.to_base_two)),
     Pass("dead_code", _rewrites(dead_code.remove)),
@@ -180,6 +177,9 @@ GPU = (
     Pass("stream_k", _stream_k),
     Pass("split_k", _split_k),
     Pass("coarsening", _coarsening),
+    Pass("arg_extrema", _rewrites(arg_extrema.order_nan)),
+    Pass("ordered_reductions", _rewrites(ordered_reductions.keep_order)),
+    Pass("unit_axes", _rewrites(unit_axes.drop)),
     Pass("loop_peeling", _loop_peeling),
     Pass("blocked_summation", _blocked_summation),
     Pass("row_halves", _row_halves),

@@ -1,5 +1,7 @@
 """Reductions by functions of the user's keep the order where it matters, and places of extrema order NaN."""
 
+import ast
+
 import pytest
 import torch
 
@@ -124,3 +126,32 @@ def test_scans_leave_out_axes_of_one_lane():
         "tl.cumsum(tl.reshape(tl.sum(x, axis=1, keep_dims=True), (4,)), axis=0)" in text
         and text.count("tl.cumsum") == 1
     )
+
+
+@pytest.mark.parametrize("shape", ((8,), (1, 13), (4, 8)))
+def test_several_tiles_are_never_flattened_each_in_an_order_of_its_own(shape):
+    """Overhang is told by a second tile: (1, 13) has one tile in the text of the user, and two in ours."""
+
+    def application(x, y):
+        y = ntl.reduce((x, x * 2), None, lambda a, i, b, j: (a + b, i + j))[0] + ntl.reduce(x, None, lambda a, b: a + b)
+
+    def arrangement(x, y):
+        return x.tile((-1,) * len(shape)), y.tile((1,))
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(len(shape)), Tensor(1)))
+    x, y = torch.randn(shape, device=DEVICE), torch.empty(1, device=DEVICE)
+    kernel(x, y)
+    torch.testing.assert_close(y[0], x.double().sum().float() * 2)
+    calls = [node for node in ast.walk(ast.parse(str(kernel.source(x, y, gpu="h100")))) if isinstance(node, ast.Call)]
+    joint = [node for node in calls if ast.unparse(node.func) == "tl.reduce" and isinstance(node.args[0], ast.Tuple)]
+    assert joint and all(ast.unparse(node.args[1]) != "None" for node in joint)
+
+
+def test_extrema_of_short_rows_are_found_for_several_rows_in_one_program():
+    def application(x, y):
+        y = ntl.argmax(x, 1)
+
+    x, y = torch.empty(100000, 37), torch.empty(100000, dtype=torch.int32)
+    arrangement = lambda x, y: (x.tile((1, -1)).squeeze(1), y.tile((1,)))  # noqa: E731
+    kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(1)))
+    assert "pid * 32 + tl.arange(0, 32)" in str(kernel.source(x, y, gpu="h100"))
