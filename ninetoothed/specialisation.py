@@ -51,7 +51,7 @@ class Specialisation:
     shared_grid: whether all parameters have the same outermost shape, dimension by dimension, so that one set of
         program indices serves all.
     spread: whether a GPU can count the programs along its own axes: not too many along any but the last.
-    dot_precision: `torch.get_float32_matmul_precision()`.
+    dot_precision: "high" where products of float32 may be of tf32, else "highest".
     """
 
     arguments: tuple[ArgumentClass, ...]

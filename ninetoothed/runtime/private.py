@@ -38,9 +38,19 @@ def _public_stream(device: int) -> int:
 # The index of the current GPU, and the address of its current stream: without the checks of the public functions.
 current_device: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
 current_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _public_stream)
-matmul_precision: Callable[[], str] = getattr(
-    torch._C, "_get_float32_matmul_precision", torch.get_float32_matmul_precision
+_float32_precision: Callable[[str, str], str] = getattr(
+    torch._C, "_get_fp32_precision_getter", lambda *_: torch.backends.cuda.matmul.fp32_precision
 )
+
+
+def matmul_precision() -> str:
+    """Return "high" where products of float32 may be of tf32, else "highest", in whichever way that was set.
+
+    `torch.set_float32_matmul_precision` sets what is read here too; to read by its counterpart raises where
+    `fp32_precision` was set, of `torch.backends` or of `torch.backends.cuda.matmul`.
+    """
+    return "high" if _float32_precision("cuda", "matmul") == "tf32" else "highest"
+
 
 try:  # Inductor's, for the current GPU: (size, stride, dtype) in half the time of `torch.empty_strided`.
     from torch._C._dynamo import guards as _guards

@@ -18,6 +18,7 @@ from ninetoothed.passes.report import dump
 from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.build.target import target_of
+from ninetoothed.runtime.private import matmul_precision
 from ninetoothed.runtime.requirements import check_requirements, explained
 from ninetoothed.runtime.selection import ranking
 from ninetoothed.runtime.selection.choices import Choices
@@ -52,7 +53,7 @@ class Selection:
 class Variant:
     """A compiled program for a class of calls, and what launching must know of it.
 
-    precision: the `torch.get_float32_matmul_precision()` under which it was traced, None where it does not matter.
+    precision: that of float32 products (`matmul_precision`) under which it was traced, None where it does not matter.
     stored, touched: the parameters that it writes to; that it reads or writes. requirements: the sizes that must be
     equal in a call. free_names: the names outside the application that it was traced with. compiled: the backend's
     result, once there is one.
@@ -91,7 +92,7 @@ def trace(definition: KernelDefinition, selection: Selection) -> TracedVariant:
 
 def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant:
     """Trace a kernel, and run the passes for every backend."""
-    precision = torch.get_float32_matmul_precision()
+    precision = matmul_precision()
     specialisation = replace(selection.specialisation, dot_precision=precision)
 
     def check(found: tuple[ir.Requirement, ...]) -> None:
@@ -197,7 +198,7 @@ class VariantCache:
         exact = specialisation.numbers
         names = self._plan.sizes & values.keys()
         sizes = {name: exact.get(name, ranking.rounded(values[name])) for name in names}
-        specialisation = replace(specialisation, dot_precision=torch.get_float32_matmul_precision())
+        specialisation = replace(specialisation, dot_precision=matmul_precision())
         key = (specialisation, tuple(sorted(sizes.items())), gpu)
         if key not in self._choices:
             self._choices[key] = Choices(ranking.candidates(self._plan.definition, specialisation, sizes, gpu))
@@ -218,7 +219,7 @@ class VariantCache:
 
     def _get(self, selection: Selection, compile: Compile) -> Variant:
         key = _key(selection)
-        for precision in (None, torch.get_float32_matmul_precision()):
+        for precision in (None, matmul_precision()):
             variant = self._variants.get((key, precision))
             if variant is not None and all(name.is_current for name in variant.free_names):
                 check_requirements(self._plan.definition, variant.requirements, selection.values)

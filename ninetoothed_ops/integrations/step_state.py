@@ -16,7 +16,7 @@ from transformers import PreTrainedConfig
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from ninetoothed.runtime.private import count_dispatch_modes, has_global_hook
+from ninetoothed.runtime.private import count_dispatch_modes, has_global_hook, matmul_precision
 
 MODELS = "transformers.models."
 # Whose functions choose what a step launches.
@@ -120,7 +120,7 @@ def _settings() -> tuple:
         has_global_hook(),
         count_dispatch_modes(),
         torch.is_autocast_enabled("cuda"),
-        torch.get_float32_matmul_precision(),
+        matmul_precision(),
         torch.are_deterministic_algorithms_enabled(),
         dict(ALL_ATTENTION_FUNCTIONS),
         dict(ALL_MASK_ATTENTION_FUNCTIONS),

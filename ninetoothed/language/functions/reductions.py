@@ -246,7 +246,7 @@ def dot(
     """Multiply matrices, (M, K) by (K, N), or stacks of them, of any sizes; add `acc` if given. `x @ y` is the same.
 
     Operands meet in one type. Halves and float32 give float32, float64 itself, int8 int32, or `out_dtype`. For float32,
-    `input_precision` is "ieee", "tf32" or "tf32x3", by default what `torch.get_float32_matmul_precision()` asks for.
+    `input_precision` is "ieee", "tf32" or "tf32x3", by default what `torch.backends.cuda.matmul.fp32_precision` says.
 
     Raises `ApplicationError` for tiles that are not of 2 or 3 dimensions each, inner sizes that differ, and integers
     wider than 8 bits.

@@ -344,6 +344,8 @@ class TestCaches:
             assert len(dispatch.launcher_of(add)._calls) <= 8
 
     def test_precision_counts_where_there_is_a_product_of_float32(self, traces):
+        """PyTorch has several ways to set it, of which some cannot be read by the others."""
+
         def arrangement(x, y, z):
             return x.tile((-1, -1)), y.tile((-1, -1)), z.tile((-1, -1))
 
@@ -352,17 +354,25 @@ class TestCaches:
 
         dot = ninetoothed.make(arrangement, application, tuple(Tensor(2) for _ in range(3)))
         add = make_add()
-        before = torch.get_float32_matmul_precision()
+        matmul, seen = torch.backends.cuda.matmul, []
         try:
-            for precision in ("highest", "high", "highest", "high"):
-                torch.set_float32_matmul_precision(precision)
+            for precision in ("highest", "high", "highest", "medium", "ieee", "tf32", "none", "all"):
+                if precision in ("ieee", "tf32", "none"):
+                    matmul.fp32_precision = precision
+                elif precision == "all":
+                    torch.backends.fp32_precision = "tf32"
+                else:
+                    torch.set_float32_matmul_precision(precision)
+                seen.append(private.matmul_precision())
                 for dtype in (torch.float32, torch.float16):
                     x, z = torch.eye(16, dtype=dtype), nans(16, 16, dtype=dtype)
                     dot(x, x, z)
                     assert torch.equal(z, x)
                 add(x[0], x[0], z[0], BLOCK=4)
         finally:
-            torch.set_float32_matmul_precision(before)
+            torch.backends.fp32_precision = "none"
+            torch.set_float32_matmul_precision("highest")
+        assert seen == ["highest", "high"] * 4
         assert len(traces) == 2 + 1 + 1
         assert [specialisation.dot_precision for _, specialisation, _ in traces][::3] == ["highest", "high"]
 

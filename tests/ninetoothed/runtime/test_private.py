@@ -36,7 +36,7 @@ OF_OPERATORS = (
     "torch._functorch.utils.enable_single_level_autograd_function",
 )
 OTHERS = (
-    "torch._C._get_float32_matmul_precision",
+    "torch._C._get_fp32_precision_getter",
     "torch._C._dynamo.guards._empty_strided_cuda",
     "torch._C._dynamo.guards.TensorGuards",
     "torch._C._construct_storage_from_data_pointer",
@@ -72,7 +72,7 @@ def test_the_pinned_version_has(path):
 
 
 def test_the_pinned_version_is_asked_by_its_fast_names():
-    assert private.matmul_precision is torch._C._get_float32_matmul_precision
+    assert private._float32_precision is torch._C._get_fp32_precision_getter
     assert private.any_requires_grad is torch._C._any_requires_grad
     assert private.has_transforms is torch._C._are_functorch_transforms_active
     assert private.counts_tangents is torch._C._is_fwd_grad_enabled
@@ -221,7 +221,7 @@ def test_nothing_is_recorded_without_modes(monkeypatch):
 
 
 def test_pytorch_is_asked_publicly_for_its_precision_and_memory():
-    with missing("torch._C._get_float32_matmul_precision torch._C._dynamo.guards._empty_strided_cuda") as stand_in:
+    with missing("torch._C._get_fp32_precision_getter torch._C._dynamo.guards._empty_strided_cuda") as stand_in:
         assert stand_in.empty_strided_cuda is None
     assert stand_in.matmul_precision() == private.matmul_precision()
     with missing("torch._C._dynamo.guards.TensorGuards torch._C._construct_storage_from_data_pointer") as stand_in:

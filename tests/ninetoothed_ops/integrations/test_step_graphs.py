@@ -14,6 +14,7 @@ from tests.ninetoothed_ops.integrations.families import Recorder, decoder
 
 transformers = pytest.importorskip("transformers")
 step_graphs = pytest.importorskip("ninetoothed_ops.integrations.step_graphs")
+step_state = pytest.importorskip("ninetoothed_ops.integrations.step_state")
 step_watch = pytest.importorskip("ninetoothed_ops.integrations.step_watch")
 
 STATIC = {"cache_implementation": "static"}
@@ -317,6 +318,17 @@ def test_numbers_on_the_host(monkeypatch):
     assert not found.state.holds()
     _, found = step_watch.watched(lambda: module.weight * number.add_(1), module, ())
     assert found.reason == "a step changes a tensor on the host"
+
+
+def test_a_precision_that_is_set_anew(make):
+    state = step_state.StepState.of(make("Llama"))
+    try:
+        torch.backends.cuda.matmul.fp32_precision = "tf32"
+        assert not state.holds()
+        torch.backends.cuda.matmul.fp32_precision = "ieee"
+        assert state.holds()
+    finally:
+        torch.set_float32_matmul_precision("highest")
 
 
 def test_few_verdicts_are_kept(make):
