@@ -18,7 +18,7 @@ class KernelParameter:
 
     touched: whether the application's text mentions it. One that is never touched is exempt from checks; one that only
         some variants touch is exempt in the others (see `runtime.exemptions`).
-    tiled: whether the text mentions its tile, rather than only its source, shape or offsets.
+    tiled: whether the text mentions its tile, rather than only its source or shape.
     """
 
     name: str
@@ -47,7 +47,7 @@ class KernelDefinition:
     symbols: the constexpr and meta symbols that occur in the arrangement, by name (sizes aside).
     num_warps, num_stages: what the user gave, as tuples to choose from; None leaves the choice to the compiler.
     tune: whether to choose by measuring, among at most `max_num_configs` configurations.
-    multiplies: whether the application's text multiplies matrices.
+    multiplies: whether the application or one of its helpers multiplies matrices.
     given_names: the user's names for generated ones (of block sizes, say), for messages.
     """
 

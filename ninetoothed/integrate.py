@@ -13,7 +13,8 @@ from typing import Any
 from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ApplicationError, ArrangementError, NineToothedError, UnsupportedError
-from ninetoothed.frontend.parse import called, mentioned_names, multiplies, parse_application, signature, unwrap
+from ninetoothed.frontend.parse import called, mentioned_names, parse_application, signature, unwrap
+from ninetoothed.frontend.preview import multiplies
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 from ninetoothed.wording import given_names, in_users_names
@@ -120,8 +121,8 @@ def _exchanged(arrangement: ArrangementFunction, application: Application) -> Ar
     )
 
 
-# Attributes of a parameter that need none of its tile's elements.
-_NOT_OF_TILES = ("source", "shape", "ndim", "dtype", "offsets", "data_ptr")
+# Attributes of a parameter that need none of its tile's elements. `x.offsets()` is a tile as large as its elements.
+_NOT_OF_TILES = ("source", "shape", "ndim", "dtype", "data_ptr")
 
 
 def _told(function: Any) -> str:

@@ -9,7 +9,7 @@ from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, remedies, shape_functions
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.values import BoundMethod, Dimension, LevelRef, SourceRef, TileRef, count_of
-from ninetoothed.ir import Value
+from ninetoothed.ir import Access, Value
 from ninetoothed.language.functions import FUNCTIONS
 
 # Attributes of a parameter's tile in memory, whatever was assigned to the parameter.
@@ -18,13 +18,15 @@ _MUTATORS = frozenset("append extend insert remove pop clear sort reverse".split
 
 
 def attribute(context: TraceContext, owner: Any, name: str) -> Any:
-    """Look up an attribute of a tile, a level, a source, or any Python object."""
+    """Look up an attribute of a tile, a level, a source, a place in memory, or any Python object."""
     if isinstance(owner, TileRef):
         return _tile_attribute(context, owner, name)
     if isinstance(owner, LevelRef):
         return _level_attribute(context, owner.parameter, owner.level, name)
     if isinstance(owner, SourceRef):
         return _source_attribute(context, owner, name)
+    if isinstance(owner, Access):
+        return BoundMethod(owner, name)
     if isinstance(owner, Expr):
         owner = context.builder.value(owner)
     if isinstance(owner, Value):

@@ -146,10 +146,10 @@ def _by_name(*implementations: Callable[..., Any]) -> dict[str, Callable[..., An
     return {implementation.__name__: implementation for implementation in implementations}
 
 
-# The implementation of each of `language.functions.FUNCTIONS`: it takes the context, and then the arguments.
 # The functions that read and write memory in one step.
 UPDATES = tuple(row.name for row in PRIMITIVES.values() if row.effect is Effect.UPDATES)
 
+# The implementation of each of `language.functions.FUNCTIONS`: it takes the context, and then the arguments.
 LANGUAGE: dict[str, Any] = {
     **{
         row.name: partial(floating, name=row.name)

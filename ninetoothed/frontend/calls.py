@@ -15,10 +15,11 @@ from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import builtins, memory, pointers
 from ninetoothed.frontend.arguments import bind, bind_python, value_of
+from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.builder import EmissionForbidden
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import integer, is_dynamic, operand
-from ninetoothed.frontend.parse import parse, unwrap
+from ninetoothed.frontend.parse import is_foreign, parse, unwrap
 from ninetoothed.frontend.regions import run_when_compiling
 from ninetoothed.frontend.targets import target
 from ninetoothed.frontend.values import (
@@ -44,9 +45,8 @@ MAX_DEPTH = 64
 def call_node(context: TraceContext, scope: Scope, node: ast.Call) -> Any:
     """Trace a call. Arguments that are plain names are passed as variables, so that the callee may assign them."""
     location = scope.parsed.location(node)
-    callee = context.evaluate(scope, node.func)
-    changed = node.args[:1] if _changes_memory(context, callee) else []
-    argument = partial(_argument, context, scope, changed)
+    callee = _callee(context, scope, node.func)
+    argument = partial(_argument, context, scope, _changed(context, callee, node))
     args = starred(context, scope, node.args, argument)
     kwargs = {}
     for keyword in node.keywords:
@@ -58,10 +58,23 @@ def call_node(context: TraceContext, scope: Scope, node: ast.Call) -> Any:
     return call(context, callee, tuple(args), kwargs, scope)
 
 
-def _changes_memory(context: TraceContext, callee: Any) -> bool:
-    """Tell whether the first argument of a call is read and written at once, as an atomic function does."""
+def _callee(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
+    """Evaluate what is called. An atomic function as a method is one of elements in memory, not of their values."""
+    if not isinstance(node, ast.Attribute) or node.attr not in builtins.UPDATES:
+        return context.evaluate(scope, node)
+    owner = target(context, scope, node.value)
+    context.builder.location = scope.parsed.location(node)
+    return attribute(context, owner, node.attr)
+
+
+def _changed(context: TraceContext, callee: Any, node: ast.Call) -> list[ast.expr]:
+    """Return the arguments that a call reads and writes at once: the first one of an atomic function."""
+    while isinstance(callee, functools.partial) and not callee.args:
+        callee = callee.func
     function = language_function(context, callee)
-    return function is not None and function.name in builtins.UPDATES
+    if function is None or function.name not in builtins.UPDATES:
+        return []
+    return [*node.args[:1], *(each.value for each in node.keywords if each.arg == function.parameters[0])]
 
 
 def _argument(context: TraceContext, scope: Scope, changed: list[ast.expr], node: ast.expr) -> Any:
@@ -115,7 +128,7 @@ def _python(
 ) -> Any:
     """Inline a Python function that has a source; call any other when compiling, if its arguments are known."""
     function = unwrap(callee)
-    if isinstance(function, types.FunctionType) and not _is_foreign(function):
+    if isinstance(function, types.FunctionType) and not is_foreign(function):
         return _inline(context, _helper(context, function), args, kwargs)
     if not callable(callee):
         raise context.error(f"{shown(callee)} cannot be called; functions can, and types such as `ntl.float32`")
@@ -140,12 +153,6 @@ def _is_of_the_kernel(value: Any) -> bool:
         return any(map(_is_of_the_kernel, value.values() if isinstance(value, dict) else value))
     is_number = isinstance(value, Expr) and value.is_constant
     return not is_number and (is_dynamic(value) or isinstance(value, InlineFunction | BoundMethod | SourceRef))
-
-
-def _is_foreign(function: types.FunctionType) -> bool:
-    """Tell whether a function belongs to a library that works on numbers: it is called, and not inlined."""
-    module = (function.__module__ or "").split(".")[0]
-    return module in ("torch", "numpy", "math", "functools", "operator", "typing", "dataclasses", "enum", "ninetoothed")
 
 
 # -- functions of the language ---------------------------------------------------------------------
@@ -185,7 +192,7 @@ def _call_language(context: TraceContext, function: Function, args: tuple, kwarg
 
 def _method(context: TraceContext, method: BoundMethod, args: tuple, kwargs: dict) -> Any:
     owner, name = method.owner, method.name
-    if isinstance(owner, Value):
+    if isinstance(owner, Value | ir.Access):
         if name == "to":
             return _call_language(context, FUNCTIONS["cast"], (owner, *args), kwargs)
         return _call_language(context, FUNCTIONS[name], (owner, *args), kwargs)

@@ -72,6 +72,12 @@ def unwrap(function: Any) -> Any:
         function = inner
 
 
+def is_foreign(function: types.FunctionType) -> bool:
+    """Tell whether a function belongs to a library that works on numbers: it is called, and not inlined."""
+    module = (function.__module__ or "").split(".")[0]
+    return module in ("torch", "numpy", "math", "functools", "operator", "typing", "dataclasses", "enum", "ninetoothed")
+
+
 def called(application: Any) -> Any:
     """Return the function that calling an application runs: itself, or the `__call__` of an object."""
     if isinstance(application, functools.partial):
@@ -202,12 +208,6 @@ def mentioned_names(application: Any, names: tuple[str, ...], besides: Iterable[
     if tree.args.vararg is not None and tree.args.vararg.arg in mentioned:
         return frozenset(names)
     return frozenset(names) & mentioned
-
-
-def multiplies(application: Any) -> bool:
-    """Tell whether an application's own text multiplies matrices."""
-    nodes = ast.walk(parse_application(application).tree)
-    return any(isinstance(n, ast.MatMult) or "dot" in (getattr(n, "attr", None), getattr(n, "id", None)) for n in nodes)
 
 
 def assigned_names(tree: ast.AST) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import types
 import warnings
@@ -14,7 +15,7 @@ from ninetoothed import language
 from ninetoothed.errors import ApplicationError, EmptyKernelWarning
 from ninetoothed.frontend import remedies
 from ninetoothed.frontend.attributes import MEMORY_ATTRIBUTES
-from ninetoothed.frontend.parse import ParsedFunction, assigned_names, parse, parse_application, unwrap
+from ninetoothed.frontend.parse import ParsedFunction, assigned_names, is_foreign, parse, parse_application, unwrap
 from ninetoothed.frontend.values import name_of
 from ninetoothed.ir import SourceLocation
 from ninetoothed.language.functions import (
@@ -192,6 +193,19 @@ def crossing_lanes(application: Callable[..., Any]) -> str | None:
     Reductions, scans, sorts and products do, and functions that reach for memory. Where the text does not tell which
     function is meant, its name counts.
     """
+    return next((name for name in _functions(application) if name == "@" or name in _CROSSING), None)
+
+
+def multiplies(application: Callable[..., Any]) -> bool:
+    """Tell whether an application, or one of its helpers, multiplies matrices."""
+    return any(name in ("@", "dot") for name in _functions(application))
+
+
+def _functions(application: Callable[..., Any]) -> Iterator[str]:
+    """Yield the names of functions of the language and of unknown methods in an application and its helpers.
+
+    `@` is one of them. Helpers that have no source are left to the call, which names them.
+    """
     pending, seen = [parse_application(application)], set()
     while pending:
         parsed = pending.pop()
@@ -201,7 +215,7 @@ def crossing_lanes(application: Callable[..., Any]) -> str | None:
         lanewise = {node.func for node in nodes if isinstance(node, ast.Call) and len(node.args) > 1}
         for node in nodes:
             if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
-                return "@"
+                yield "@"
             if not isinstance(node, ast.Name | ast.Attribute):
                 continue
             callee = _resolved(parsed, node)
@@ -209,12 +223,13 @@ def crossing_lanes(application: Callable[..., Any]) -> str | None:
                 named = node.attr if isinstance(node, ast.Attribute) else ""
             else:
                 named = _name_in_language(callee)
-            if named in _CROSSING and not (callee in (max, min) and node in lanewise):
-                return named
+            if named and not (callee in (max, min) and node in lanewise):
+                yield named
             function = unwrap(callee.func if isinstance(callee, functools.partial) else callee)
-            if isinstance(function, types.FunctionType) and function not in seen and not named:
-                pending.append(parse(function))
-    return None
+            is_helper = isinstance(function, types.FunctionType) and not named and not is_foreign(function)
+            if is_helper and function not in seen:
+                with contextlib.suppress(ApplicationError):
+                    pending.append(parse(function))
 
 
 def _name_in_language(callee: Any) -> str:

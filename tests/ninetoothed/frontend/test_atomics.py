@@ -1,5 +1,7 @@
 """Atomic functions on tiles, their elements and elements of a source: what is out of bounds is left alone."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -29,32 +31,47 @@ def run(application, x, y, arrangement=fours):
     return y
 
 
-def doubled_by(place, value):
+def added_to(place, value):
     ntl.atomic_add(place, value)
 
 
+relaxed = partial(ntl.atomic_add, sem="relaxed")
+
+
 def in_a_helper(x, y):
-    doubled_by(y, x)
+    added_to(y, 1)
+
+
+def in_a_partial(x, y):
+    relaxed(y, 2)
+    relaxed(pointer=y.source[x.offsets(0)], val=-1)
 
 
 @pytest.mark.parametrize(
     "application, arrangement",
     (
-        ("ntl.atomic_add(y, x)", fours),
-        ("ntl.atomic_add(y, x, mask=x > 0)", fours),
-        ("ntl.atomic_max(y, x)", fours),
-        ("ntl.atomic_add(y[ntl.arange(0, 4)], x)", fours),
-        ("ntl.atomic_add(y.source[x.offsets(0)], x)", fours),
-        ("y = 0 * x\nntl.atomic_add(y, 1)\ny = y * x", fours),
-        ("for i in range(x.shape[0]):\n    ntl.atomic_add(y[i], x[i])", sequences),
+        ("ntl.atomic_add(y, 1)", fours),
+        ("ntl.atomic_add(y, 1, mask=y >= 0)", fours),
+        ("ntl.atomic_max(y, x + 1)", fours),
+        ("ntl.atomic_add(y[ntl.arange(0, 4)], 1)", fours),
+        ("ntl.atomic_add(y.source[x.offsets(0)], 1)", fours),
+        ("ntl.atomic_add(val=1, pointer=y)", fours),
+        ("y.atomic_add(1)", fours),
+        ("y.source[x.offsets(0)].atomic_max(x + 1, sem='relaxed')", fours),
+        ("y = 0 * x\nntl.atomic_add(y, 1)\ny = y * (x + 1)", fours),
+        ("y = 0 * x\ny.atomic_add(1)\ny = y * (x + 1)", fours),
+        ("for i in range(x.shape[0]):\n    ntl.atomic_add(y[i], 1)", sequences),
+        ("for i in range(x.shape[0]):\n    y[i].atomic_add(1)", sequences),
         (in_a_helper, fours),
+        (in_a_partial, fours),
     ),
 )
 def test_each_way_to_name_elements(application, arrangement):
-    x = torch.arange(1.0, 11.0, device=DEVICE)
-    memory = torch.zeros(2, 10, device=DEVICE)
+    """The value is a number, which no overhang marks: a lost mask would add it to the elements behind."""
+    x = torch.arange(10.0, device=DEVICE)
+    memory = torch.stack((x, torch.zeros_like(x)))
     run(application, x, memory[0], arrangement)
-    assert torch.equal(memory, torch.stack((x, torch.zeros_like(x))))
+    assert torch.equal(memory, torch.stack((x + 1, torch.zeros_like(x))))
 
 
 def test_tiles_past_the_edges_of_a_matrix_touch_nothing_else():
@@ -81,6 +98,8 @@ def test_a_counter_without_dimensions():
     "application, message, arrangement",
     (
         ("ntl.atomic_add(x + 1, y)", r"changes a parameter, as in `atomic_add\(y, value\)`.*a tile of float32", fours),
+        ("(x + 1).atomic_add(y)", r"changes a parameter, as in `atomic_add\(y, value\)`.*a tile of float32", fours),
+        ("add = y.atomic_add\nadd(x)", r"changes a parameter, as in `atomic_add\(y, value\)`", fours),
         ("ntl.atomic_cas(y, x, x)", "`atomic_cas` takes no mask, and these elements may be out of bounds", fours),
         ("ntl.atomic_add(y, x[0])", "'y' is a tile of tiles here; index it", sequences),
     ),

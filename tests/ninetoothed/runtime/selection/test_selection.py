@@ -433,6 +433,30 @@ def test_a_table_that_is_only_gathered_from_is_no_tile():
         assert (*best.blocks.values(), best.num_warps) == (1024, 4)
 
 
+def test_rows_that_are_read_through_offsets_keep_their_warps():
+    def application(x, y):
+        y = ntl.sum(ntl.exp(x.source[x.source.shape[0] - 1 - x.offsets(0)]))
+
+    def arrangement(x, y):
+        return x.tile((-1,)), y.tile((1,))
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
+    (best,) = chosen(kernel, tensor(8192), tensor(1))
+    assert best.num_warps == 16
+
+
+def multiplied(x, y, z):
+    return mm.application(x, y, z)
+
+
+def test_products_in_helpers_are_those_of_the_text():
+    choices = []
+    for application in (mm.application, multiplied):
+        kernel = ninetoothed.make(blocked(64, 64, 32), application, (Tensor(2), Tensor(2), Tensor(2)))
+        choices += chosen(kernel, *(tensor(4096, 4096) for _ in range(3)))
+    assert choices[0] == choices[1] and choices[0].num_warps == 4
+
+
 @pytest.mark.parametrize("shape, warps", (((128, 256, 64), 8), ((64, 64, 32), 4), ((16, 64, 64), 4)))
 def test_products_of_tiles_given_as_numbers_get_one_warp_group_or_two(shape, warps):
     kernel = ninetoothed.make(blocked(*shape), mm.application, (Tensor(2), Tensor(2), Tensor(2)))
