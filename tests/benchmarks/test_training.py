@@ -17,7 +17,10 @@ def test_two_variants_train_alike(monkeypatch, tmp_path, capsys):
     given = ["--size", "tiny", "--device", "cpu", "--batch", "2", "--length", "7", "--output", str(path)]
     assert training.main([*given, "--variant", *names]) == 0
     rows = json.loads(path.read_text())["results"]["rows"]
-    assert list(rows) == names and "ninetoothed::linear" in capsys.readouterr().out
+    assert list(rows) == names and "One step, ours, eager" in capsys.readouterr().out
+    assert {"eager": False, "ours, eager": True} == {
+        name: any("ninetoothed::linear" in kernel["name"] for kernel in row["kernels"]) for name, row in rows.items()
+    }
     for row in rows.values():
         assert row["losses"][1] < row["losses"][0] and row["tokens/s"] > 0 and row["device ms"] > 0
     # Losses that differ are told by the exit status.
