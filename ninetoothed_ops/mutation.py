@@ -48,7 +48,7 @@ def register_mutating(
         library.impl(name, kernel, device)
     torch.library.register_fake(operator, of_operator(allocate), lib=library)
     # In the place of a backward, `recorded` is called.
-    gradient = Gradient(no_backward, None, recorded=_as_they_are(recorded))
+    gradient = Gradient(no_backward, None, recorded=_without_autocast(recorded))
     library.impl(name, in_reverse(operator, parsed, gradient, kernels), "Autograd", with_keyset=True)
 
     return operator
@@ -66,8 +66,8 @@ def _counting(kernel: Callable, written: list[int]) -> Callable:
     return count
 
 
-def _as_they_are(function: Callable) -> Callable:
-    """Make the function that takes its tensors as they are under `torch.autocast`, as kernels do."""
+def _without_autocast(function: Callable) -> Callable:
+    """Make the function whose tensors `torch.autocast` does not cast, as it does not those of kernels."""
 
     def call(first: torch.Tensor, *args: Any) -> Any:
         with without_autocast(first.device.type):

@@ -4,8 +4,9 @@ For a static cache, `generate` asks the model for what runs a step, by `get_comp
 `torch.compile`. Compiled code has to see at each token that nothing has changed, which takes the host near a
 millisecond while the GPU waits, and swapped modules leave it little to fuse. The one here runs the model as it is: the
 first step launch by launch, a later one into a graph, which all others replay. A graph is for one call of `generate`,
-so that whatever is changed between two calls is seen. Weights that are exchanged within one are seen, too, and so is
-what else a step follows from in Python (step_state.py).
+so that whatever is changed between two calls is seen. Weights that are exchanged within one are seen, too, and so are
+other attributes, hooks, functions and settings (step_state.py); a list, dictionary or object that is changed in place
+within one is not.
 
 Whether each step is the same launches is seen from one that runs (step_watch.py), for any swapped decoder. Others, and
 calls with a `compile_config` of their own, get what the model's class gives; `reason` tells why, as the report of the
@@ -154,7 +155,9 @@ class Steps:
             self.kind, self.graph, self.has_begun = kind, None, False
             self.begun += 1
             self.given = {path: _held(each) for path, each in leaves if isinstance(each, torch.Tensor)}
-            found = self.compiler.verdicts.get(kind)
+            found = self.compiler.verdicts.pop(kind, None)
+            if found is not None:
+                self.compiler.verdicts[kind] = found  # It is the last that was met.
             self.verdict = found if found is not None and found.state.holds() else None
         return "" if self.verdict is None else self.verdict.reason
 

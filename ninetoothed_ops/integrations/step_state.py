@@ -1,8 +1,10 @@
-"""Compare what steps of a model follow from in Python, beside their arguments, with what it was once.
+"""Remember the state in Python that steps of a model depend on, and tell whether it has changed.
 
-That is asked for at each replay of a step, while the GPU runs: so identities are compared, in few calls.
+That is asked for at each replay of a step, while the GPU runs: so identities are compared, in few calls. A list,
+dictionary or object of a user's that is changed in place stays the same one, and the change is not seen.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -49,19 +51,29 @@ class Names:
 
     def are_same(self) -> bool:
         """Tell whether something equal stands there; identity is looked at first."""
+        return self.read() == self.values
+
+
+def _guarded(comparison: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Make a comparison False where it raises: names may be gone, and arrays are neither equal nor not."""
+
+    @functools.wraps(comparison)
+    def compare(remembered: Any) -> bool:
         try:
-            return self.read() == self.values
-        except (KeyError, RuntimeError, ValueError):  # Tensors and arrays are neither equal nor not.
+            return comparison(remembered)
+        except Exception:  # A user's `__eq__` may raise anything.
             return False
+
+    return compare
 
 
 @dataclass(frozen=True)
 class StepState:
     """The modules of a model, their attributes, hooks and configuration, functions by name, and PyTorch's modes.
 
-    types, classes: those of the modules, and what all classes had by which names. attributes, sizes: what the modules'
-    own attributes held, and how many they had. containers: dictionaries, and what they held. called: what functions
-    called by name. numbers: tensors on the host, and what they held.
+    types, classes: those of the modules, and what all classes had by which names. attributes: what the modules' own
+    attributes held. sizes: how many names modules and classes had. containers: dictionaries, and what they held.
+    called: what functions called by name. numbers: tensors on the host, and what they held.
     """
 
     modules: list[nn.Module]
@@ -93,19 +105,20 @@ class StepState:
             list(map(type, modules)),
             Names.of(classes, classes),
             Names.of(own, [[name for name in each if name not in bookkeeping] for each in own]),
-            list(map(len, own)),
+            list(map(len, (*own, *classes))),
             (containers, list(map(dict, containers))),
             _called_by_name(called),
             _settings(),
             numbers,
         )
 
+    @_guarded
     def holds(self) -> bool:
         """Tell whether everything is as it was."""
         return (
             self.containers[0] == self.containers[1]
             and list(map(type, self.modules)) == self.types
-            and list(map(len, self.attributes.holders)) == self.sizes
+            and list(map(len, chain(self.attributes.holders, self.classes.holders))) == self.sizes
             and self.attributes.are_same()
             and self.classes.are_same()
             and self.called.are_same()
@@ -178,6 +191,7 @@ class Weights:
         addresses, memory = [each.data_ptr() for each in tensors], [each.detach() for each in tensors]
         return cls(owners, attributes, tensors, addresses, memory)
 
+    @_guarded
     def are_same(self) -> bool:
         """Tell whether nothing was exchanged or moved since."""
         found = _held_by(self.owners, self.attributes)

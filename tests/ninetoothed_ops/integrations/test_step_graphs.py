@@ -4,6 +4,7 @@ import copy
 import logging
 import sys
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -208,6 +209,9 @@ def changes():
     yield "mode", lambda model, _: model.model.layers[0].train(), "ninetoothed.sdpa.default may draw random"
     yield "config", lambda model, _: setattr(model.config, "scale", 2), ""
     yield "function", lambda _, patch: patch.setattr(nn.functional, "embedding", lambda *a: embedding(*a)), "<lambda>"
+    given = {"name": "__call__", "value": lambda *a: nn.Module.__call__(*a), "raising": False}
+    yield "call", lambda model, patch: patch.setattr(type(model.lm_head), **given), "<lambda> of tests."
+    yield "removed", lambda model, _: delattr(model.lm_head, "note"), ""
     yield "method", lambda _, patch: patch.setattr(layer, "update", lambda *a, **b: update(*a, **b)), "<lambda>"
 
 
@@ -219,6 +223,7 @@ def test_what_is_changed_between_two_steps_is_watched_anew(
     model, (tokens, mask), watched = make("Llama"), batch(2, 7), []
     watch = step_graphs.watched
     swap_modules(model)
+    model.lm_head.note = torch.zeros(3)
     monkeypatch.setattr(step_graphs, "watched", lambda *given: (watched.append(len(replays)), watch(*given))[1])
 
     def changing(tokens, scores):
@@ -331,11 +336,37 @@ def test_a_precision_that_is_set_anew(make):
         torch.set_float32_matmul_precision("highest")
 
 
-def test_few_verdicts_are_kept(make):
-    steps = step_graphs.Steps(step_graphs.StepCompiler(make("Llama")), None)
-    for steps.kind in range(step_graphs.VERDICTS + 3):
+class Incomparable:
+    def __eq__(self, other):
+        raise TypeError
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize("make_value", (lambda: numpy.zeros(3), lambda: torch.zeros(3), Incomparable))
+def test_what_cannot_be_compared_is_another(make, make_value):
+    model = make("Llama")
+    for owner in (model.config, model.lm_head):
+        owner.value = make_value()
+        state = step_state.StepState.of(model)
+        assert state.holds()
+        owner.value = make_value()
+        assert not state.holds()
+
+
+def test_few_verdicts_are_kept(make, batch, replays, uncompiled):
+    """Those of the kinds that were met last."""
+    model, inputs, most = make("Llama"), batch(2, 7), step_graphs.VERDICTS
+    swap_modules(model)
+    generate(model, *inputs, **STATIC)
+    steps = step_graphs.Steps(model.get_compiled_call, None)
+    (met,) = steps.compiler.verdicts
+    for steps.kind in range(most - 1):
         steps._decide(step_watch.Verdict("", None))
-    assert list(steps.compiler.verdicts) == list(range(3, step_graphs.VERDICTS + 3))
+    generate(model, *inputs, **STATIC)
+    for steps.kind in range(-3, 0):
+        steps._decide(step_watch.Verdict("", None))
+    assert list(steps.compiler.verdicts) == [*range(3, most - 1), met, -3, -2, -1]
 
 
 def test_a_step_that_cannot_be_captured(make, batch, replays, uncompiled, monkeypatch):
