@@ -4,62 +4,80 @@ SCALE = 2
 
 def application(x, y):
     y = x * SCALE          FreeName(globals, "SCALE", 2): where it is 3 in a call, the kernel is traced anew
+    y = x * model.eps      FreeName(globals, "model", ...) and FreeName(model, "eps", 1e-6)
 """
 
 from __future__ import annotations
 
+import operator
 import types
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 _OURS = ("ninetoothed", "ninetoothed_ops", "triton", "torch")
+_GONE = object()
 
 
 @dataclass(frozen=True, eq=False)
 class FreeName:
-    """A name that was read, and its value then. place: the cell of a closure, or what `vars` gives of its owner."""
+    """A name that was read, and its value then.
 
-    place: types.CellType | Mapping[str, Any]
+    place: a function's globals, or else what has the attribute `name`: a closure's cell, a module or any object.
+    """
+
+    place: Any
     name: str
     value: Any
+    is_global: bool = False
 
     @property
     def is_current(self) -> bool:
         """Tell whether the name still has the value, or a number like it."""
+        now = self._now()
+        is_alike = type(now) is type(self.value) and _is_plain(now)
+        return now is self.value or (is_alike and repr(now) == repr(self.value))
+
+    def differs(self, named: Callable[[Any], str]) -> str:
+        """Return the expression that tells whether the value is another. It raises where the name is gone."""
+        if self._now() is not self.value:  # a number that a property makes anew
+            return f"not {named(self)}.is_current"
+        now = f"{named(self.place)}[{self.name!r}]" if self.is_global else f"{named(self.place)}.{self.name}"
+        return f"{now} is not {named(self.value)}"
+
+    def _now(self) -> Any:
         try:
-            now = self.place.cell_contents if isinstance(self.place, types.CellType) else self.place[self.name]
-        except (KeyError, ValueError):
-            return False
-        return now is self.value or (type(now) in (bool, int, float, str) and _known(now) == _known(self.value))
-
-    @property
-    def text(self) -> str:
-        """Return the expression of the name's value, of `{place}`."""
-        is_cell = isinstance(self.place, types.CellType)
-        return "{place}.cell_contents" if is_cell else f"{{place}}.get({self.name!r})"
+            return self.place[self.name] if self.is_global else operator.attrgetter(self.name)(self.place)
+        except Exception:  # properties raise anything
+            return _GONE
 
 
-def _known(value: Any) -> tuple[type, str]:
-    return type(value), repr(value)
+def _is_plain(value: Any) -> bool:
+    return type(value) in (bool, int, float, str) or (isinstance(value, tuple) and all(map(_is_plain, value)))
 
 
 def of_function(function: types.FunctionType, name: str, value: Any) -> FreeName | None:
-    """Return a name that a function reads; None for modules, and for what is no user's."""
-    if isinstance(value, types.ModuleType) or _is_ours(function.__globals__.get("__name__")):
+    """Return a name that a function reads; None for what is no user's, and for builtins."""
+    if _is_our_module(value) or _is_ours(function.__globals__.get("__name__")):
         return None
     if name in function.__code__.co_freevars:
-        return FreeName((function.__closure__ or ())[function.__code__.co_freevars.index(name)], name, value)
-    return FreeName(function.__globals__, name, value) if name in function.__globals__ else None
+        cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
+        return FreeName(cell, "cell_contents", value)
+    return FreeName(function.__globals__, name, value, is_global=True) if name in function.__globals__ else None
 
 
 def of_owner(owner: Any, name: str, value: Any) -> FreeName | None:
-    """Return an attribute of a module or an object that holds a number or text; None for any other."""
-    place = getattr(owner, "__dict__", None)
-    module = owner.__name__ if isinstance(owner, types.ModuleType) else getattr(owner, "__module__", None)
-    if type(value) not in (bool, int, float, str) or place is None or name not in place or _is_ours(module):
+    """Return an attribute of an object; None for those of our modules, and for what is made anew at each reading."""
+    if _is_our_module(owner) or _is_our_module(value):
         return None
-    return FreeName(place, name, value)
+    if isinstance(value, types.MethodType):  # made anew, too, of one function
+        name, value = f"{name}.__func__", value.__func__
+    found = FreeName(owner, name, value)
+    return found if found.is_current else None
+
+
+def _is_our_module(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and _is_ours(value.__name__)
 
 
 def _is_ours(module: Any) -> bool:

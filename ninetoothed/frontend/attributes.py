@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ninetoothed import free_names
+from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, remedies, shape_functions
 from ninetoothed.frontend.context import TraceContext
@@ -37,7 +38,8 @@ def attribute(context: TraceContext, owner: Any, name: str) -> Any:
         value = getattr(owner, name)
     except AttributeError as error:
         raise context.error(str(error)) from None
-    context.note(free_names.of_owner(owner, name, value))
+    if not isinstance(owner, DType):  # they never change
+        context.note(free_names.of_owner(owner, name, value))
     return value
 
 

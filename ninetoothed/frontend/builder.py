@@ -21,6 +21,16 @@ from ninetoothed.language.primitives import PRIMITIVES
 Operand = Value | Expr | float
 
 
+def is_lost_in(operand: Operand, dtype: DType) -> bool:
+    """Tell whether a half may not hold a number. Sizes and other single integers of run time may be any."""
+    if isinstance(operand, Value):
+        own = operand.type.dtype
+        return dtype.is_half and operand.type.is_scalar and isinstance(own, DType) and own.is_integer and own.bits > 8
+    if isinstance(operand, Expr):
+        return is_lost(operand.constant, dtype) if operand.is_constant else dtype.is_half
+    return is_lost(operand, dtype)
+
+
 class EmissionForbidden(Exception):
     """An operation was emitted where only known numbers may be computed."""
 
@@ -298,7 +308,7 @@ class Builder:
             return self.elementwise(function, lhs, rhs, dtype=computed)
         if function in ("floordiv", "mod"):
             return self._divide(function, lhs, rhs, common)
-        if function == "mul" and any(is_lost(number, common) for number in (lhs, rhs)):
+        if function in ("add", "sub", "mul") and any(is_lost_in(operand, common) for operand in (lhs, rhs)):
             return self.cast(self.elementwise(function, lhs, rhs, dtype=dtypes.float32), common)
         if common == dtypes.int1 and function in ("add", "sub", "mul", "lshift", "rshift"):
             common = dtypes.int32

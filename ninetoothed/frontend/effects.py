@@ -155,6 +155,7 @@ def _tiles(context: TraceContext, input: Any) -> tuple[Value, ...]:
 def combining(context: TraceContext, function: Any, values: tuple[Value, ...]) -> ir.Lambda:
     """Trace a combining function on scalars: the running values, then the next."""
     arguments = tuple(Value(TileType(value.type.dtype)) for value in (*values, *values))
+    loads = dict(context.loads)
     with context.builder.block() as body:
         result = context.call(function, arguments, {})
         results = result if isinstance(result, tuple) else (result,)
@@ -164,8 +165,26 @@ def combining(context: TraceContext, function: Any, values: tuple[Value, ...]) -
         yields = tuple(
             context.builder.value(operand(context, r), v.type.dtype) for r, v in zip(results, values, strict=True)
         )
+    context.loads = loads  # What the function loads is not known after it.
     combine = ir.Lambda(name_of(function), arguments, _Flattener(context=context).block(tuple(body)), yields)
+    _check_closed(context, combine)
     return replace(combine, is_commutative=commutes(combine))
+
+
+def _check_closed(context: TraceContext, combine: ir.Lambda) -> None:
+    """Raise where a combining function reads a value that the kernel computed before: only arguments reach it."""
+    known = set(combine.arguments)
+    for operation in combine.body:
+        known.update(ir.results(operation))
+    outer = [value for operation in combine.body for value in ir.reads(operation) if value not in known]
+    outer += [value for value in combine.yields if value not in known]
+    if outer:
+        hint = outer[0].hint
+        what = f"`{hint}`, {shown(outer[0])}," if hint else shown(outer[0])
+        raise context.error(
+            f"`{combine.name}` may use its arguments alone, and uses {what} that the kernel computed before; apply that"
+            " to what is combined or to the result, or combine it as another tile"
+        )
 
 
 @dataclass(kw_only=True)

@@ -8,6 +8,9 @@ from typing import cast
 from ninetoothed import dtypes
 from ninetoothed.dtypes import DType, PointerType
 
+# How many binary digits halves hold.
+_DIGITS = {dtypes.float16: 11, dtypes.bfloat16: 8}
+
 
 def numeric(dtype: DType | PointerType | None) -> DType:
     """Narrow a type to one of numbers, for type checkers: pointers do not get here."""
@@ -29,10 +32,13 @@ def holds(dtype: DType, number: float) -> bool:
 
 
 def is_lost(number: object, dtype: DType) -> bool:
-    """Tell whether a type of a narrower range than float32's makes a number infinite, 0 or of fewer digits."""
-    if dtype != dtypes.float16 or not isinstance(number, int | float) or not math.isfinite(number):
+    """Tell whether a half does not hold an integer, or makes another number infinite, 0 or of fewer digits."""
+    if not dtype.is_half or not isinstance(number, int | float):
         return False
-    return number != 0 and not 2**-14 <= abs(number) <= 65504
+    if isinstance(number, int):
+        odd = number // (number & -number or 1)
+        return odd.bit_length() > _DIGITS[dtype] or (dtype == dtypes.float16 and abs(number) > 65504)
+    return dtype == dtypes.float16 and math.isfinite(number) and number != 0 and not 2**-14 <= abs(number) <= 65504
 
 
 def wrapped(number: float, dtype: DType) -> bool | int | float:

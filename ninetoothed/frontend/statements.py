@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ninetoothed import free_names
 from ninetoothed.errors import NineToothedError
 from ninetoothed.frontend import branches, loops, memory
 from ninetoothed.frontend.context import TraceContext
@@ -200,6 +201,7 @@ def _import(context: TraceContext, scope: Scope, statement: ast.Import | ast.Imp
                 raise context.error("an application imports modules by their full names, not relative to its own")
             module = importlib.import_module(statement.module)
             value = getattr(module, alias.name, None) or importlib.import_module(f"{statement.module}.{alias.name}")
+            context.note(free_names.of_owner(module, alias.name, value))
         else:
             value = importlib.import_module(alias.name)
             value = value if alias.asname else importlib.import_module(alias.name.split(".")[0])

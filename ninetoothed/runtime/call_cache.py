@@ -166,9 +166,11 @@ def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found:
     if found.precision is not None:
         precision = source.name(private.matmul_precision)
         source.add(f"if {precision}() != {source.name(found.precision)}: return None")
-    for name in found.free_names:
-        now = name.text.format(place=source.name(name.place))
-        source.add(f"if {now} is not {source.name(name.value)}: return None")
+    if found.free_names:
+        source.add("try:")
+        for name in found.free_names:
+            source.add(f"    if {name.differs(source.name)}: return None")
+        source.add("except Exception: return None")
     for i in itertools.compress(range(len(are_tensors)), are_tensors):
         source.add(f"if (p{i} := x{i}.data_ptr()) % {ALIGNMENT}: return None")
     for i, j in found.separate:

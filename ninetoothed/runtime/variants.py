@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -31,6 +32,8 @@ from ninetoothed.specialisation import Specialisation
 # How many variants of a kernel are remembered, and how many schedules; the older half goes when there are more.
 MOST_VARIANTS = 48
 MOST_CONFIGURATIONS = 256
+# How many variants are remembered that differ in the values of free names alone.
+MOST_VALUES = 4
 
 
 @dataclass(frozen=True)
@@ -150,12 +153,13 @@ class VariantCache:
     def __init__(self, plan: SpecialisationPlan):
         self._plan = plan
         self._choices: dict[tuple, Choices] = {}
-        self._variants: dict[tuple, Variant] = {}
+        # Those of one key differ in the values of their free names; the last one is the first.
+        self._variants: dict[tuple, tuple[Variant, ...]] = {}
 
     @property
     def all(self) -> tuple[Variant, ...]:
         """All variants compiled so far."""
-        return tuple(self._variants.values())
+        return tuple(itertools.chain.from_iterable(self._variants.values()))
 
     def select(
         self, call: BoundCall, device: torch.device, gpu: Machine | None, schedule: Schedule | None = None
@@ -220,8 +224,7 @@ class VariantCache:
     def _get(self, selection: Selection, compile: Compile) -> Variant:
         key = _key(selection)
         for precision in (None, matmul_precision()):
-            variant = self._variants.get((key, precision))
-            if variant is not None and all(name.is_current for name in variant.free_names):
+            for variant in filter(_is_current, self._variants.get((key, precision), ())):
                 check_requirements(self._plan.definition, variant.requirements, selection.values)
                 return variant
         variant = trace(self._plan.definition, selection)
@@ -230,7 +233,9 @@ class VariantCache:
     def keep(self, variant: Variant) -> Variant:
         """Remember a compiled variant, without its program."""
         kept = Variant(**{each.name: getattr(variant, each.name) for each in fields(Variant)})
-        self._variants[_key(variant.selection), variant.precision] = kept
+        key = (_key(variant.selection), variant.precision)
+        others = itertools.filterfalse(_is_current, self._variants.get(key, ()))
+        self._variants[key] = (kept, *itertools.islice(others, MOST_VALUES - 1))
         return kept
 
     def shrink(self) -> bool:
@@ -243,6 +248,10 @@ class VariantCache:
         for key in list(self._variants)[: len(self._variants) - MOST_VARIANTS // 2]:
             del self._variants[key]
         return True
+
+
+def _is_current(variant: Variant) -> bool:
+    return all(name.is_current for name in variant.free_names)
 
 
 def _key(selection: Selection) -> tuple:

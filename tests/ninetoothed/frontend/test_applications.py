@@ -631,6 +631,31 @@ def test_products_of_halves_by_numbers_that_they_do_not_hold():
     assert torch.isfinite(y).all() and y.count_nonzero() == 3
 
 
+def beside_numbers(*tensors):
+    return tuple(tensor.tile((1024,)) if tensor.ndim else tensor for tensor in tensors)
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+@pytest.mark.parametrize("change", (lambda x, n: x * n, lambda x, n: n + x, lambda x, n: x - n))
+def test_halves_meet_single_integers_in_float32(change, dtype):
+    def of_argument(x, n, y):
+        y = change(x, n)
+
+    def of_size(x, y):
+        y = change(x, x.source.shape[0])
+
+    def of_number(x, y):
+        y = change(x, 2049)
+
+    x = randn(2049, dtype=dtype)
+    for application, n in ((of_size, ()), (of_number, ()), (of_argument, (2049,))):
+        y = torch.empty_like(x)
+        make(application, 1, *([0] * len(n)), 1, arrangement=beside_numbers)(x, *n, y)
+        assert torch.equal(y, change(x.float(), 2049).to(dtype))
+    make(of_argument, 1, 0, 1, arrangement=beside_numbers)(x, 2**17, y := torch.empty_like(x))
+    assert torch.equal(y, change(x.float(), 2**17).to(dtype))
+
+
 def test_division_of_halves_and_integers_gives_float32():
     def application(x, y):
         quotient = x / 3

@@ -288,6 +288,11 @@ MISTAKES = (
     ("y = x.to(ntl.int32) // 0", "integers are divided by zero"),
     ("y = x.to(ntl.int8) * 1000", "1000 is out of range for int8; convert what it meets to a wider type with `.to`"),
     (
+        "z = ntl.sum(x)\ny = ntl.reduce(x, 0, lambda a, b: a + b * z) + x",
+        "`lambda` may use its arguments alone, and uses `z`, a number of type float32, that the kernel computed before;"
+        " apply that to what is combined or to the result, or combine it as another tile",
+    ),
+    (
         "def combine(a, b):\n    if a > b:\n        print(a)\n    return a\ny = ntl.reduce(x, 0, combine)",
         "a branch of a combining function stores, asserts or prints; it may only compute",
         "if a > b:",
