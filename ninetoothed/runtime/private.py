@@ -94,6 +94,11 @@ version_of: Callable[[torch.Tensor], int | None] = (
     operator.attrgetter("_version") if hasattr(torch.Tensor, "_version") else lambda _: None
 )
 
+# The tensor of which another is a view; None where it is none, or that is unknown.
+base_of: Callable[[torch.Tensor], torch.Tensor | None] = (
+    operator.attrgetter("_base") if hasattr(torch.Tensor, "_base") else lambda _: None
+)
+
 
 # -- PyTorch: what tensors are --
 

@@ -17,7 +17,7 @@ from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime.private import version_of
 
-from ..modules.attention import are_weights_collected
+from ..modules.attention import are_weights_asked_for
 from ..modules.caches import kept
 from ..ops.sdpa import operator as sdpa
 from . import versions
@@ -125,16 +125,13 @@ def attend(
         asked = False
     # A single token sees all that is in the cache. No mask means causality to all others, if it means anything.
     is_causal = length > 1 and attention_mask is None and bool(asked)
-    if is_causal and key.shape[2] > length:
-        # In a static cache before its first use: the rest is unwritten.
-        key, value = key[:, :, :length], value[:, :, :length]
+    key, value, _ = kept(query, key, value, is_causal=is_causal)
     if attention_mask is not None and attention_mask.shape[-1] > key.shape[2]:
         attention_mask = attention_mask[..., : key.shape[2]]  # Early versions of transformers have it longer.
     if position_bias is not None:
         bias = position_bias[..., : key.shape[2]]
         attention_mask, is_causal, lengths = _biased(bias, attention_mask, is_causal, query, key), False, None
 
-    key, value, _ = kept(query, key, value)
     options = {"scale": scaling, "enable_gqa": query.shape[1] != key.shape[1], "softcap": softcap}
     output = sdpa(query, key, value, attention_mask, dropout, is_causal, lengths, s_aux, **options)
     return output.transpose(1, 2).contiguous(), None
@@ -159,7 +156,7 @@ def _check(module: nn.Module, kwargs: dict[str, Any]) -> None:
             f'attn_implementation="{NAME}": {type(module).__name__} passes {refused}, and {REFUSED[refused]} are not '
             "computed. Set the model's own attention back with model.set_attn_implementation('eager')."
         )
-    if kwargs.get("output_attentions") or are_weights_collected():
+    if are_weights_asked_for(module, kwargs):
         raise UnsupportedError(
             f'attn_implementation="{NAME}": output_attentions=True asks {type(module).__name__} for attention weights, '
             "which are never held. Leave that out, or call model.set_attn_implementation('eager') first."

@@ -129,7 +129,7 @@ class NTAttention(Substitute, JointModule):
         is_causal = not is_eager and _is_causal(self, query.shape[2], attention_mask, kwargs.get("is_causal"))
         lengths = _held(past_key_values, self.layer_idx) if query.shape[2] == 1 and attention_mask is not None else None
         if past_key_values is not None:
-            key, value, lengths = kept(query, key, value, lengths)
+            key, value, lengths = kept(query, key, value, lengths, is_causal)
         output = _attend(self, query, key, value, attention_mask, is_causal, lengths, is_eager)
         return self.o_proj(output.transpose(1, 2).reshape(*hidden_states.shape[:-1], -1)), None
 
@@ -176,9 +176,6 @@ def _attend(
     is_eager: bool,
 ) -> torch.Tensor:
     """Compute softmax(query key^T * scaling + mask) value, all `(B, heads, length, D)`, of `lengths` keys."""
-    if is_causal:
-        # There are more keys than queries here only in a static cache before its first use: the rest is unwritten.
-        key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]
     dropout = module.attention_dropout if module.training else 0.0
     options = {"scale": module.scaling, "enable_gqa": module.num_key_value_groups > 1}
     if not is_eager:
@@ -205,7 +202,7 @@ def _check(module: Any, implementation: str, kwargs: dict[str, Any]) -> None:
             f"NTAttention (layer {module.layer_idx}): it adds no position_bias to its scores. Leave that out, or "
             "take the swap back with report.undo()."
         )
-    if kwargs.get("output_attentions") or are_weights_collected():
+    if are_weights_asked_for(module, kwargs):
         raise UnsupportedError(
             f"NTAttention (layer {module.layer_idx}): output_attentions=True asks for attention weights, which it "
             "never holds. Leave that out, or take the swap back with report.undo() and keep the model's attention: "
@@ -213,13 +210,17 @@ def _check(module: Any, implementation: str, kwargs: dict[str, Any]) -> None:
         )
 
 
-def are_weights_collected() -> bool:
-    """Tell whether transformers collects attention weights, of which some models do not tell their attention.
+def are_weights_asked_for(module: Any, kwargs: dict[str, Any]) -> bool:
+    """Tell whether a model is to give attention weights, of which some do not tell their attention.
 
-    Compiled code cannot ask: there they come out empty, as with "sdpa".
+    Transformers collects them. Compiled code cannot ask that: there they come out empty, as with "sdpa", where neither
+    the model nor its config tells.
     """
+    asked = kwargs.get("output_attentions")
+    if asked:
+        return True
     if torch.compiler.is_compiling():
-        return False
+        return asked is None and bool(getattr(getattr(module, "config", None), "output_attentions", False))
     # Early versions collect nothing: models of theirs tell their attention.
     collector = getattr(sys.modules.get("transformers.utils.output_capturing"), "_active_collector", None)
     return collector is not None and any(name.endswith("attentions") for name in collector.get() or ())

@@ -105,19 +105,30 @@ def _written(query: torch.Tensor, found: Slots) -> tuple[torch.Tensor, torch.Ten
 
 
 def kept(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, lengths: torch.Tensor | None = None
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    lengths: torch.Tensor | None = None,
+    is_causal: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Copy what a cache has written in place, and may again, before attention saves it for a gradient.
+
+    Causal attention has more keys than queries only in a static cache before its first use: it gets none of the rest,
+    which is unwritten.
 
     Compiled code knows no versions, and Inductor sees through copies: there the heads of a cache with room for more
     keys than these queries bring are repeated, as PyTorch's attention repeats them.
     """
+    length = query.shape[2]
+    has_room = key.shape[2] > length
+    if is_causal and has_room:
+        key, value = key[:, :, :length], value[:, :, :length]
     if not are_recorded(query, key, value):
         return key, value, lengths
     if not torch.compiler.is_compiling():
         key, value = (each if version_of(each) == 0 else each.clone() for each in (key, value))
         return key, value, None if lengths is None else lengths.clone()
-    if key.shape[1] < query.shape[1] and key.shape[2] > query.shape[2]:
+    if key.shape[1] < query.shape[1] and has_room:
         key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], 1) for each in (key, value))
     return key, value, None if lengths is None else lengths.to(torch.int32)
 

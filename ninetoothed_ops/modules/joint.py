@@ -9,6 +9,7 @@ so, and multiplies by each apart where some were moved, replaced or converted si
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -80,7 +81,11 @@ def project(module: JointModule, input: torch.Tensor, siblings: Sequence[str]) -
     if joined is None or are_recorded(input, *joined[0], *joined[1]):
         return tuple(layer(input) for layer in layers)
     weights, biases = joined
-    return joint_linear(input, weights, biases).split_with_sizes([weight.shape[0] for weight in weights], -1)
+    whole, sizes = joint_linear(input, weights, biases), [weight.shape[0] for weight in weights]
+    if not torch.is_grad_enabled():
+        return whole.split_with_sizes(sizes, -1)
+    # Of parts that one function gives, PyTorch records no change in place.
+    return tuple(whole.narrow(-1, end - size, size) for size, end in zip(sizes, accumulate(sizes)))
 
 
 def joint_parameters(

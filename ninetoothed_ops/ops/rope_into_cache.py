@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
+from ninetoothed.runtime.private import base_of, has_transforms
+
 from ..kernels import rope_into_cache as kernels
 from ..mutation import register_mutating
 from . import readers
@@ -74,9 +76,25 @@ def check_slots(slots: torch.Tensor, length: int) -> None:
         raise IndexError(f"ninetoothed::{NAME}: slots are {slots.tolist()}, and the cache has {length} of them")
 
 
+def _check_writable(*caches: torch.Tensor) -> None:
+    """Raise for tensors into which autograd records no write."""
+    for cache in caches:
+        base = base_of(cache)
+        whole = cache if base is None else base
+        if cache.is_inference() or (whole.is_leaf and whole.requires_grad):
+            raise RuntimeError(
+                f"ninetoothed::{NAME} records no write into keys or values of which one is a leaf Variable that "
+                "requires grad, a view of one, or a tensor of inference; pass a clone"
+            )
+
+
 def recorded(query, key, value, sin, cos, slots, keys, values, interleaved=False, rotary_dim=None):
     """Compute the same by operators that have gradients: what is overwritten in the cache gets none."""
     check(query, key, value, sin, cos, slots, keys, values, rotary_dim)
+    # Fakes and transformed tensors cannot be asked. What is refused below would be after the keys are written.
+    if type(slots) is torch.Tensor and not has_transforms():
+        check_slots(slots.expand(key.shape[:2]), keys.shape[2])
+        _check_writable(keys, values)
     query, key = rope_pair(query, key, sin, cos, interleaved, rotary_dim)
     # A copy, as whoever counts the slots counts on before the gradients are computed.
     places = slots.to(torch.int64, copy=True).expand(key.shape[:2])
@@ -119,7 +137,7 @@ def rope_into_cache(
     of a token and its value go to `keys` and `values`, (batch, heads, length, D), at the place that `slots` tells,
     (tokens,) or (batch, tokens), on the device. A slot beyond the length raises IndexError on a CPU; on a GPU, which
     cannot stop, that token's query becomes NaN and nothing is written. Where a gradient is recorded, as of
-    `index_copy_`, the cache is written by `scatter_`, whose errors those are.
+    `index_copy_`, the cache is written by `scatter_`, whose errors those of a GPU are.
     """
     tensors: Sequence[torch.Tensor] = query, key, value, sin, cos, slots, keys, values
     are_read = type(interleaved) is bool and rotary_dim is None

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from ninetoothed_ops.modules import attention, swap_modules
+from ninetoothed_ops.modules.caches import kept
 from tests.ninetoothed_ops.integrations.calls import DEVICE, NAMES, error, generate
 from tests.ninetoothed_ops.recorder import Recorder
 
@@ -227,6 +228,14 @@ def test_gradients_through_a_cache(make, batch, kind, is_frozen, way):
         found = gradients_through(model, kind, tokens)
     for actual, wanted in zip(found, expected):
         assert error(actual, wanted) < 1e-4
+
+
+def test_a_gradient_keeps_no_more_of_a_cache_than_is_read():
+    query, cache = torch.ones(1, 2, 3, 4, requires_grad=True), torch.zeros(1, 2, 32, 4)
+    cache[:, :, :3] = 1
+    for each in kept(query, cache, cache, is_causal=True)[:2]:
+        assert each.shape == query.shape and each.untyped_storage().nbytes() == query.nbytes
+        assert each.data_ptr() != cache.data_ptr()
 
 
 def test_compiled(make, batch):

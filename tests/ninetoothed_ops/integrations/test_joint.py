@@ -402,6 +402,24 @@ def test_an_activation_in_place_is_trained(make, batch):
         assert error(model(states), plain(states)) < 1e-4
 
 
+def test_a_trained_activation_in_place_of_frozen_layers(make, batch):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = nn.Parameter(torch.full((), 1.5, device=DEVICE))
+
+        def forward(self, x):
+            return x.mul_(self.factor)
+
+    model, plain = (make("Qwen2").model.layers[0].mlp.requires_grad_(False) for _ in range(2))
+    states = torch.randn(2, 5, 64, device=DEVICE)
+    model.act_fn, plain.act_fn = Scaled(), Scaled()
+    swap_modules(nn.ModuleList([model]), join=True)
+    for each in (model, plain):
+        each(states).square().sum().backward()
+    assert error(model.act_fn.factor.grad, plain.act_fn.factor.grad) < 1e-4
+
+
 def test_nothing_is_joined_unless_asked_for(make, batch):
     model, inputs = make("Llama"), batch(2, 7)
     pointers = [parameter.data_ptr() for parameter in model.parameters()]

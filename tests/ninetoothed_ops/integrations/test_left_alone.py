@@ -181,5 +181,10 @@ def test_weights_of_swapped_attention_that_are_asked_for(make, batch, name):
     for model.config._attn_implementation in ("sdpa", "eager"):
         with pytest.raises(UnsupportedError, match=r"output_attentions=True asks for .*report\.undo\(\)"):
             logits(model, tokens, output_attentions=True)
+    # Compiled code knows it from the config alone.
+    model.config.output_attentions = True
+    torch._dynamo.reset()
+    with torch.no_grad(), pytest.raises(UnsupportedError, match="output_attentions=True asks for"):
+        torch.compile(model, backend="eager")(input_ids=tokens, use_cache=False)
     report.undo()
     assert len(model(input_ids=tokens, output_attentions=True).attentions) == 1

@@ -315,6 +315,26 @@ def test_types_stay_under_autocast():
         assert actual.dtype == torch.float32 and torch.equal(actual, wanted)
 
 
+@pytest.mark.parametrize("fault", ("slot", "leaf", "view of a leaf", "inference"))
+def test_nothing_is_written_where_a_recorded_call_is_refused(fault):
+    leaves, slots = leaves_and_slots()
+    keys, values = (each.detach().clone() for each in leaves[5:])
+    before = keys.clone()
+    if fault == "slot":
+        if DEVICE == "cuda":
+            return
+        slots[1] = keys.shape[2]
+    elif fault == "inference":
+        with torch.inference_mode():
+            values = values.clone()
+    else:
+        values.requires_grad_()
+        values = values if fault == "leaf" else values[:]
+    with pytest.raises(IndexError if fault == "slot" else RuntimeError, match="rope_into_cache"):
+        operator(*leaves[:5], slots, keys, values)
+    assert torch.equal(keys, before)
+
+
 def test_derivatives_that_there_are_none_of():
     leaves, slots = leaves_and_slots(dtype=torch.float32)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
