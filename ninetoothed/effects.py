@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
@@ -43,10 +43,21 @@ def stored(operations: Iterable[ir.Operation]) -> frozenset[str]:
 
 def touched(body: ir.Block) -> frozenset[str]:
     """Collect the parameters whose memory a block reads or writes."""
-    accesses = (each.access.parameter for each in ir.walk(body) if isinstance(each, ir.Load | ir.Store))
+    return frozenset(access.parameter for access in _accesses(body)) | _pointed(body)
+
+
+def roaming(body: ir.Block) -> frozenset[str]:
+    """Collect the parameters that a block reaches through their source or by pointers, not by a program's tile."""
+    return frozenset(access.parameter for access in _accesses(body) if access.roams) | _pointed(body)
+
+
+def _accesses(body: ir.Block) -> Iterator[ir.Access]:
+    return (each.access for each in ir.walk(body) if isinstance(each, ir.Load | ir.Store))
+
+
+def _pointed(body: ir.Block) -> frozenset[str]:
     applied = (each for each in ir.walk(body) if isinstance(each, ir.Apply))
-    pointers = (each.attribute("parameter") for each in applied if each.function == "data_ptr")
-    return frozenset((*accesses, *pointers))
+    return frozenset(str(each.attribute("parameter")) for each in applied if each.function == "data_ptr")
 
 
 def _is_impure(operation: ir.Apply) -> bool:

@@ -279,7 +279,7 @@ def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Acce
             guards += (Guard(index, size, lower_fails, upper_fails),)
     type = shapes.tile_type(numeric(context.argument(ref.parameter).dtype), extents)
     bindings = builder.bindings(*names, *(guard.index for guard in guards))
-    return Access(parameter.name, type, tuple(names), guards, _other(context, ref.parameter), (), bindings)
+    return Access(parameter.name, type, tuple(names), guards, _other(context, ref.parameter), (), bindings, roams=True)
 
 
 def gather(context: TraceContext, ref: SourceRef, indices: tuple) -> Value:

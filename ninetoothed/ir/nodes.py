@@ -80,6 +80,7 @@ class Access:
     guards: the element is in bounds where all hold; out of bounds a load gives `other` and a store writes nothing.
     lanes, bindings: the variables of `indices` and `guards`, beside those that the whole program knows.
     edges: the ends of cut dimensions, which tell which lanes are overhang; the pass `overhang` removes them.
+    roams: whether the place is given by indices of the source, and so may lie in another program's tile.
     """
 
     parameter: str
@@ -90,6 +91,7 @@ class Access:
     lanes: tuple[Lane, ...] = ()
     bindings: Bindings = ()
     edges: tuple[CutEdge, ...] = ()
+    roams: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Refuse outputs that share a part of their memory with another argument.
 
     kernel(x[:-1], x[1:])           refused: programs would read what others may have written
-    kernel(x, x), kernel(x, x[:])   in place: the elements of both are the same, in the same order
+    kernel(x, x), kernel(x, x[:])   in place: runs where each program owns what it touches of both (`ownership`)
     kernel(x[:, :8], x[:, 8:])      no element is in both, though their addresses interleave
 
 A fast path compares addresses alone: of its shapes and strides, the distances at which memory may be shared are known.
@@ -9,46 +9,79 @@ A fast path compares addresses alone: of its shapes and strides, the distances a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.runtime.arguments import problem
+from ninetoothed.runtime.ownership import is_of_one_program, owned
 
-# The positions of two arguments, of which the first is written to.
-Pair = tuple[int, int]
+if TYPE_CHECKING:
+    from ninetoothed.runtime.variants import Variant
+
 # How many steps are spent to prove that interleaved elements are apart; views take a few.
 WORK = 100_000
 
 
-def pairs(definition: KernelDefinition, stored: frozenset[str], touched: frozenset[str]) -> tuple[Pair, ...]:
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """The positions of two arguments of a variant, of which the first is written to.
+
+    values: every size, stride and block by name. roams: whether one is reached through its source or a pointer.
+    """
+
+    definition: KernelDefinition
+    output: int
+    other: int
+    values: Mapping[str, int]
+    roams: bool
+
+    @cached_property
+    def may_be_in_place(self) -> bool:
+        """Tell whether no program touches what another writes, if both tensors begin at one address."""
+        if is_of_one_program(self.definition, self.values):
+            return True
+        both = (self.definition.parameters[position] for position in (self.output, self.other))
+        own, others = (owned(parameter.arrangement, self.values) for parameter in both)
+        return not self.roams and own is not None and own == others
+
+
+def pairs(definition: KernelDefinition, variant: Variant, values: Mapping[str, int]) -> tuple[Pair, ...]:
     """List the pairs of tensors that a variant touches, and of which it writes to the first; each pair once."""
-    names = [parameter.name if parameter.source.ndim else "" for parameter in definition.parameters]
-    written = [position for position, name in enumerate(names) if name in stored]
+    names = [parameter.name for parameter in definition.parameters]
+    written = [position for position, name in enumerate(names) if name in variant.stored]
     return tuple(
-        (i, j) for i in written for j, name in enumerate(names) if name in touched and (j not in written or j > i)
+        Pair(definition, i, j, values, not variant.roaming.isdisjoint((names[i], name)))
+        for i in written
+        for j, name in enumerate(names)
+        if name in variant.touched and (j not in written or j > i)
     )
 
 
 def check_memory(definition: KernelDefinition, args: Sequence[Any], separate: tuple[Pair, ...]) -> None:
-    """Raise `ArgumentError` for an output that shares a part of its memory with another argument."""
-    for (i, j), distance in near(args, separate):
-        if not (distance == 0 and _layout(args[i]) == _layout(args[j])) and _share(args[i], args[j]):
-            output, other = definition.parameters[i], definition.parameters[j].name
-            what = f"is written to, and shares memory with other elements of `{other}`, and programs run in any order"
-            remedy = "pass a tensor with memory of its own, say `.clone()`, or the same elements in the same order"
-            raise problem(definition, output, what, remedy)
+    """Raise `ArgumentError` for an output that shares memory with another argument, unless that is harmless."""
+    for pair, distance in near(args, separate):
+        output, other = args[pair.output], args[pair.other]
+        is_in_place = distance == 0 and output.itemsize == other.itemsize
+        if not (is_in_place and pair.may_be_in_place) and _share(output, other):
+            parameter, name = definition.parameters[pair.output], definition.parameters[pair.other].name
+            what = f"is written to, and shares memory with elements of `{name}` that other programs may touch"
+            remedy = "pass a tensor with memory of its own, say `.clone()`, or the same elements in the same tiles"
+            raise problem(definition, parameter, what, remedy)
 
 
 def near(args: Sequence[Any], separate: tuple[Pair, ...]) -> Iterator[tuple[Pair, int]]:
     """Yield the pairs whose addresses interleave, with the distance in bytes from the second to the first."""
-    for i, j in separate:
-        if args[i] is not args[j] and (reached := reach(args[i], args[j])):
-            distance = args[i].data_ptr() - args[j].data_ptr()
+    for pair in separate:
+        output, other = args[pair.output], args[pair.other]
+        if reached := reach(output, other):
+            distance = output.data_ptr() - other.data_ptr()
             if reached[0] < distance < reached[1]:
-                yield (i, j), distance
+                yield pair, distance
 
 
 def reach(output: Any, other: Any) -> tuple[int, int] | None:
@@ -63,17 +96,6 @@ def _span(value: Any) -> int:
         return 0
     last = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
     return (last + 1) * value.itemsize
-
-
-def _layout(tensor: torch.Tensor) -> tuple:
-    """Describe how elements follow each other: rows without gaps are as one dimension."""
-    dims: list[tuple[int, int]] = []
-    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        if dims and dims[-1][1] == size * stride:
-            dims[-1] = (dims[-1][0] * size, stride)
-        elif size != 1:
-            dims.append((size, stride))
-    return tensor.itemsize, *dims
 
 
 def _share(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -173,7 +173,8 @@ def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found:
         source.add("except Exception: return None")
     for i in itertools.compress(range(len(are_tensors)), are_tensors):
         source.add(f"if (p{i} := x{i}.data_ptr()) % {ALIGNMENT}: return None")
-    for i, j in found.separate:
+    for pair in found.separate:
+        i, j = pair.output, pair.other
         if args[i] is not args[j] and (reached := reach(args[i], args[j])):
             # The distance of this call is known to be right.
             distance = args[i].data_ptr() - args[j].data_ptr()

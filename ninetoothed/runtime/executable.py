@@ -74,7 +74,7 @@ class CpuExecutable:
     @classmethod
     def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], device):
         names = tuple(parameter.name for parameter in definition.parameters)
-        separate = pairs(definition, variant.stored, variant.touched)
+        separate = pairs(definition, variant, integers)
         return cls(variant.compiled, names, integers, variant.precision, separate, variant.free_names)
 
     def run(self, args: Sequence) -> None:
@@ -145,7 +145,7 @@ class GpuExecutable:
             tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, device)),
             device.index,
             variant.precision,
-            pairs(definition, variant.stored, variant.touched),
+            pairs(definition, variant, integers),
             variant.free_names,
             descriptors.DescriptorTable.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
         )

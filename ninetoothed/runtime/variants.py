@@ -11,7 +11,7 @@ import torch
 
 from ninetoothed import dtypes, frontend, ir, passes
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.effects import stored, touched
+from ninetoothed.effects import roaming, stored, touched
 from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import const
 from ninetoothed.free_names import FreeName
@@ -57,15 +57,16 @@ class Variant:
     """A compiled program for a class of calls, and what launching must know of it.
 
     precision: that of float32 products (`matmul_precision`) under which it was traced, None where it does not matter.
-    stored, touched: the parameters that it writes to; that it reads or writes. requirements: the sizes that must be
-    equal in a call. free_names: the names outside the application that it was traced with. compiled: the backend's
-    result, once there is one.
+    stored, touched, roaming: the parameters that it writes to; that it reads or writes; that it reaches beyond their
+    tiles. requirements: the sizes that must be equal in a call. free_names: the names outside the application that it
+    was traced with. compiled: the backend's result, once there is one.
     """
 
     selection: Selection
     precision: str | None
     stored: frozenset[str]
     touched: frozenset[str]
+    roaming: frozenset[str]
     requirements: tuple[ir.Requirement, ...] = ()
     free_names: tuple[FreeName, ...] = ()
     compiled: Any = None
@@ -115,6 +116,7 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
         precision if _has_float32_dot(program) else None,
         stored(ir.walk(program.body)),
         touched(program.body),
+        roaming(program.body),
         program.requirements,
         program.free_names,
         program=program,

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import ninetoothed
+import ninetoothed.language as ntl
 from ninetoothed import ArgumentError, Tensor
 from tests.conftest import DEVICE
 
@@ -54,7 +55,7 @@ def test_shared_memory_is_refused_in_every_call(name):
     before, own = m.clone(), kernel(x.ndim)
     for _ in range(3):
         own(x, torch.empty(x.shape, dtype=y.dtype, device=DEVICE))
-        with pytest.raises(ArgumentError, match="`y` is written to, and shares memory with other elements of `x`"):
+        with pytest.raises(ArgumentError, match="`y` is written to, and shares memory with elements of `x`"):
             own(x, y)
     assert torch.equal(m, before)
 
@@ -75,3 +76,73 @@ def test_a_parameter_that_is_never_touched_may_share():
     kernel(2, count=3)(m[:-1], m[1:], out := torch.empty_like(m[1:]))
     kernel(2, count=3)(out, m[1:], m[:-1])
     assert torch.equal(m[:-1], out + 1)
+
+
+def plus_one(x, y):
+    y = x + 1
+
+
+def total(x, y):
+    y = ntl.sum(x, 1, keep_dims=True) + ntl.zeros((4, 4), ntl.float32)
+
+
+def by_source(x, y):
+    y = x.source[x.offsets(0)[:, None], x.offsets(1)[None, :]] + 1
+
+
+def tiles(tensor):
+    return tensor.tile((4, 4))
+
+
+def transposed(tensor):
+    return tensor.permute((1, 0)).tile((4, 4))
+
+
+def overlapping(tensor):
+    return tensor.tile((4, 5), strides=(4, 4))
+
+
+def flat(tensor):
+    return tensor.flatten().tile((4,))
+
+
+# The application and the arrangements of `x` and `y`; the arguments of a square that are refused; those that run.
+ARRANGED = {
+    "permuted": (plus_one, transposed, tiles, lambda m: (m, m), lambda m: (m, m.T)),
+    "smaller tiles": (total, lambda x: x.tile((4, -1)).expand((-1, 2)), tiles, lambda m: (m, m), None),
+    "overlapping": (plus_one, overlapping, overlapping, lambda m: (m, m[:]), None),
+    "by source": (by_source, tiles, tiles, lambda m: (m, m), lambda m: (m[:4, :4], m[:4, :4])),
+    "flattened": (plus_one, flat, flat, lambda m: (m.T, m), lambda m: (m, m.view(4, 16))),
+    "one program": (plus_one, transposed, tiles, lambda m: (m, m), lambda m: (m[:4, :4], m[:4, :4])),
+    "views of one dimension": (plus_one, flat, lambda y: y.tile((4,)), lambda m: (m.T, m.view(-1)), None),
+}
+
+
+@pytest.mark.parametrize("name", ARRANGED)
+def test_in_place_programs_keep_to_elements_of_their_own(name):
+    application, x, y, refused, taken = ARRANGED[name]
+    first, second = refused(m := square())
+    own = ninetoothed.make(lambda a, b: (x(a), y(b)), application, (Tensor(first.ndim), Tensor(second.ndim)))
+    for _ in range(3):
+        with pytest.raises(ArgumentError, match="`y` is written to"):
+            own(first, second)
+        if name != "smaller tiles":
+            own(first, torch.empty_like(second))
+    for _ in range(3 if taken else 0):
+        first, second = taken(m := square())
+        expected = (first.T if name in ("permuted", "one program") else first).reshape(second.shape) + 1
+        own(first, second)
+        torch.testing.assert_close(second, expected)
+
+
+def test_one_element_is_memory_too():
+    def application(x, count, y):
+        ntl.atomic_add(count, ntl.sum(x))
+        y = x
+
+    own = ninetoothed.make(lambda x, c, y: (x.tile((4,)), c, y.tile((4,))), application, [Tensor(n) for n in (1, 0, 1)])
+    m = torch.ones(16, device=DEVICE)
+    own(m, count := torch.zeros((), device=DEVICE), torch.empty_like(m))
+    assert count == 16
+    with pytest.raises(ArgumentError, match="`count` is written to"):
+        own(m, m[8], torch.empty_like(m))
