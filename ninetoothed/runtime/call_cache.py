@@ -82,8 +82,8 @@ class Launchable(Protocol):
     """An executable or a launch plan: it writes the text of a launch.
 
     precision: that of float32 products, where it matters. device: the GPU that has to be the current one. separate: the
-    pairs of arguments that may not share a part of their memory; plans have none, since they allocate what they write.
-    free_names: the names outside an application that it was traced with.
+    pairs of arguments that may not share a part of their memory; plans have none: those of their launches are checked
+    only while they are recorded. free_names: the names outside an application that it was traced with.
     """
 
     @property
