@@ -6,6 +6,7 @@ import functools
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -108,6 +109,10 @@ class EmptyKernelWarning(UserWarning):
     """A kernel stores nothing, and so does nothing."""
 
 
+class LostGradientWarning(UserWarning):
+    """A kernel is called with tensors that require gradients, and autograd does not record what it computes."""
+
+
 class CompilationError(NineToothedError, RuntimeError):
     """A backend could not compile a program."""
 
@@ -175,16 +180,32 @@ def _is_ours(frame: FrameType) -> bool:
     return os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE)
 
 
-def user_line() -> str:
-    """Return `file:line: source` of the innermost frame outside the package, or an empty string."""
+def _users_frame() -> FrameType | None:
+    """Return the innermost frame outside the package and PyTorch."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_ours(frame):
+    while frame is not None and (_is_ours(frame) or str(frame.f_globals.get("__name__")).startswith("torch.")):
         frame = frame.f_back
+    return frame
+
+
+def user_line() -> str:
+    """Return `file:line: source` of the innermost frame outside the package and PyTorch, or an empty string."""
+    frame = _users_frame()
     if frame is None:
         return ""
     path, line = frame.f_code.co_filename, frame.f_lineno
     source = linecache.getline(path, line, frame.f_globals).strip()
     return f"{path}:{line}: {source}" if source else f"{path}:{line}"
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the user's line: once for each line and message, unless filters say otherwise."""
+    frame = _users_frame()
+    if frame is None:
+        warnings.warn(message, category, stacklevel=2)
+    else:
+        registry = frame.f_globals.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
 def arrangement_error(what: str, remedy: str) -> ArrangementError:

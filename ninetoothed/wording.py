@@ -26,6 +26,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """List names: `a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 def near(name: str, names: Iterable[str]) -> str:
     """Suggest the names that are spelt almost like `name`: `did you mean 'exp' or 'exp2'?`; "" where none is."""
     found = get_close_matches(name, list(names), 3, 0.7)

@@ -239,6 +239,11 @@ class Entry:
         self.fast_paths = 0
         self._run: FastPath | None = None
 
+    @property
+    def has_all_fast_paths(self) -> bool:
+        """Tell whether calls of this signature get no more fast paths."""
+        return self.fast_paths == FAST_PATHS
+
     def run(self, args: tuple) -> Any:
         """Launch for a call of this signature."""
         if self._run is None:
@@ -295,7 +300,7 @@ class CallCache:
 
     def add_fast_path(self, args: tuple, constants: tuple, known: Entry) -> FastPath | None:
         """Make a fast path for a call that was found by its signature, unless that has enough of them."""
-        if known.fast_paths == FAST_PATHS:
+        if known.has_all_fast_paths:
             return None
         known.fast_paths += 1
         path, shapes = guarded(args, constants, self._exact, known.found), _shapes(args)

@@ -24,6 +24,7 @@ from ninetoothed.runtime.aliasing import check_memory
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.call_cache import CallCache, Entry
 from ninetoothed.runtime.exemptions import Exemptions
+from ninetoothed.runtime.gradients import warn_where_lost
 from ninetoothed.runtime.launch_plan import RECORDER
 from ninetoothed.runtime.private import hidden_from_dynamo
 from ninetoothed.runtime.selection import machine, tuning
@@ -131,6 +132,8 @@ class Launcher:
             with recorder.paused():
                 known.run(args)
         else:
+            if is_new or not known.has_all_fast_paths:
+                warn_where_lost(self.definition, given)
             if not is_new:
                 self._calls.add_fast_path(args, constants, known)
             known.run(args)

@@ -259,6 +259,16 @@ def _any_requires_grad(*args: Any, **kwargs: Any) -> bool:
 
 
 any_requires_grad: Callable[..., bool] = getattr(torch._C, "_any_requires_grad", _any_requires_grad)
+
+
+def is_below_autograd() -> bool:
+    """Tell whether this thread runs an operator that autograd has recorded already; False where PyTorch hides that."""
+    try:
+        return torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.AutogradFunctionality)
+    except AttributeError:
+        return False
+
+
 # Whether `torch.func` transforms what is called. It wraps whatever tensor is made then.
 has_transforms: Callable[[], bool] = getattr(
     torch._C, "_are_functorch_transforms_active", lambda: is_transformed(torch.empty(0))

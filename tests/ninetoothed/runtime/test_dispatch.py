@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, explain, frontend
-from ninetoothed.errors import ArgumentError, ArgumentTypeError
+from ninetoothed.errors import ArgumentError, ArgumentTypeError, LostGradientWarning
 from ninetoothed.runtime import arguments, call_cache, dispatch, executable, private, variants
 from ninetoothed.runtime.selection.machine import A100, B200, H100, H200
 
@@ -111,7 +111,8 @@ class TestCalls:
     def test_tensors_that_require_grad(self):
         x, y = torch.randn(9, requires_grad=True), torch.nn.Parameter(torch.randn(9))
         z = nans(9, requires_grad=True)
-        make_add()(x, y, z, BLOCK=4)
+        with pytest.warns(LostGradientWarning, match="`x`, `y` and `z` require gradients"):
+            make_add()(x, y, z, BLOCK=4)
         assert torch.equal(z, x + y) and z.requires_grad and z.is_leaf
 
     def test_inference_tensors(self):

@@ -43,6 +43,8 @@ OTHERS = (
     "torch._C.DisableTorchFunctionSubclass",
     "torch._C._disabled_torch_function_impl",
     "torch._C._dispatch_has_kernel_for_dispatch_key",
+    "torch._C._dispatch_tls_is_dispatch_key_excluded",
+    "torch._C.DispatchKey.AutogradFunctionality",
     "torch._C._len_torch_function_stack",
     "torch._C._len_torch_dispatch_stack",
     "torch._is_functional_tensor",
@@ -81,6 +83,9 @@ def test_the_pinned_version_is_asked_by_its_fast_names():
     assert private.parse_schema is torch._C.parse_schema
     assert private.below_autograd() == (torch._C._AutoDispatchBelowAutograd, torch._C._after_autograd_keyset)
     assert private.read_keys is torch._C.DispatchKeySet.raw_repr and private.plain_keys("CPU") is not None
+    assert not private.is_below_autograd()
+    with private.below_autograd()[0]():
+        assert private.is_below_autograd()
     assert private.without_autocast("cpu").func is torch._C._ExcludeDispatchKeyGuard
     assert private.modes_see_operations and private.version_of(X) == X._version
     assert not private.may_have_tangents() and not private.function_modes()
