@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -143,13 +143,11 @@ class _Call:
     """A call to be recorded, its arguments of type Tensor[] taken apart: PyTorch sees no tensors in lists."""
 
     recorded: _Recorded
-    # A context and keys of the dispatcher, by which it goes below autograd.
-    below_autograd: Callable[[], AbstractContextManager]
-    keyset: Any
     kwargs: dict[str, Any]
-    # For each positional argument, and for each output once `forward` has run: the length of a list of tensors.
+    output: Any
+    # For each positional argument, and for each output: the length of a list of tensors.
     lengths: tuple[int | None, ...]
-    output_lengths: list[int | None] = field(default_factory=list)
+    output_lengths: tuple[int | None, ...]
 
 
 class _CallInGraph(torch.autograd.Function):
@@ -167,23 +165,17 @@ class _CallInGraph(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *flat: Any) -> Any:
-        args = _nested(flat, call.lengths)
-        # PyTorch turns gradients off here; levels of `torch.func` further out have yet to record the call.
-        with call.below_autograd(), torch.enable_grad():
-            output = call.recorded.operator.redispatch(call.keyset, *args, **call.kwargs)
         # The call itself is the first argument.
         ctx.call, ctx.needs_input_grad = call, tuple(_nested(ctx.needs_input_grad[1:], call.lengths))
-        call.recorded.set_up(ctx, tuple(args), call.kwargs, output)
-        if isinstance(output, torch.Tensor):
-            return output
-        outputs = [output] if call.recorded.is_one else output
-        call.output_lengths.extend(_lengths(outputs))
-        return tuple(_flat(outputs, call.output_lengths))
+        call.recorded.set_up(ctx, tuple(_nested(flat, call.lengths)), call.kwargs, call.output)
+        if isinstance(call.output, torch.Tensor):
+            return call.output
+        return tuple(_flat([call.output] if call.recorded.is_one else call.output, call.output_lengths))
 
     @staticmethod
     def backward(ctx: Any, *flat: Any) -> Any:
         call = ctx.call
-        grads = call.recorded.backward(ctx, _nested(flat, call.output_lengths or [None]))
+        grads = call.recorded.backward(ctx, _nested(flat, call.output_lengths))
         return None, *_flat(grads, call.lengths)
 
 
@@ -214,12 +206,15 @@ def _recorder(recorded: _Recorded, below_autograd: Callable[[], AbstractContextM
 
     def record(keyset, args, kwargs):
         args = (*args, *recorded.defaults[len(args) :])
-        lengths = _lengths(args)
-        call = _Call(recorded, below_autograd, keyset & keys_below, kwargs, lengths)
+        # Not inside `apply`, which turns gradients and tangents off: outer levels of `torch.func` have yet to see both.
+        with below_autograd():
+            output = recorded.operator.redispatch(keyset & keys_below, *args, **kwargs)
+        lengths, output_lengths = _lengths(args), _lengths([output] if recorded.is_one else output)
+        call = _Call(recorded, kwargs, output, lengths, output_lengths)
         output = function.apply(call, *_flat(args, lengths))  # type: ignore[attr-defined]
         if isinstance(output, torch.Tensor):
             return output
-        outputs = _nested(output, call.output_lengths)
+        outputs = _nested(output, output_lengths)
         return outputs[0] if recorded.is_one else tuple(outputs)
 
     return record

@@ -1,0 +1,117 @@
+"""Forward mode at every order and inside every transform: the right number, or an error by name; never a silent 0."""
+
+import warnings
+
+import pytest
+import torch
+from torch.autograd import forward_ad
+from torch.func import grad, hessian, jacfwd, jvp, linearize, vmap
+
+from ninetoothed.errors import UnsupportedError
+from tests.ninetoothed_ops import every
+
+SAMPLES = every.samples()
+# PyTorch's vmap takes no operator of lists, and no write of a batch into a tensor that is none.
+NOT_IN_BATCHES = "Batching rule not implemented for ninetoothed::", "vmap: aten::scatter_("
+
+
+def test_every_operator_is_here():
+    assert set(SAMPLES) == every.names()
+
+
+def in_backward(run, _, x, t):
+    """Tangents that meet an operator in its backward alone."""
+    leaf = x.clone().requires_grad_()
+    outputs = [each for each in run(leaf) if each.requires_grad]
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(each.detach(), torch.ones_like(each)) for each in outputs]
+        (found,) = torch.autograd.grad(outputs, leaf, duals, retain_graph=True, materialize_grads=True)
+        tangent = forward_ad.unpack_dual(found).tangent
+    ones = [torch.ones_like(each) for each in outputs]
+    (expected,) = torch.autograd.grad(outputs, leaf, ones, materialize_grads=True)
+    torch.testing.assert_close(torch.zeros_like(x) if tangent is None else tangent, expected)
+
+
+def on_duals(run, f, x, t):
+    """Tangents and gradients of one tensor."""
+    with forward_ad.dual_level():
+        leaf = forward_ad.make_dual(x.clone().requires_grad_(), t)
+        (found,) = torch.autograd.grad(f(leaf), leaf)
+        tangent = forward_ad.unpack_dual(found).tangent
+        return torch.zeros_like(x) if tangent is None else tangent
+
+
+def contracted(matrix, t):
+    return torch.tensordot(matrix, t, t.ndim)
+
+
+# Each gives the product of the Hessian of f with t, of which `run` gives the tensors that f adds up; or it checks
+# another derivative itself.
+COMPOSITIONS = {
+    "hessian": lambda run, f, x, t: contracted(hessian(f)(x), t),
+    "jacfwd of grad": lambda run, f, x, t: contracted(jacfwd(grad(f))(x), t),
+    "jacfwd of jacfwd": lambda run, f, x, t: contracted(jacfwd(jacfwd(f))(x), t),
+    "jvp of grad": lambda run, f, x, t: jvp(grad(f), (x,), (t,))[1],
+    "linearize of grad": lambda run, f, x, t: linearize(grad(f), x)[1](t),
+    "jvp of vmap of grad": lambda run, f, x, t: jvp(vmap(grad(f)), (x[None],), (t[None],))[1][0],
+    "vmap of jvp of grad": lambda run, f, x, t: vmap(lambda x, t: jvp(grad(f), (x,), (t,))[1])(x[None], t[None])[0],
+    "grad of jvp": lambda run, f, x, t: grad(lambda x: jvp(f, (x,), (t,))[1])(x),
+    "grad of vmap of jvp": lambda run, f, x, t: grad(lambda x: vmap(lambda t: jvp(f, (x,), (t,))[1])(t[None]).sum())(x),
+    "on duals": on_duals,
+    "in backward": in_backward,
+    "compiled jvp of grad": lambda run, f, x, t: torch.compile(
+        lambda x, t: jvp(grad(f), (x,), (t,))[1], backend="aot_eager"
+    )(x, t),
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    torch._dynamo.reset()
+    with warnings.catch_warnings(action="ignore"):  # vmap calls operators that it does not know one by one.
+        yield
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_right_or_an_error_by_name(name):
+    sample = SAMPLES[name]
+    for place, x in enumerate(every.floats(sample.args)):
+        run = one_of(sample, place)
+        generator = torch.Generator().manual_seed(1)
+        t = torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
+
+        def f(x, run=run):
+            return sum(each.square().sum() for each in run(x))
+
+        expected = difference(f, x, t)
+        for composition, compute in COMPOSITIONS.items():
+            # One input of each is enough for what takes long.
+            if place and composition.startswith(("compiled", "jac", "hessian")):
+                continue
+            try:
+                found = compute(run, f, x, t)
+            except UnsupportedError:
+                continue
+            except RuntimeError as error:
+                assert str(error).startswith(NOT_IN_BATCHES), composition
+                continue
+            if found is not None:
+                torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5, msg=f"{composition}, {place}")
+
+
+def one_of(sample, place):
+    """The operator as a function of one of its tensors."""
+
+    def run(x):
+        count = iter(range(len(every.floats(sample.args))))
+        return every.run(sample, [every.mapped(v, lambda old: x if next(count) == place else old) for v in sample.args])
+
+    return run
+
+
+def difference(f, x, t, step=1e-4):
+    """The product of the Hessian with t, by differences of gradients in reverse; None where there are none."""
+    try:
+        return (grad(f)(x + step * t) - grad(f)(x - step * t)) / (2 * step)
+    except UnsupportedError:
+        return None
