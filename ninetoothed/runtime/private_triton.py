@@ -53,6 +53,21 @@ def descriptor_encoder(run: Any) -> Callable[[int, Any], tuple[Any, ...]] | None
     return lambda position, described: tuple(encode(described, metadata[position] if metadata else None))
 
 
+def assembler(capability: int) -> Any:
+    """Return the ptxas that Triton uses for a GPU: an object with `path` and `version`.
+
+    It comes with two. Which one is for Hopper has changed with Triton 3.9; before, that was the one without a suffix.
+    """
+    from triton import knobs
+
+    try:
+        from triton.backends.nvidia.compiler import get_ptxas
+
+        return get_ptxas(capability)
+    except (ImportError, TypeError):
+        return knobs.nvidia.ptxas
+
+
 # What else Triton's compiler looks at may change what it does: then nothing is told of a compilation.
 _HOOKS = (
     ("runtime", "add_stages_inspection_hook"),

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from ninetoothed.runtime import private_triton
 from ninetoothed.runtime.selection.machine import Machine, generation_of
 
 # From this version of CUDA on, ptxas keeps the registers of a wgmma.
@@ -79,9 +80,7 @@ def for_hopper() -> Assembler:
 
 def of_triton() -> Assembler:
     """Return the assembler that Triton uses for Hopper."""
-    from triton import knobs
-
-    tool = knobs.nvidia.ptxas
+    tool = private_triton.assembler(90)
     major, minor = tool.version.split(".")[:2]
     return Assembler(tool.path, (int(major), int(minor)))
 
@@ -110,7 +109,7 @@ def _is_named_by_user(own: Assembler) -> bool:
     import triton
 
     is_bundled = Path(triton.__file__).parent in Path(own.path).parents
-    return "TRITON_PTXAS_PATH" in os.environ or not is_bundled
+    return not is_bundled or "TRITON_PTXAS_PATH" in os.environ
 
 
 def _candidates() -> Iterator[str]:

@@ -1,31 +1,84 @@
-"""Gluon, Triton's language below Triton, of which each release has another: those are used that were tried."""
+"""Gluon, Triton's language below Triton, which changes from release to release: it is used where it has our names."""
 
 from __future__ import annotations
 
 import functools
-import importlib.metadata
+import importlib
+import inspect
+import logging
 import os
+from types import ModuleType
 from typing import Any
 
 from ninetoothed.backends.triton import KernelArgument
 
-# Releases whose Gluon has what `backends.triton.gluon` prints, by the names that are printed there.
-TRIED = ((3, 6), (3, 7))
+_LOG = logging.getLogger("ninetoothed")
+
+_LANGUAGE = "triton.experimental.gluon.language"
+_HOPPER = f"{_LANGUAGE}.nvidia.hopper"
+# The names that `backends.triton.gluon` prints, beside what Gluon has of Triton's own language.
+NAMES = {
+    "triton.experimental.gluon": ("jit",),
+    "triton.experimental.gluon._runtime": ("GluonASTSource",),
+    _LANGUAGE: (
+        "DotOperandLayout",
+        "NVMMADistributedLayout",
+        "NVMMASharedLayout",
+        "SliceLayout",
+        "allocate_shared_memory",
+        "convert_layout",
+        "warp_specialize",
+    ),
+    _HOPPER: ("fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mma_wait"),
+    f"{_HOPPER}.mbarrier": ("MBarrierLayout", "arrive", "expect", "init", "wait"),
+    f"{_HOPPER}.tma": ("store_wait",),
+}
+# Of each pair one name: that since Triton 3.8, or that before.
+COPIES = (("async_load", "async_copy_global_to_shared"), ("async_store", "async_copy_shared_to_global"))
 
 
 def is_supported() -> bool:
-    """Tell whether kernels may be in Gluon: by the Triton that there is, unless `NINETOOTHED_GLUON=0` forbids it."""
-    return os.environ.get("NINETOOTHED_GLUON", "1") not in ("", "0") and _release() in TRIED
+    """Tell whether kernels may be in Gluon: it has all names that are printed, and `NINETOOTHED_GLUON` is not 0."""
+    return os.environ.get("NINETOOTHED_GLUON", "1") not in ("", "0") and why_not() is None
 
 
 @functools.cache
-def _release() -> tuple[int, ...]:
-    """Return the first two numbers of Triton's version; none without Triton."""
+def why_not() -> str | None:
+    """Say what Gluon lacks, once on the logger too; None where it has all that is printed."""
+    lacks = [f"{module}.{name}" for module, names in NAMES.items() for name in names if not _has(module, name)]
+    tma = f"{_HOPPER}.tma"
+    lacks += [f"{tma}.{pair[0]}" for pair in COPIES if not any(_has(tma, name) for name in pair)]
+    # Before Triton 3.6 it took functions and arguments apart.
+    if not lacks and "functions_and_args" not in inspect.signature(_module(_LANGUAGE).warp_specialize).parameters:
+        lacks = [f"{_LANGUAGE}.warp_specialize(functions_and_args)"]
+    if not lacks:
+        return None
+    reason = f"this Triton has no {', '.join(lacks)}"
+    _LOG.info("attention runs in plain Triton: %s", reason)
+    return reason
+
+
+@functools.cache
+def has_tma_load() -> bool:
+    """Tell whether copies are called `async_load` and `async_store`; without Triton, text has those."""
+    if _module("triton") is None:
+        return True
+    return all(_has(f"{_HOPPER}.tma", name) for name, _ in COPIES)
+
+
+def _has(module: str, name: str) -> bool:
+    return hasattr(_module(module), name)
+
+
+@functools.cache
+def _module(name: str) -> Any:
+    """Import a module, or what a module calls by that name; None where there is none."""
     try:
-        version = importlib.metadata.version("triton")
-    except importlib.metadata.PackageNotFoundError:
-        return ()
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+        return importlib.import_module(name)
+    except ImportError:
+        parent, _, last = name.rpartition(".")
+        found = getattr(_module(parent), last, None) if parent else None
+        return found if found is None or isinstance(found, ModuleType) else None
 
 
 def source(function: Any, types: dict[str, str], attributes: dict[tuple[int, ...], list]) -> Any:

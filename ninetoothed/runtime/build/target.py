@@ -8,7 +8,7 @@ import os
 from dataclasses import replace
 
 from ninetoothed.passes import CPU, Target
-from ninetoothed.runtime.build import assembler
+from ninetoothed.runtime.build import assembler, gluon
 from ninetoothed.runtime.selection.machine import Machine
 
 
@@ -23,6 +23,7 @@ def target_of(gpu: Machine | None) -> Target:
         has_wgmma=generation.has_wgmma,
         has_tma=generation.has_tma,
         loses_wgmma_operands=assembler.loses_registers(gpu),
+        has_tma_load=gluon.has_tma_load(),
         has_disable_licm=_knows("disable_licm"),
     )
 

@@ -54,10 +54,7 @@ def halves(*shape):
     return torch.empty(shape, dtype=torch.float16)
 
 
-@pytest.fixture(autouse=True)
-def _any_release(monkeypatch):
-    pytest.importorskip("triton.experimental.gluon")
-    monkeypatch.setattr(gluon, "_release", lambda: gluon.TRIED[-1])
+pytestmark = pytest.mark.skipif(not gluon.is_supported(), reason=f"needs Gluon: {gluon.why_not()}")
 
 
 @functools.cache
@@ -71,11 +68,18 @@ def compiled():
     return executable.GpuExecutable.compile(make().definition, variant())
 
 
+def text_with(has_tma_load):
+    """The text for a Triton that calls its copies by the names of today, or by those before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gluon, "has_tma_load", lambda: has_tma_load)
+        return executable.emitted_for(variant()).source
+
+
 class GoldenTest(expecttest.TestCase):
     maxDiff = None
 
     def test_own_scores(self):
-        text = executable.emitted_for(variant()).source
+        text = text_with(has_tma_load=True)
         self.assertExpectedInline(
             text[text.index("@gluon.jit\ndef compute") : text.index("@gluon.jit\ndef biased")],
             """\
@@ -102,12 +106,7 @@ def compute(
     key_count = gl.to_tensor(0)
     value_count = gl.to_tensor(0)
     mbarrier.expect(query_ready.index(half), 16384)
-    tma.async_copy_global_to_shared(
-        query_desc,
-        [pid_1, half * 64 + pid_2 * 128, 0],
-        query_ready.index(half),
-        query_tiles.index(half),
-    )
+    tma.async_load(query_desc, [pid_1, half * 64 + pid_2 * 128, 0], query_ready.index(half), query_tiles.index(half))
     mbarrier.wait(query_ready.index(half), 0)
     query = query_tiles.index(half).reshape((64, 128))
     total = gl.zeros((64,), gl.float32, gl.SliceLayout(1, layout))
@@ -183,7 +182,7 @@ def compute(
     output = accumulator / total[:, None]
     output_tiles.index(half).reshape((64, 128)).store(output.to(gl.float16))
     fence_async_shared()
-    tma.async_copy_shared_to_global(output_desc, [pid_1, half * 64 + pid_2 * 128, 0], output_tiles.index(half))
+    tma.async_store(output_desc, [pid_1, half * 64 + pid_2 * 128, 0], output_tiles.index(half))
     tma.store_wait(0)
 
 
@@ -197,33 +196,23 @@ def copy(key_desc, value_desc, key_size_2, key_tiles, key_ready, key_free, value
         slot = key_count % 2
         mbarrier.wait(key_free.index(slot), key_count // 2 & 1 ^ 1)
         mbarrier.expect(key_ready.index(slot), 32768)
-        tma.async_copy_global_to_shared(key_desc, [pid_1, 0, 0], key_ready.index(slot), key_tiles.index(slot))
+        tma.async_load(key_desc, [pid_1, 0, 0], key_ready.index(slot), key_tiles.index(slot))
         key_count = key_count + 1
         for j in range(1, gl.cdiv(key_size_2, 128)):
             slot_1 = key_count % 2
             mbarrier.wait(key_free.index(slot_1), key_count // 2 & 1 ^ 1)
             mbarrier.expect(key_ready.index(slot_1), 32768)
-            tma.async_copy_global_to_shared(
-                key_desc,
-                [pid_1, j * 128, 0],
-                key_ready.index(slot_1),
-                key_tiles.index(slot_1),
-            )
+            tma.async_load(key_desc, [pid_1, j * 128, 0], key_ready.index(slot_1), key_tiles.index(slot_1))
             key_count = key_count + 1
             slot_2 = value_count % 2
             mbarrier.wait(value_free.index(slot_2), value_count // 2 & 1 ^ 1)
             mbarrier.expect(value_ready.index(slot_2), 32768)
-            tma.async_copy_global_to_shared(
-                value_desc,
-                [pid_1, j * 128 - 128, 0],
-                value_ready.index(slot_2),
-                value_tiles.index(slot_2),
-            )
+            tma.async_load(value_desc, [pid_1, j * 128 - 128, 0], value_ready.index(slot_2), value_tiles.index(slot_2))
             value_count = value_count + 1
         slot_1 = value_count % 2
         mbarrier.wait(value_free.index(slot_1), value_count // 2 & 1 ^ 1)
         mbarrier.expect(value_ready.index(slot_1), 32768)
-        tma.async_copy_global_to_shared(
+        tma.async_load(
             value_desc,
             [pid_1, gl.cdiv(key_size_2, 128) * 128 - 128, 0],
             value_ready.index(slot_1),
@@ -317,8 +306,52 @@ def test_attention_overlaps(monkeypatch):
     assert not schedules(attention(query, key), machine.A100)
     assert not schedules(attention(query, key), machine.B200)
     assert not schedules(attention(query, halves(1, 4, 4096, 132)[..., :128]))  # no rows of whole 16 bytes
-    monkeypatch.setattr(gluon, "_release", lambda: (3, 8))
+    monkeypatch.setattr(gluon, "why_not", lambda: "it lacks a name")
     assert not schedules(attention(query, key))
+
+
+def test_copies_by_the_names_of_before():
+    today, before = text_with(has_tma_load=True), text_with(has_tma_load=False)
+    assert today.count("tma.async_load(") == before.count("tma.async_copy_global_to_shared(") == 5
+    assert today.count("tma.async_store(") == before.count("tma.async_copy_shared_to_global(") == 1
+    assert "async_load" not in before and "async_copy" not in today
+
+
+@pytest.fixture
+def lacks(monkeypatch):
+    """Take names of Gluon away."""
+
+    def taken(*names):
+        has = gluon._has
+        monkeypatch.setattr(gluon, "_has", lambda module, name: (module, name) not in names and has(module, name))
+
+    cached = (gluon.why_not, gluon.has_tma_load)
+    for each in cached:
+        each.cache_clear()
+    yield taken
+    monkeypatch.undo()
+    for each in cached:
+        each.cache_clear()
+
+
+@pytest.mark.parametrize("module, name", [(module, name) for module, names in gluon.NAMES.items() for name in names])
+def test_without_a_name_attention_runs_in_triton_and_the_log_says_so(module, name, lacks, caplog):
+    lacks((module, name))
+    with caplog.at_level("INFO", "ninetoothed"):
+        assert not schedules(attention(halves(1, 16, 4096, 128), halves(1, 4, 4096, 128)))
+        assert not gluon.is_supported()
+    assert [record.message for record in caplog.records] == [
+        f"attention runs in plain Triton: this Triton has no {module}.{name}"
+    ]
+
+
+def test_either_name_of_a_copy_will_do(lacks):
+    tma = "triton.experimental.gluon.language.nvidia.hopper.tma"
+    lacks((tma, "async_load"), (tma, "async_store"))
+    assert gluon.is_supported() == gluon._has(tma, "async_copy_global_to_shared") and not gluon.has_tma_load()
+    lacks((tma, "async_copy_shared_to_global"))
+    gluon.why_not.cache_clear()
+    assert not gluon.is_supported()
 
 
 def test_it_can_be_switched_off(monkeypatch):

@@ -10,6 +10,17 @@ from ninetoothed.backends.triton.context import EmitContext
 from ninetoothed.backends.triton.gluon.rings import at
 from ninetoothed.backends.triton.gluon.shared_memory import SharedMemory
 from ninetoothed.backends.triton.variables import OperationPlace
+from ninetoothed.passes import Target
+
+
+def copy_in(target: Target) -> str:
+    """Name the copy from global to shared memory as the Triton at hand does."""
+    return "tma.async_load" if target.has_tma_load else "tma.async_copy_global_to_shared"
+
+
+def copy_out(target: Target) -> str:
+    """Name the copy from shared to global memory as the Triton at hand does."""
+    return "tma.async_store" if target.has_tma_load else "tma.async_copy_shared_to_global"
 
 
 def copies(block: ir.Block, memory: SharedMemory) -> ir.Block:
@@ -47,7 +58,7 @@ class CopyingWarp:
         descriptor = descriptors.descriptor(context, ring.tile)
         offsets = descriptors.offsets(context, operation.access, self.memory.tiles[operation])
         copied = (descriptor, offsets, at(ring.ready, slot), at(ring.tiles, slot))
-        context.run(syntax.call("tma.async_copy_global_to_shared", *copied))
+        context.run(syntax.call(copy_in(context.target), *copied))
         context.append(ring.counted())
         return True
 

@@ -19,6 +19,7 @@ from ninetoothed.backends.triton import descriptors, syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions import dtype_node, materialise
 from ninetoothed.backends.triton.gluon import layouts
+from ninetoothed.backends.triton.gluon.copies import copy_in, copy_out
 from ninetoothed.backends.triton.gluon.rings import Ring, SharedTiles, at
 from ninetoothed.backends.triton.gluon.shared_memory import SharedMemory
 from ninetoothed.backends.triton.tiles import TilePrinter
@@ -107,7 +108,7 @@ class ComputingWarps:
         ready, tile = at(buffer.ready, self.task), self.memory.tiles[load]
         context.run(syntax.call("mbarrier.expect", ready, buffer.bytes))
         copied = descriptors.descriptor(context, tile), descriptors.offsets(context, load.access, tile)
-        context.run(syntax.call("tma.async_copy_global_to_shared", *copied, ready, at(buffer.tiles, self.task)))
+        context.run(syntax.call(copy_in(context.target), *copied, ready, at(buffer.tiles, self.task)))
         context.run(syntax.call("mbarrier.wait", ready, 0))
         self._hold(context, load, buffer.tile_in(self.task), buffer)
 
@@ -138,7 +139,7 @@ class ComputingWarps:
         context.run(syntax.method(buffer.tile_in(self.task), "store", value))
         context.run(syntax.call("fence_async_shared"))
         copied = descriptors.descriptor(context, tile), descriptors.offsets(context, store.access, tile)
-        context.run(syntax.call("tma.async_copy_shared_to_global", *copied, at(buffer.tiles, self.task)))
+        context.run(syntax.call(copy_out(context.target), *copied, at(buffer.tiles, self.task)))
         context.run(syntax.call("tma.store_wait", 0))
 
     # -- products --
