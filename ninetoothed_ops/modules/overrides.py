@@ -42,5 +42,6 @@ def are_recorded(*tensors: torch.Tensor) -> bool:
 
 
 def _computes_itself(tensor: torch.Tensor) -> bool:
-    is_asked = type(tensor).__torch_function__ is not private.disabled_torch_function
-    return is_asked or hasattr(tensor, "__tensor_flatten__")
+    # The class is asked: of a tensor itself, compiled code does not say that it has `__tensor_flatten__`.
+    cls = type(tensor)
+    return cls.__torch_function__ is not private.disabled_torch_function or hasattr(cls, "__tensor_flatten__")

@@ -25,6 +25,8 @@ _WITH_MEMORY = frozenset({torch.Tensor, torch.nn.Parameter})
 
 def flatten(input, weights, biases):
     """Give how many weights there are, whether they and the biases lie one behind another, and each of them."""
+    # What AOTInductor compiled gives None for a list with nothing in it.
+    biases = biases or ()
     if not weights or len(biases) not in (0, len(weights)):
         raise ArgumentError(
             "ninetoothed::joint_linear takes one weight or more, and a bias for each of them or for none, but got "

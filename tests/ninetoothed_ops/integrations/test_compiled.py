@@ -88,3 +88,26 @@ def test_generate_compiles_a_step_whole(make, batch):
     wanted = {"linear_rope_into_cache": 2, "linear_swiglu": 2, "sdpa": 2, "add_rms_norm": 2, "rms_norm": 3}
     assert {name: names[name] for name in wanted} == wanted and not names["index_copy_"] and not names["rope"]
     assert len(compared) < model.config.num_hidden_layers, compared
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_joined_model_compiled_ahead_of_time(make, batch):
+    """Without biases: AOTInductor gives None for a list of tensors with nothing in it."""
+    model, (tokens, _) = make("Qwen3", num_hidden_layers=1), batch(2, 7)
+
+    class Logits(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, tokens):
+            return self.model(tokens, use_cache=False).logits
+
+    with torch.no_grad():
+        expected = Logits()(tokens)
+        swap_modules(model, join=True)
+        program = torch.export.export(Logits(), (tokens,))
+        assert any("joint_linear" in str(node.target) for node in program.graph.nodes)
+        compiled = torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(program))
+        assert error(compiled(tokens), expected) < TOLERANCE[torch.float32]
