@@ -24,10 +24,11 @@ class Application:
 class Writer:
     """Writes statements over variables, of each of which it knows the axes that are not reduced to one element.
 
-    rank: of a tile. steps: over how many dimensions `x` is a sequence of tiles, which loops then read one by one.
+    rank: of a tile. steps: the shape of the sequence of tiles that `x` is; () where it is one. Loops read them one by
+    one, and expressions read some by their numbers.
     """
 
-    def __init__(self, rng: random.Random, rank: int, steps: int, is_floating: bool):
+    def __init__(self, rng: random.Random, rank: int, steps: tuple[int, ...], is_floating: bool):
         self.rng, self.rank, self.steps, self.is_floating = rng, rank, steps, is_floating
         self.all = frozenset(range(rank))
         self.variables: dict[str, frozenset[int]] = {}
@@ -42,22 +43,27 @@ class Writer:
         fit = [
             name for name, kept in self.variables.items() if kept <= within and self.hidden not in self.sources[name]
         ]
-        tiles = ["y"] * (within == self.all) + ["x"] * (within == self.all and not self.steps)
+        tiles = ["y", self.whole()] if within == self.all else []
         names = [*fit, *tiles, *tiles]
         name = self.rng.choice(names) if names else ""
         return (name, self.variables.get(name, self.all)) if name else (self.literal(), frozenset())
+
+    def whole(self) -> str:
+        """The text of the tile of `x`, or of one of them: by a number from the start or from the end."""
+        places = [self.rng.randrange(-1, size) for size in self.steps]
+        return f"x[{', '.join(map(str, places))}]" if places else "x"
 
     def expression(self, within: frozenset[int], depth: int = 0) -> tuple[str, frozenset[int]]:
         """The text of an expression and its axes, all of which are within these."""
         kind = self.rng.random()
         if depth > 2 or kind < 0.25:
             return self.atom(within)
-        if kind < 0.45 and depth and not self.steps:
+        if kind < 0.55 and depth:
             return self.reduction(within)
         a, kept = self.expression(within, depth + 1)
         if not is_tile(a):
             return self.atom(within)
-        if kind < 0.6 and self.is_floating:
+        if kind < 0.65 and self.is_floating:
             return self.rng.choice(UNARY).format(a), kept
         if kind < 0.68 and not self.is_floating:
             return f"({a} {self.rng.choice(('//', '%'))} {self.rng.choice((3, 4, -3, 7))})", kept
@@ -77,6 +83,8 @@ class Writer:
         name = self.rng.choice(REDUCTIONS)
         if not is_tile(a):
             return self.atom(within)
+        if self.rng.random() < 0.6:  # A sum of zeros would not tell how many they are.
+            a = f"({a} + {self.rng.choice(('1', '3', '-2'))})"
         missing = sorted(self.all - within) or [self.rng.randrange(self.rank)]
         for axis in missing:
             a, kept = f"ntl.{name}({a}, {axis - self.rng.choice((0, self.rank))}, keep_dims=True)", kept - {axis}
@@ -111,9 +119,9 @@ class Writer:
     def loop(self) -> None:
         """Over tiles of `x` where there are several, else as often as `n` says; or a branch."""
         if self.steps:
-            index = ", ".join(f"i{d}" for d in range(self.steps))
+            index = ", ".join(f"i{d}" for d in range(len(self.steps)))
             indent = ""
-            for d in range(self.steps):
+            for d in range(len(self.steps)):
                 self.lines.append((f"{indent}for i{d} in range(x.shape[{d}]):", ""))
                 indent += "    "
             fits = [name for name, kept in sorted(self.variables.items()) if kept == self.all]

@@ -47,8 +47,16 @@ class TrackedTile:
 
 
 def distinct(edges: Iterable[OverhangEdge]) -> tuple[OverhangEdge, ...]:
-    """Drop edges that come again."""
-    return tuple(dict.fromkeys(edges))
+    """Drop edges that come again.
+
+    Of two equal ones, that is kept past which there may be lanes: no element is past the end of a tile of 5 that ends
+    at 5, but three of its eight lanes are.
+    """
+    found: dict[OverhangEdge, OverhangEdge] = {}
+    for edge in edges:
+        if edge.fails or edge not in found:
+            found[edge] = edge
+    return tuple(found.values())
 
 
 def clashes(tiles: Iterable[TrackedTile]) -> tuple[EdgeClash, ...]:

@@ -93,6 +93,48 @@ def test_extents_that_are_rounded_up(name, size):
     torch.testing.assert_close(run(whole, application, x), expected(x).to(x.dtype)[None])
 
 
+# How a size is known, and a tile of 5 elements of which none is past an end: only three of its eight lanes are.
+ALL_ARE_THERE = {
+    "fixed": ({"shape": (5,)}, 5, lambda x: x.tile((5,)), None),
+    "constexpr": ({"ndim": 1, "shape_options": {"constexpr": True}}, 5, lambda x: x.tile((5,)), None),
+    "second part": ({"ndim": 1}, 10, lambda x: inner(x.tile((10,)), lambda tile: tile.tile((5,))), 1),
+    "window": ({"ndim": 1}, 9, lambda x: inner(x.tile((9,)), lambda tile: tile.tile((5,), strides=(2,))), 2),
+    "stencil": ({"ndim": 1}, 10, lambda x: inner(
+        x.pad(((1, 1),)).tile((7,), strides=(5,)), lambda tile: tile.tile((5,), strides=(1,), floor_mode=True)), 1),
+}  # fmt: skip
+OF_ALL = {
+    **{name: REDUCTIONS[name] for name in ("max", "min", "exponentials", "argmin", "product", "cosines")},
+    "count": (lambda x: ntl.sum(x * 0 + 1.0), lambda t: torch.tensor(5.0)),
+    "softmax": (lambda x: ntl.sum(ntl.softmax(x + 1.0)), lambda t: torch.tensor(1.0)),
+    "scan": (lambda x: ntl.max(ntl.cumsum(x + 9.0, 0, reverse=True)), lambda t: (t + 9).sum()),
+    "sort": (lambda x: ntl.sum(ntl.sort(x + 9.0, descending=True)), lambda t: (t + 9).sum()),
+    "histogram": (lambda x: ntl.max(ntl.histogram(ntl.cast(x * 0, ntl.int32), 4)), lambda t: torch.tensor(5)),
+    "dot": (lambda x: ntl.sum(ntl.dot(ntl.cos(x)[None, :], ntl.cos(x)[:, None])), lambda t: (t.cos() ** 2).sum()),
+}
+
+
+def inner(tensor, arrange):
+    tensor.dtype = arrange(tensor.dtype)
+    return tensor
+
+
+@pytest.mark.parametrize("kind", ALL_ARE_THERE)
+@pytest.mark.parametrize("name", OF_ALL)
+def test_tiles_of_no_power_of_two_that_end_where_their_tensors_do(name, kind):
+    options, size, arrange, part = ALL_ARE_THERE[kind]
+    function, expected = OF_ALL[name]
+
+    def application(x, y):
+        y = function(x if part is None else x[part])
+
+    x = -random(size).abs() - 0.5
+    start = {"second part": 5, "window": 4}.get(kind, 0)
+    count = 2 if kind == "stencil" else 1
+    found = run(lambda x, y: (arrange(x), y.tile((1,))), application, x, count, torch.float32,
+                (Tensor(**options), Tensor(1)))  # fmt: skip
+    torch.testing.assert_close(found[:1], expected(x[start : start + 5]).to(x.dtype)[None])
+
+
 def test_narrow_integers():
     def application(x, y):
         y = ntl.max(x)
