@@ -6,7 +6,7 @@ A kernel is an *arrangement*, meta-operations on symbolic tensors that cut and a
 
 from typing import TYPE_CHECKING
 
-from ninetoothed import language
+from ninetoothed import distribution, language
 from ninetoothed.dtypes import (
     bfloat16,
     float16,
@@ -92,6 +92,8 @@ __all__ = [
 ]
 
 
+distribution.warn_of_the_original()
+
 # Modules of the language that this version lacks, and what they are for.
 _NOT_OFFERED = {
     "build": "compiling ahead of time",
@@ -100,23 +102,13 @@ _NOT_OFFERED = {
 }
 
 
-def _version() -> str:
-    """Return the installed version; "0+unknown" of a clone that is on the path and not installed."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("ninetoothed")
-    except metadata.PackageNotFoundError:
-        return "0+unknown"
-
-
 if TYPE_CHECKING:
     __version__: str
 else:  # To a type checker, a module with `__getattr__` would have any name.
 
     def __getattr__(name: str) -> str:
         if name == "__version__":
-            return _version()
+            return distribution.version() or "0+unknown"
         if name in _NOT_OFFERED:
             raise NotOfferedError(f"`ninetoothed.{name}` ({_NOT_OFFERED[name]}) is not offered by this version")
         raise AttributeError(f"module 'ninetoothed' has no attribute {name!r}")

@@ -128,8 +128,8 @@ class AssemblerError(CompilationError):
         super().__init__(
             f"{assembler} loses registers of kernel `{kernel}` for {target}, or cannot be verified not to:\n"
             + "".join(f"    {each}\n" for each in list(lost)[:3])
-            + 'from CUDA 13.3 on it keeps them: `pip install "ninetoothed[cuda]"`, or let the environment variable '
-            "TRITON_PTXAS_PATH name such a ptxas; the driver must support CUDA 13, too"
+            + 'from CUDA 13.3 on it keeps them: `pip install "nvidia-cuda-nvcc>=13.3"`, or let the environment '
+            "variable TRITON_PTXAS_PATH name such a ptxas; the driver must support CUDA 13, too"
         )
 
 

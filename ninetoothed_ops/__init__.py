@@ -6,6 +6,15 @@ sdpa, silu, softmax}`. The functions of these names take the arguments of PyTorc
 operator of a kernel of your own; `swap_modules` puts modules that run on the operators into a model.
 """
 
+try:
+    from ninetoothed import gradient_arrangement as _ours  # noqa: F401 - the original has none
+except ImportError:
+    raise ImportError(
+        "the package ninetoothed that is imported here is not the one of `ninetoothed-torch` but the original"
+        " implementation's (distribution `ninetoothed`): `pip uninstall ninetoothed ninetoothed-torch`, then install"
+        " the one that you want"
+    ) from None
+
 from .modules import (
     NTGELU,
     NTActivation,

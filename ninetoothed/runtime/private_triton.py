@@ -102,6 +102,16 @@ def compilation_key(source: Any, target: Any, options: dict[str, Any]) -> dict[s
         return None
 
 
+def cache_directory() -> str | None:
+    """Return where Triton keeps what it compiles; None without Triton, or where it does not say."""
+    try:
+        from triton import knobs
+
+        return str(knobs.cache.dir)
+    except (ImportError, AttributeError):
+        return None
+
+
 def cached_files(key: str, source: Any) -> dict[str, str]:
     """Find the files of a compiled kernel in Triton's cache: paths by name, none where it has none of this key."""
     from triton.runtime.cache import get_cache_manager

@@ -1,8 +1,8 @@
 """Find the ptxas that assembles machine code for Hopper.
 
 ptxas before CUDA 13.3 loses registers there (see `wgmma`), and Triton bundles 12.8. A later one is used where one is
-found: that which the user names to Triton, that of the package `nvidia-cuda-nvcc` (the extra `ninetoothed[cuda]`), or a
-toolkit's. It makes our kernels alone: Triton's settings, and what else it compiles in this process, stay as they are.
+found: that which the user names to Triton, that of the package `nvidia-cuda-nvcc` (the extra `cuda`), or a toolkit's.
+It makes our kernels alone: Triton's settings, and what else it compiles in this process, stay as they are.
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import logging
 import math
 import re
 import threading
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +22,8 @@ from ninetoothed.runtime import private_triton
 from ninetoothed.runtime.build import assembler, descriptors, disk_cache, gluon, triton_cache
 from ninetoothed.runtime.call_cache import FunctionBody
 from ninetoothed.runtime.selection.machine import Machine
+
+_LOG = logging.getLogger("ninetoothed")
 
 # Bytes that pointers are multiples of where they are known to be aligned.
 ALIGNMENT = 16
@@ -49,6 +53,7 @@ def compile_kernel(
     if not uses_wgmma:
         options["arch"] = gpu.generation.without_wgmma
     target = GPUTarget(gpu.generation.compiler, gpu.capability, gpu.generation.warp_size)
+    began = time.perf_counter()
     try:
         kernel, lost = triton_cache.compile(source, target, options)
     except Exception as error:
@@ -58,6 +63,9 @@ def compile_kernel(
         ) from error
     if lost:
         raise AssemblerError(emitted.name, f"{gpu} with {_show(options)}", str(assembler.for_hopper()), lost)
+    _LOG.info(
+        "compiled kernel %s for %s with %s: %.2f s", emitted.name, gpu, _show(options), time.perf_counter() - began
+    )
     compiled = CompiledKernel(emitted, gpu, path, kernel)
     if compiled.shared > gpu.shared_memory:
         raise ResourceError(

@@ -17,15 +17,18 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ninetoothed import distribution
+
 # Of the files' format; to be raised whenever results of before mean something else, in their form or in their content.
 FORMAT = 2
+# What is kept, a folder each: what was compiled, texts for Triton, what was measured.
+FOLDERS = ("compiled", "triton", "tuned")
 # Seconds after which a temporary file is one that a killed process left.
 _ABANDONED = 3600
 
@@ -163,14 +166,25 @@ def ignored(path: Path, reason: str) -> None:
     warnings.warn(f"{path} is ignored and written anew: {reason}", stacklevel=4)
 
 
+def kept() -> Iterator[Path]:
+    """Yield the files that are kept, in the folders that are ours: the directory may hold others."""
+    for folder in FOLDERS:
+        yield from (file for file in (directory() / folder).glob("*") if file.is_file())
+
+
+def clear() -> tuple[int, int]:
+    """Remove what is kept; return how many files that were, and of how many bytes."""
+    found = list(kept())
+    size = sum(file.stat().st_size for file in found)
+    for file in found:
+        file.unlink(missing_ok=True)
+    return len(found), size
+
+
 @functools.cache
 def version() -> str:
     """Return the version that writes and reads: results of others are left alone."""
-    try:
-        package = metadata.version("ninetoothed")
-    except metadata.PackageNotFoundError:  # run from its sources
-        package = "sources"
-    return f"{package}, format {FORMAT}"
+    return f"{distribution.version() or 'sources'}, format {FORMAT}"
 
 
 def _digest(*values: Any) -> str:

@@ -39,7 +39,13 @@ COPIES = (("async_load", "async_copy_global_to_shared"), ("async_store", "async_
 
 def is_supported() -> bool:
     """Tell whether kernels may be in Gluon: it has all names that are printed, and `NINETOOTHED_GLUON` is not 0."""
-    return os.environ.get("NINETOOTHED_GLUON", "1") not in ("", "0") and why_not() is None
+    return off() is None
+
+
+def off() -> str | None:
+    """Say why no kernel may be in Gluon; None where they may."""
+    is_wanted = os.environ.get("NINETOOTHED_GLUON", "1") not in ("", "0")
+    return why_not() if is_wanted else "NINETOOTHED_GLUON=0"
 
 
 @functools.cache

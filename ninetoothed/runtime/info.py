@@ -1,0 +1,110 @@
+"""Describe what kernels run on here: versions, the GPU, the assembler, fast paths and caches."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+from ninetoothed import distribution
+from ninetoothed.runtime import private, private_triton
+from ninetoothed.runtime.build import assembler, descriptors, disk_cache, gluon
+from ninetoothed.runtime.selection import machine
+
+PACKAGES = ("torch", "triton", "transformers", "numpy", "nvidia-cuda-nvcc")
+# Where the tests and benchmarks of this version ran, and for which GPUs its kernels are compiled in the tests.
+RUN_ON = ("H200",)
+COMPILED_FOR = (80, 90, 100)
+
+Section = tuple[str, list[tuple[str, str]]]
+
+
+def sections() -> Iterator[Section]:
+    """Yield titles, each with rows of a name and what is said of it."""
+    yield "versions", list(_versions())
+    yield "GPU", list(_gpus())
+    yield "assembler for Hopper", [("", _assembler())]
+    yield "fast paths", [(name, "active" if why is None else f"not active: {why}") for name, why in fast_paths()]
+    yield "caches", [(str(path), f"{count} files, {size / 2**20:.1f} MiB") for path, count, size in _caches()]
+
+
+def text() -> str:
+    """Write all sections, a row a line."""
+    lines = []
+    for title, rows in sections():
+        width = max((len(name) for name, _ in rows), default=0)
+        lines += [f"{title}:", *(f"  {name:<{width}}  {said}" if name else f"  {said}" for name, said in rows)]
+    return "\n".join(lines)
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    yield distribution.NAME, distribution.version() or "not installed: run from a clone"
+    if distribution.is_beside_the_original():
+        yield "beware", distribution.BESIDE
+    yield "python", platform.python_version()
+    for name in PACKAGES:
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield name, "not installed"
+
+
+def _gpus() -> Iterator[tuple[str, str]]:
+    if not torch.cuda.is_available():
+        yield "none", "kernels run on CPU tensors, in PyTorch"
+    for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        found = machine.current(index)
+        assert found is not None, "CUDA is available"
+        yield f"cuda:{index}", f"{found}: {support(found)}"
+    names = ", ".join(each.name for each in machine.MACHINES if support(each).startswith("compiled"))
+    yield "supported", f"{', '.join(RUN_ON)}: run; {names}: compiled in the tests, not run; others: neither"
+
+
+def support(gpu: machine.Machine) -> str:
+    """Say how far a GPU is supported: kernels were run on it, compiled for it, or neither."""
+    if torch.version.hip is not None:
+        return "neither run nor compiled for: an AMD GPU"
+    if gpu.name in RUN_ON:
+        return "run"
+    return "compiled for in the tests, not run on" if gpu.capability in COMPILED_FOR else "neither run nor compiled for"
+
+
+def _assembler() -> str:
+    try:
+        chosen = assembler.for_hopper()
+    except ModuleNotFoundError:
+        return "none: Triton is not installed"
+    if chosen.is_sound:
+        return str(chosen)
+    return (
+        f"{chosen}, which may lose registers: machine code is verified at first calls; `pip install"
+        ' "nvidia-cuda-nvcc>=13.3"` brings one that keeps them'
+    )
+
+
+def fast_paths() -> Iterator[tuple[str, str | None]]:
+    """Yield what saves time where the packages at hand allow it, with why it does not here; None where it does."""
+    yield "attention with overlapped products (Gluon)", gluon.off()
+    has_descriptors = descriptors.are_supported()
+    yield "tiles by the copy engine", None if has_descriptors else "this Triton makes no descriptors on the host"
+    yield "calls recognised by guards", _missing(private.TensorGuards)
+    yield "results allocated at once", _missing(private.empty_strided_cuda)
+
+
+def _missing(found: object) -> str | None:
+    return None if found is not None else "this PyTorch does not have the function for it"
+
+
+def _caches() -> Iterator[tuple[Path, int, int]]:
+    """Yield where compiled kernels are kept: our own directory, and Triton's; with counts of files and their bytes."""
+    yield disk_cache.directory(), *_size(disk_cache.kept())
+    if (directory := private_triton.cache_directory()) is not None:
+        yield Path(directory), *_size(file for file in Path(directory).rglob("*") if file.is_file())
+
+
+def _size(files: Iterator[Path]) -> tuple[int, int]:
+    sizes = [file.stat().st_size for file in files]
+    return len(sizes), sum(sizes)
