@@ -115,7 +115,7 @@ def recorder_of_plain_calls(
         return None
     count, rest = len(defaults), (None,) * len(by_keyword)
 
-    class PlainCall(torch.autograd.Function):
+    class PlainCall(private.FunctionOfOneLevel):
         @staticmethod
         def forward(ctx, *args):
             kwargs = dict(zip(by_keyword, args[count:])) if by_keyword else {}
@@ -128,8 +128,7 @@ def recorder_of_plain_calls(
         def backward(ctx, *grads):
             return recorded.backward(ctx, grads) + rest
 
-    # Without what PyTorch does for `torch.func` before.
-    apply = super(torch.autograd.Function, type(recorded.name, (PlainCall,), {})).apply  # type: ignore[misc]
+    apply = type(recorded.name, (PlainCall,), {}).apply  # type: ignore[attr-defined]
 
     def record(args, kwargs):
         named = {**by_keyword, **kwargs}.values() if by_keyword else ()
@@ -150,18 +149,8 @@ class _Call:
     output_lengths: tuple[int | None, ...]
 
 
-class _CallInGraph(torch.autograd.Function):
+class _CallInGraph:
     """A call of an operator in the graph of autograd: `apply(call, *flat)`, `flat` the positional arguments."""
-
-    @classmethod
-    def apply(cls, call: _Call, *flat: Any) -> Any:
-        if not private.has_transforms():
-            return super().apply(call, *flat)
-        if private.at_one_level is None:
-            raise _no_transforms(call.recorded.operator)
-        # The kernel for autograd is called at each level of `torch.func`, and records for that one alone.
-        with private.at_one_level():
-            return super(torch.autograd.Function, cls).apply(call, *flat)  # type: ignore[misc]
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *flat: Any) -> Any:
@@ -202,7 +191,17 @@ def _by_pytorch(operator: OpOverload, gradient: Gradient) -> Callable:
 
 def _recorder(recorded: _Recorded, below_autograd: Callable[[], AbstractContextManager], keys_below: Any) -> Callable:
     """Make the function that calls an operator and records the call."""
-    function = type(recorded.name, (_CallInGraph,), {})
+    bases = torch.autograd.Function, private.FunctionOfOneLevel
+    function, of_one_level = (type(recorded.name, (_CallInGraph, base), {}) for base in bases)
+
+    def apply(call, *flat):
+        if not private.has_transforms():
+            return function.apply(call, *flat)  # type: ignore[attr-defined]
+        if private.at_one_level is None:
+            raise _no_transforms(recorded.operator)
+        # The kernel for autograd is called at each level of `torch.func`, and records for that one alone.
+        with private.at_one_level():
+            return of_one_level.apply(call, *flat)  # type: ignore[attr-defined]
 
     def record(keyset, args, kwargs):
         args = (*args, *recorded.defaults[len(args) :])
@@ -211,7 +210,7 @@ def _recorder(recorded: _Recorded, below_autograd: Callable[[], AbstractContextM
             output = recorded.operator.redispatch(keyset & keys_below, *args, **kwargs)
         lengths, output_lengths = _lengths(args), _lengths([output] if recorded.is_one else output)
         call = _Call(recorded, kwargs, output, lengths, output_lengths)
-        output = function.apply(call, *_flat(args, lengths))  # type: ignore[attr-defined]
+        output = apply(call, *_flat(args, lengths))
         if isinstance(output, torch.Tensor):
             return output
         outputs = _nested(output, output_lengths)

@@ -282,10 +282,11 @@ def may_have_tangents() -> bool:
     return getattr(forward_ad, "_current_level", 0) >= 0
 
 
-try:  # For each level of `torch.func` to record for itself alone. Without it, none can.
+try:  # For each level of `torch.func` to record for itself alone, and sooner. Without both, none can.
     from torch._functorch.utils import enable_single_level_autograd_function as at_one_level
+    from torch.autograd.function import _SingleLevelFunction as FunctionOfOneLevel
 except ImportError:
-    at_one_level = None  # type: ignore[assignment]
+    at_one_level, FunctionOfOneLevel = None, torch.autograd.Function  # type: ignore[assignment, misc]
 
 
 def below_autograd() -> tuple[Callable[[], AbstractContextManager], Any] | None:
