@@ -5,6 +5,7 @@ As in private.py, most only save time. Functions return None where a name is mis
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -46,11 +47,13 @@ def descriptor_encoder(run: Any) -> Callable[[int, Any], tuple[Any, ...]] | None
         cells = zip(run.launch.__code__.co_freevars, run.launch.__closure__, strict=True)
         found = {name: cell.cell_contents for name, cell in cells}
         launcher, metadata = found["launcher"], found["tensordesc_meta"]
-        encode = run.launch.__globals__["make_tensordesc_arg"]
-    except (AttributeError, KeyError, TypeError):
+        encode = found.get("make_tensordesc_arg") or run.launch.__globals__["make_tensordesc_arg"]
+        # Since Triton 3.8 also what is passed before the arguments, which AMD's encoder reads.
+        more = (None,) * (len(inspect.signature(encode).parameters) - 2)
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
     run.launch = launcher
-    return lambda position, described: tuple(encode(described, metadata[position] if metadata else None))
+    return lambda position, described: tuple(encode(described, metadata[position] if metadata else None, *more))
 
 
 def assembler(capability: int) -> Any:

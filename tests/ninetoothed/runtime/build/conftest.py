@@ -31,5 +31,5 @@ def sound(monkeypatch):
     pytest.importorskip("triton")
     monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
     if not assembler.for_hopper().is_sound:
-        pytest.skip('there is no ptxas of CUDA 13.3 or newer: `pip install "ninetoothed[cuda]"`')
+        pytest.skip('there is no ptxas of CUDA 13.3 or newer: `pip install "nvidia-cuda-nvcc>=13.3"`')
     return assembler.for_hopper()

@@ -40,7 +40,7 @@ def plainly(definition, variant):
 
 @pytest.mark.parametrize("rows, warps", FAULTY)
 def test_the_bundled_assembler_loses_the_query(rows, warps, bundled):
-    message = r"(?s)ptxas 12\.\d.* loses registers of kernel `scaled` for H200.*loop-invariant.*ninetoothed.cuda"
+    message = r"(?s)ptxas 12\.\d.* loses registers of kernel `scaled` for H200.*loop-invariant.*nvidia-cuda-nvcc"
     with pytest.raises(AssemblerError, match=message) as error:
         plainly(*attention.variant(rows, warps))
     assert isinstance(error.value, CompilationError)
@@ -77,8 +77,9 @@ def test_a_sound_assembler_is_used_for_these_kernels_alone(sound):
     own = knobs.nvidia.ptxas
     compiled = executable.GpuExecutable.compile(*attention.variant(64, 4))
     assert knobs.nvidia.ptxas == own and knobs.nvidia.ptxas.path != sound.path
-    assert compiled.asm["cubin"] == sound.assemble(compiled.asm["ptx"])
-    assert compiled.asm["cubin"] != assembler.of_triton().assemble(compiled.asm["ptx"])
+    if not assembler.of_triton().is_sound:
+        assert compiled.asm["cubin"] == sound.assemble(compiled.asm["ptx"])
+        assert compiled.asm["cubin"] != assembler.of_triton().assemble(compiled.asm["ptx"])
 
 
 @pytest.mark.parametrize("which", ("bundled", "sound"))
@@ -87,7 +88,10 @@ def test_the_verdict_is_kept_with_the_binary(which, request, spent):
     definition, variant = attention.variant(64, 4)
     first = executable.GpuExecutable.compile(definition, variant)
     tools = [command[0].rpartition("/")[2] for command in work(spent)]
-    assert tools == {"bundled": ["ptxas"], "sound": ["ptxas", "ptxas"]}[which]
+    if assembler.of_triton().is_sound:  # nothing is assembled anew, or verified
+        assert len(tools) == 1 and tools[0].startswith("ptxas")
+    else:
+        assert tools == {"bundled": ["ptxas"], "sound": ["ptxas", "ptxas"]}[which]
     again = executable.GpuExecutable.compile(definition, variant)
     assert again.asm["cubin"] == first.asm["cubin"] and len(work(spent)) == len(tools)
 
