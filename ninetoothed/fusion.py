@@ -12,16 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ninetoothed import language
-from ninetoothed.arrangement import Arrangement, Size
+from ninetoothed import dtypes
+from ninetoothed.arrangement import Size
 from ninetoothed.definition import KernelDefinition, KernelParameter
+from ninetoothed.dtypes import DType
 from ninetoothed.errors import ArgumentTypeError, FusionError, shortens_tracebacks
-from ninetoothed.frontend import preview
+from ninetoothed.frontend import between, preview
 from ninetoothed.frontend.parse import assigned_names, parse_application
 from ninetoothed.integrate import KernelOptions, integrate
-from ninetoothed.lowering import may_overhang
 from ninetoothed.make import Kernel
-from ninetoothed.operands import shape_text
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 from ninetoothed.unification import Difference, substituted, unify
@@ -47,14 +46,18 @@ def fuse(
         parameter of `second` is the last one of `first`.
     keep: the outputs among these that are stored, too: last, so that what `second` reads need not wait for it, where
         `first` assigns them before all else and both use no more of them than the tile. The others are no parameters of
-        the fused kernel: their tiles stay in registers, and are not rounded to a type of memory. `first` sees them as
-        of the type of the parameter that is arranged like them.
+        the fused kernel: their tiles stay in registers.
     kernel_name: by default both names, joined by an underscore.
 
     The parameters of the result are those of `first`, then those of `second`, without what goes `through` and is not
     kept. A name that both have gets the name of `second` before it: `add_other`. Parameters that are kept, or that
     `second` stores, must not share memory with others, unless each program reads of them just the tile that it writes;
     that is read before it is written.
+
+    The result is that of one kernel after the other, with a tensor between them: what `first` assigns is broadcast to
+    its tile and rounded to its type. That is the type of the tensor that is kept, else the `dtype` given to
+    `Tensor(...)` in either kernel; else that of the first parameter of the highest kind (floats before integers before
+    bools) among those that are arranged alike, those that are stored before the others, `second` before `first`.
 
     The pair is decided from the arrangements alone: both must cut the tensor between them into the same tiles, for the
     same programs. Block sizes that the compiler chooses (`block_size()`) become equal where that makes them fit, within
@@ -103,7 +106,8 @@ class _Link:
 class _Fusion:
     """Two kernels whose sources have names apart, what links them, and the symbols that became others.
 
-    models: for each output whose tile stays in registers the fused kernel's parameter that is arranged like it.
+    models: for each output whose tile stays in registers the fused kernel's parameters that are arranged like it.
+    dtypes: the types of these that were given, by the same positions.
     late: the outputs that are kept, and stored only when `second` is done, so that what it reads need not wait.
     """
 
@@ -112,7 +116,8 @@ class _Fusion:
     links: tuple[_Link, ...]
     kept: frozenset[int]
     names: tuple[dict[int, str], dict[int, str]]
-    models: dict[int, str]
+    models: dict[int, tuple[str, ...]]
+    dtypes: dict[int, DType | None]
     values: dict[str, Size]
     late: frozenset[int]
 
@@ -129,8 +134,9 @@ class _Fusion:
             _check_uses(first, second, link, link.output in kept)
         names = _names(first, second, links, kept)
         late = frozenset(link.output for link in links if link.output in kept and _is_a_tile(first, second, link))
+        given = {link.output: _given_dtype(first, second, links, link.output) for link in links}
         first, second = _apart(first, _FIRST), _apart(second, _SECOND)
-        fusion = cls(first, second, links, kept, names, {i: names[0][i] for i in late}, {}, late)
+        fusion = cls(first, second, links, kept, names, {i: (names[0][i],) for i in late}, given, {}, late)
         for link in links:
             fusion = fusion._unified(link)
         for link in links:
@@ -145,20 +151,21 @@ class _Fusion:
         if isinstance(values, Difference):
             what = values.told(repr(output.name), repr(input.name))
             raise _error(self.first, self.second, what, "arrange both alike, with blocks of `block_size()`")
-        _check_edges(self.first, self.second, substituted(output.arrangement, values), input)
         return replace(self, values=values)
 
     def _modelled(self, link: _Link) -> _Fusion:
-        """Let an output that is not kept have the sizes of a parameter that stays and is arranged like it."""
+        """Let an output that is not kept have the sizes of the parameters that stay and are arranged like it."""
         if link.output in self.kept or link.output in self.models:
             return self
-        output = self.first.parameters[link.output]
+        output, models, known = self.first.parameters[link.output], (), self.values
         for names, position, parameter in self._staying():
             if parameter.source.ndim != output.source.ndim or parameter.source.jagged_dim is not None:
                 continue
-            values = unify(parameter.arrangement, output.arrangement, frozenset(), self.values)
+            values = unify(parameter.arrangement, output.arrangement, frozenset(), known)
             if not isinstance(values, Difference):
-                return replace(self, models={**self.models, link.output: names[position]}, values=values)
+                models, known = (*models, names[position]), values if not models else known
+        if models:
+            return replace(self, models={**self.models, link.output: models}, values=known)
         raise _error(
             self.first,
             self.second,
@@ -198,17 +205,24 @@ class _Fusion:
     def _application(self, name: str) -> Any:
         """Write the fused application and return the function; errors in it show its text, which `linecache` keeps."""
         parameters = [*self.names[0].values(), *self.names[1].values()]
-        inner = {"language": language, "first": self.first.application, "second": self.second.application}
+        inputs = {link.output: self.second.parameters[link.input] for link in self.links}
+        inner = {"first": self.first.application, "second": self.second.application}
+        inner |= {"hold": between.hold, "pass_on": between.pass_on}
+        inner |= {f"type_{output}": dtype for output, dtype in self.dtypes.items()}
+        inner |= {f"other_{output}": input.source.other for output, input in inputs.items()}
         called = {key: _free_name(key, parameters) for key in inner}
         tiles = {output: _free_name(f"tile_{output}", parameters) for output in self.models}
         linked = {link.input: link.output for link in self.links}
         before = [tiles.get(i) or self.names[0][i] for i in range(len(self.first.parameters))]
         after = [self.names[1].get(i) or before[linked[i]] for i in range(len(self.second.parameters))]
         lines = [f"def fused({', '.join(parameters)}):"]
-        for output, model in self.models.items():
-            zeros = f"{called['language']}.zeros({model}.shape, dtype={model}.dtype)"
-            lines.append(f"    {tiles[output]} = {zeros}")
-        lines += [f"    {called['first']}({', '.join(before)})", f"    {called['second']}({', '.join(after)})"]
+        for output, models in self.models.items():
+            dtype = f"{models[0]}.dtype" if output in self.late else called[f"type_{output}"]
+            held = (tiles[output], repr(self.first.parameters[output].name), dtype, *models)
+            lines += [f"    {tiles[output]} = None", f"    {called['hold']}({', '.join(held)})"]
+        lines.append(f"    {called['first']}({', '.join(before)})")
+        lines += [f"    {called['pass_on']}({before[i]}, {called[f'other_{i}']})" for i in inputs]
+        lines.append(f"    {called['second']}({', '.join(after)})")
         lines += [f"    {self.names[0][i]} = {tiles[i]}" for i in sorted(self.late)]
         file = _kept_text(name, "".join(f"{line}\n" for line in lines))
         scope = {"__name__": "fused", **{called[key]: value for key, value in inner.items()}}
@@ -306,10 +320,15 @@ def _check_uses(first: KernelDefinition, second: KernelDefinition, link: _Link, 
         raise _error(first, second, what, "arrange it so that a program stores one tile of it")
     if not output.touched:
         raise _error(first, second, f"kernel {first.name!r} never stores {output.name!r}", "link an output")
-    if input.source.other is not None:
-        what = f"{input.name!r} reads other={input.source.other!r} past its edges, which a tile in registers has not"
-        raise _error(first, second, what, "leave `other` out")
     if is_kept:
+        if repr(output.source.other) != repr(input.source.other):
+            what = f"{output.name!r} has other={output.source.other!r} and {input.name!r} other={input.source.other!r}"
+            raise _error(first, second, what, "give a tensor that is kept one of them in both kernels")
+        if preview.roams(second.application, input.name):
+            what = (
+                f"kernel {second.name!r} reads elements of {input.name!r} that other programs may still have to store"
+            )
+            raise _error(first, second, what, "call one kernel after the other")
         return
     if preview.reads_first(first.application, output.name):
         what = f"kernel {first.name!r} reads what {output.name!r} held before it assigns it, and no call passes that"
@@ -328,18 +347,16 @@ def _is_a_tile(first: KernelDefinition, second: KernelDefinition, link: _Link) -
     return not uses and preview.assigns_first(first.application, output)
 
 
-def _check_edges(first: KernelDefinition, second: KernelDefinition, tile: Arrangement, input: KernelParameter) -> None:
-    """Refuse a second kernel that works across lanes where tiles may reach past the tensor's end.
-
-    A tile that is loaded tells these lanes; one that was computed need not (`ntl.zeros` of its shape has none).
-    """
-    crossing = preview.crossing_lanes(second.application) if may_overhang(tile) else None
-    if crossing:
-        what = (
-            f"the tiles of {input.name!r}, of shape {shape_text(tile.levels[-1])}, may reach past its end, and"
-            f" {second.name!r} calls `{crossing}`, which works across lanes"
-        )
-        raise _error(first, second, what, "cut whole dimensions (-1), or let the second kernel be elementwise")
+def _given_dtype(
+    first: KernelDefinition, second: KernelDefinition, links: Iterable[_Link], output: int
+) -> DType | None:
+    """Return the type that a kernel gives to a tensor between the two; None where neither does."""
+    tensors = [first.parameters[output], *(second.parameters[link.input] for link in links if link.output == output)]
+    given = {each.name: dtypes.from_torch(each.source.dtype) for each in tensors if each.source.dtype is not None}
+    if len({*given.values()} - {None}) > 1:
+        what = " and ".join(f"{name!r} is of {dtype}" for name, dtype in given.items())
+        raise _error(first, second, f"{what}, where one is the other", "give one `dtype`, or none")
+    return next(filter(None, given.values()), None)
 
 
 def _error(first: KernelDefinition, second: KernelDefinition, what: str, remedy: str) -> FusionError:

@@ -30,6 +30,7 @@ PARTS = (
     Part("arrangements", 3),
     Part("applications", 3),
     Part("interpreter", 2, environment={"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}),
+    Part("fusions", 1),
     Part("operators", 3),
     Part("errors", 0.5),
     Part("cache", 0.5),

@@ -13,7 +13,7 @@ from ninetoothed import ir
 from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr
-from ninetoothed.frontend import builtins, memory, pointers
+from ninetoothed.frontend import between, builtins, memory, pointers
 from ninetoothed.frontend.arguments import bind, bind_python, value_of
 from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.builder import EmissionForbidden
@@ -95,6 +95,8 @@ def call(context: TraceContext, callee: Any, args: tuple, kwargs: dict, scope: S
         return call(context, callee.__func__, (callee.__self__, *args), kwargs, scope)
     if isinstance(callee, InlineFunction):
         return _inline(context, callee, args, kwargs)
+    if isinstance(callee, between.FusionStep):
+        return callee.trace(context, *args)
     language = language_function(context, callee)
     if language is not None:
         return _call_language(context, language, args, kwargs)

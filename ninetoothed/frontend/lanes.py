@@ -102,6 +102,9 @@ def _read(context: TraceContext, value: Value) -> tuple[LaneBound, ...]:
         match producer(value):
             case ir.Load(access=access):
                 return _of_load(context, access)
+            case Apply(function="passed") as operation:
+                access = operation.attribute("access")
+                return guard_bounds(context, access) if access.edges else ()
             case Apply() as operation if operation.primitive.moves_lanes:
                 found = known[operation.operands[0]]
                 return tuple(limit.moved(_moved(context, operation, limit.index)) for limit in found)

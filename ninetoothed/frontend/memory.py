@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ninetoothed import ir
-from ninetoothed.dtypes import PointerType
+from ninetoothed.arrangement import SourceTensor
+from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import Expr, Var, as_expr, const, is_nonnegative, maximum, var
 from ninetoothed.frontend import shapes
@@ -41,6 +42,14 @@ def is_hierarchical(context: TraceContext, ref: TileRef) -> bool:
 
 def access(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | Value, ...] | None = None) -> Access:
     """Return the access of a tile, or of the elements of it that `indices` picks."""
+    place = place_of(context, ref, indices)
+    # Past the end of a tensor with `other`, lanes read it and count.
+    is_open = context.definition.parameters[ref.parameter].source.other is None
+    return place if is_open else replace(place, edges=())
+
+
+def place_of(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | Value, ...] | None = None) -> Access:
+    """Return the access of a tile, or of elements of it, with the edges that it has where nothing is read past them."""
     extents = shape(context, ref)
     chosen = tuple(indices or ()) + (slice(None),) * (len(extents) - len(indices or ()))
     lanes, innermost, single = [], [], {}
@@ -119,15 +128,14 @@ def _located(
         context.locations[key] = lower(context.arrangement(parameter), levels, context.facts, lanes=names)
     location = context.locations[key]
     guards = (*before, *location.guards)
-    # Past the end of a tensor with `other`, lanes read it and count; so do lanes that tiles of indices reach for.
-    edges = () if own.source.other is not None or is_gathered else location.edges
+    edges = () if is_gathered else location.edges  # Lanes that tiles of indices reach for count.
     bindings = context.builder.bindings(*location.indices, *(e for g in (*guards, *edges) for e in (g.index, g.size)))
     return Access(
         own.name,
         shapes.tile_type(numeric(argument.dtype), extents),
         location.indices,
         guards,
-        _other(context, parameter),
+        other_of(context, own.source, numeric(argument.dtype)),
         lanes,
         bindings,
         edges,
@@ -145,9 +153,8 @@ def _check_size(context: TraceContext, parameter: str, extents: Iterable[shapes.
         )
 
 
-def _other(context: TraceContext, parameter: int) -> int | float:
+def other_of(context: TraceContext, source: SourceTensor, dtype: DType) -> int | float:
     """Return the number that is read out of bounds. For integers, infinities become the least and the greatest."""
-    source, dtype = context.definition.parameters[parameter].source, numeric(context.argument(parameter).dtype)
     other = 0 if source.other is None else source.other
     if dtype.is_floating:
         return float(other)
@@ -242,6 +249,14 @@ def target(context: TraceContext, ref: TileRef, indices: tuple | None = None) ->
 
 def write(context: TraceContext, place: Access, operand: Any) -> Value:
     """Store to an access, broadcasting and converting. Returns the value from before the conversion."""
+    builder, value = context.builder, fitted(context, place, operand)
+    builder.emit(ir.Store(place, builder.cast(value, place.type.dtype), location=builder.location))
+    context.forget_loads()
+    return value
+
+
+def fitted(context: TraceContext, place: Access, operand: Any) -> Value:
+    """Broadcast a value to the shape of an access, to which it can be stored."""
     builder, dtype = context.builder, numeric(place.type.dtype)
     if isinstance(operand, int) and not holds(dtype, operand):
         low, high = dtype.range
@@ -250,10 +265,7 @@ def write(context: TraceContext, place: Access, operand: Any) -> Value:
     if isinstance(operand, Value) and isinstance(operand.type.dtype, PointerType):
         raise context.error(f"cannot store a pointer to {place.parameter!r}; `ntl.load` reads what it points to")
     what = f"cannot store to {place.parameter!r}: "
-    value = builder.broadcast_to(builder.value(operand), shapes.extents_of(place.type), what)
-    builder.emit(ir.Store(place, builder.cast(value, dtype), location=builder.location))
-    context.forget_loads()
-    return value
+    return builder.broadcast_to(builder.value(operand), shapes.extents_of(place.type), what)
 
 
 # -- the source behind a parameter -----------------------------------------------------------------
@@ -279,7 +291,8 @@ def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Acce
             guards += (Guard(index, size, lower_fails, upper_fails),)
     type = shapes.tile_type(numeric(context.argument(ref.parameter).dtype), extents)
     bindings = builder.bindings(*names, *(guard.index for guard in guards))
-    return Access(parameter.name, type, tuple(names), guards, _other(context, ref.parameter), (), bindings, roams=True)
+    other = other_of(context, parameter.source, type.dtype)
+    return Access(parameter.name, type, tuple(names), guards, other, (), bindings, roams=True)
 
 
 def gather(context: TraceContext, ref: SourceRef, indices: tuple) -> Value:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ninetoothed import language
 from ninetoothed.errors import ApplicationError, EmptyKernelWarning
-from ninetoothed.frontend import remedies
+from ninetoothed.frontend import between, remedies
 from ninetoothed.frontend.attributes import MEMORY_ATTRIBUTES
 from ninetoothed.frontend.parse import ParsedFunction, assigned_names, is_foreign, parse, parse_application, unwrap
 from ninetoothed.frontend.values import name_of
@@ -23,7 +23,6 @@ from ninetoothed.language.functions import (
     Function,
     arithmetic,
     elementwise,
-    memory,
     random,
     reductions,
     shapes,
@@ -35,10 +34,6 @@ _PURE = frozenset(
     for name in FUNCTIONS
     for family in (elementwise, arithmetic, shapes, reductions, random)
     if name in vars(family)
-)
-# Functions that combine several lanes, or that reach for memory by themselves.
-_CROSSING = frozenset({"softmax", "gather"}).union(
-    name for name in FUNCTIONS for family in (reductions, memory) if name in vars(family)
 )
 # What a parameter has whatever it holds: as attributes, and as calls with it.
 _DESCRIPTIONS = frozenset({"shape", "dtype", "ndim", "size", *MEMORY_ATTRIBUTES})
@@ -167,6 +162,8 @@ def _uses_of_call(parsed: ParsedFunction, call: ast.Call, name: str) -> Iterator
     function = unwrap(callee)
     if (call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")) in _DESCRIBING:
         return
+    if callee is between.hold:
+        return
     if not isinstance(function, types.FunctionType):
         yield from _uses(parsed, ast.iter_child_nodes(call), name)
         return
@@ -187,13 +184,18 @@ def uses_of_memory(application: Callable[..., Any], parameter: str) -> str | Non
     return None
 
 
-def crossing_lanes(application: Callable[..., Any]) -> str | None:
-    """Return the first function that works across lanes which an application or one of its helpers names.
-
-    Reductions, scans, sorts and products do, and functions that reach for memory. Where the text does not tell which
-    function is meant, its name counts.
-    """
-    return next((name for name in _functions(application) if name == "@" or name in _CROSSING), None)
+def roams(application: Callable[..., Any], parameter: str) -> bool:
+    """Tell whether an application reads elements of a parameter's source, or takes their address, by its name."""
+    for node in ast.walk(parse_application(application).tree):
+        owner = node.value if isinstance(node, ast.Subscript | ast.Attribute) else None
+        if isinstance(node, ast.Attribute) and node.attr == "data_ptr":
+            owner = owner.value if isinstance(owner, ast.Attribute) else owner
+            if isinstance(owner, ast.Name) and owner.id == parameter:
+                return True
+        if isinstance(node, ast.Subscript) and isinstance(owner, ast.Attribute) and owner.attr == "source":
+            if isinstance(owner.value, ast.Name) and owner.value.id == parameter:
+                return True
+    return False
 
 
 def multiplies(application: Callable[..., Any]) -> bool:

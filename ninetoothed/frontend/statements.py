@@ -9,7 +9,7 @@ from typing import Any
 
 from ninetoothed import free_names
 from ninetoothed.errors import NineToothedError
-from ninetoothed.frontend import branches, loops, memory
+from ninetoothed.frontend import between, branches, loops, memory
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.expressions import apply, evaluate, local_function
@@ -147,6 +147,8 @@ def assign_name(context: TraceContext, scope: Scope, name: str, value: Any) -> N
     if cell.tile is not None:
         value = storable(context, f"{name!r} is a parameter: it", value)
         value = memory.write(context, memory.target(context, cell.tile), value)
+    elif cell.between is not None:
+        value = between.fitted(context, cell.between, storable(context, f"{name!r} is a parameter: it", value))
     write(context, cell, _updated(context, cell, context.builder.named(value, name)))
 
 

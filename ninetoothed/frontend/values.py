@@ -11,6 +11,7 @@ from typing import Any, NoReturn, cast
 
 import numpy
 
+from ninetoothed.dtypes import DType
 from ninetoothed.errors import AbsentError
 from ninetoothed.expr import Expr
 from ninetoothed.ir import Value
@@ -162,6 +163,20 @@ class InlineFunction:
     keyword_defaults: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Between:
+    """A tensor between two fused kernels that is in no memory.
+
+    name: of the first kernel's parameter. tile: the element of another tensor that is arranged like it. is_guessed:
+    whether nobody said of which type it is.
+    """
+
+    name: str
+    tile: TileRef
+    dtype: DType
+    is_guessed: bool = False
+
+
 @dataclass(eq=False)
 class Cell:
     """A variable. Scopes share cells where a helper's parameter is the caller's variable (parameters are by reference).
@@ -170,12 +185,14 @@ class Cell:
     while memory holds the only copy.
 
     depth: how many regions were open when it was made. In these it is local, and never loop-carried.
+    between: the tensor whose tile it holds, of a fused kernel that leaves that tensor out.
     """
 
     name: str
     value: Any = None
     tile: TileRef | None = None
     depth: int = 0
+    between: Between | None = None
 
 
 class _Undefined:

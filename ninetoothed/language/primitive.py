@@ -84,7 +84,7 @@ class Primitive:
     lanes: whether the lanes of operands and results fit together.
     identity: of a reduction or scan, and of a right operand; a bool is one for int1 alone.
     fold: makes the result of numbers that are known when compiling (bools of int1); None if nobody needs it.
-    backends: those that have a lowering. `assign` has none: the pass `overhang` takes it away.
+    backends: those that have a lowering. `assign` and `passed` have none: the pass `overhang` takes them away.
     """
 
     name: str

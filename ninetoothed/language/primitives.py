@@ -119,6 +119,8 @@ _ELEMENTWISE: dict[str, Primitive] = {
             "name"),
     **_rows("assign", _MAP, "old: any, value: any T -> T", "Give `value` to a variable that held `old`.",
             lanes=lane_rules.assign, sign=Sign.KEPT, backends=frozenset()),
+    **_rows("passed", _MAP, "value: any T -> T", "Read the tile that was stored to `access`, of a tensor in no memory.",
+            "access", backends=frozenset()),
     **_rows("rand randn", _MAP, "seed: scalar integer, offset: integer -> float32",
             "Draw a number by counters: uniform in [0, 1), or normal (`randn`).", "n_rounds?"),
     **_rows("randint", _MAP, "seed: scalar integer, offset: integer -> int32", "Draw 32 bits by counters.",

@@ -6,7 +6,6 @@ The sum is rounded to its type before it is normed: the outputs are those of `ad
 import functools
 
 import ninetoothed
-import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from . import rms_norm
@@ -19,7 +18,7 @@ def arrangement(input, residual, sum):
 
 
 def application(input, residual, sum):
-    sum = ntl.cast(widen(input) + widen(residual), sum.dtype)
+    sum = widen(input) + widen(residual)
 
 
 @functools.cache

@@ -52,8 +52,8 @@ def turned(heads, sines, cosines, width):
 
 def application(projected, sin, cos, slots, keys, values, output, tokens):
     heads, length, width = keys.source.shape[1:]
-    # All is read before the first store, which no read may pass. The product is rounded, as it is in memory.
-    plain = widen(ntl.cast(projected, output.dtype))
+    # All is read before the first store, which no read may pass.
+    plain = widen(projected)
     rotated = turned(plain, angles_of(sin, width), angles_of(cos, width), width)
     slot, rows, columns = slots[:, None], output.offsets(0)[:, None], output.offsets(1)[None, :]
     head, column, queries = columns // width, columns % width, output.source.shape[1] // width - 2 * heads

@@ -44,11 +44,6 @@ def epilogue_arrangement(gate, up, output):
     return tuple(tensor.tile((BLOCK_SIZE_M, BLOCK_SIZE_N)) for tensor in (gate, up, output))
 
 
-def epilogue(gate, up, output):
-    # Rounded, as the products are in memory.
-    swiglu.application(ntl.cast(gate, output.dtype), ntl.cast(up, output.dtype), output)
-
-
 @functools.cache
 def make():
     """The kernel `(input, weights, output)`: (rows, K), (2, columns, K), (rows, columns)."""
@@ -56,7 +51,7 @@ def make():
     tensors = (Tensor(2), weights, Tensor(2), Tensor(2))
     products = ninetoothed.make(arrangement, application, tensors, kernel_name="linear_pair")
     second = ninetoothed.make(
-        epilogue_arrangement, epilogue, tuple(Tensor(2) for _ in range(3)), kernel_name="swiglu_tiles"
+        epilogue_arrangement, swiglu.application, tuple(Tensor(2) for _ in range(3)), kernel_name="swiglu_tiles"
     )
 
     return ninetoothed.fuse(products, second, {"gate": "gate", "up": "up"}, kernel_name="linear_swiglu")

@@ -94,14 +94,97 @@ def test_an_epilogue_of_a_product(m, n, k):
     )
 
 
-def test_the_tile_between_is_not_rounded():
-    fused = fuse(product(), elementwise(add, LEFT_BLOCK, RIGHT_BLOCK, count=3))
-    # 256 + 1 is no bfloat16; a tile that went through memory would lose the 1.
+@pytest.mark.parametrize("dtype, expected", ((None, 0), (ninetoothed.float32, 1)))
+def test_the_tile_between_is_rounded_as_its_tensor_would_be(dtype, expected):
+    second = ninetoothed.make(
+        lambda *tensors: tuple(tensor.tile((LEFT_BLOCK, RIGHT_BLOCK)) for tensor in tensors),
+        add,
+        (Tensor(2, dtype=dtype), Tensor(2), Tensor(2)),
+    )
+    # 256 + 1 is no bfloat16, of which the tensor between is unless it is said to be of another type.
     a = torch.cat((torch.full((4, 1), 256.0), torch.ones(4, 1)), 1).bfloat16()
     b = torch.ones(2, 4, dtype=torch.bfloat16)
     output = torch.full((4, 4), float("nan"), dtype=torch.bfloat16)
-    fused(a, b, torch.full((4, 4), -256.0, dtype=torch.bfloat16), output)
-    assert torch.equal(output.float(), torch.ones(4, 4))
+    fuse(product(), second)(a, b, torch.full((4, 4), -256.0, dtype=torch.bfloat16), output)
+    assert torch.equal(output.float(), torch.full((4, 4), float(expected)))
+
+
+def widen(input, output):
+    output = input
+
+
+def twice(input, output):
+    output = input * 2
+
+
+def test_the_type_of_what_lies_between():
+    first, second = elementwise(widen, LEFT_BLOCK), elementwise(twice, RIGHT_BLOCK)
+    output = torch.empty(3)
+    fuse(first, second)(torch.full((3,), 100, dtype=torch.int8), output)
+    assert output.tolist() == [200.0] * 3
+    # A mask is stored: what lies between is of the type of the numbers that it tells apart.
+    output = torch.empty(3, dtype=torch.bool)
+    fuse(first, elementwise(is_positive, RIGHT_BLOCK))(torch.full((3,), 0.25), output)
+    assert output.all()
+    with pytest.raises(
+        ninetoothed.ApplicationError, match=r"'output', of float32, .*; say .*dtype=ninetoothed.float32"
+    ):
+        fuse(elementwise(squash, LEFT_BLOCK), second)(*(torch.ones(3, dtype=torch.int32) for _ in range(2)))
+    half, wide = (
+        ninetoothed.make(
+            lambda x, y: (x.tile((64,)), y.tile((64,))), widen, (Tensor(1, dtype=one), Tensor(1, dtype=other))
+        )
+        for one, other in ((None, torch.float16), (torch.float32, None))
+    )
+    with pytest.raises(FusionError, match="'output' is of float16 and 'input' is of float32"):
+        fuse(half, wide)
+
+
+def is_positive(input, output):
+    output = input > 0
+
+
+def spread(input, output):
+    output = ntl.sum(input)
+
+
+def test_what_the_first_broadcasts_is_a_tile_to_the_second():
+    fused = fuse(rows(spread), rows(spread))
+    x = torch.arange(8.0).reshape(2, 4)
+    assert torch.equal(run(fused, x), 4 * x.sum(-1, keepdim=True).expand(2, 4))
+
+
+def test_what_lies_past_the_end_is_no_part_of_a_reduction():
+    first, second = (elementwise(application, block) for application, block in ((shifted, 4), (subtract_mean, 4)))
+    x, middle, expected = torch.randn(10), torch.empty(10), torch.empty(10)
+    first(x, middle)
+    second(middle, expected)
+    assert torch.equal(run(fuse(first, second), x), expected)
+
+
+def shifted(input, output):
+    output = input + 1
+
+
+def scatter(input, output):
+    output.source[input] = input + 1
+
+
+def test_nothing_is_scattered_by_what_lies_past_the_end():
+    first, second = elementwise(twice, 4), elementwise(scatter, 4)
+    x = torch.tensor([1, 0, 2, 5, 3], dtype=torch.int32)
+    output = torch.zeros(5, dtype=torch.int32)
+    fuse(first, second)(x, output)
+    assert output.tolist() == [1, 0, 3, 0, 5]
+
+
+def gathers(input, output):
+    output = input.source[input.source.shape[0] - 1 - input.offsets(0)]
+
+
+def test_elements_of_other_programs_are_not_there_yet():
+    with pytest.raises(FusionError, match="'gathers' reads elements of 'input' that other programs .*one kernel after"):
+        fuse(elementwise(squash, 4), elementwise(gathers, 4), keep=("output",))
 
 
 def accumulate(input, other, output):
@@ -241,40 +324,12 @@ def reads_source(input, output):
     output = input + input.source.shape[0]
 
 
-def reduces_in_a_helper(input, output):
-    output = input - peak(input)
-
-
-def peak(tile):
-    return ntl.max(tile, axis=0)
-
-
-def reduces_by_another_name(input, output):
-    reduce = ntl.sum
-    output = input - reduce(input)
-
-
-def halves(application):
-    def arrangement(input, output):
-        return tuple(tensor.tile((tensor.shape[0] // 2,)) for tensor in (input, output))
-
-    return ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
-
-
 def test_applications_that_use_more_than_the_tile():
     first = elementwise(squash, BLOCK_M)
     with pytest.raises(FusionError, match=r"`input.source`, .*keep=\('output',\)"):
         fuse(first, elementwise(reads_source, BLOCK_M))
-    with pytest.raises(FusionError, match="may reach past its end, and 'reduces_in_a_helper' calls `max`"):
-        fuse(first, elementwise(reduces_in_a_helper, BLOCK_M))
-    with pytest.raises(FusionError, match="calls `sum`"):
-        fuse(first, elementwise(subtract_mean, BLOCK_M), keep=("output",))
-    with pytest.raises(FusionError, match="may reach past its end, and 'reduces_by_another_name' calls `sum`"):
-        fuse(first, elementwise(reduces_by_another_name, BLOCK_M))
-    with pytest.raises(FusionError, match="may reach past its end, and 'reduces_in_a_helper' calls `max`"):
-        fuse(halves(squash), halves(reduces_in_a_helper))
-    with pytest.raises(FusionError, match="reads other=1.0 past its edges"):
-        fuse(rows(squash), rows(subtract_mean, other=1.0))
+    with pytest.raises(FusionError, match="has other=None and 'input' other=1.0"):
+        fuse(rows(squash), rows(subtract_mean, other=1.0), keep=("output",))
     assert names(fuse(first, elementwise(reads_source, BLOCK_M), keep=("output",)))[:2] == ["input", "output"]
 
 

@@ -111,6 +111,8 @@ class _Work:
         primitive = operation.primitive
         if operation.function == "dot":
             self.product(operation, rooms)
+        elif operation.function == "passed":  # Out of bounds it is another number.
+            self.read(operation.operands[0], rooms | self.guarded(operation.attribute("access")))
         elif primitive.is_elementwise and not primitive.effect.writes:
             for value in operation.operands:
                 self.read(value, rooms)

@@ -17,6 +17,7 @@ from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.operations import producers
 from ninetoothed.passes.overhang import (
     assignment,
+    between,
     edges as edges_,
     lanewise,
     poison,
@@ -243,6 +244,10 @@ class OverhangRewriter:
             case ir.Apply():
                 self.apply(operation)
 
+    def edges_of(self, access: ir.Access) -> tuple[BoundEdge, ...]:
+        """Return the edges of a tile that is loaded from an access."""
+        return _edges_of(access, with_lanes(self.facts, access.type))
+
     def edges_of_bound(self, bindings: ir.Bindings, type: TileType) -> tuple[OverhangEdge, ...]:
         """Collect the edges of the values that an access or an index is bound to."""
         tiles = (self.tile(value) for _, value in bindings)
@@ -251,7 +256,7 @@ class OverhangRewriter:
     def load(self, load: ir.Load) -> None:
         """Rewrite a load: it fills its overhang with what its uses need, where one number serves all."""
         access, result = load.access, load.result
-        own = _edges_of(access, with_lanes(self.facts, access.type))
+        own = self.edges_of(access)
         bound = self.edges_of_bound(access.bindings, access.type)
         other = access.other
         if result in self.fills:
@@ -339,6 +344,7 @@ def rule_of(primitive: Primitive) -> Rule:
 _OWN: dict[str, Rule] = {
     "assign": assignment.assign,
     "where": lanewise.where,
+    "passed": between.passed,
     "dot": products.dot,
     "dot_scaled": OverhangRewriter.untouched,
     **shapes.SHUFFLES,
