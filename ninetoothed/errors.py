@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import linecache
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,7 +23,23 @@ class NineToothedError(Exception):
 
 
 class ArrangementError(NineToothedError, ValueError):
-    """A wrong arrangement: a meta-operation that does not fit its tensor, or a tensor or symbol that cannot be made."""
+    """A wrong arrangement: a meta-operation that does not fit its tensor, or a tensor or symbol that cannot be made.
+
+    `place` is the user's line, `file:line: source`; empty where it is not known.
+    """
+
+    place: str = ""
+
+    def __str__(self) -> str:
+        return super().__str__() + (f"\n  at {self.place}" if self.place else "")
+
+
+class ArrangementTypeError(ArrangementError, TypeError):
+    """A value of a type that an arrangement cannot take, or a size asked for the number that only a call tells."""
+
+
+class ArrangementAttributeError(ArrangementError, AttributeError):
+    """A name that symbolic tensors lack; an AttributeError too, so that `hasattr` is False."""
 
 
 class FusionError(ArrangementError):
@@ -152,11 +169,7 @@ def shortened(error: NineToothedError) -> NineToothedError:
     """
     if os.environ.get("NINETOOTHED_TRACEBACK") == "full":
         return error
-    frames = []
-    trace = error.__traceback__
-    while trace is not None:
-        frames += [] if _is_ours(trace.tb_frame) else [trace]
-        trace = trace.tb_next
+    frames = [each for each in _trace(error) if not is_ours(each.tb_frame)]
     kept: TracebackType | None = None
     for frame in reversed(frames):
         kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
@@ -164,36 +177,65 @@ def shortened(error: NineToothedError) -> NineToothedError:
 
 
 def shortens_tracebacks(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Wrap a public function so that its errors have short tracebacks; see `shortened`."""
+    """Wrap a public function so that its errors have short tracebacks (see `shortened`) and the user's line."""
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return function(*args, **kwargs)
         except NineToothedError as error:
+            if isinstance(error, ArrangementError) and not error.place:
+                error.place = user_line()
             raise shortened(error)  # noqa: B904
 
     return call
 
 
-def _is_ours(frame: FrameType) -> bool:
+def is_ours(frame: FrameType) -> bool:
+    """Tell whether code of the package runs in a frame."""
     return os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE)
 
 
 def _users_frame() -> FrameType | None:
-    """Return the innermost frame outside the package and PyTorch."""
+    """Return the innermost frame outside the package, PyTorch and NumPy."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (_is_ours(frame) or str(frame.f_globals.get("__name__")).startswith("torch.")):
+    while frame is not None and _is_passed(frame):
         frame = frame.f_back
     return frame
 
 
+def _is_passed(frame: FrameType) -> bool:
+    return is_ours(frame) or str(frame.f_globals.get("__name__")).startswith(("torch.", "numpy."))
+
+
 def user_line() -> str:
-    """Return `file:line: source` of the innermost frame outside the package and PyTorch, or an empty string."""
+    """Return `file:line: source` of the innermost frame outside the package, PyTorch and NumPy, or an empty string."""
     frame = _users_frame()
-    if frame is None:
-        return ""
-    path, line = frame.f_code.co_filename, frame.f_lineno
+    return "" if frame is None else _line(frame, frame.f_lineno)
+
+
+def line_of(error: BaseException) -> str:
+    """Return `file:line: source` of the last line outside the package, PyTorch and NumPy that an error met, or ""."""
+    frames = [each for each in _trace(error) if not _is_passed(each.tb_frame)]
+    return _line(frames[-1].tb_frame, frames[-1].tb_lineno) if frames else ""
+
+
+def was_raised_by_user(error: BaseException) -> bool:
+    """Tell whether a `raise` or an `assert` of the user's raised an error, and not Python itself."""
+    *_, last = _trace(error)
+    code = last.tb_frame.f_code.co_code
+    return not _is_passed(last.tb_frame) and dis.opname[code[last.tb_lasti]] in ("RAISE_VARARGS", "RERAISE")
+
+
+def _trace(error: BaseException) -> Iterator[TracebackType]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _line(frame: FrameType, line: int) -> str:
+    path = frame.f_code.co_filename
     source = linecache.getline(path, line, frame.f_globals).strip()
     return f"{path}:{line}: {source}" if source else f"{path}:{line}"
 
@@ -208,7 +250,10 @@ def warn_user(message: str, category: type[Warning]) -> None:
         warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
-def arrangement_error(what: str, remedy: str) -> ArrangementError:
+def arrangement_error(
+    what: str, remedy: str, kind: type[ArrangementError] = ArrangementError, place: str = ""
+) -> ArrangementError:
     """Make an error that says what is wrong, how to mend it, and the user's line."""
-    place = user_line()
-    return ArrangementError(f"{what}; {remedy}" + (f"\n  at {place}" if place else ""))
+    error = kind(f"{what}; {remedy}")
+    error.place = place or user_line()
+    return error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy
 
 from ninetoothed.arrangement import Arrangement, Shape, Size, Step
+from ninetoothed.boundary import tells_mistakes
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import Expr, as_expr, var
 from ninetoothed.expr.folds import Evaluation
@@ -16,9 +17,10 @@ from ninetoothed.metaops import pull_back
 from ninetoothed.operands import shape_text
 from ninetoothed.symbol import Symbol, as_size, from_expr
 from ninetoothed.tensor import Tensor
-from ninetoothed.wording import counted
+from ninetoothed.wording import brief, counted
 
 
+@tells_mistakes
 def subs(tensor: Tensor, mapping: Mapping[Any, Any]) -> Tensor:
     """Return `tensor` with numbers in the place of symbols.
 
@@ -30,6 +32,9 @@ def subs(tensor: Tensor, mapping: Mapping[Any, Any]) -> Tensor:
     >>> subs(x.tile((Symbol("B"),)), {x: {"shape": (10,)}, "B": 4}).shape
     (3,)
     """
+    if not isinstance(tensor, Tensor) or not isinstance(mapping, Mapping):
+        what = f"`subs` is given {brief(tensor)} and {brief(mapping)}"
+        raise _error(what, 'give a symbolic tensor and a mapping, such as {x: {"shape": (4, 8)}, "B": 2}')
     values = _values(mapping)
 
     def number(size: Size) -> Size:
@@ -44,6 +49,7 @@ def subs(tensor: Tensor, mapping: Mapping[Any, Any]) -> Tensor:
     return Tensor.of(arrangement, tensor.level)
 
 
+@tells_mistakes
 def eval(tensor: Tensor, subs: Mapping[Any, Any] | None = None) -> numpy.ndarray:
     """Return the row-major index into the source of every element of every level, outermost first; -1 out of bounds.
 
@@ -54,6 +60,8 @@ def eval(tensor: Tensor, subs: Mapping[Any, Any] | None = None) -> numpy.ndarray
            [ 2,  3],
            [ 4, -1]])
     """
+    if not isinstance(tensor, Tensor):
+        raise _error(f"`eval` is given {brief(tensor)}", "give a symbolic tensor, such as `Tensor(shape=(4, 8))`")
     if subs is not None:
         tensor = tensor.subs(subs)
     arrangement = tensor.arrangement
@@ -108,9 +116,14 @@ def _shapes(mapping: Mapping[Any, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]
         shape = value.get("shape") if isinstance(value, dict) else getattr(value, "shape", None)
         if shape is None or (isinstance(value, dict) and value.keys() != {"shape"}):
             raise _error(
-                f"`{key.name}` cannot be replaced by {value!r}", 'give {"shape": (...)} or a tensor with a shape'
+                f"`{key.name}` cannot be replaced by {brief(value)}", 'give {"shape": (...)} or a tensor with a shape'
             )
-        yield key.name, tuple(shape)
+        try:
+            yield key.name, tuple(map(as_size, shape if isinstance(shape, Iterable) else (shape,)))
+        except TypeError as error:
+            raise _error(
+                f"`{key.name}` cannot have the shape {brief(shape)}: {error.args[0]}", "give its sizes"
+            ) from None
 
 
 def _values(mapping: Mapping[Any, Any]) -> dict[str, Expr]:
@@ -125,7 +138,7 @@ def _values(mapping: Mapping[Any, Any]) -> dict[str, Expr]:
         try:
             values[name] = as_expr(as_size(value))
         except TypeError as error:
-            raise _error(f"`{name}` cannot be replaced by {value!r}: {error}", "give an int or a symbol") from None
+            raise _error(f"`{name}` cannot be replaced: {error.args[0]}", "give an int or a symbol") from None
     sources = {key.name: key.source for key in mapping if isinstance(key, Tensor)}
     for name, shape in _shapes(mapping):
         sizes = sources[name].shape

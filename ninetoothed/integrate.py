@@ -12,12 +12,21 @@ from typing import Any
 
 from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition, KernelParameter
-from ninetoothed.errors import ApplicationError, ArrangementError, NineToothedError, UnsupportedError
+from ninetoothed.errors import (
+    ApplicationError,
+    ArrangementError,
+    ArrangementTypeError,
+    NineToothedError,
+    UnsupportedError,
+    arrangement_error,
+    line_of,
+    was_raised_by_user,
+)
 from ninetoothed.frontend.parse import called, mentioned_names, parse_application, signature, unwrap
 from ninetoothed.frontend.preview import multiplies
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
-from ninetoothed.wording import given_names, in_users_names
+from ninetoothed.wording import brief, counted, given_names, in_users_names
 
 # The numbers that an option may have, and how messages describe them.
 _CHOICES = {
@@ -43,7 +52,7 @@ class KernelOptions:
     def __post_init__(self) -> None:
         count = self.max_num_configs
         if count is not None and (type(count) is not int or count < 1):
-            raise ArrangementError(f"max_num_configs={count!r} is no number of configurations; give 1 or more")
+            raise ArrangementError(f"max_num_configs={brief(count)} is no number of configurations; give 1 or more")
 
 
 def run_arrangement(
@@ -52,8 +61,8 @@ def run_arrangement(
     """Call the arrangement and return its results. Raises errors that name mistakes in the arguments of `make`."""
     is_one = isinstance(tensors, Tensor) or _is_real(tensors)
     if not callable(arrangement) or is_one or not isinstance(tensors, Iterable):
-        told = "one tensor" if is_one else repr(tensors)
-        what = f"the arrangement is {arrangement!r}" if not callable(arrangement) else f"`tensors` is {told}"
+        told = "one tensor" if is_one else brief(tensors)
+        what = f"the arrangement is {brief(arrangement)}" if not callable(arrangement) else f"`tensors` is {told}"
         raise ArrangementError(f"{what}; give a function, and a tuple of the tensors that it takes")
     tensors = tuple(tensors)
     _check_count(arrangement, tensors)
@@ -62,23 +71,47 @@ def run_arrangement(
         arranged = arrangement(*tensors)
     except Exception as error:
         in_users_names(error, names)
-        is_foreign = not isinstance(error, NineToothedError) or isinstance(error, ApplicationError)
-        if is_foreign and _are_exchanged(arrangement, application):
+        if _is_mistake(error) and _are_exchanged(arrangement, application):
             raise _exchanged(arrangement, application) from error
-        real = next((i for i, each in enumerate(tensors) if _is_real(each)), None)
-        if real is not None:
-            raise ArrangementError(
-                f"the arrangement {_told(arrangement)} fails ({error}), and `tensors[{real}]` is"
-                f" {type_of(tensors[real])}: give it symbolic tensors, such as `ninetoothed.Tensor(1)`; calling the"
-                " kernel takes real ones"
-            ) from error
-        raise
+        unfit = [(i, each) for i, each in enumerate(tensors) if not isinstance(each, Tensor)]
+        real = [(i, each) for i, each in unfit if _is_real(each)]
+        if not _is_mistake(error) and not (real and not isinstance(error, NineToothedError)):
+            raise
+        told = f"there is no key {error}" if isinstance(error, KeyError) else str(error)
+        what = f"the arrangement {_told(arrangement)} fails: {told}"
+        kind = ArrangementTypeError if isinstance(error, TypeError) else ArrangementError
+        raise arrangement_error(what, _remedy(error, (real or unfit)[:1]), kind, line_of(error)) from error
     arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
     if arranged == (None,):
         if _are_exchanged(arrangement, application):
             raise _exchanged(arrangement, application)
         raise ArrangementError("the arrangement returns None; let it return the arranged tensors")
     return arranged, names
+
+
+def _is_mistake(error: Exception) -> bool:
+    """Tell whether Python, or the language, refused what an arrangement does; not what it raises itself, or we say."""
+    if isinstance(error, ApplicationError):
+        return True
+    return not isinstance(error, NineToothedError) and not was_raised_by_user(error)
+
+
+def _remedy(error: Exception, unfit: Iterable[tuple[int, Any]]) -> str:
+    """Say how to mend what Python refused. `unfit`: an item of `tensors` that is no symbolic tensor."""
+    for position, value in unfit:
+        kind = type_of(value) if _is_real(value) else brief(value)
+        return (
+            f"`tensors[{position}]` is {kind}: give symbolic tensors, such as `ninetoothed.Tensor(1)`; calling the"
+            " kernel takes real ones"
+        )
+    text = str(error)
+    if isinstance(error, ApplicationError) or "'Tensor'" in text:
+        return "a symbolic tensor has no numbers: rearrange it by its methods, such as `tile` and `expand`"
+    if isinstance(error, NameError):
+        return "define it before, or give it to the arrangement as a parameter"
+    if "'Symbol'" in text:
+        return "a size such as `x.shape[0]` stands for a number that only a call tells: add, multiply and divide it"
+    return "an arrangement is run once, when the kernel is made, on symbolic tensors; mend that line"
 
 
 def _is_real(value: object) -> bool:
@@ -95,7 +128,8 @@ def _check_count(arrangement: ArrangementFunction, tensors: tuple[Any, ...]) -> 
         signature.bind(*tensors)
     except TypeError as error:
         raise ArrangementError(
-            f"the arrangement {_told(arrangement)} takes {signature}, and `tensors` has {len(tensors)}: {error}"
+            f"the arrangement {_told(arrangement)} takes {signature}, and `tensors` has {len(tensors)}: {error};"
+            " give one for each parameter"
         ) from None
 
 
@@ -139,7 +173,9 @@ def integrate(arranged: tuple[Any, ...], application: Application, options: Kern
     application = called(application)
     names = _parameter_names(application, len(arranged))
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name in ("tl", "triton"):
-        raise ArrangementError(f"a kernel cannot be named {name!r}; give a Python identifier, not `tl` or `triton`")
+        raise ArrangementError(
+            f"a kernel cannot be named {brief(name)}; give a Python identifier, not `tl` or `triton`"
+        )
     for parameter, tensor in zip(names, arranged, strict=True):
         _check_arranged(name, parameter, tensor)
     arrangements = _renamed(tuple(tensor.arrangement for tensor in arranged), names)
@@ -194,7 +230,7 @@ def _choices(option: str, value: Choice) -> tuple[int, ...] | None:
         return None
     values = tuple(value) if isinstance(value, tuple | list) else (value,)
     if not values or any(isinstance(each, bool) or not isinstance(each, int) for each in values):
-        raise ArrangementError(f"{option}={value!r} is no choice; give a number, or several to choose from")
+        raise ArrangementError(f"{option}={brief(value)} is no choice; give a number, or several to choose from")
     allowed, told = _CHOICES[option]
     wrong = [each for each in values if each not in allowed]
     if wrong:
@@ -207,7 +243,7 @@ def _parameter_names(application: Application, count: int) -> tuple[str, ...]:
     try:
         parameters = list(signature(application).parameters.values())
     except (TypeError, ValueError):
-        raise ArrangementError(f"the application is {application!r}; give a function written in Python") from None
+        raise ArrangementError(f"the application is {brief(application)}; give a function written in Python") from None
     unbound = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty]
     if unbound:
         raise ArrangementError(
@@ -226,7 +262,7 @@ def _parameter_names(application: Application, count: int) -> tuple[str, ...]:
         counts = required if required == len(names) else f"{required} to {len(names)}"
         raise ArrangementError(
             f"the application {name_of(application)!r} takes {counts} parameters ({', '.join(names)}), and the"
-            f" arrangement gives {count} tensors; let it return one for each parameter, in that order"
+            f" arrangement gives {counted(count, 'tensor')}; let it return one for each parameter, in that order"
         )
     return tuple(names[:count])
 

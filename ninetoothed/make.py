@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
+from ninetoothed.boundary import tells_mistakes
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import (
     ArgumentTypeError,
@@ -19,7 +20,7 @@ from ninetoothed.errors import (
 from ninetoothed.frontend import preview
 from ninetoothed.integrate import Application, ArrangementFunction, Choice, KernelOptions, integrate, run_arrangement
 from ninetoothed.tensor import Tensor
-from ninetoothed.wording import in_users_names
+from ninetoothed.wording import brief, in_users_names
 
 if TYPE_CHECKING:
     from ninetoothed.explain import KernelSource
@@ -147,6 +148,7 @@ def tune(kernel: Kernel, /, *args: Any, **kwargs: Any) -> Schedule:
 
 
 @shortens_tracebacks
+@tells_mistakes
 def make(
     arrangement: ArrangementFunction,
     application: Application,
@@ -187,7 +189,7 @@ def make(
     >>> y[99]
     tensor(198.)
     """
-    if caller != "torch" or output_dir is not None:
+    if not (isinstance(caller, str) and caller == "torch" and output_dir is None):
         raise UnsupportedError(
             "compiling ahead of time (`caller` other than 'torch', or `output_dir`) is not offered yet; call the"
             " kernel instead"
@@ -221,6 +223,7 @@ def jit(
 
 
 @shortens_tracebacks
+@tells_mistakes
 def jit(function: Application | None = None, **options: Any) -> Kernel | Callable[[Application], Kernel]:
     """Make a kernel of a function whose parameters are annotated with arranged tensors; its body is the application.
 
@@ -241,12 +244,14 @@ def jit(function: Application | None = None, **options: Any) -> Kernel | Callabl
     """
     if function is None:
         return lambda function: jit(function, **options)
+    if not callable(function):
+        raise ArrangementError(f"`jit` is given {brief(function)}; write it above a function, as `@ninetoothed.jit`")
     annotations = _annotations(function)
     names = list(inspect.signature(function).parameters)
     for name in names:
         found = annotations.get(name)
         if not isinstance(found, Tensor):
-            what = f"annotated with {found!r}" if name in annotations else "not annotated"
+            what = f"annotated with {brief(found)}" if name in annotations else "not annotated"
             raise ArrangementError(
                 f"`jit` of {function.__name__!r}: parameter {name!r} is {what}; annotate it with an arranged tensor,"
                 f" such as `{name}: Tensor(1).tile((BLOCK,))`{_place_of(function)}"

@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Shape, Size
-from ninetoothed.errors import ArrangementError, user_line
+from ninetoothed.errors import ArrangementError, arrangement_error
 from ninetoothed.expr import Expr, Facts, as_expr, is_nonnegative
-from ninetoothed.symbol import Symbol, as_size
-from ninetoothed.wording import counted
+from ninetoothed.symbol import Symbol, as_int, as_size
+from ninetoothed.wording import brief, counted
 
 
 def shape_text(shape: Iterable[Size | Expr]) -> str:
     """Print a shape, its symbolic sizes simplified: `(4, x_size_0 // 2)`."""
     sizes = [str(as_expr(size)) for size in shape]
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+def described(arrangement: Arrangement, level: int) -> str:
+    """Name a level of an arranged tensor in a message: `x.dtype`, of shape (2, 2)."""
+    return f"`{arrangement.source.name}{'.dtype' * level}`, of shape {shape_text(arrangement.levels[level])}"
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,7 @@ class MetaOperation:
 
         tile((2, 3)) of `x`, of shape (x_size_0,): tile_shape (2, 3) has 2 entries; give 1, one a dimension
         """
-        place = user_line()
-        tensor = self.arrangement.source.name + ".dtype" * self.level
-        message = f"{self} of `{tensor}`, of shape {shape_text(self.shape)}: {what}; {remedy}"
-        return ArrangementError(message + (f"\n  at {place}" if place else ""))
+        return arrangement_error(f"{self} of {described(self.arrangement, self.level)}: {what}", remedy)
 
     def __str__(self) -> str:
         if self.operation == "index":
@@ -62,7 +64,7 @@ class MetaOperation:
         try:
             return tuple(map(as_size, values if isinstance(values, tuple | list) else (values,)))
         except (TypeError, ArrangementError) as error:
-            raise self.error(f"{name}: {error}", "sizes are ints or symbols") from None
+            raise self.error(f"{name}: {error.args[0]}", "sizes are ints or symbols") from None
 
     def per_dimension(self, values: Any, name: str) -> Shape:
         """Read one int or symbol for each dimension."""
@@ -76,10 +78,11 @@ class MetaOperation:
         """Read a dimension below `count` (by default the rank); negative ones count from `wrap`."""
         count = len(self.shape) if count is None else count
         wrap = count if wrap is None else wrap
-        if isinstance(dim, bool) or not hasattr(dim, "__index__") or not -wrap <= dim.__index__() < count:
+        read = as_int(dim)
+        if read is None or not -wrap <= read < count:
             remedy = f"use {-wrap} to {count - 1}" if count else "it has none"
             raise self.error(f"there is no dimension {_text(dim)}", remedy)
-        return dim.__index__() % wrap if dim < 0 else dim.__index__()
+        return read % wrap if read < 0 else read
 
     def dimensions(self, dims: Any) -> tuple[int, ...]:
         """Read several dimensions, each named once."""
@@ -105,7 +108,7 @@ def _text(value: Any) -> str:
     if isinstance(value, tuple | list):
         items = ", ".join(map(_text, value))
         return f"({items}{',' if len(value) == 1 else ''})"
-    return str(value.expr) if isinstance(value, Symbol) else repr(value)
+    return str(value.expr) if isinstance(value, Symbol) else brief(value)
 
 
 def _item_text(item: Any) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from typing import Any
 
 from ninetoothed.arrangement import Shape, Size
 from ninetoothed.errors import arrangement_error as _error
-from ninetoothed.symbol import Symbol, as_size
-from ninetoothed.wording import counted, near
+from ninetoothed.symbol import Symbol, as_int, as_size
+from ninetoothed.wording import brief, counted, near
 
 _OPTIONS = frozenset({"constexpr", "meta", "lower_bound", "upper_bound", "power_of_two"})
 
@@ -18,7 +17,7 @@ def number(other: Any) -> Any:
     """Read the number out of bounds; one of NumPy's or PyTorch's becomes Python's."""
     value = other.item() if hasattr(other, "item") and getattr(other, "ndim", 0) == 0 else other
     if not isinstance(value, float) and not (isinstance(value, int) and -(2**63) <= value < 2**64):
-        raise _error(f"a tensor has other={other!r}", "give the number to read out of bounds, of 64 bits at most")
+        raise _error(f"a tensor has other={brief(other)}", "give the number to read out of bounds, of 64 bits at most")
     return value
 
 
@@ -28,7 +27,7 @@ def sizes(name: str, ndim: Any, shape: Any, shape_options: Any) -> Shape:
         remedy = "ndim is an int of 0 or more"
         if isinstance(ndim, tuple | list):
             remedy = f"write Tensor(shape={tuple(ndim)}) for a shape, Tensor({len(ndim)}) for so many dimensions"
-        raise _error(f"`ndim` of a tensor is {ndim!r}", remedy)
+        raise _error(f"`ndim` of a tensor is {brief(ndim)}", remedy)
     if shape is None:
         if ndim is None:
             raise _error("a tensor has neither ndim nor shape", "write for example Tensor(2) or Tensor(shape=(4, 8))")
@@ -44,10 +43,8 @@ def sizes(name: str, ndim: Any, shape: Any, shape_options: Any) -> Shape:
 
 
 def _is_count(value: Any) -> bool:
-    try:
-        return not isinstance(value, bool) and operator.index(value) >= 0
-    except TypeError:
-        return False
+    read = as_int(value)
+    return read is not None and 0 <= read < 2**16
 
 
 def _size(name: str, dim: int, given: Any, options: Mapping[str, Any]) -> Size:
@@ -56,7 +53,7 @@ def _size(name: str, dim: int, given: Any, options: Mapping[str, Any]) -> Size:
     try:
         size = as_size(given)
     except TypeError:
-        raise _error(f"size {dim} of a tensor is {given!r}", "sizes are ints, symbols or None") from None
+        raise _error(f"size {dim} of a tensor is {brief(given)}", "sizes are ints, symbols or None") from None
     if isinstance(size, int) and size < 0:
         raise _error(f"size {dim} of a tensor is {size}", "sizes are 0 or more; None leaves one open")
     return size
@@ -70,7 +67,7 @@ def _options(shape_options: Any, ndim: int) -> tuple[Mapping[str, Any], ...]:
         given = shape_options if hasattr(shape_options, "__iter__") else (shape_options,)
         options = tuple({} if entry is None else entry for entry in given)
     if len(options) != ndim or not all(isinstance(entry, Mapping) for entry in options):
-        what = f"shape_options of a tensor of {counted(ndim, 'dimension')} is {shape_options}"
+        what = f"shape_options of a tensor of {counted(ndim, 'dimension')} is {brief(shape_options)}"
         raise _error(what, "give one dict for all dimensions, or one a dimension")
     unknown = {option for entry in options for option in entry} - _OPTIONS
     if unknown:
@@ -82,7 +79,8 @@ def _options(shape_options: Any, ndim: int) -> tuple[Mapping[str, Any], ...]:
 
 def dimension(what: str, dim: Any, ndim: int) -> int:
     """Read a dimension of what a message calls `what`; a negative one counts from the end."""
-    if isinstance(dim, bool) or not hasattr(dim, "__index__") or not -ndim <= dim.__index__() < ndim:
+    read = as_int(dim)
+    if read is None or not -ndim <= read < ndim:
         remedy = f"use {-ndim} to {ndim - 1}" if ndim else "it is a scalar"
-        raise _error(f"{what} of {counted(ndim, 'dimension')} has no dimension {dim!r}", remedy)
-    return dim.__index__() % ndim
+        raise _error(f"{what} of {counted(ndim, 'dimension')} has no dimension {brief(dim)}", remedy)
+    return read % ndim

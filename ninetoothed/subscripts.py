@@ -13,7 +13,7 @@ from ninetoothed.arrangement import Size
 from ninetoothed.errors import ArrangementError
 from ninetoothed.operands import MetaOperation, is_below, never_negative
 from ninetoothed.symbol import Symbol, as_size, largest, smallest
-from ninetoothed.wording import counted
+from ninetoothed.wording import brief, counted
 
 
 def full_key(call: MetaOperation, key: Any) -> list[Any]:
@@ -37,7 +37,7 @@ def position(call: MetaOperation, item: Any, dim: int, sizes: frozenset[str]) ->
     try:
         at = as_size(item)
     except (TypeError, ArrangementError):
-        what = f"dimension {dim} is indexed by {item!r}"
+        what = f"dimension {dim} is indexed by {brief(item)}"
         raise call.error(what, "use ints, symbols, slices, None and `...`") from None
     if isinstance(at, int) and isinstance(size, int) and not -size <= at < size:
         remedy = f"use {-size} to {size - 1}" if size else "it is empty"

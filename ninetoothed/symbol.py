@@ -5,18 +5,22 @@ from __future__ import annotations
 import ast
 import itertools
 import numbers
+import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from ninetoothed import expr as algebra, symbol_syntax
+from ninetoothed.boundary import tells_mistakes
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import Expr, maximum, minimum
+from ninetoothed.without_value import WithoutValue, refuse_operand
+from ninetoothed.wording import brief
 
 _fresh = itertools.count()
 _BLOCK = "ninetoothed_block_size_"
 
 
-class Symbol:
+class Symbol(WithoutValue):
     """Stand for an integer that is not known yet: a name, or an expression over names and integers.
 
     expr: a name, or a text with `+ - * // %`, `min`, `max` and `cdiv`, as `"cdiv(n, 2)"`.
@@ -30,12 +34,13 @@ class Symbol:
     print the same. Arithmetic with ints and symbols gives symbols.
 
     Raises `ArrangementError` (a `ValueError`) for a text that is no such expression, and for options on anything but a
-    plain name; `TypeError` for `/` and for comparisons by order.
+    plain name; `ArrangementTypeError` (a `TypeError`, too) for what needs its value: `/`, `<`, `range`, `if`.
 
     >>> Symbol("BLOCK_SIZE_M") * Symbol("BLOCK_SIZE_N") + 0
     BLOCK_SIZE_M * BLOCK_SIZE_N
     """
 
+    @tells_mistakes
     def __init__(
         self,
         expr: str | int | Symbol | ast.expr,
@@ -139,17 +144,13 @@ class Symbol:
     def __neg__(self) -> Symbol:
         return Symbol(ast.UnaryOp(ast.USub(), self._node), _leaves=self.leaves)
 
-    def __truediv__(self, other: object) -> NoReturn:
-        remedy = 'write `//` to round down, or Symbol("cdiv(a, b)") to round up'
-        raise TypeError(f"`{self} / {other}`: sizes are integers; {remedy}")
-
-    __rtruediv__ = __truediv__
-
-    def __lt__(self, other: object) -> NoReturn:
-        remedy = 'compare in the application, or write for example Symbol("min(a, b)")'
-        raise TypeError(f"`{self}` has no value before a call, so it has no order; {remedy}")
-
-    __le__ = __gt__ = __ge__ = __lt__
+    def __bool__(self) -> bool:
+        """Tell that a block size is given, as in `block or block_size()`; any other size is neither true nor false."""
+        if self.expr.is_constant:
+            return bool(self.expr.constant)
+        if not (self.meta or self.constexpr):
+            self._refuse(", so it is neither true nor false", "compare with `is None`, or decide in the application")
+        return True
 
     def subs(self, values: Mapping[str, int | Symbol]) -> Any:
         """Replace names by numbers or symbols; an `int` where no name is left.
@@ -199,6 +200,7 @@ def plain_name(size: int | Symbol) -> str:
     return size.name
 
 
+@tells_mistakes
 def block_size(lower_bound: int | None = None, upper_bound: int | None = None) -> Symbol:
     """Make a fresh symbol whose value the compiler chooses: a power of two.
 
@@ -234,9 +236,20 @@ def as_size(value: Any) -> int | Symbol:
         value = Symbol(value)
     if isinstance(value, Symbol):
         return value.expr.constant if not value.leaves else value
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"expected an int or a Symbol, got {value!r}")
-    return value.__index__()
+    number = as_int(value)
+    if number is None:
+        raise TypeError(f"expected an int or a Symbol, got {brief(value)}")
+    return number
+
+
+def as_int(value: Any) -> int | None:
+    """Read an integer of Python's, NumPy's or PyTorch's; None for anything else, bools among them."""
+    if isinstance(value, bool | Symbol):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def from_expr(expression: Expr, leaves: Mapping[str, int | Symbol] | None = None) -> int | Symbol:
@@ -262,7 +275,7 @@ def _range(symbol: Symbol, lower: Any, upper: Any, low: int | None, high: int | 
     what = "a block size" if str(symbol).startswith(_BLOCK) else f"`{symbol}`"
     for bound in (lower, upper):
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, numbers.Integral)):
-            raise _error(f"{what} has a bound {bound!r}", "bounds are ints")
+            raise _error(f"{what} has a bound {brief(bound)}", "bounds are ints")
     if lower is None and low is not None:
         lower = low if upper is None else min(low, upper)
     if upper is None and high is not None:
@@ -299,7 +312,7 @@ def _call(name: str, fold: Callable[..., Expr], values: Iterable[Any]) -> int | 
 def _binary(left: Any, operation: type[ast.operator], right: Any) -> Any:
     lhs, rhs = _node_of(left), _node_of(right)
     if lhs is None or rhs is None:
-        return NotImplemented
+        refuse_operand(left, operation(), right)
     return Symbol(ast.BinOp(lhs, operation(), rhs), _leaves=_merged(left, right))
 
 
@@ -336,5 +349,7 @@ def _parse(source: Any) -> ast.expr:
     if node is not None:
         return node
     if not isinstance(source, str):
-        raise _error(f"a symbol is a name or an expression, not {source!r}", 'write for example Symbol("BLOCK_SIZE")')
+        raise _error(
+            f"a symbol is a name or an expression, not {brief(source)}", 'write for example Symbol("BLOCK_SIZE")'
+        )
     return symbol_syntax.parse(source)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ninetoothed import metaops, sources
 from ninetoothed.arrangement import Arrangement, Shape, Size, SourceTensor
+from ninetoothed.boundary import tells_mistakes
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import as_expr, const, var
-from ninetoothed.operands import shape_text
+from ninetoothed.operands import described, shape_text
 from ninetoothed.symbol import Symbol, from_expr
 from ninetoothed.without_numbers import WithoutNumbers
-from ninetoothed.wording import counted
+from ninetoothed.wording import brief, counted
 
 if TYPE_CHECKING:
     import numpy
@@ -47,6 +48,7 @@ class Tensor(WithoutNumbers):
     ((2, 4), (2, 2))
     """
 
+    @tells_mistakes
     def __init__(
         self,
         ndim: int | None = None,
@@ -61,7 +63,7 @@ class Tensor(WithoutNumbers):
     ) -> None:
         name = f"ninetoothed_tensor_{next(_numbers)}" if name is None else name
         if not isinstance(name, str) or not name.isidentifier():
-            raise _error(f"a tensor cannot be named {name!r}", "give a Python identifier")
+            raise _error(f"a tensor cannot be named {brief(name)}", "give a Python identifier")
         sizes = sources.sizes(name, ndim, shape, shape_options)
         if sizes and (constexpr or value is not UNSET):
             what = f"a tensor of {counted(len(sizes), 'dimension')} is constexpr or has a value"
@@ -92,6 +94,11 @@ class Tensor(WithoutNumbers):
     def arrangement(self) -> Arrangement:
         """The frozen arrangement that this is a handle onto."""
         return self._arrangement
+
+    @property
+    def described(self) -> str:
+        """The tensor as messages name it: `x.dtype`, of shape (2, 2)."""
+        return described(self._arrangement, self._level)
 
     @property
     def level(self) -> int:
@@ -177,6 +184,7 @@ class Tensor(WithoutNumbers):
     def size(self, dim: None = None) -> Shape: ...
     @overload
     def size(self, dim: int) -> Size: ...
+    @tells_mistakes
     def size(self, dim: int | None = None) -> Shape | Size:
         """Return the size of a dimension of this level, or the whole shape."""
         return self.shape if dim is None else self.shape[sources.dimension(f"`{self.name}`", dim, self.ndim)]
@@ -185,10 +193,12 @@ class Tensor(WithoutNumbers):
     def stride(self, dim: None = None) -> Shape: ...
     @overload
     def stride(self, dim: int) -> Size: ...
+    @tells_mistakes
     def stride(self, dim: int | None = None) -> Shape | Size:
         """Return the stride along a dimension of this level, or all strides."""
         return self.strides if dim is None else self.strides[sources.dimension(f"`{self.name}`", dim, self.ndim)]
 
+    @tells_mistakes
     def numel(self) -> Size:
         """Return the number of elements of this level."""
         return math.prod(self.shape)
@@ -214,10 +224,13 @@ class Tensor(WithoutNumbers):
             if self._parent is not None:
                 self._parent.dtype = self
         elif self._level + 1 < len(self._arrangement.levels):
-            raise _error(f"the dtype of `{self.name}` is a tensor, not {dtype!r}", "assign a level rearranged from it")
+            raise _error(
+                f"the dtype of `{self.name}` is a tensor, not {brief(dtype)}", "assign a level rearranged from it"
+            )
         else:
             self._arrangement = replace(self._arrangement, source=replace(self._arrangement.source, dtype=dtype))
 
+    @tells_mistakes
     def tile(
         self, tile_shape: Sizes, strides: Sizes | None = None, dilation: Sizes | None = None, floor_mode: bool = False
     ) -> Tensor:
@@ -233,6 +246,7 @@ class Tensor(WithoutNumbers):
         """
         return self._then(metaops.tile, tile_shape, strides, dilation, floor_mode)
 
+    @tells_mistakes
     def expand(self, shape: Sizes) -> Tensor:
         """Repeat dimensions of size 1; -1 keeps a size, and new dimensions come first.
 
@@ -241,6 +255,7 @@ class Tensor(WithoutNumbers):
         """
         return self._then(metaops.expand, shape)
 
+    @tells_mistakes
     def unsqueeze(self, dim: int) -> Tensor:
         """Add a dimension of size 1 at `dim`.
 
@@ -249,6 +264,7 @@ class Tensor(WithoutNumbers):
         """
         return self._then(metaops.unsqueeze, dim)
 
+    @tells_mistakes
     def squeeze(self, dim: int | Iterable[int]) -> Tensor:
         """Take away the dimension or dimensions `dim`, each of size 1; an empty tuple takes away nothing.
 
@@ -257,6 +273,7 @@ class Tensor(WithoutNumbers):
         """
         return self._then(metaops.squeeze, dim)
 
+    @tells_mistakes
     def permute(self, dims: Iterable[int]) -> Tensor:
         """Reorder dimensions: dimension d of the result is dimension `dims[d]` of this level.
 
@@ -265,6 +282,7 @@ class Tensor(WithoutNumbers):
         """
         return self._then(metaops.permute, dims)
 
+    @tells_mistakes
     def flatten(self, start_dim: int | None = None, end_dim: int | None = None) -> Tensor:
         """Make dimensions `start_dim` to `end_dim` (exclusive) one, row-major.
 
@@ -273,6 +291,7 @@ class Tensor(WithoutNumbers):
         """
         return self._then(metaops.flatten, start_dim, end_dim)
 
+    @tells_mistakes
     def ravel(self) -> Tensor:
         """Make this level and all within it one, the dimensions of the outermost first.
 
@@ -281,6 +300,7 @@ class Tensor(WithoutNumbers):
         """
         return self._then(metaops.ravel)
 
+    @tells_mistakes
     def pad(self, padding: Iterable[tuple[int | str | Symbol, int | str | Symbol]]) -> Tensor:
         """Add `((before, after), ...)` elements that are out of bounds, one pair a dimension.
 
@@ -310,6 +330,7 @@ class Tensor(WithoutNumbers):
         levels = ", ".join(map(shape_text, self._arrangement.levels[self._level :]))
         return f"Tensor({self.name}: {levels})"
 
+    @tells_mistakes
     def eval(self, subs: Mapping[Any, Any] | None = None) -> numpy.ndarray:
         """Return the flat index into the source of every element of every level, -1 out of bounds.
 
@@ -324,6 +345,7 @@ class Tensor(WithoutNumbers):
 
         return eval(self, subs)
 
+    @tells_mistakes
     def subs(self, mapping: Mapping[Any, Any]) -> Tensor:
         """Return this tensor with numbers in the place of symbols.
 

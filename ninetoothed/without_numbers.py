@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ninetoothed.errors import arrangement_error as _error
+from ninetoothed.errors import ArrangementAttributeError, ArrangementTypeError, arrangement_error as _error
 from ninetoothed.operands import shape_text
 from ninetoothed.wording import near
 
@@ -43,7 +43,7 @@ class WithoutNumbers:
             if name.startswith("_"):
                 raise AttributeError(name)
             remedy = _INSTEAD.get(name) or near(name, (n for n in dir(self) if not n.startswith("_"))) or _COMPUTE
-            raise AttributeError(f"the symbolic tensor `{self.name}` has no {name!r}; {remedy}")
+            raise _error(f"the symbolic tensor `{self.name}` has no {name!r}", remedy, ArrangementAttributeError)
 
     def _compute(self, *_: Any) -> NoReturn:
         raise _error(f"the symbolic tensor `{self.name}` has no numbers to compute with", _COMPUTE)
@@ -52,6 +52,8 @@ class WithoutNumbers:
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _compute
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = _compute
     __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __pos__ = __abs__ = __invert__ = _compute
+    __divmod__ = __rdivmod__ = __round__ = __int__ = __float__ = __complex__ = __index__ = __array__ = _compute
+    __array_ufunc__ = None  # operators of NumPy's leave the refusal to these
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
@@ -60,13 +62,14 @@ class WithoutNumbers:
 
     def __iter__(self) -> NoReturn:
         remedy = "index it, as in `x[0]`, or let the application run over its tiles"
-        raise TypeError(f"the symbolic tensor `{self.name}` cannot be iterated over; {remedy}")
+        raise _error(f"the symbolic tensor `{self.name}` cannot be iterated over", remedy, ArrangementTypeError)
 
     def __len__(self) -> int:
         if self.shape and isinstance(self.shape[0], int):
             return self.shape[0]
         remedy = "`x.shape[0]` is its first size" if self.shape else "a scalar has no sizes"
-        raise TypeError(f"`{self.name}` of shape {shape_text(self.shape)} has no length that is known; {remedy}")
+        what = f"`{self.name}` of shape {shape_text(self.shape)} has no length that is known"
+        raise _error(what, remedy, ArrangementTypeError)
 
     def __bool__(self) -> bool:
         return True

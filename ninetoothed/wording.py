@@ -31,9 +31,25 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+def brief(value: object) -> str:
+    """Print a value in a message: its text where that is short, else its type."""
+    if isinstance(value, type) or callable(value):
+        return f"`{getattr(value, '__name__', type(value).__name__)}`"
+    if isinstance(value, tuple) and type(value) is tuple:
+        return f"({', '.join(map(brief, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, list) and type(value) is list:
+        return f"[{', '.join(map(brief, value))}]"
+    try:
+        text = repr(value)
+    except Exception:
+        text = ""
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    return text if text and len(text) <= 80 and "\n" not in text and " at 0x" not in text else f"<{kind}>"
+
+
 def near(name: str, names: Iterable[str]) -> str:
     """Suggest the names that are spelt almost like `name`: `did you mean 'exp' or 'exp2'?`; "" where none is."""
-    found = get_close_matches(name, list(names), 3, 0.7)
+    found = get_close_matches(name, [each for each in names if each != name], 3, 0.7)
     return f"did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 

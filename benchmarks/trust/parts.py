@@ -33,6 +33,7 @@ PARTS = (
     Part("fusions", 1),
     Part("operators", 3),
     Part("errors", 0.5),
+    Part("misuse", 0.5),
     Part("cache", 0.5),
     Part("gpu", 3, needs="cuda"),
 )

@@ -10,8 +10,9 @@ import torch
 
 pytest.importorskip("tqdm")
 
-from benchmarks.trust import __main__ as trust, cache, record, worker
+from benchmarks.trust import __main__ as trust, cache, misuse, record, worker
 from benchmarks.trust.parts import PARTS, Case, Part
+from ninetoothed import ApplicationError, ArrangementError
 from tests.ninetoothed.backends import interpreting
 
 HERE = [part for part in PARTS if part.needs != "cuda" or torch.cuda.is_available()]
@@ -90,3 +91,22 @@ def test_canaries():
     assert guards.touched() == "" and torch.equal(x, torch.arange(12.0).reshape(3, 4).T[1:] + 2)
     guards.run(lambda x: x.as_strided((1,), (1,), x.storage_offset() - 1).fill_(0), (x,))
     assert "beside tensor 0" in guards.touched()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TypeError("a bare one; mend it"),
+        ArrangementError("no line; mend it"),
+        ApplicationError("another line; mend it", "elsewhere.py", 1),
+        ApplicationError("without a remedy", "here.py", 1),
+        ApplicationError("a tile has no attribute 'offset'; did you mean 'offset'?", "here.py", 1),
+        ApplicationError("<object object at 0x7f> is no tile; give one", "here.py", 1),
+    ],
+)
+def test_what_misuse_complains_of(error):
+    def attempt():
+        raise error
+
+    assert misuse.told(attempt, "here.py")
+    assert not misuse.told(lambda: None, "here.py")

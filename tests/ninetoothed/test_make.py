@@ -11,7 +11,7 @@ import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import ApplicationError, ArrangementError, EmptyKernelWarning, Tensor
+from ninetoothed import ApplicationError, ArrangementError, ArrangementTypeError, EmptyKernelWarning, Tensor
 
 PACKAGE = str(pathlib.Path(ninetoothed.__file__).parent)
 MISSPELT = "ninetoothed.language has no 'expp'"
@@ -47,9 +47,7 @@ def test_a_real_tensor_among_the_tensors():
     def arrangement(x, y):
         return x.tile((4,)), y.tile((4,), strides=(1,))
 
-    with pytest.raises(
-        ArrangementError, match=r"'arrangement' fails .* `tensors\[1\]` is a torch.Tensor: give it symb"
-    ):
+    with pytest.raises(ArrangementError, match=r"'arrangement' fails: .*; `tensors\[1\]` is a torch.Tensor: give symb"):
         ninetoothed.make(arrangement, copy, (Tensor(1), torch.zeros(3)))
 
 
@@ -59,12 +57,25 @@ def test_as_many_tensors_as_the_arrangement_takes(count):
         make(copy, lambda x, y: (x, y), count)
 
 
-def test_a_mistake_inside_the_arrangement_stays_its_own():
+def test_a_mistake_inside_the_arrangement_names_its_line():
     def arrangement(x, y):
         return len(3), y
 
-    with pytest.raises(TypeError, match="object of type 'int' has no len"):
+    with pytest.raises(ArrangementTypeError, match=r"(?s)object of type 'int' has no len.*; .*at .*len\(3\), y"):
         make(copy, arrangement)
+
+
+def test_what_an_arrangement_raises_itself_stays_its_own():
+    def raises(x, y):
+        raise LookupError("no such tile")
+
+    def asserts(x, y):
+        assert x is y, "two tensors"
+
+    for arrangement, kind in ((raises, LookupError), (asserts, AssertionError)):
+        with pytest.raises(kind) as caught:
+            make(copy, arrangement)
+        assert type(caught.value) is kind
 
 
 def test_exchanged():

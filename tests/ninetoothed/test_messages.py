@@ -9,6 +9,10 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import ArgumentError, ArrangementError, Symbol, Tensor, block_size
 
+BRANCH = (
+    'decide in the application, or fix the size with `Tensor(shape=...)`; `Symbol("min(a, b)")` and `max` choose'
+    " between sizes"
+)
 MISTAKES = (
     (
         lambda x, y: x.tile((2, 3, 4)),
@@ -186,10 +190,83 @@ MISTAKES = (
         '`x_size_0 / 2`: sizes are integers; write `//` to round down, or Symbol("cdiv(a, b)") to round up',
     ),
     (
+        lambda x, y: x.tile(((x.shape[0] + 1) / 2, 2)),
+        TypeError,
+        '`(x_size_0 + 1) / 2`: sizes are integers; write `//` to round down, or Symbol("cdiv(a, b)") to round up',
+    ),
+    (
         lambda x, y: x if x.shape[0] > 2 else y,
         TypeError,
-        "`x_size_0` has no value before a call, so it has no order; compare in the application, or write"
-        ' for example Symbol("min(a, b)")',
+        f"`x_size_0` has no value before a call, so it has no order; {BRANCH}",
+    ),
+    (
+        lambda x, y: x if x.shape[0] else y,
+        TypeError,
+        "`x_size_0` has no value before a call, so it is neither true nor false; compare with `is None`,"
+        " or decide in the application",
+    ),
+    (
+        lambda x, y: [x[i] for i in range(x.shape[0])],
+        TypeError,
+        "`x_size_0` has no value before a call, and a number is wanted; loop in the application, where"
+        " `range(x.shape[0])` runs, or fix the size with `Tensor(shape=...)`",
+    ),
+    (
+        lambda x, y: int(x.shape[0]),
+        TypeError,
+        "`x_size_0` has no value before a call, so it is no number of Python's; give a number, or fix the"
+        " size with `Tensor(shape=...)`",
+    ),
+    (
+        lambda x, y: x.tile((x.shape[0] + 1.5, 2)),
+        TypeError,
+        "`x_size_0 + 1.5`: sizes are integers, and 1.5 is none; give an int or a symbol",
+    ),
+    (
+        lambda x, y: x.tile((x.shape[0] ** 2, 2)),
+        TypeError,
+        "`x_size_0` is a size, which lacks this operator; sizes have `+`, `-`, `*`, `//` and `%`, and"
+        ' `min`, `max` and `cdiv` in a text, as in `Symbol("cdiv(n, 2)")`',
+    ),
+    (
+        lambda x, y: x.permute(1, 0),
+        TypeError,
+        "permute(1, 0) of `x`, of shape (x_size_0, x_size_1): too many positional arguments; write permute((1, 0))",
+    ),
+    (
+        lambda x, y: x.tile((2, 2)).dtype.tile((1, 1), stride=(1, 1)),
+        TypeError,
+        "tile((1, 1), stride=(1, 1)) of `x.dtype`, of shape (2, 2): got an unexpected keyword argument"
+        " 'stride'; did you mean 'strides'?",
+    ),
+    (
+        lambda x, y: x.squeeze(),
+        TypeError,
+        "squeeze() of `x`, of shape (x_size_0, x_size_1): missing a required argument: 'dim'; it takes (dim)",
+    ),
+    (
+        lambda x, y: Tensor(2, shapes=(3, 4)),
+        TypeError,
+        "Tensor(2, shapes=(3, 4)): got an unexpected keyword argument 'shapes'; did you mean 'shape'?",
+    ),
+    (
+        lambda x, y: x.shape[2],
+        ArrangementError,
+        "the arrangement '<lambda>' fails: tuple index out of range; an arrangement is run once, when the"
+        " kernel is made, on symbolic tensors; mend that line",
+    ),
+    (
+        lambda x, y: x.tile((BLOK, 1)),  # noqa: F821
+        ArrangementError,
+        "the arrangement '<lambda>' fails: name 'BLOK' is not defined; define it before, or give it to the"
+        " arrangement as a parameter",
+    ),
+    (
+        lambda x, y: ntl.exp(x),
+        ArrangementError,
+        "the arrangement '<lambda>' fails: `ninetoothed.language.exp` works on tiles: call it inside an"
+        " application, not in ordinary Python; a symbolic tensor has no numbers: rearrange it by its methods,"
+        " such as `tile` and `expand`",
     ),
     (lambda x, y: x.tile((x.shape[0] // 0, 2)), ArrangementError, "`x_size_0` is divided by 0; give another divisor"),
     (lambda x, y: x.tiel((2, 2)), AttributeError, "the symbolic tensor `x` has no 'tiel'; did you mean 'tile'?"),
@@ -355,11 +432,19 @@ def test_a_mistake_of_an_arrangement(arrangement, kind, message):
         ninetoothed.make(arrangement, copies, (Tensor(2), Tensor(2)))
     told, *places = str(caught.value).split("\n")
     assert told == message
-    if kind is ArrangementError and places:
-        line = arrangement.__code__.co_firstlineno
-        assert re.fullmatch(rf"  at {re.escape(__file__)}:{line}: .*", places[0])
-    else:
-        assert kind is not ArrangementError or ".eval(" in message
+    line = arrangement.__code__.co_firstlineno
+    assert re.fullmatch(rf"  at {re.escape(__file__)}:{line}: .*", places[0])
+    assert isinstance(caught.value, ArrangementError) and isinstance(caught.value, ValueError)
+
+
+def test_items_that_are_no_tensors():
+    with pytest.raises(ArrangementError, match=r"'int' object has no attribute 'tile'; `tensors\[0\]` is 1: give symb"):
+        ninetoothed.make(lambda x, y: (x.tile((2,)), y.tile((2,))), copies, (1, 1))
+
+
+def test_a_block_size_is_given():
+    for block in (block_size(), Symbol("BLOCK", constexpr=True)):
+        assert (block or 3) is block
 
 
 def test_names_that_the_user_gave_stay():

@@ -11,7 +11,7 @@ from ninetoothed import errors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Raised and caught inside, or raised under the name of a base that users know.
-INTERNAL = {"AbsentError", "NotOfferedError"}
+INTERNAL = {"AbsentError", "ArrangementAttributeError", "NotOfferedError"}
 
 
 def test_the_version_is_the_one_that_is_declared():
