@@ -157,7 +157,8 @@ class _Fusion:
         """Let an output that is not kept have the sizes of the parameters that stay and are arranged like it."""
         if link.output in self.kept or link.output in self.models:
             return self
-        output, models, known = self.first.parameters[link.output], (), self.values
+        output, known = self.first.parameters[link.output], self.values
+        models: tuple[str, ...] = ()
         for names, position, parameter in self._staying():
             if parameter.source.ndim != output.source.ndim or parameter.source.jagged_dim is not None:
                 continue
@@ -206,7 +207,7 @@ class _Fusion:
         """Write the fused application and return the function; errors in it show its text, which `linecache` keeps."""
         parameters = [*self.names[0].values(), *self.names[1].values()]
         inputs = {link.output: self.second.parameters[link.input] for link in self.links}
-        inner = {"first": self.first.application, "second": self.second.application}
+        inner: dict[str, Any] = {"first": self.first.application, "second": self.second.application}
         inner |= {"hold": between.hold, "pass_on": between.pass_on}
         inner |= {f"type_{output}": dtype for output, dtype in self.dtypes.items()}
         inner |= {f"other_{output}": input.source.other for output, input in inputs.items()}

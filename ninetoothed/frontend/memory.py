@@ -291,7 +291,7 @@ def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Acce
             guards += (Guard(index, size, lower_fails, upper_fails),)
     type = shapes.tile_type(numeric(context.argument(ref.parameter).dtype), extents)
     bindings = builder.bindings(*names, *(guard.index for guard in guards))
-    other = other_of(context, parameter.source, type.dtype)
+    other = other_of(context, parameter.source, numeric(type.dtype))
     return Access(parameter.name, type, tuple(names), guards, other, (), bindings, roams=True)
 
 
