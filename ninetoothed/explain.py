@@ -6,14 +6,12 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ninetoothed import passes
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentTypeError
 from ninetoothed.passes.report import show, texts
 from ninetoothed.runtime.build.compile import write_module
-from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.dispatch import Launcher, launcher_of
-from ninetoothed.runtime.executable import emitted_for, printed, schedule_of
+from ninetoothed.runtime.executable import lowered
 from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern, ProductPattern, pattern_of
 from ninetoothed.runtime.variants import Selection
@@ -70,8 +68,8 @@ def source(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: Any 
     kwargs = dict(kwargs)
     gpu = _gpu(kwargs.pop("gpu", None) if gpu is None else gpu)
     variant = launcher_of(kernel).trace(args, kwargs, gpu)
-    text = emitted_for(variant).source
-    return KernelSource(text, variant.selection.schedule, gpu, kernel.definition.given_names)
+    text = lowered(variant)
+    return KernelSource(text.emitted.source, text.schedule, gpu, kernel.definition.given_names)
 
 
 def explain(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
@@ -80,13 +78,11 @@ def explain(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expla
     gpu = _gpu(kwargs.pop("gpu", None))
     launcher = launcher_of(kernel)
     variant = launcher.trace(args, kwargs, gpu)
-    schedule, target = schedule_of(variant), target_of(gpu)
-    rewritten = passes.run(variant.program, target, schedule, passes.GPU)
-    emitted = printed(rewritten, variant, schedule, target)
-    reports = (*variant.reports, *rewritten.reports)
+    text = lowered(variant)
+    emitted, reports = text.emitted, (*variant.reports, *text.reports)
     sections = {
         "specialisation": "\n".join(_known(kernel.definition, variant.selection.specialisation)),
-        "schedule": "\n".join(_chosen(launcher, variant.selection, gpu)),
+        "schedule": "\n".join(_chosen(launcher, variant.selection, text.schedule, gpu)),
         "passes": f"{_LEGEND}\n\n{show(reports, _LONGEST_CHANGE)}",
         "program": "\n".join(texts(reports)[-1]),
         "source": f"The Triton source is in {write_module(emitted.name, emitted.source)}",
@@ -123,9 +119,12 @@ def _class(argument: ArgumentClass) -> str:
     return f"a {argument.role} of {argument.dtype}{wide}{unaligned}"
 
 
-def _chosen(launcher: Launcher, selection: Selection, gpu: machine.Machine) -> Iterator[str]:
-    """Yield lines that tell the schedule and why it was chosen."""
-    yield str(selection.schedule)
+def _chosen(launcher: Launcher, selection: Selection, applied: Schedule, gpu: machine.Machine) -> Iterator[str]:
+    """Yield lines that tell the schedule, as far as the passes could apply it, and why it was chosen."""
+    yield str(applied)
+    chosen = selection.schedule
+    if (applied.sharing, applied.overlaps) != (chosen.sharing, chosen.overlaps):
+        yield f"Asked for was {chosen}, of which passes below are not applied: the program has no such form."
     yield f"{_work(launcher.definition, selection)}, over a grid of {' x '.join(map(str, selection.grid)) or 'one'}."
     ranked, is_measured = launcher.ranked(selection)
     if is_measured:

@@ -30,7 +30,7 @@ from ninetoothed.runtime.call_cache import FunctionBody, Launchable
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors
 from ninetoothed.runtime.variants import TracedVariant, Variant
 from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
-from ninetoothed.schedule import Schedule
+from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
 
 
 class Executable(Launchable, Protocol):
@@ -167,32 +167,62 @@ def _compiled(
 ) -> CompiledKernel:
     gpu = variant.selection.gpu
     assert gpu is not None
-    emitted = _emitted(variant, schedule, target)
-    if schedule.overlaps and emitted.dialect != "gluon":
+    lowered = _lowered(variant, schedule, target)
+    emitted, applied = lowered.emitted, lowered.schedule
+    if schedule.overlaps and not applied.overlaps:
         raise ResourceError("its products do not overlap with what lies between them")
-    warps = COARSENED_WARPS if emitted.coarsening > 1 else schedule.num_warps
     aligned = aligned_tensors(definition, variant.selection.specialisation) | {each.name for each in emitted.buffers}
-    return compile_kernel(emitted, gpu, warps, schedule.num_stages, aligned, uses_wgmma)
+    return compile_kernel(emitted, gpu, applied.num_warps, applied.num_stages, aligned, uses_wgmma)
+
+
+@dataclass(frozen=True)
+class LoweredVariant:
+    """A variant after the passes, as a text; `schedule` is what these have made of the one that was chosen."""
+
+    emitted: triton.Emitted
+    schedule: Schedule
+    reports: tuple[passes.PassReport, ...]
+
+
+def lowered(variant: TracedVariant) -> LoweredVariant:
+    """Lower a variant to the text for its own GPU."""
+    return _lowered(variant, schedule_of(variant), target_of(variant.selection.gpu))
 
 
 def emitted_for(variant: TracedVariant) -> triton.Emitted:
     """Emit the text of a variant for its own GPU."""
-    return _emitted(variant, schedule_of(variant), target_of(variant.selection.gpu))
+    return lowered(variant).emitted
 
 
 def has_form(variant: TracedVariant) -> bool:
     """Tell whether a variant's products overlap where its schedule asks for it."""
-    return not variant.selection.schedule.overlaps or emitted_for(variant).dialect == "gluon"
+    return not variant.selection.schedule.overlaps or lowered(variant).schedule.overlaps
 
 
-def _emitted(variant: TracedVariant, schedule: Schedule, target: Target) -> triton.Emitted:
+def _lowered(variant: TracedVariant, schedule: Schedule, target: Target) -> LoweredVariant:
     scheduled = passes.run(variant.program, target, schedule, passes.GPU)
     reports = (passes.PassReport("before", True, variant.program), *scheduled.reports)
     dump(f"kernel {variant.program.name}: the passes for {variant.selection.gpu}", reports)
-    return printed(scheduled, variant, schedule, target)
+    emitted = _printed(scheduled, variant, schedule, target)
+    return LoweredVariant(emitted, _applied(schedule, scheduled, emitted), scheduled.reports)
 
 
-def printed(
+def _applied(schedule: Schedule, scheduled: passes.ScheduledProgram, emitted: triton.Emitted) -> Schedule:
+    """Return a schedule as far as the passes could apply it."""
+    applied = {report.name for report in scheduled.reports if report.applied}
+    sharing: Sharing = DataParallel(scheduled.coarsening)
+    match schedule.sharing:
+        case Persistent() if "persistent" in applied:
+            sharing = schedule.sharing
+        case SplitK() if "split_k" in applied:
+            sharing = schedule.sharing
+        case StreamK() as shared if "remainder_subtile" in applied or "stream_k" in applied:
+            sharing = shared if "remainder_subtile" in applied else replace(shared, subtile_stages=0)
+    warps = COARSENED_WARPS if scheduled.coarsening > 1 else schedule.num_warps
+    return replace(schedule, sharing=sharing, num_warps=warps, overlaps=emitted.dialect == "gluon")
+
+
+def _printed(
     scheduled: passes.ScheduledProgram, variant: TracedVariant, schedule: Schedule, target: Target
 ) -> triton.Emitted:
     """Print a program in Gluon where its products overlap and it has such a form, in Triton elsewhere."""

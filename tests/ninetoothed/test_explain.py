@@ -15,6 +15,7 @@ from ninetoothed.expr import Facts
 from ninetoothed.passes import PassReport, report
 from ninetoothed.runtime import dispatch
 from ninetoothed_ops.kernels import mm, sdpa, softmax
+from tests.ninetoothed_ops.kernels import calls
 
 TITLES = ["specialisation", "schedule", "passes", "program", "source"]
 
@@ -137,3 +138,32 @@ def test_a_report_shows_the_shorter_of_difference_and_program(monkeypatch):
     assert "small                 applied: 1 line added, 1 removed\nnone                  not applied\n" in text
     assert "-g\n+G\n\n== all: applied: 2 lines added, 7 removed ==\n\n1\n2\n" in text
     assert "== none" not in text and "== same" not in text
+
+
+# The passes that share out tiles, by what a schedule says of them.
+SHARING = {
+    "coarsening": ("coarsening",),
+    "programs": ("persistent",),
+    "split_k": ("split_k",),
+    "tiles_per_wave": ("stream_k", "remainder_subtile"),
+    "subtile_stages": ("remainder_subtile",),
+}
+
+
+@pytest.mark.parametrize("name", calls.NAMES + calls.OPTIONS + calls.GRADIENTS)
+def test_the_schedule_told_is_the_one_applied(name):
+    """A head that said `coarsening=16` stood over passes of which `coarsening` was not applied."""
+    cases = (
+        (calls.large, torch.float16, "h200"),
+        (calls.small, torch.float16, "b200"),
+        (calls.small, torch.float32, "a100"),
+    )
+    for size, dtype, gpu in cases:
+        kernel, arguments = size(name, dtype)
+        source = kernel.source(*arguments, gpu=gpu)
+        _, found = sections(kernel.explain(*arguments, gpu=gpu))
+        head = source.partition("\n")[0]
+        assert head.startswith(f"# {found['schedule'].strip().splitlines()[0]} for "), head
+        applied = set(re.findall(r"^ +(\w+) +applied", found["passes"], re.MULTILINE))
+        for option, passes in SHARING.items():
+            assert (f" {option}=" in head) == bool(applied.intersection(passes)), (head, option, applied)
