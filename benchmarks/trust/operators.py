@@ -1,7 +1,8 @@
-"""The ten operators over types, shapes, strides, offsets and options, against PyTorch in float64.
+"""The operators and their gradients over types, shapes, strides, offsets and options, against PyTorch in float64.
 
-An element may differ by what its type and the number of its terms allow: `SLACK * u * terms * magnitude`, where u is
-the unit roundoff of the sum's type and magnitude the same operation on absolute values; and by one rounding.
+An element of a result may differ by what its type and the number of its terms allow: `SLACK * u * terms * magnitude`,
+where u is the unit roundoff of the sum's type and magnitude the same operation on absolute values; and by one rounding.
+A gradient may differ, as a whole, by some times what PyTorch's in the same type does.
 """
 
 from __future__ import annotations
@@ -123,10 +124,16 @@ def conv2d(make: Maker) -> Sample:
     rng = make.rng
     groups = rng.choice((1, 1, 1, 2, 3))
     channels, filters = rng.randint(1, 5), groups * rng.randint(1, 5)
-    kernel = rng.randint(1, 3), rng.randint(1, 3)
+    kernel = rng.choice((1, 1, 2, 3)), rng.choice((1, 1, 2, 3))
     stride, padding = (rng.randint(1, 3), rng.randint(1, 2)), (rng.randint(0, 2), rng.randint(0, 1))
     dilation = rng.randint(1, 2), rng.randint(1, 2)
-    image = [d * (k - 1) + 1 + rng.randint(0, 9) for k, d in zip(kernel, dilation, strict=True)]
+    pixels = rng.choice((1, 2, 3, 5, 8, 9)), rng.choice((1, 2, 3, 5, 8, 16))
+    image = [
+        max(1, (p - 1) * s + d * (k - 1) + 1 - 2 * pad + rng.randrange(s))
+        for p, k, d, s, pad in zip(pixels, kernel, dilation, stride, padding, strict=True)
+    ]
+    # Padding alone is no image where a window is larger than what it leaves.
+    image = [max(size, d * (k - 1) + 1 - 2 * pad) for size, k, d, pad in zip(image, kernel, dilation, padding)]
     batch = rng.choice(((), (1,), (2,), (3,), (0,)))
     x, w = make(*batch, channels * groups, *image), make(filters, channels, *kernel)
     bias = make(filters) if rng.random() < 0.5 else None
@@ -310,18 +317,69 @@ def difference(found: torch.Tensor, sample: Sample) -> str:
     )
 
 
+def gradient_difference(sample: Sample, generator: torch.Generator) -> str:
+    """Whichever gradients of a random scalar are further from float64 than some times PyTorch's; "" where none is."""
+    own = gradients(sample, getattr(ninetoothed_ops, sample.name), generator, lambda value: value)
+    exact = gradients(sample, sample.reference, generator, in_float64)
+    try:
+        theirs = gradients(sample, sample.reference, generator, lambda value: value)
+    except RuntimeError:  # A type that PyTorch's operator or its gradient has not.
+        theirs = exact
+    for place, grads in enumerate(zip(own, theirs, exact, strict=True)):
+        found, other, expected = (grad.double() for grad in grads)
+        if found.shape != expected.shape:
+            return f"gradient {place}: shape {tuple(found.shape)}, not {tuple(expected.shape)}"
+        if found.isnan().any() != expected.isnan().any():
+            return f"gradient {place}: NaN in one alone"
+        error, bound = (found - expected).norm(), (other - expected).norm()
+        # Of one column, the gradient of a norm is what rounding leaves of a difference.
+        largest = max((each.abs().max().item() for each in tensors_of(sample) if each.numel()), default=0.0)
+        size = expected.norm() + (1 + largest) ** 2 * max(expected.numel(), 1) ** 0.5
+        if not error <= SLACK * (bound + torch.finfo(grads[0].dtype).eps * size):
+            return f"gradient {place}: off by {error.item():.3g} of {expected.norm().item():.3g}, PyTorch's {bound:.3g}"
+    return ""
+
+
+def tensors_of(sample: Sample) -> list[torch.Tensor]:
+    """The arguments that have gradients."""
+    values = (*sample.args, *sample.kwargs.values())
+    return [value for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()]
+
+
+def gradients(sample: Sample, function: Callable, generator: torch.Generator, convert: Callable) -> list[torch.Tensor]:
+    """The gradients of all arguments, of a random scalar of the result; those of no part are 0."""
+    leaves: list[torch.Tensor] = []
+
+    def leaf(value):
+        if not (isinstance(value, torch.Tensor) and value.is_floating_point()):
+            return value
+        leaves.append(convert(value).detach().requires_grad_())
+        return leaves[-1]
+
+    output = function(*map(leaf, sample.args), **{name: leaf(value) for name, value in sample.kwargs.items()})
+    state = generator.get_state()
+    # Of few bits, so that every type holds them as they are.
+    weights = torch.randn(output.shape, generator=generator, dtype=torch.float64).bfloat16()
+    generator.set_state(state)
+    return list(torch.autograd.grad(output, leaves, weights.to(output), allow_unused=True, materialize_grads=True))
+
+
 def cases(seed: int, device: str = "cpu") -> Iterator[Case]:
-    """Check some calls of each operator in turn."""
+    """Check some calls of each operator in turn, and some of their gradients."""
     rng = random.Random(f"operators {seed}")
     for _ in range(CALLS):
-        sample = rng.choice(OPERATORS)(Maker(rng, device))
+        make = Maker(rng, device)
+        sample, has_gradients = rng.choice(OPERATORS)(make), rng.random() < 0.5
         description = ", ".join(map(described, sample.args))
         options = ", ".join(f"{name}={described(value)}" for name, value in sample.kwargs.items())
         description = f"{sample.name}({description}; {options})"
         try:
             with torch.no_grad():
                 found = getattr(ninetoothed_ops, sample.name)(*sample.args, **sample.kwargs)
+            wrong = difference(found, sample)
+            if not wrong and has_gradients and not make.has_specials:
+                wrong = gradient_difference(sample, make.generator)
         except Exception as error:
             yield Case(description, f"{type(error).__name__}: {error}")
         else:
-            yield Case(description, difference(found, sample))
+            yield Case(description, wrong)

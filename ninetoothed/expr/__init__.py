@@ -3,6 +3,7 @@ and what follows from it (`intervals`, `proof`, `simplification`)."""
 
 from ninetoothed.expr.algebra import Expr, as_expr, cdiv, const, maximum, minimum, var
 from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Var
+from ninetoothed.expr.division import condition
 from ninetoothed.expr.facts import Facts, Range
 from ninetoothed.expr.intervals import bounds, divisor
 from ninetoothed.expr.proof import is_nonnegative
@@ -21,6 +22,7 @@ __all__ = [
     "as_expr",
     "bounds",
     "cdiv",
+    "condition",
     "const",
     "divisor",
     "is_nonnegative",

@@ -95,3 +95,21 @@ def mod(a: Expr, b: Expr) -> Expr:
         smaller, divisor, factor, low = reduced
         return factor * mod(smaller, divisor) + low
     return of_atom(Mod(r, b))
+
+
+def condition(e: Expr) -> Expr:
+    """Give the simplest expression that is above 0 where `e` is: no common factor is left, and no quotient.
+
+    9 - 4 * k - 2 * (n // 16)  ->  5 - 2 * k - n // 16  ->  80 - 32 * k - n
+    """
+    while True:
+        factor = math.gcd(*(coefficient for monomial, coefficient in e.terms if monomial))
+        if factor > 1:
+            e = (e - 1) // factor + 1
+        quotients = (monomial[0] for monomial, coefficient in e.terms if len(monomial) == 1 and coefficient == -1)
+        constant = (q for q in quotients if isinstance(q, FloorDiv) and q.denominator.is_constant)
+        quotient = next(constant, None)
+        if quotient is None:
+            return e
+        # rest - n // d > 0  ->  d * rest - n > 0
+        e = quotient.denominator * (e + of_atom(quotient)) - quotient.numerator

@@ -6,9 +6,11 @@ import pytest
 
 from ninetoothed.expr import (
     Facts,
+    FloorDiv,
     as_expr,
     bounds,
     cdiv,
+    condition,
     const,
     divisor,
     is_nonnegative,
@@ -224,3 +226,22 @@ def test_division_by_zero_is_an_error():
         x // 0
     with pytest.raises(ZeroDivisionError):
         x % 0
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_condition_is_the_same_condition(seed):
+    """It holds for the same numbers, and no factor or quotient is left of any that a tile's end is told by."""
+    rng = random.Random(seed)
+    lane, k, divisor = var("lane"), var("k"), rng.choice((1, 4, 16))
+    index = rng.choice((1, 2, 3)) * ((rng.choice((1, 8, 32)) * k + lane) // divisor) + rng.randint(-3, 3)
+    room = rng.randint(1, 60) - index
+    found = condition(room)
+
+    assert not any(isinstance(atom, FloorDiv) for atom in found.atoms)
+    for values in ({"lane": a, "k": b} for a in range(-3, 33) for b in range(-2, 6)):
+        assert (found.evaluate(values) > 0) == (room.evaluate(values) > 0)
+
+
+def test_conditions_of_one_meaning_are_one():
+    lane, k = var("lane"), var("k")
+    assert condition(9 - 4 * k - 2 * (lane // 16)) == condition(80 - 32 * k - lane) == 80 - 32 * k - lane

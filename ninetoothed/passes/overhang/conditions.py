@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
-from ninetoothed.expr import Expr, Min, const, is_nonnegative, simplify
+from ninetoothed.expr import Expr, Min, condition as simplest, const, is_nonnegative, simplify
 from ninetoothed.ir import Value
 from ninetoothed.passes.overhang import edges as edges_
 from ninetoothed.passes.overhang.edges import BoundEdge, OverhangEdge
@@ -21,7 +21,7 @@ def is_implied(rewriter: OverhangRewriter, condition: Value, edge: OverhangEdge)
         return False
     facts = rewriter.facts
     for e in _conjuncts(rewriter, condition):
-        if simplify(e - edge.room, facts) == 0:
+        if simplify(simplest(e) - edge.room, facts) == 0:
             return True
         facts = facts.assume(e, 1)
     return facts is not rewriter.facts and is_nonnegative(edge.room - 1, facts)

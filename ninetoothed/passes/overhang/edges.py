@@ -13,7 +13,7 @@ from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.dtypes import int1
-from ninetoothed.expr import Expr, Facts, const, is_nonnegative, maximum, minimum, simplify, var
+from ninetoothed.expr import Expr, Facts, condition, const, is_nonnegative, maximum, minimum, simplify, var
 from ninetoothed.lowering import Guard
 
 
@@ -50,7 +50,7 @@ class BoundEdge:
         index, size, room = (simplify(e, facts) for e in (index, size, size - index))
         names = set().union(room.variables, *(g.index.variables | g.size.variables for g in reached))
         own = tuple(lane for lane in lanes if lane.name in names)
-        return cls(room, tuple(reached), single, index=index, size=size, lanes=own, **rest)
+        return cls(condition(room), tuple(reached), single, index=index, size=size, lanes=own, **rest)
 
     @property
     def axes(self) -> frozenset[int]:

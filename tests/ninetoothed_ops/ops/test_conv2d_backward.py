@@ -23,6 +23,8 @@ OPTIONS = {
     "dilation a multiple of the stride": ((1, 2, 13, 12), (3, 2, 3, 3), 2, 2, (2, 4)),
     "grouped": ((2, 6, 7, 6), (4, 3, 3, 2), 1, 1, 1, 2),
     "one output": ((2, 3, 4, 4), (5, 3, 4, 4)),
+    "one image, one row of weights, every second row": ((1, 3, 9, 18), (4, 3, 1, 3), (2, 1)),
+    "one image, downsampled by one weight": ((1, 8, 15, 16), (4, 8, 1, 1), 2),
 }
 
 
