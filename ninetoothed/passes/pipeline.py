@@ -31,6 +31,7 @@ from ninetoothed.passes import (
     tma_tiles,
     unit_axes,
     wgmma_operands,
+    zero_divisors,
 )
 from ninetoothed.passes.scheduled import PassReport, ScheduledProgram
 from ninetoothed.passes.target import Target
@@ -162,6 +163,7 @@ def _overlaps(state: ScheduledProgram, target: Target, schedule: Schedule) -> bo
 
 # For every backend, on a program as it was traced.
 PORTABLE = (
+    Pass("zero_divisors", _where(lambda target: target.backend == "torch", _rewrites(zero_divisors.assert_none))),
     Pass("overhang", _overhang),
     Pass("dead_code", _rewrites(dead_code.remove)),
 )
