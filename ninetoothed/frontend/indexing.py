@@ -1,9 +1,8 @@
 """Trace subscripts: elements of the next level, of the innermost level, of the source, and of computed tiles.
 
-Indices known when compiling mean what they mean in NumPy: negative ones count from the end, and one outside a known
-size is an error. Indices known only when the kernel runs (loop counters, computed scalars and tiles) are taken as they
-are. Out of bounds, negative or not, a parameter and its source read as `other` and are not written, a computed tile
-reads as 0.
+An index written as a literal means what it means in NumPy: below zero it counts from the end, and outside a known size
+it is an error. Any other, known when compiling or not, is taken as it is. Out of bounds, negative or not, a parameter
+and its source read as `other` and are not written, a computed tile reads as 0.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ninetoothed.frontend.operators import scalar
 from ninetoothed.frontend.reductions import select
 from ninetoothed.frontend.shape_functions import expand_dims
 from ninetoothed.frontend.shapes import extents_of
-from ninetoothed.frontend.values import SourceRef, TileRef, plain, shown
+from ninetoothed.frontend.values import Literal, SourceRef, TileRef, plain, shown
 from ninetoothed.ir import Value
 from ninetoothed.operands import shape_text
 from ninetoothed.wording import counted
@@ -108,7 +107,7 @@ def innermost_indices(context: TraceContext, ref: TileRef, indices: tuple) -> tu
 
 
 def _position(context: TraceContext, i: Any, dimension: int, shape: tuple[Expr, ...], what: str) -> Expr | Value:
-    """Read one index along a dimension. Known numbers are checked, and counted from the start."""
+    """Read one index along a dimension. Literals are checked, and counted from the start."""
     if isinstance(i, Value) and i.type.dtype.is_integer or isinstance(i, Expr):
         return i
     if isinstance(i, Value):
@@ -117,6 +116,8 @@ def _position(context: TraceContext, i: Any, dimension: int, shape: tuple[Expr, 
     if isinstance(i, bool) or not hasattr(i, "__index__"):
         raise context.error(f"{what} is indexed with {shown(i)}; an index is an integer or a tile of integers")
     number, size = i.__index__(), shape[dimension]
+    if not isinstance(i, Literal):
+        return const(number)
     if size.is_constant and not -size.constant <= number < size.constant:
         remedy = f"use {-size.constant} to {size.constant - 1}" if size.constant else "it is empty"
         raise context.error(

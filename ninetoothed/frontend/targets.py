@@ -10,7 +10,7 @@ from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.indexing import check_slices, index, innermost_indices, is_elementwise, source_indices
 from ninetoothed.frontend.operators import is_dynamic, is_number, operand
 from ninetoothed.frontend.regions import write
-from ninetoothed.frontend.values import Scope, SourceRef, TileRef, shown
+from ninetoothed.frontend.values import Literal, Scope, SourceRef, TileRef, shown
 from ninetoothed.frontend.variables import iterate
 from ninetoothed.ir import Access
 
@@ -59,10 +59,17 @@ def evaluate_indices(context: TraceContext, scope: Scope, node: ast.expr) -> tup
         elif isinstance(element, ast.Starred):
             indices.extend(iterate(context, context.evaluate(scope, element.value)))
         else:
-            indices.append(operand(context, context.evaluate(scope, element)))
+            index = operand(context, context.evaluate(scope, element))
+            indices.append(Literal(index) if _is_literal(element) else index)
     if len(indices) == 1 and isinstance(indices[0], tuple):
         return indices[0]
     return tuple(indices)
+
+
+def _is_literal(node: ast.expr) -> bool:
+    """Tell whether an expression is a whole number as it is written, with a sign or without."""
+    number = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd) else node
+    return isinstance(number, ast.Constant) and type(number.value) is int
 
 
 def store_element(context: TraceContext, owner: Any, indices: tuple, value: Any) -> None:

@@ -76,6 +76,10 @@ def origin(size: Expr) -> Expr:
     return size.origin if isinstance(size, Chosen) else size
 
 
+class Literal(int):
+    """An index as it is written in a subscript: below zero, it counts from the end."""
+
+
 class KnownCount(int):
     """A number of tiles that is known when compiling, with its dimension."""
 

@@ -39,7 +39,6 @@ def run(application, n=8, arrangement=tiles, **options):
         ("y[0] = x[2]", 2, "x"),
         ("y[0] = x[-3]", -3, "x"),
         ("y[2] = x[0]", 2, "y"),
-        ("for i in ntl.static_range(3):\n    y[i] = x[0]", 2, "y"),
     ),
 )
 def test_an_index_outside_a_level(application, index, name):
