@@ -31,6 +31,7 @@ PARTS = (
     Part("applications", 3),
     Part("interpreter", 2, environment={"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}),
     Part("fusions", 1),
+    Part("agreement", 2, environment={"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}),
     Part("operators", 3),
     Part("errors", 0.5),
     Part("misuse", 0.5),

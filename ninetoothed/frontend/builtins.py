@@ -14,11 +14,12 @@ from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
 from ninetoothed.frontend.shapes import with_dtype
-from ninetoothed.frontend.values import TileRef, shown
+from ninetoothed.frontend.values import LevelRef, SourceRef, TileRef, shown
 from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS
 from ninetoothed.language.primitive import Effect
 from ninetoothed.language.primitives import PRIMITIVES
+from ninetoothed.language.types import Level, Source, Tile
 
 
 def floating(context: TraceContext, *operands: Any, name: str) -> Any:
@@ -241,7 +242,15 @@ def _len(context: TraceContext, value: Any) -> Any:
 
 
 def _isinstance(context: TraceContext, value: Any, classes: Any) -> bool:
+    """Tell whether a value is of a class; tiles, loaded or not, are `ntl.Tile`."""
+    for kinds, public in ((TileRef | Value, Tile), (SourceRef, Source), (LevelRef, Level)):
+        if isinstance(value, kinds):
+            return issubclass(public, classes)
     return isinstance(operand(context, value), classes)
+
+
+def _not_here(context: TraceContext, *_: Any, name: str) -> None:
+    raise context.error(f"`{name}` has no meaning in an application; write what it gives, or name the variable itself")
 
 
 PYTHON = {
@@ -255,6 +264,10 @@ PYTHON = {
     builtins.round: _round,
     builtins.len: _len,
     builtins.isinstance: _isinstance,
+    **{
+        function: partial(_not_here, name=function.__name__)
+        for function in (builtins.globals, builtins.locals, builtins.eval, builtins.exec)
+    },
     builtins.pow: lambda context, x, y: binary(context, "pow", x, y),
     builtins.divmod: lambda context, x, y: (binary(context, "floordiv", x, y), binary(context, "mod", x, y)),
     builtins.print: lambda context, *pieces, sep=" ", end="\n", flush=False: effects.print_(context, pieces, sep, end),

@@ -131,6 +131,8 @@ def reduce(context: TraceContext, input: Any, axis: Any, combine_fn: Any, keep_d
     values = _tiles(context, input)
     axis = None if axis is None else axis_of(context, values[0], axis)
     combine = combining(context, combine_fn, values)
+    if all(value.type.is_scalar for value in values):
+        return values if len(values) > 1 else values[0]
     types = tuple(
         with_dtype(reduced_type(context, value.type, axis, keep_dims), result.type.dtype)
         for value, result in zip(values, combine.yields, strict=True)

@@ -169,6 +169,14 @@ def other_of(context: TraceContext, source: SourceTensor, dtype: DType) -> int |
     return int(other)
 
 
+def outside(context: TraceContext, value: Any) -> int | float:
+    """Return the number that stands for elements out of bounds of a tile: a parameter may have an `other`, else 0."""
+    if not isinstance(value, TileRef):
+        return 0
+    source = context.definition.parameters[value.parameter].source
+    return other_of(context, source, numeric(context.argument(value.parameter).dtype))
+
+
 def _check_counters(context: TraceContext, ref: TileRef, innermost: tuple | None) -> None:
     """Require as many tiles of a tensor that is indexed by the counter of a loop over another tensor's tiles."""
     if context.conditions or not context.counters:

@@ -9,7 +9,7 @@ from ninetoothed import dtypes
 from ninetoothed.dtypes import DType, PointerType
 
 # How many binary digits halves hold.
-_DIGITS = {dtypes.float16: 11, dtypes.bfloat16: 8}
+_DIGITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float8e4nv: 4, dtypes.float8e5: 3}
 
 
 def numeric(dtype: DType | PointerType | None) -> DType:
@@ -32,13 +32,12 @@ def holds(dtype: DType, number: float) -> bool:
 
 
 def is_lost(number: object, dtype: DType) -> bool:
-    """Tell whether a half does not hold an integer, or makes another number infinite, 0 or of fewer digits."""
-    if not dtype.is_half or not isinstance(number, int | float):
+    """Tell whether a half does not hold a number as it is."""
+    if not dtype.is_half or not isinstance(number, int | float) or not math.isfinite(number) or not number:
         return False
-    if isinstance(number, int):
-        odd = number // (number & -number or 1)
-        return odd.bit_length() > _DIGITS[dtype] or (dtype == dtypes.float16 and abs(number) > 65504)
-    return dtype == dtypes.float16 and math.isfinite(number) and number != 0 and not 2**-14 <= abs(number) <= 65504
+    whole = abs(number.as_integer_ratio()[0])
+    too_long = (whole // (whole & -whole)).bit_length() > _DIGITS[dtype]
+    return too_long or (dtype == dtypes.float16 and not 2**-14 <= abs(number) <= 65504)
 
 
 def wrapped(number: float, dtype: DType) -> bool | int | float:

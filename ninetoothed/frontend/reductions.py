@@ -14,7 +14,7 @@ from ninetoothed.frontend.functions import as_dtype, axis_of, known, tile, where
 from ninetoothed.frontend.lanes import extent_mask, lane_numbers
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.operators import binary
-from ninetoothed.frontend.shape_functions import gather, reshape
+from ninetoothed.frontend.shape_functions import expand_dims, gathered, reshape
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import TileType, Value
 
@@ -31,7 +31,14 @@ def reduced_type(context: TraceContext, type: TileType, axis: int | None, keep_d
 
 
 def reduction(
-    context: TraceContext, input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None, *, name: str
+    context: TraceContext,
+    input: Any,
+    axis: Any = None,
+    keep_dims: Any = False,
+    dtype: Any = None,
+    *,
+    name: str,
+    propagate_nan: bool | None = None,
 ) -> Any:
     """Trace sum, xor_sum, max or min; sums of halves run in float32, of small integers in int32."""
     builder = context.builder
@@ -52,8 +59,9 @@ def reduction(
     if input.type.is_scalar:
         return input
     result = builder.apply(
-        name, (input,), reduced_type(context, input.type, axis, keep_dims), axis=axis, keep_dims=keep_dims
-    )
+        name, (input,), reduced_type(context, input.type, axis, keep_dims), axis=axis, keep_dims=keep_dims,
+        propagate_nan=propagate_nan if own.is_floating else None,
+    )  # fmt: skip
     return builder.cast(result, own)
 
 
@@ -78,21 +86,27 @@ def extremum_of_indices(context: TraceContext, name: str, input: Value) -> Expr 
 def extremum_along(
     context: TraceContext, input: Any, axis: Any, return_indices: Any, tie_break_left: Any, keep_dims: Any, *, name: str
 ) -> Any:
-    """Trace `min` or `max`, with indices where they are wanted."""
-    values = reduction(context, input, axis, keep_dims, name=name)
+    """Trace `min` or `max`, with indices where they are wanted: then both are of the first NaN, if there is one."""
     if not return_indices:
-        return values
-    return values, arg_extremum(context, input, axis, tie_break_left, keep_dims, name=f"arg{name}")
+        return reduction(context, input, axis, keep_dims, name=name)
+    input = tile(context, input)
+    own = input.type.dtype
+    wide = context.builder.cast(input, dtypes.float32) if own.is_half or own == dtypes.int1 else input
+    value = reduction(context, wide, axis, keep_dims, name=name, propagate_nan=True)
+    place = arg_extremum(context, wide, axis, tie_break_left, keep_dims, name=f"arg{name}")
+    return context.builder.cast(context.builder.value(value), own), place
 
 
 def arg_extremum(
     context: TraceContext, input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False, *, name: str
 ) -> Value:
-    """Trace `argmin` or `argmax`."""
+    """Trace `argmin` or `argmax`; of a number it is 0."""
     input = tile(context, input)
     if input.type.dtype.is_half or input.type.dtype == dtypes.int1:
         input = context.builder.cast(input, dtypes.float32)
     axis = None if axis is None else axis_of(context, input, axis)
+    if input.type.is_scalar:
+        return context.builder.constant(0, dtypes.int32)
     type = with_dtype(reduced_type(context, input.type, axis, keep_dims), dtypes.int32)
     if axis is None and not all(extent.is_full for extent in extents_of(input.type)[1:]):
         place = context.builder.apply(name, (input,), TileType(dtypes.int32), axis=None)
@@ -126,13 +140,15 @@ def scan(context: TraceContext, input: Any, axis: Any = 0, reverse: Any = False,
 
 
 def sort(context: TraceContext, x: Any, dim: Any = None, descending: Any = False) -> Value:
-    """Sort along the last dimension; NaN is the greatest, as in PyTorch."""
+    """Sort along the last dimension; NaN is the greatest, as in PyTorch. A number stays what it is."""
     x = tile(context, x)
     last = len(x.type.shape) - 1
     if dim is not None and axis_of(context, x, dim) != last:
         raise context.error("`sort` works along the last dimension; permute the tile first")
     keys = _keys(context, x)
     descending = bool(known(context, descending, "`descending`"))
+    if x.type.is_scalar:
+        return x
     return _of_keys(context, context.builder.apply("sort", (keys,), keys.type, descending=descending), x.type.dtype)
 
 
@@ -166,8 +182,13 @@ def _turned(context: TraceContext, bits: Value) -> Value:
 
 
 def topk(context: TraceContext, x: Any, k: Any, dim: Any = None) -> Value:
-    """Return the k largest along the last dimension, largest first: the head of a descending sort."""
+    """Return the k largest along the last dimension, largest first: the head of a descending sort.
+
+    A number is the largest of itself.
+    """
     sorted_ = sort(context, x, dim, True)
+    if sorted_.type.is_scalar:
+        sorted_ = expand_dims(context, sorted_, 0)
     *leading, last = extents_of(sorted_.type)
     k = known(context, k, "`k`")
     k = k.constant if isinstance(k, Expr) and k.is_constant else k
@@ -183,14 +204,18 @@ def topk(context: TraceContext, x: Any, k: Any, dim: Any = None) -> Value:
         grouped = reshape(context, sorted_, (*(e.size for e in leading), last.lanes // k, k))
         return select(context, grouped, len(leading), const(0))
     index = lane_numbers(context, tile_type(dtypes.int32, (*leading, head)), len(leading))
-    return gather(context, sorted_, context.builder.broadcast_to(index, (*leading, head)), len(leading))
+    return gathered(context, sorted_, context.builder.broadcast_to(index, (*leading, head)), len(leading))
 
 
 def histogram(context: TraceContext, input: Any, num_bins: Any) -> Value:
-    """Trace a histogram of integers."""
-    input = tile(context, input)
+    """Trace a histogram of integers, which counts those that have a bin."""
+    builder, input = context.builder, tile(context, input)
     extent = shapes.extent(known(context, num_bins, "`num_bins`"), context.facts)
-    return context.builder.apply("histogram", (input,), tile_type(dtypes.int32, (extent,)), num_bins=extent.lanes)
+    operands: tuple[Value, ...] = (input,)
+    if not input.type.dtype.is_floating:
+        inside = (builder.binary("ge", input, 0), builder.binary("lt", input, extent.size))
+        operands = (input, builder.elementwise("and", *inside, dtype=dtypes.int1))
+    return builder.apply("histogram", operands, tile_type(dtypes.int32, (extent,)), num_bins=extent.lanes)
 
 
 def softmax(context: TraceContext, x: Any, dim: Any = None, keep_dims: Any = False) -> Any:

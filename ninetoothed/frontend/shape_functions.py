@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ninetoothed import dtypes
 from ninetoothed.expr import as_expr, const
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.functions import axis_of, known, shape_of, tile
+from ninetoothed.frontend.functions import axis_of, known, shape_of, tile, where
+from ninetoothed.frontend.memory import outside
 from ninetoothed.frontend.operators import operand
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
 from ninetoothed.ir import TileType, Value
@@ -137,10 +139,10 @@ def split(context: TraceContext, a: Any) -> tuple[Value, Value]:
 
 
 def interleave(context: TraceContext, a: Any, b: Any) -> Value:
-    """Interleave two tiles along their last dimension."""
+    """Interleave two tiles along their last dimension; of two numbers, make a tile."""
     joined = join(context, a, b)
-    *leading, last, two = joined.type.shape
-    return reshape(context, joined, (*leading, last * two))
+    *leading, two = joined.type.shape
+    return reshape(context, joined, (*leading[:-1], leading[-1] * two)) if leading else joined
 
 
 def cat(context: TraceContext, input: Any, other: Any, can_reorder: Any = False) -> Value:
@@ -177,9 +179,18 @@ def flip(context: TraceContext, x: Any, dim: Any = None) -> Value:
 
 
 def gather(context: TraceContext, src: Any, index: Any, axis: Any) -> Value:
-    """Gather elements along an axis."""
+    """Gather elements along an axis. Out of bounds is what a parameter has as its `other`, else 0."""
+    builder, other = context.builder, outside(context, src)
     src, index = tile(context, src), tile(context, index)
     axis = axis_of(context, src, axis)
     if not index.type.dtype.is_integer:
         raise context.error(f"an index must be an integer, not {index.type.dtype}; convert it with `.to(ntl.int32)`")
+    limits = (builder.binary("ge", index, 0), builder.binary("lt", index, src.type.shape[axis]))
+    inside = builder.elementwise("and", *limits, dtype=dtypes.int1)
+    found = gathered(context, src, where(context, inside, index, 0), axis)
+    return where(context, inside, found, builder.constant(other, src.type.dtype))
+
+
+def gathered(context: TraceContext, src: Value, index: Value, axis: int) -> Value:
+    """Gather elements along an axis, by places that are in bounds."""
     return context.builder.apply("gather", (src, index), with_dtype(index.type, src.type.dtype), axis=axis)

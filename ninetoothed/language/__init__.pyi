@@ -374,7 +374,7 @@ class Tile:
         """Sort along the last dimension; NaN is the greatest, as in PyTorch. Shape and type stay. See `ntl.sort`."""
 
     def topk(self, k: int, dim: int | None = None) -> Tile:
-        """Return the `k` greatest elements along the last dimension, the greatest first. See `ntl.topk`."""
+        """See `ntl.topk`."""
 
     def histogram(self, num_bins: int) -> Tile:
         """See `ntl.histogram`."""
@@ -971,8 +971,10 @@ def flip(x: TileLike, dim: int | None = None) -> Tile:
 def gather(src: TileLike, index: TileLike, axis: int) -> Tile:
     """Take elements of a tile by their places along `axis`: `result[i, j] = src[index[i, j], j]` for axis 0.
 
-    The result has the shape of `index`, whose elements are integers, and the type of `src`. `x.source[indices]` gathers
-    from a whole tensor. Raises `ApplicationError` for an index of floats, and an axis that the tile has not.
+    The result has the shape of `index`, whose elements are integers, and the type of `src`. An index outside the tile,
+    negative ones too, reads 0, or of a parameter its `other`. `x.source[indices]` gathers from a whole tensor.
+
+    Raises `ApplicationError` for an index of floats, and an axis that the tile has not.
 
     >>> def application(x, index, y):
     ...     y = ntl.gather(x, index, 0)
@@ -1004,6 +1006,8 @@ def split(a: TileLike) -> tuple[Tile, Tile]:
 
 def interleave(a: TileLike, b: TileLike) -> Tile:
     """Alternate the elements of two tiles along the last dimension: `join`, its last two dimensions made one.
+
+    Two numbers make a tile of two.
 
     >>> def application(x, y):
     ...     y = ntl.interleave(x, -x)
@@ -1055,6 +1059,9 @@ def max(
 ) -> Tile:
     """Return the greatest element along `axis`, or of all; with `return_indices`, its place, too, as `argmax` gives it.
 
+    With `return_indices`, a NaN comes before any number, in value and place, as in PyTorch. Without, NaN is left out
+    unless there is nothing else, as by `maximum`.
+
     The type is that of the tile; shapes are those of `sum`. `ntl.maximum` compares two tiles.
     Raises `ApplicationError` for an axis that the tile has not.
 
@@ -1081,7 +1088,7 @@ def min(
     return_indices_tie_break_left: bool = True,
     keep_dims: bool = False,
 ) -> Tile:
-    """Return the least element along `axis`, or of all. Places, shapes, types and errors are those of `max`.
+    """Return the least element along `axis`, or of all. NaN, places, shapes, types and errors are those of `max`.
 
     >>> def application(x, y):
     ...     least, place = ntl.min(x, axis=0, return_indices=True)
@@ -1173,7 +1180,8 @@ def cumprod(input: TileLike, axis: int = 0, reverse: bool = False) -> Tile:
 def sort(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
     """Sort along the last dimension; NaN is the greatest, as in PyTorch. Shape and type stay.
 
-    Elements past the end come last in either direction. Raises `ApplicationError` for any other `dim`.
+    Elements past the end come last in either direction. A number stays what it is. Raises `ApplicationError` for any
+    other `dim`.
 
     >>> def application(x, y):
     ...     y = ntl.sort(x, descending=True)
@@ -1182,7 +1190,7 @@ def sort(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
     """
 
 def topk(x: TileLike, k: int, dim: int | None = None) -> Tile:
-    """Return the `k` greatest elements along the last dimension, the greatest first.
+    """Return the `k` greatest elements along the last dimension, the greatest first; of a number one, itself.
 
     Raises `ApplicationError` for another `dim`, a `k` that is not from 1 to the size, and a size that is not known when
     compiling.
@@ -1195,6 +1203,8 @@ def topk(x: TileLike, k: int, dim: int | None = None) -> Tile:
 
 def histogram(input: TileLike, num_bins: int) -> Tile:
     """Count how often each of 0 to `num_bins - 1` is among the integers of a tile of one dimension, as int32.
+
+    Integers outside that range are not counted.
 
     Raises `ApplicationError` for floats, and where `num_bins` is not known when compiling.
 
@@ -1414,6 +1424,8 @@ def randn(seed: TileLike, offset: TileLike, n_rounds: int = 10) -> Tile:
 
 def randint(seed: TileLike, offset: TileLike, n_rounds: int = 10) -> Tile:
     """Draw an int32 of uniform distribution, all 32 bits random, for each offset. Arguments are those of `rand`.
+
+    Half of them are negative; `% n` gives 0 to n - 1, as Python's does.
 
     >>> def application(x, y):
     ...     y = ntl.randint(7, x.offsets()) % 6

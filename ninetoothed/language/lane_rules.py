@@ -85,15 +85,20 @@ def gather(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapp
 
 
 def reduction(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> bool:
-    """(4, 8) -> (4,), or (4, 1) with keep_dims, for axis=1; () or (1, 1) without an axis"""
+    """(4, 8) -> (4,), or (4, 1) with keep_dims, for axis=1; () or (1, 1) without an axis; of no number"""
     source, chosen = operands[0], attributes.get("axis")
     axis = None if chosen is None else _axis(chosen, source)
-    if chosen is not None and axis is None:
+    if not source or (chosen is not None and axis is None):
         return False
     kept = tuple(1 if axis in (None, a) else count for a, count in enumerate(source))
     if not attributes.get("keep_dims"):
         kept = tuple(count for a, count in enumerate(source) if axis not in (None, a))
     return len(operands) == len(results) and {*operands} == {source} and {*results} == {kept}
+
+
+def sort(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> bool:
+    """(4, 8) -> (4, 8), along the last axis: a number has none"""
+    return same(operands, results, attributes) and operands[0] != ()
 
 
 def scan(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> bool:
@@ -103,8 +108,8 @@ def scan(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mappin
 
 
 def histogram(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> bool:
-    """(64,) -> (16,), for num_bins=16"""
-    return len(operands[0]) == 1 and results[0] == (attributes["num_bins"],)
+    """(64,), perhaps a mask (64,) -> (16,), for num_bins=16"""
+    return len(operands[0]) == 1 and {*operands} == {operands[0]} and results[0] == (attributes["num_bins"],)
 
 
 def dot(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> bool:

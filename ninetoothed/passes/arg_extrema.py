@@ -2,6 +2,8 @@
 
     place = argmax(x)  ->  _, place = reduce((x, numbers of lanes), which of two comes first)
 
+The same reduction gives the extremum itself, where NaN is to be that.
+
 The comparisons of Triton's own function put NaN nowhere: threads that exchange what they have each keep the other's.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.dtypes import int1, int32
@@ -23,24 +26,45 @@ def order_nan(program: ir.Program) -> ir.Program | None:
 
 
 class _ArgExtrema(ir.Rewriter):
+    """Rewrites extrema. found: in the block at hand, the places found already, by what is reduced and how."""
+
+    found: dict[tuple[Any, ...], Value]
+
+    def block(self, block: ir.Block) -> ir.Block:
+        outer, self.found = getattr(self, "found", {}), {}
+        operations = super().block(block)
+        self.found = outer
+        return operations
+
     def operation(self, operation: ir.Operation) -> ir.Block:
-        if isinstance(operation, Apply) and operation.function in ("argmax", "argmin"):
-            if operation.operands[0].type.dtype.is_floating:
-                return _reduction(operation)
+        if isinstance(operation, Apply) and operation.operands and operation.operands[0].type.dtype.is_floating:
+            key = (operation.function[-3:], operation.operands, operation.attribute("axis"))
+            if operation.function in ("argmax", "argmin"):
+                if key in self.found and self.found[key].type == operation.result.type:
+                    self.values[operation.result] = self.found[key]
+                    return ()
+                extremum = Value(replace(operation.result.type, dtype=operation.operands[0].type.dtype))
+                return _reduction(operation, extremum, operation.result)
+            if operation.function in ("max", "min") and operation.attribute("propagate_nan"):
+                self.found[key] = Value(replace(operation.result.type, dtype=int32))
+                return _reduction(operation, operation.result, self.found[key])
         return (self.rebuilt(operation),)
 
 
-def _reduction(operation: Apply) -> ir.Block:
-    (tile,), place, axis = operation.operands, operation.result, operation.attribute("axis")
+def _reduction(operation: Apply, extremum: Value, place: Value) -> ir.Block:
+    """Reduce to the extremum and its place."""
+    (tile,), axis = operation.operands, operation.attribute("axis")
     keeps, before, after = bool(operation.attribute("keep_dims")), [], []
     if axis is None:  # Row-major numbers; Triton's interpreter reduces all axes of a pair only where none is kept.
-        count, whole = math.prod(tile.type.lanes), place
-        flat, place = Value(TileType(tile.type.dtype, (const(count),), (count,))), Value(TileType(int32))
-        before, after = [Apply((flat,), "reshape", (tile,))], [Apply((whole,), "full", (place,))]
+        count, wholes = math.prod(tile.type.lanes), (extremum, place)
+        flat = Value(TileType(tile.type.dtype, (const(count),), (count,)))
+        extremum, place = (Value(TileType(each.type.dtype)) for each in wholes)
+        before = [Apply((flat,), "reshape", (tile,))]
+        after = [Apply((whole,), "full", (each,)) for whole, each in zip(wholes, (extremum, place), strict=True)]
         tile, axis, keeps = flat, 0, False
     lane = ir.Lane.of(axis, tile.type.lanes[axis])
-    numbers, extremum = Value(replace(tile.type, dtype=int32)), Value(replace(place.type, dtype=tile.type.dtype))
-    combine = _first(operation.function, tile.type)
+    numbers = Value(replace(tile.type, dtype=int32))
+    combine = _first(f"arg{operation.function[-3:]}", tile.type)
     attributes = (("axis", axis), ("keep_dims", keeps), ("combine", combine))
     reduction = Apply((extremum, place), "reduce", (tile, numbers), attributes, location=operation.location)
     return (*before, ir.Index(numbers, var(lane.name), (lane,)), reduction, *after)

@@ -19,6 +19,7 @@ from ninetoothed.backends.torch.representation import (
     unsigned64,
     wrap,
 )
+from ninetoothed.backends.torch.rounding import fma
 from ninetoothed.errors import UnsupportedError
 
 # The result, or the results of a function with several.
@@ -213,10 +214,6 @@ def _round_half_away(x: torch.Tensor) -> torch.Tensor:
     return torch.trunc(x + torch.copysign(torch.full_like(x, 0.5), x).nextafter(torch.zeros_like(x)))
 
 
-def _fma(x: Any, y: Any, z: Any) -> torch.Tensor:
-    return x * y + z
-
-
 _NAMES = "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid"
 _SAME_NAME: dict[str, Callable] = {name: getattr(torch, name) for name in _NAMES.split()}
 _UNARY = """
@@ -228,7 +225,7 @@ LIBDEVICE: dict[str, Callable] = {name: getattr(torch, name) for name in _UNARY}
     "rint": torch.round,
     "round": _round_half_away,
     "tgamma": _tgamma,
-    "fma": _fma,
+    "fma": fma,
     "div_rn": torch.true_divide,
     "fast_expf": torch.exp,
     "fast_logf": torch.log,
@@ -281,7 +278,7 @@ ELEMENTWISE: dict[str, Function] = {
     "gt": _comparison(lambda x, y: x > y),
     "ge": _comparison(lambda x, y: x >= y),
     "where": _where,
-    "fma": _plain(_fma),
+    "fma": lambda programs, operation: fma(*map(programs.tensor, operation.operands)),
     "cast": _cast,
     "bitcast": _bitcast,
     "libdevice": _libdevice,

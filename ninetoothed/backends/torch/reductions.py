@@ -153,10 +153,13 @@ def _sort(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 
 def _histogram(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    """Count the numbers from 0 to num_bins - 1, and no others."""
+    """Count the numbers from 0 to num_bins - 1 where the mask is set."""
     tile = programs.tile(operation.operands[0]).to(torch.int64)
     bins = operation.attribute("num_bins")
     counted = (tile >= 0) & (tile < bins)
+    for mask in operation.operands[1:]:
+        counted = counted & programs.tile(mask)
+    tile = tile.expand(counted.shape)
     counts = torch.zeros(*tile.shape[:-1], bins, dtype=torch.int64, device=tile.device)
     counts.scatter_add_(-1, tile.clamp(0, bins - 1), counted.to(torch.int64))
     return counts.to(held_dtype(operation.result.type.dtype))

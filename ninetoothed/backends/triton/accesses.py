@@ -9,7 +9,7 @@ from ninetoothed import ir
 from ninetoothed.backends.triton import barriers, descriptors, syntax
 from ninetoothed.backends.triton.analysis import guard_key
 from ninetoothed.backends.triton.context import EmitContext, ValueText
-from ninetoothed.backends.triton.functions.values import materialise, union
+from ninetoothed.backends.triton.functions.values import exact, materialise, union
 from ninetoothed.backends.triton.integers import terms
 from ninetoothed.backends.triton.tiles import Summand, TilePrinter
 from ninetoothed.expr import Expr, const
@@ -25,7 +25,8 @@ def load(context: EmitContext, operation: ir.Load) -> ValueText:
     pointer, mask = _place(context, access, ())
     other = None
     if mask is not None and not _is_unobserved(context, operation):
-        other = syntax.number(_as_number(access.other, access.type.dtype))
+        number = _as_number(access.other, access.type.dtype)
+        other = exact(ValueText(syntax.number(number), (), number), access.type.dtype)
     node = syntax.call("tl.load", pointer.node, mask=mask.node if mask else None, other=other)
     return ValueText(node, pointer.shape)
 
@@ -38,7 +39,11 @@ def store(context: EmitContext, operation: ir.Store) -> None:
         return descriptors.store(context, operation, context.tma_tiles[operation], node)
     barriers.before_write(context, access.parameter, access)
     pointer, mask = _place(context, access, value.shape)
-    context.run(syntax.call("tl.store", pointer.node, value.node, mask=mask.node if mask else None))
+    context.run(
+        syntax.call(
+            "tl.store", pointer.node, exact(value, operation.value.type.dtype), mask=mask.node if mask else None
+        )
+    )
 
 
 def _as_number(other, dtype) -> int | float:

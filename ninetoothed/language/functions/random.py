@@ -38,6 +38,8 @@ def randn(seed: TileLike, offset: TileLike, n_rounds: int = 10) -> Tile:
 def randint(seed: TileLike, offset: TileLike, n_rounds: int = 10) -> Tile:
     """Draw an int32 of uniform distribution, all 32 bits random, for each offset. Arguments are those of `rand`.
 
+    Half of them are negative; `% n` gives 0 to n - 1, as Python's does.
+
     >>> def application(x, y):
     ...     y = ntl.randint(7, x.offsets()) % 6
     >>> run(application, torch.ones(8), torch.empty(8, dtype=torch.int32)).min() >= 0

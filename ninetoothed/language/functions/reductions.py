@@ -65,6 +65,9 @@ def max(
 ) -> Tile | tuple[Tile, Tile]:
     """Return the greatest element along `axis`, or of all; with `return_indices`, its place, too, as `argmax` gives it.
 
+    With `return_indices`, a NaN comes before any number, in value and place, as in PyTorch. Without, NaN is left out
+    unless there is nothing else, as by `maximum`.
+
     The type is that of the tile; shapes are those of `sum`. `ntl.maximum` compares two tiles.
     Raises `ApplicationError` for an axis that the tile has not.
 
@@ -100,7 +103,7 @@ def min(
     return_indices_tie_break_left: bool = True,
     keep_dims: bool = False,
 ) -> Tile | tuple[Tile, Tile]:
-    """Return the least element along `axis`, or of all. Places, shapes, types and errors are those of `max`.
+    """Return the least element along `axis`, or of all. NaN, places, shapes, types and errors are those of `max`.
 
     >>> def application(x, y):
     ...     least, place = ntl.min(x, axis=0, return_indices=True)
@@ -197,7 +200,8 @@ def cumprod(input: TileLike, axis: int = 0, reverse: bool = False) -> Tile:
 def sort(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
     """Sort along the last dimension; NaN is the greatest, as in PyTorch. Shape and type stay.
 
-    Elements past the end come last in either direction. Raises `ApplicationError` for any other `dim`.
+    Elements past the end come last in either direction. A number stays what it is. Raises `ApplicationError` for any
+    other `dim`.
 
     >>> def application(x, y):
     ...     y = ntl.sort(x, descending=True)
@@ -208,7 +212,7 @@ def sort(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
 
 @row
 def topk(x: TileLike, k: int, dim: int | None = None) -> Tile:
-    """Return the `k` greatest elements along the last dimension, the greatest first.
+    """Return the `k` greatest elements along the last dimension, the greatest first; of a number one, itself.
 
     Raises `ApplicationError` for another `dim`, a `k` that is not from 1 to the size, and a size that is not known when
     compiling.
@@ -223,6 +227,8 @@ def topk(x: TileLike, k: int, dim: int | None = None) -> Tile:
 @row
 def histogram(input: TileLike, num_bins: int) -> Tile:
     """Count how often each of 0 to `num_bins - 1` is among the integers of a tile of one dimension, as int32.
+
+    Integers outside that range are not counted.
 
     Raises `ApplicationError` for floats, and where `num_bins` is not known when compiling.
 

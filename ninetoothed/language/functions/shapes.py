@@ -207,8 +207,10 @@ def flip(x: TileLike, dim: int | None = None) -> Tile:
 def gather(src: TileLike, index: TileLike, axis: int) -> Tile:
     """Take elements of a tile by their places along `axis`: `result[i, j] = src[index[i, j], j]` for axis 0.
 
-    The result has the shape of `index`, whose elements are integers, and the type of `src`. `x.source[indices]` gathers
-    from a whole tensor. Raises `ApplicationError` for an index of floats, and an axis that the tile has not.
+    The result has the shape of `index`, whose elements are integers, and the type of `src`. An index outside the tile,
+    negative ones too, reads 0, or of a parameter its `other`. `x.source[indices]` gathers from a whole tensor.
+
+    Raises `ApplicationError` for an index of floats, and an axis that the tile has not.
 
     >>> def application(x, index, y):
     ...     y = ntl.gather(x, index, 0)
@@ -246,6 +248,8 @@ def split(a: TileLike) -> tuple[Tile, Tile]:
 @row
 def interleave(a: TileLike, b: TileLike) -> Tile:
     """Alternate the elements of two tiles along the last dimension: `join`, its last two dimensions made one.
+
+    Two numbers make a tile of two.
 
     >>> def application(x, y):
     ...     y = ntl.interleave(x, -x)

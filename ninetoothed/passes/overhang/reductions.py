@@ -89,10 +89,13 @@ def _candidates(
     lanes = tuple(n if a not in _axes(operation) else 1 for a, n in enumerate(type.lanes))
     extremum = builder.apply(
         operation.function.removeprefix("arg"), (filled.value,), TileType(type.dtype, shape, lanes),
-        axis=operation.attribute("axis"), keep_dims=True,
+        axis=operation.attribute("axis"), keep_dims=True, **({"propagate_nan": True} if type.dtype.is_floating else {}),
     )  # fmt: skip
-    found = builder.together("and", builder.together("eq", filled.value, extremum, dtypes.int1),
-                              builder.mask_of_some(ends, type), dtypes.int1)  # fmt: skip
+    found = builder.together("eq", filled.value, extremum, dtypes.int1)
+    if type.dtype.is_floating:
+        is_nan = builder.together("ne", filled.value, filled.value, dtypes.int1)
+        found = builder.together("or", found, is_nan, dtypes.int1)
+    found = builder.together("and", found, builder.mask_of_some(ends, type), dtypes.int1)
     number = builder.apply("cast", (found,), TileType(dtypes.int32, type.shape, type.lanes))
     if operation.function == "argmin":
         number = builder.apply("neg", (number,), number.type)
@@ -143,29 +146,18 @@ def _counted(rewriter: OverhangRewriter, ends: list[OverhangEdge], type: TileTyp
 
 
 def histogram(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """Count overhang as 0, and subtract it again."""
-    (raw,) = operation.operands
-    tile, builder = rewriter.tile(raw), rewriter.builder
-    rewriter.settle(tile.clashes, frozenset((0,)), operation.location)
-    ends = list(tile.ends(rewriter.facts))
-    result = operation.result
-    if not ends:
-        rewriter.emit(operation, (tile.value,))
-        return rewriter.set(result, TrackedTile(result))
-    mask = builder.stretched(builder.mask_of_some(ends, raw.type), raw.type)
-    value = rewriter.filled(raw, tile, 0, ends).value
-    counted = Value(result.type)
-    builder.emit(replace(operation, operands=(value,), results=(counted,)))
-    outside = builder.apply("invert", (mask,), mask.type)
-    ones = builder.apply("cast", (outside,), TileType(dtypes.int32, raw.type.shape, raw.type.lanes))
-    surplus = builder.apply("sum", (ones,), TileType(dtypes.int32), axis=0, keep_dims=False)
-    lane = ir.Lane.of(0, result.type.lanes[0])
-    bins = builder.index(var(lane.name), (lane,), (), result.type)
-    is_first = builder.together("eq", bins, builder.number(0, bins.type), dtypes.int1)
-    none = builder.number(0, result.type)
-    taken = builder.choice(is_first, builder.stretched(surplus, result.type), none)
-    taken = builder.apply("sub", (counted, taken), result.type)
-    rewriter.set(result, TrackedTile(taken))
+    """Mask overhang out."""
+    tiles, builder = [rewriter.tile(raw) for raw in operation.operands], rewriter.builder
+    rewriter.settle(clashes(tiles), frozenset((0,)), operation.location)
+    operands = tuple(tile.value for tile in tiles)
+    ends = distinct(edge for tile in tiles for edge in tile.ends(rewriter.facts))
+    if ends:
+        type = operands[0].type
+        inside = builder.stretched(builder.mask_of_some(ends, type), type)
+        masks = [builder.together("and", inside, each, dtypes.int1) for each in operands[1:]]
+        operands = (operands[0], *(masks or [inside]))
+    rewriter.emit(operation, operands)
+    rewriter.set(operation.result, TrackedTile(operation.result))
 
 
 # -- with a function of the user's -----------------------------------------------------------------

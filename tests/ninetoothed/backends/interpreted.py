@@ -13,6 +13,7 @@ import numpy
 import torch
 
 from ninetoothed.backends import triton
+from ninetoothed.backends.torch.elementwise import LIBDEVICE
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.build.compile import write_module
 from ninetoothed.runtime.build.target import target_of
@@ -95,7 +96,7 @@ def scalar(array):
 
 
 class Libdevice:
-    """Triton's interpreter has none of its functions: PyTorch's stand in."""
+    """Triton's interpreter has none of its functions: those of the CPU's backend stand in."""
 
     def __getattr__(self, name):
         from triton import language as tl
@@ -103,7 +104,7 @@ class Libdevice:
 
         def function(*operands):
             arrays = [torch.from_numpy(operand.handle.data) for operand in operands]
-            result = getattr(torch, {"fast_dividef": "div"}.get(name, name))(*arrays).numpy()
+            result = LIBDEVICE[name](*arrays).numpy()
             widest = max(operands, key=lambda operand: operand.handle.data.size)
             return tl.tensor(TensorHandle(result, widest.handle.dtype), widest.type)
 

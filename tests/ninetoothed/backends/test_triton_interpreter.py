@@ -18,7 +18,7 @@ def test_scripts(script, tmp_path):
 
 def test_applications(tmp_path):
     """Do everything that applications may do once more."""
-    names = ("applications", "blocks", "division", "indexing", "random_programs")
+    names = ("applications", "blocks", "division", "indexing", "random_programs", "agreement")
     files = [f"tests/ninetoothed/frontend/test_{name}.py" for name in names]
     plugin = ("-p", "tests.ninetoothed.backends.interpreted")
     files.append("tests/ninetoothed/passes/test_overhang.py")

@@ -8,7 +8,17 @@ from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.products import accumulated
-from ninetoothed.backends.triton.functions.values import dtype_node, held, meet, named, retyped, typed, weakly, whole
+from ninetoothed.backends.triton.functions.values import (
+    dtype_node,
+    exact,
+    held,
+    meet,
+    named,
+    retyped,
+    typed,
+    weakly,
+    whole,
+)
 
 _OPERATORS = {
     "add": "+",
@@ -55,6 +65,9 @@ def _elementwise(context: EmitContext, operation: ir.Apply, operands: list[Value
     if function == "add" and (fused := accumulated(context, operation)):
         return fused
     shape = meet(operands)
+    if operation.primitive.is_comparison:
+        nodes = [exact(text, value.type.dtype) for text, value in zip(operands, operation.operands, strict=True)]
+        return ValueText(syntax.binary(_OPERATORS[function], *nodes), shape)
     if function in _OPERATORS:
         return ValueText(syntax.binary(_OPERATORS[function], *weakly(operation, operands)), shape)
     if function == "where":

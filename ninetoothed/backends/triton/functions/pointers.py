@@ -7,7 +7,7 @@ import ast
 from ninetoothed import ir
 from ninetoothed.backends.triton import barriers, syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
-from ninetoothed.backends.triton.functions.values import materialise
+from ninetoothed.backends.triton.functions.values import exact, materialise
 from ninetoothed.dtypes import PointerType
 
 
@@ -37,15 +37,20 @@ def _parameter(operation: ir.Apply) -> str:
 def _pointers(operation: ir.Apply, operands: list[ValueText]) -> list[ast.expr | None]:
     """Return the operands: pointers and masks with all their lanes, numbers unchanged, None for absent ones."""
     pointer, *rest = operands
-    nodes = [materialise(pointer, operation.operands[0].type), *(text.node for text in rest)]
+    nodes = [materialise(pointer, operation.operands[0].type), *_typed(operation, rest)]
     return nodes + [None] * (3 - len(nodes))
+
+
+def _typed(operation: ir.Apply, rest: list[ValueText]) -> list[ast.expr]:
+    """Return the operands after the pointers, with the types that they have."""
+    return [exact(text, value.type.dtype) for text, value in zip(rest, operation.operands[1:], strict=True)]
 
 
 def _atomic(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     pointer_type = operation.operands[0].type
     barriers.before_write(context, _parameter(operation))
     pointer = materialise(operands[0], pointer_type)
-    values = [text.node for text in operands[1:]]
+    values = _typed(operation, operands[1:])
     keywords = {name: operation.attribute(name) for name in ("sem", "scope")}
     if operation.primitive.is_masked and len(values) == 2:
         keywords = {"mask": values.pop(), **keywords}

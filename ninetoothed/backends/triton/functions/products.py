@@ -43,7 +43,10 @@ def _product(context: EmitContext, operation: ir.Apply, accumulator: ir.Value | 
         node = _small_product(a, b, operation, acc)
     else:
         precision = operation.attribute("input_precision") if lhs.type.dtype == dtypes.float32 else None
-        node = syntax.call("tl.dot", a, b, *([acc] if acc is not None else []), input_precision=precision)
+        node = syntax.call(
+            "tl.dot", a, b, *([acc] if acc is not None else []), input_precision=precision,
+            out_dtype=None if lhs.type.dtype.is_floating else dtype_node(_product_type(operation)),
+        )  # fmt: skip
     return retyped(ValueText(node, result.lanes), _product_type(operation), result.dtype)
 
 

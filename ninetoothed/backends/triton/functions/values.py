@@ -96,6 +96,16 @@ def weakly(operation: ir.Apply, operands: list[ValueText], first: int = 0) -> li
     return nodes
 
 
+def exact(text: ValueText, dtype: DType | PointerType) -> ast.expr:
+    """Return a text where Triton takes a literal for float32 or int32: in comparisons, and beside pointers."""
+    if text.constant is None or not dtype.is_floating or dtype == dtypes.float32:
+        return text.node
+    number = held(text.constant, dtype)
+    if number is None or (dtype == dtypes.float64 and number != _rounded(number, "f") and math.isfinite(number)):
+        return typed(text, dtype)
+    return syntax.number(number)
+
+
 def named(context: EmitContext, wanted: str, node: ast.expr) -> ast.expr:
     """Return a text that may be repeated. A literal stays one: in a variable it would get a type of its own."""
     is_literal = isinstance(node, ast.Constant) or (
