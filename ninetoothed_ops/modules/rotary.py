@@ -66,13 +66,10 @@ class Rotary:
             return None, (cos, sin)
         return -width if self.rotates == "last" else width, (cos, sin)
 
-    def fits(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, part: int | None = None) -> bool:
-        """Tell whether `__call__` computes for these what the family's function does.
-
-        `part`: so many of the first columns are given to the function, which would rotate every one.
-        """
+    def fits(self, states: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> bool:
+        """Tell whether `__call__` computes for these what the family's function does."""
         width, whole = self.width(cos), states.shape[-1]
-        is_covered = width == whole or (self.rotates != "all" and width < whole) if part is None else width == part
+        is_covered = width == whole or (self.rotates != "all" and width < whole)
         are_alike = cos.shape == sin.shape and cos.dtype == sin.dtype
         is_placed = are_alike and cos.shape[-2] == states.shape[1] and cos.device == states.device
         is_even = width % 2 == 0 and 0 < width <= whole
@@ -122,24 +119,8 @@ class RotaryFunction:
     keeps_first: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        rotated = self.rotated(None, args, kwargs)
+        rotated = self.rotated(args, kwargs)
         return self._current()(*args, **kwargs) if rotated is None else rotated
-
-    def first_columns(self, part: int, *args: Any, **kwargs: Any) -> Any:
-        """Rotate the first columns of states as the function does, and leave the others as they are, in one launch."""
-        rotated = self.rotated(part, args, kwargs)
-        if rotated is not None:
-            return rotated
-        states, others = args[: self.states], args[self.states :]
-        turned = self(*(each[..., :part] for each in states), *others, **kwargs)
-        turned = (turned,) if self.states == 1 else turned
-        whole = tuple(torch.cat((each, given[..., part:]), -1) for each, given in zip(turned, states))
-        return whole[0] if self.states == 1 else whole
-
-    @property
-    def takes_parts(self) -> bool:
-        """Tell whether `first_columns` is any good."""
-        return self.rotary.rotates != "last" and self.positions != "parts"
 
     @property
     def is_llamas(self) -> bool:
@@ -150,8 +131,8 @@ class RotaryFunction:
     def _current(self) -> Callable:
         return self.file.get(self.original.__name__, self.original)
 
-    def rotated(self, part: int | None, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Rotate what a call gives, of which the function gets all columns or a first part; None if it is unknown."""
+    def rotated(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Rotate what a call gives; None if it is unknown."""
         read = None if self._is_patched() else self._read(args, kwargs)
         if read is None:
             return None
@@ -167,7 +148,7 @@ class RotaryFunction:
         first = viewed[0].shape[1] - cos.shape[-2] if self.keeps_first else 0
         turning = [each[:, first:] for each in viewed] if first > 0 else viewed
         for each in turning:
-            if not self.rotary.fits(each, cos, sin, part):
+            if not self.rotary.fits(each, cos, sin):
                 return None
         if positions is None:
             rotated = self.rotary(cos, sin, *turning)

@@ -1,27 +1,21 @@
 """Modules of transformers that rotate states by a function of their file, with `ninetoothed.rope` in its place.
 
-The forward is the module's own, made anew from its source: what rotates is an argument of the function around it, and
-all else is looked up in the very file that it was. So no file and no other model is changed, a patch of the file is
-seen, and `torch.compile` finds plain code.
+The forward is the module's own: its code, called with other globals, which are those of its file but for what rotates.
+So no file and no other model is changed. Where the file has something else by one of the names that the forward looks
+up, since somebody patched it, the forward replaced runs.
 """
 
-import __future__
-
-import ast
 import functools
 import inspect
-import tokenize
-from collections.abc import Callable, Mapping
-from types import CodeType, FunctionType
+from collections.abc import Callable, Iterator, Mapping
+from types import CellType, CodeType, FunctionType
 from typing import Any, ClassVar
 
-import torch
 from torch import nn
 
 from ninetoothed.errors import UnsupportedError
 
 from .rotary import RotaryFunction
-from .rotary_parts import without_copies
 from .rotary_trial import rotary_functions
 from .substitute import Substitute, is_outdated, own_forward
 
@@ -41,10 +35,13 @@ class NTRotary(Substitute):
         functions = {name: each for name, each in found.items() if isinstance(each, RotaryFunction)}
         if not functions:
             raise UnsupportedError(", ".join(map(str, found.values())) or "its forward calls no function that rotates")
-        made = _with(written, functions)
-        if _decorators(made) != _decorators(replaced.forward):
-            raise UnsupportedError("the forward of its class is wrapped in another function")
-        return {"rotary_functions": functions, "forward": _unless_outdated(made)}
+        file = written.__globals__
+        # What rotates tells by itself whether it was patched.
+        others = {name: file[name] for name in _names(written.__code__) if name in file and name not in functions}
+        # Under the name of its file `torch.compile` would look names up in the file itself.
+        names = {name: value for name, value in {**file, **functions}.items() if name != "__name__"}
+        made = _with(replaced.forward, names)
+        return {"rotary_functions": functions, "forward": _unless_patched(made, file, tuple(others.items()))}
 
 
 def rotates(cls: type[nn.Module]) -> bool:
@@ -53,64 +50,48 @@ def rotates(cls: type[nn.Module]) -> bool:
     return isinstance(written, FunctionType) and bool(rotary_functions(written))
 
 
-def _unless_outdated(made: Callable) -> Callable:
-    """Let a forward give way to that of the class replaced, if this was patched since."""
+def _unless_patched(made: Callable, file: Mapping[str, Any], known: tuple[tuple[str, Any], ...]) -> Callable:
+    """Let a forward give way to that of the class replaced, if this or what it finds in its file was patched since."""
 
     @functools.wraps(made)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return (own_forward(self) if is_outdated(self) else made)(self, *args, **kwargs)
+        if not is_outdated(self) and all(file.get(name) is value for name, value in known):
+            return made(self, *args, **kwargs)
+        return own_forward(self)(self, *args, **kwargs)
 
     return forward
 
 
-def _decorators(function: Any) -> list[CodeType]:
-    """List the code of all that is wrapped around a function, outermost first."""
-    return [function.__code__, *_decorators(function.__wrapped__)] if hasattr(function, "__wrapped__") else []
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the names that code looks up, and the functions in it."""
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names(each)
 
 
-def _with(function: FunctionType, values: Mapping[str, RotaryFunction]) -> Callable:
-    """Make a function anew from its source, decorators included, with what shall rotate in it.
+def _with(function: Any, names: dict[str, Any]) -> FunctionType:
+    """Make a function of the same code that finds other globals; what is wrapped around it is made anew, too."""
+    inner, cells = getattr(function, "__wrapped__", None), function.__closure__ or ()
+    if inner is not None:
+        if not any(_holds(cell, inner) for cell in cells):
+            raise UnsupportedError("its forward is wrapped in a function that calls it in a way of its own")
+        own, made = function.__globals__, _with(inner, names)
+        cells = tuple(CellType(made) if _holds(cell, inner) else cell for cell in cells)
+    else:
+        own, made = names, None
+    remade: Any = FunctionType(function.__code__, own, function.__name__, function.__defaults__, cells)
+    remade.__kwdefaults__ = function.__kwdefaults__
+    functools.update_wrapper(remade, function)
+    if made is None:
+        del remade.__wrapped__
+    else:
+        remade.__wrapped__ = made
+    return remade
 
-    Where it rotates the first columns alone, no copies are made around that.
-    """
-    if function.__closure__:
-        raise UnsupportedError("its forward is a closure")
+
+def _holds(cell: CellType, function: Any) -> bool:
     try:
-        is_source = function.__code__ in _codes(function.__code__.co_filename)
-    except (OSError, SyntaxError) as error:
-        raise UnsupportedError(f"the source of its forward cannot be read: {error}") from None
-    if not is_source:
-        raise UnsupportedError("its forward is not what its file says")
-    return _made(function, values)
-
-
-@functools.cache
-def _codes(filename: str) -> frozenset[CodeType]:
-    """Compile a file, and find the code of all functions in it."""
-    with tokenize.open(filename) as file:
-        pending = [compile(file.read(), filename, "exec", dont_inherit=True)]
-    found: set[CodeType] = set()
-    while pending:
-        found.add(code := pending.pop())
-        pending.extend(each for each in code.co_consts if isinstance(each, CodeType))
-    return frozenset(found)
-
-
-def _made(function: FunctionType, values: Mapping[str, RotaryFunction]) -> Callable:
-    """Run `def make(NAME, ...): def forward(...): ...; return forward` in the file of a function."""
-    lines, first = inspect.getsourcelines(function)
-    text = "".join(lines)
-    if text[0].isspace():
-        text, first = "if True:\n" + text, first - 1
-    definition: Any = ast.parse(text).body[0]
-    definition = definition.body[0] if isinstance(definition, ast.If) else definition
-    if function.__globals__.get("torch") is torch:
-        without_copies(definition, values)
-    factory: Any = ast.parse(f"def make({', '.join(values)}): return {definition.name}").body[0]
-    factory.body.insert(0, definition)
-    ast.increment_lineno(factory, first - 1)
-    flags = function.__code__.co_flags & __future__.annotations.compiler_flag
-    code = compile(ast.Module([factory], []), function.__code__.co_filename, "exec", flags, dont_inherit=True)
-    made: dict[str, Callable] = {}
-    exec(code, function.__globals__, made)
-    return made["make"](**values)
+        return cell.cell_contents is function
+    except ValueError:  # it is empty
+        return False

@@ -164,7 +164,7 @@ def _agrees(candidate: RotaryFunction, sizes: Sizes) -> bool:
         return False
     states, others, options = _arguments(candidate, sizes)
     with torch.no_grad():
-        rotated = candidate.rotated(None, (*states, *others), options)
+        rotated = candidate.rotated((*states, *others), options)
     if rotated is None:
         return False
     found = _listed(rotated)

@@ -4,18 +4,16 @@ import copy
 import functools
 import inspect
 import pickle
-from types import FunctionType
 
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from ninetoothed.errors import ArgumentTypeError, UnsupportedError
+from ninetoothed.errors import ArgumentTypeError
 from ninetoothed_ops.modules import NTAttention, NTRotary, swap_modules
 from ninetoothed_ops.modules.rotary import Rotary
 from ninetoothed_ops.modules.rotary_module import rotates
 from ninetoothed_ops.modules.substitute import substitute
-from tests.ninetoothed_ops.integrations import families
 from tests.ninetoothed_ops.integrations.calls import DEVICE, error, generate, logits, reasons
 from tests.ninetoothed_ops.integrations.conftest import SIZES
 from tests.ninetoothed_ops.integrations.test_rotary_functions import function
@@ -67,8 +65,6 @@ FAMILIES = {
     "Phi3": ({"rope_parameters": LONGROPE, "original_max_position_embeddings": 8}, Rotary(rotates="first")),
 }
 EAGER = ("GPTJ", "GPTNeoXJapanese", "GptOss")
-# Of which the first columns are cut off and put back by the attention itself.
-CUT = ("GPTJ", "GPTNeoXJapanese", "Phi")
 
 
 @pytest.fixture
@@ -158,28 +154,13 @@ def test_trains_under_autocast(family, batch):
     assert all(error(*pair) < 0.1 for pair in zip(gradients(), expected))
 
 
-def test_a_forward_that_is_decorated_in_its_file(monkeypatch):
+def test_a_forward_that_is_decorated_in_its_file():
     """As the indexers of sparse attention are, by `torch.no_grad`, which the forward made anew has, too."""
     from transformers.models.deepseek_v32.modeling_deepseek_v32 import DeepseekV32Indexer
 
     made = substitute(NTRotary, DeepseekV32Indexer).forward
     codes = [each.__code__ for each in (DeepseekV32Indexer.forward, made.__wrapped__)]
     assert codes[0] is codes[1] and made.__wrapped__.__wrapped__.__code__.co_name == "forward"
-    monkeypatch.setattr(DeepseekV32Indexer, "forward", torch.no_grad()(DeepseekV32Indexer.forward))
-    with pytest.raises(UnsupportedError, match="wrapped in another function"):
-        substitute(NTRotary, DeepseekV32Indexer)
-
-
-@pytest.mark.parametrize("name", CUT)
-def test_no_copies_around_the_first_columns(family, batch, name):
-    model, (tokens, _) = family(name), batch(2, 7)
-    expected = logits(model, tokens, use_cache=False)
-    swapped(model)
-    with families.Recorder() as recorder:
-        assert error(logits(model, tokens, use_cache=False), expected) < 1e-5
-    assert recorder.names.count("aten::cat") <= 2  # of a mask and of the tables
-    pairs = recorder.names.count("ninetoothed::rope_pair"), recorder.names.count("ninetoothed::rope")
-    assert pairs == ((0, 2) if name == "GPTJ" else (1, 0))
 
 
 def test_no_file_and_no_other_model_changes(family, batch):
@@ -200,17 +181,6 @@ def test_no_file_and_no_other_model_changes(family, batch):
         NTRotary()
 
 
-def test_a_forward_that_its_file_does_not_have(family, monkeypatch):
-    from transformers.models.gpt_neox import modeling_gpt_neox
-
-    cls = modeling_gpt_neox.GPTNeoXAttention
-    code = cls.forward.__wrapped__.__code__ if hasattr(cls.forward, "__wrapped__") else cls.forward.__code__
-    moved = code.replace(co_firstlineno=code.co_firstlineno + 1)
-    monkeypatch.setattr(cls, "forward", FunctionType(moved, vars(modeling_gpt_neox)))
-    report = swap_modules(family("GPTNeoX"))
-    assert reasons(report)["gpt_neox.layers.0.attention"] == "its forward is not what its file says"
-
-
 def test_a_forward_that_is_wrapped(family, batch, monkeypatch):
     from transformers.models.gpt_neox import modeling_gpt_neox
 
@@ -225,10 +195,15 @@ def test_a_forward_that_is_wrapped(family, batch, monkeypatch):
 
     monkeypatch.setattr(cls, "forward", doubled)
     expected = logits(model, tokens)
-    report = swap_modules(model)
-    assert error(logits(model, tokens), expected) < 1e-5 < error(expected, before)
-    reason = reasons(report)["gpt_neox.layers.0.attention"]
-    assert reason == "the forward of its class is wrapped in another function"
+    swapped(model)
+    with Recorder() as recorder:
+        assert error(logits(model, tokens), expected) < 1e-5 < error(expected, before)
+    assert "ninetoothed::rope_pair" in recorder.names
+    # What calls the forward by another name than its own closure's cannot be made anew.
+    hidden = [forward]
+    monkeypatch.setattr(cls, "forward", functools.wraps(forward)(lambda *args, **kwargs: hidden[0](*args, **kwargs)))
+    reason = reasons(swap_modules(family("GPTNeoX")))["gpt_neox.layers.0.attention"]
+    assert reason == "its forward is wrapped in a function that calls it in a way of its own"
 
 
 def test_a_forward_that_is_replaced_between_swaps(monkeypatch):
