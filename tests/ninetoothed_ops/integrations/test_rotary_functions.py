@@ -133,7 +133,7 @@ def arguments(label, dtype=torch.float32):
 @pytest.mark.parametrize("label", FORMS)
 def test_forms_of_few_families(label, dtype):
     (written, found), (states, others) = function(*FORMS[label][:2]), arguments(label, dtype)
-    assert found.rotated(None, (*states, *others), {}) is not None
+    assert found.rotated((*states, *others), {}) is not None
     ours, theirs, exact = (
         listed(each)
         for each in (found(*states, *others), written(*states, *others), written(*map(wide, states), *others))
