@@ -198,8 +198,8 @@ class _Checked:
         new = (Guard(index, size, lower, upper),) if lower or upper else ()
         # Proved or kept, it holds from here on.
         facts = self.facts if index.is_constant else self.facts.assume(index, 0, size - 1)
-        reached = (*self.reached, *new) if is_reached else self.reached
-        return _Checked(_with_positive(facts, size), (*self.guards, *new), self.edges, reached)
+        reached = (*_not_weaker(self.reached, new), *new) if is_reached else self.reached
+        return _Checked(_with_positive(facts, size), (*_not_weaker(self.guards, new), *new), self.edges, reached)
 
 
 def _is_cut(step: Step, dimension: int) -> bool:
@@ -235,6 +235,23 @@ def _not_implied(guards: tuple[Guard, ...], facts: Facts) -> tuple[Guard, ...]:
         if below and (not guard.upper or is_nonnegative(guard.size - 1 - guard.index, known)):
             kept = tuple(other for other in kept if other is not guard)
     return kept
+
+
+def _not_weaker(guards: tuple[Guard, ...], new: tuple[Guard, ...]) -> tuple[Guard, ...]:
+    """Drop guards that follow from new ones by a number: of padding after padding the last step decides."""
+
+    def follows(own: Expr, others: Iterable[Expr]) -> bool:
+        differences = (own - other for other in others)
+        return any(d.is_constant and d.constant >= 0 for d in differences)
+
+    return tuple(
+        guard
+        for guard in guards
+        if not (
+            (not guard.lower or follows(guard.index, (g.index for g in new if g.lower)))
+            and (not guard.upper or follows(guard.size - guard.index, (g.size - g.index for g in new if g.upper)))
+        )
+    )
 
 
 def _assuming(guard: Guard, facts: Facts) -> Facts:

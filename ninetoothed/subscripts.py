@@ -7,11 +7,13 @@ x[-1]       start x_size_0 - 1, step 0
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed.arrangement import Size
 from ninetoothed.errors import ArrangementError
-from ninetoothed.operands import MetaOperation, is_below, never_negative
+from ninetoothed.expr import Facts, as_expr, is_nonnegative
+from ninetoothed.operands import MetaOperation, never_negative
 from ninetoothed.symbol import Symbol, as_size, largest, smallest
 from ninetoothed.wording import brief, counted
 
@@ -52,26 +54,68 @@ def span(call: MetaOperation, item: slice, dim: int, sizes: frozenset[str]) -> t
     if isinstance(size, int) and not isinstance(start, Symbol) and not isinstance(stop, Symbol):
         chosen = range(*slice(start, stop, step).indices(size))
         return chosen.start, len(chosen), step
-    low, high = (0, size) if step > 0 else (-1, size - 1)
-
-    def clamp(bound: Size | None, default: Size) -> Size:
-        if bound is None:
-            return default
-        wrapped = _wrapped(bound, size, sizes)
-        if is_below(bound, 0):
-            return largest(wrapped, low)
-        inside = wrapped if wrapped is bound else largest(wrapped, low)
-        return inside if inside == low else smallest(inside, high)
-
+    begin, end = (_placed(bound, size, sizes) for bound in (start, stop))
     if step > 0:
-        first, last = clamp(start, low), clamp(stop, high)
-        length = last - first if step == 1 else (last - first + (step - 1)) // step
+        low, high = (begin or _Place(0)).clamped(size), end or _Place(0, True)
+        first = low.at_least_0(size, sizes)
     else:
-        first, last = clamp(start, high), clamp(stop, low)
-        length = (first - last + (-step - 1)) // -step
-    if isinstance(length, int):
-        return first, max(length, 0), step
-    return first, length if never_negative(length, sizes) else largest(length, 0), step
+        # The same elements, the last first: those behind `stop`, up to `start` and with it.
+        low, high = end.next.clamped(size) if end else _Place(0), begin.next if begin else _Place(0, True)
+        first = begin.before(size) if begin else size - 1
+    length = _between(low, high, size, sizes)
+    if abs(step) > 1:
+        length = (length + (abs(step) - 1)) // abs(step)
+    return first, length, step
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A bound of a slice: so far from the start of a dimension, or before its end."""
+
+    offset: Size
+    is_from_end: bool = False
+
+    @property
+    def next(self) -> _Place:
+        """The place one further."""
+        return replace(self, offset=self.offset - 1 if self.is_from_end else self.offset + 1)
+
+    def clamped(self, size: Size) -> _Place:
+        """Return the start itself where no dimension of this size reaches further back."""
+        reaches = self.is_from_end and is_nonnegative(as_expr(self.offset) - as_expr(size), Facts())
+        return _Place(0) if reaches else self
+
+    def at_least_0(self, size: Size, sizes: frozenset[str]) -> Size:
+        """Return the place as an index, at least 0. It may be past the end, where the slice is empty."""
+        if self.is_from_end:
+            return largest(size - self.offset, 0)
+        return _not_below_0(self.offset, sizes)
+
+    def before(self, size: Size) -> Size:
+        """Return the place as an index of an element. It may be below 0, where the slice is empty."""
+        return size - self.offset if self.is_from_end else smallest(self.offset, size - 1)
+
+
+def _placed(bound: Size | None, size: Size, sizes: frozenset[str]) -> _Place | None:
+    """Read a bound."""
+    if isinstance(bound, int) and bound < 0:
+        return _Place(-bound, True)
+    return None if bound is None else _Place(_wrapped(bound, size, sizes))
+
+
+def _between(low: _Place, high: _Place, size: Size, sizes: frozenset[str]) -> Size:
+    """Count the elements between two places: `size` stands in it once, so that long chains of slices stay short."""
+    if low.is_from_end and high.is_from_end:
+        length = smallest(low.offset, size) - high.offset
+    elif high.is_from_end:
+        length = size - (low.at_least_0(size, sizes) + high.offset)
+    else:
+        length = smallest(high.offset, size) - low.at_least_0(size, sizes)
+    return _not_below_0(length, sizes)
+
+
+def _not_below_0(size: Size, sizes: frozenset[str]) -> Size:
+    return size if isinstance(size, Symbol) and never_negative(size, sizes) else largest(size, 0)
 
 
 def _bounds(call: MetaOperation, item: slice, dim: int) -> tuple[Size | None, Size | None, int]:

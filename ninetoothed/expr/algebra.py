@@ -238,11 +238,11 @@ def maximum(*operands: Operand) -> Expr:
 
 
 def _extremum(form: type[Min] | type[Max], operands: tuple[Operand, ...]) -> Expr:
-    """Build a minimum or maximum, less operands that differ from another by a constant."""
-    flat: list[Expr] = []
-    for operand in map(as_expr, operands):
-        atom = operand.sole_atom
-        flat.extend(atom.operands if isinstance(atom, form) else (operand,))
+    """Build a minimum or maximum, less operands that differ from another by a constant.
+
+    max(max(n - 1, 0) - 1, 0)  ->  max(n - 2, 0)
+    """
+    flat = [inner for operand in operands for inner in _spread(form, as_expr(operand))]
     kept: list[Expr] = []
     for candidate in flat:
         for i, other in enumerate(kept):
@@ -256,6 +256,19 @@ def _extremum(form: type[Min] | type[Max], operands: tuple[Operand, ...]) -> Exp
     if len(kept) == 1:
         return kept[0]
     return of_atom(form(tuple(sorted(kept, key=lambda e: (e.is_constant, e.text)))))
+
+
+def _spread(form: type[Min] | type[Max], e: Expr) -> Iterable[Expr]:
+    """Return the operands of a minimum or maximum, scaled and moved as it is; the expression where it is none.
+
+    2 * max(n, 0) - 1  ->  2 * n - 1, -1
+    """
+    shift = e.constant_term
+    if len(e.terms) == (2 if shift else 1):
+        monomial, scale = e.terms[0]
+        if len(monomial) == 1 and scale > 0 and isinstance(atom := monomial[0], form):
+            return (inner * scale + shift for inner in atom.operands)
+    return (e,)
 
 
 def _merge(a: Expr, b: Expr, sign: int) -> dict[Monomial, int]:

@@ -1,6 +1,6 @@
 """Facts about variables: ranges that may be symbolic, and expressions known to lie in a range."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -79,7 +79,8 @@ class Facts:
         if self._knows(*known):
             return self
         if known not in self._next:
-            self._next[known] = Facts(self.ranges, (*self.assumptions, known), self.bare or self)
+            kept = tuple(other for other in self.assumptions if not _is_implied(other, known))
+            self._next[known] = Facts(self.ranges, (*kept, known), self.bare or self)
         return self._next[known]
 
     def _knows(self, e: Expr, lo: Expr | None, hi: Expr | None) -> bool:
@@ -118,8 +119,7 @@ class Facts:
     @cached_property
     def slacks(self) -> tuple[Expr, ...]:
         """The assumptions as expressions that are at least 0."""
-        pairs = ((None if lo is None else e - lo, None if hi is None else hi - e) for e, lo, hi in self.assumptions)
-        return tuple(slack for pair in pairs for slack in pair if slack is not None)
+        return tuple(slack for assumption in self.assumptions for slack in _slacks(assumption))
 
     @cached_property
     def samples(self) -> Samples:
@@ -142,6 +142,24 @@ class Facts:
 
 
 _UNKNOWN = Range()
+
+
+def _slacks(assumption: Assumption) -> Iterator[Expr]:
+    """Yield an assumption as expressions that are at least 0."""
+    e, low, high = assumption
+    if low is not None:
+        yield e - low
+    if high is not None:
+        yield high - e
+
+
+def _is_implied(other: Assumption, known: Assumption) -> bool:
+    """Tell whether an assumption follows from another by a number: n - 1 >= 0 from n - 2 >= 0.
+
+    Steps one after another, such as padding, assume ever more of one index.
+    """
+    differences = [[slack - stronger for stronger in _slacks(known)] for slack in _slacks(other)]
+    return all(any(d.is_constant and d.constant >= 0 for d in each) for each in differences)
 
 
 def refuted(e: Expr, facts: Facts) -> bool:
