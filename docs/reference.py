@@ -7,8 +7,10 @@ import inspect
 import pathlib
 
 from ninetoothed import dtypes, language
+from ninetoothed.dtypes import described
 from ninetoothed.language import types
 from ninetoothed.language.functions import FAMILIES, FUNCTIONS, LIBDEVICE
+from ninetoothed.language.primitive import GAPS
 from ninetoothed.language.primitives import PRIMITIVES
 
 FILE = pathlib.Path(__file__).with_suffix(".md")
@@ -20,6 +22,9 @@ whose first argument is a tile is a method of it, too: `x.sum(0)` is `ntl.sum(x,
 
 - `Tile` is a tile or a number of the application, `TileLike` that or a Python number. `DTypeLike` is an element type of
   `ntl`, PyTorch or Triton, or `float`, `int` or `bool`. `Shape` is a tuple of sizes, or one size.
+- "Takes" lists the types of elements on every backend; any other is refused when the application is traced. float8 and
+  halves are computed in float32 where that is listed. A function without such a list takes all types, but for what its
+  text says.
 - "Element-wise" says that each element of the result comes from the same element of every operand, "GPU alone" that CPU
   tensors are an `UnsupportedError`.
 - Mistakes are an `ApplicationError`, which names the line of the application, before anything is launched.
@@ -46,7 +51,8 @@ def traits(row):
         "Element-wise.": primitive is not None and primitive.is_elementwise and bool(primitive.results),
         "GPU alone.": primitive is not None and "torch" not in primitive.backends,
     }
-    return " ".join(text for text, holds in said.items() if holds)
+    limits = primitive.limits if primitive is not None else ""
+    return " ".join([*(text for text, holds in said.items() if holds), *filter(None, [limits])])
 
 
 def entry(title, documented, before="", after=""):
@@ -76,7 +82,9 @@ def libdevice():
     lines = ["| Function | Result |", "| --- | --- |"]
     for name, row in sorted(LIBDEVICE.items()):
         result = inspect.getdoc(row).splitlines()[0].removeprefix("Return ").removesuffix(", element by element.")
-        lines.append(f"| `{name}{shortened(row.__signature__)}` | {result} |")
+        primitive = PRIMITIVES[name if name.startswith("fast_") else "libdevice"]
+        said = f"{result}. {primitive.limits}" if primitive.limits else result
+        lines.append(f"| `{name}{shortened(row.__signature__)}` | {said} |")
     note = (
         "Element by element, with arguments given by position: `ntl.libdevice.acos(x)`. Halves keep their type and are"
         "\ncomputed in float32; integers give float32; `isinf`, `isnan` and `signbit` give `ntl.int1`."
@@ -115,6 +123,7 @@ def others():
         [
             "## Element types and markers\n",
             f"- Element types: {names}.",
+            *(f"- `{described(gap.types)}` needs sm_{gap.capabilities.stop} or a later GPU." for gap in GAPS),
             f"- `constexpr`: {types.constexpr.__doc__}",
             f"- `PropagateNan`: {types.PropagateNan.__doc__} Members: {members}.",
         ]

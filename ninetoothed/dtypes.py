@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 
@@ -29,6 +30,11 @@ class DType:
     def is_half(self) -> bool:
         """Tell whether division, functions and sums are computed in float32."""
         return self.is_floating and self.bits <= 16
+
+    @property
+    def is_float8(self) -> bool:
+        """Tell whether numbers are only kept in the type, and computed in another."""
+        return self.is_floating and self.bits == 8
 
     @property
     def range(self) -> tuple[int, int]:
@@ -115,6 +121,48 @@ ALL = (
     float64,
 )
 BY_NAME = {dtype.name: dtype for dtype in ALL}
+
+
+def described(types: Collection[DType]) -> str:
+    """Name types by their kinds.
+
+    >>> described([int32, int64, uint32, uint64, float32, float64])
+    'integers of 32 and 64 bits, float32 and float64'
+    """
+    kinds = [("all types", ALL)] if set(ALL) <= set(types) else _KINDS
+    parts, left = [], dict.fromkeys(types)
+    for words, kind in kinds:
+        if set(kind) <= left.keys():
+            parts.append(words)
+            left = {each: None for each in left if each not in kind}
+    parts += map(str, left)
+    return " and ".join([", ".join(parts[:-1]), *parts[-1:]]) if len(parts) > 1 else parts[0]
+
+
+_INTEGERS = tuple(each for each in ALL if each.is_integer)
+_KINDS = (
+    ("integers", _INTEGERS),
+    ("integers of 32 and 64 bits", tuple(each for each in _INTEGERS if each.bits >= 32)),
+    ("bools", (int1,)),
+    ("floats", (float16, bfloat16, float32, float64)),
+    ("float8", (float8e4nv, float8e5)),
+)
+
+
+def nearest(dtype: DType, types: Iterable[DType]) -> DType:
+    """Choose the type to which one is best converted: of its kind and no narrower, where there is such a type.
+
+    >>> nearest(float16, [int32, float32, float64]), nearest(float64, [int1, int8, int64])
+    (float32, int64)
+    """
+    return min(
+        types,
+        key=lambda each: (
+            each.is_floating != dtype.is_floating, each.category != dtype.category, each.bits < dtype.bits,
+            abs(each.bits - dtype.bits),
+        ),
+    )  # fmt: skip
+
 
 _TORCH_NAMES = {"bool": int1, "float8_e4m3fn": float8e4nv, "float8_e5m2": float8e5}
 

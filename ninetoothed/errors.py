@@ -157,6 +157,11 @@ class ExecutionError(NineToothedError, RuntimeError):
 class UnsupportedError(NineToothedError, NotImplementedError):
     """The language has this, and the backend at hand or this version does not."""
 
+    @classmethod
+    def at(cls, message: str, place: Any) -> UnsupportedError:
+        """Make an error that names an `ir.SourceLocation` and shows its line, or that names none for None."""
+        return cls(message) if place is None else cls(f"{place}: {message}\n    {place.text.strip()}".rstrip())
+
 
 class NotOfferedError(UnsupportedError, AttributeError):
     """A name of the language that this version lacks; an AttributeError too, so that `hasattr` is False."""

@@ -248,7 +248,11 @@ class Builder:
         """
         results = tuple(Value(type) for type in types)
         pairs = tuple((name, value) for name, value in attributes.items() if value is not None)
-        refusal = PRIMITIVES[function].refusal([value.type for value in operands], types, dict(pairs))
+        row = PRIMITIVES[function]
+        unfit = row.unfit([value.type.dtype for value in operands])
+        if unfit is not None:
+            raise shapes.Mismatch(unfit)
+        refusal = row.refusal([value.type for value in operands], types, dict(pairs))
         if refusal is not None:
             raise shapes.Mismatch(f"{refusal}; convert or reshape what does not fit, say with `.to(dtype)`")
         self.emit(Apply(results, function, operands, pairs, location=self.location))
@@ -280,17 +284,21 @@ class Builder:
         result: DType | None = None,
         **attributes: Any,
     ) -> Value:
-        """Convert to `dtype` (by default the common type), broadcast, and apply."""
+        """Convert to `dtype` (by default the common type), broadcast, and apply.
+
+        Floats that the function does not take are computed in float32, and the result is converted back.
+        """
         dtype = dtype or self.common_type(*operands)
-        values = self.broadcast(*(self.value(operand, dtype) for operand in operands))
-        return self.apply(function, values, shapes.with_dtype(values[0].type, result or dtype), **attributes)
+        computed = PRIMITIVES[function].computed_in(dtype) or dtype
+        values = self.broadcast(*(self.value(operand, computed) for operand in operands))
+        value = self.apply(function, values, shapes.with_dtype(values[0].type, result or computed), **attributes)
+        return value if result else self.cast(value, dtype)
 
     def floating(self, function: str, *operands: Operand, **attributes: Any) -> Value:
         """Apply a function of floats in float32 or float64. Halves are rounded back, integers give float32."""
         common = self.common_type(*operands)
-        computed = common if common in (dtypes.float32, dtypes.float64) else dtypes.float32
-        result = self.elementwise(function, *operands, dtype=computed, **attributes)
-        return self.cast(result, common) if common.is_half else result
+        dtype = common if common.is_floating else dtypes.float32
+        return self.elementwise(function, *operands, dtype=dtype, **attributes)
 
     def binary(self, function: str, lhs: Operand, rhs: Operand) -> Value:
         """Apply an arithmetic, bitwise or comparison operator to values, expressions and numbers."""
@@ -327,8 +335,6 @@ class Builder:
             common = dtypes.int32
         if common.is_integer and isinstance(rhs, int) and rhs == 0:
             raise shapes.Mismatch("integers are divided by zero")
-        if common.is_half:
-            return self.cast(self.elementwise(function, lhs, rhs, dtype=dtypes.float32), common)
         nonnegative = common.category == "uint" or (self.is_nonnegative(lhs) and self.is_nonnegative(rhs))
         return self.elementwise(function, lhs, rhs, dtype=common, nonnegative=nonnegative or None)
 

@@ -33,7 +33,7 @@ def absolute(context: TraceContext, x: Any) -> Any:
     if not is_dynamic(x):
         return abs(x)
     x = context.builder.value(x)
-    return x if x.type.dtype.category in ("uint", "bool") else context.builder.apply("abs", (x,), x.type)
+    return x if x.type.dtype.category in ("uint", "bool") else context.builder.elementwise("abs", x)
 
 
 def pairwise(context: TraceContext, x: Any, y: Any, propagate_nan: Any = None, *, name: str) -> Any:
@@ -69,9 +69,6 @@ def arithmetic(context: TraceContext, x: Any, y: Any, sanitize_overflow: Any = T
 def umulhi(context: TraceContext, x: Any, y: Any) -> Any:
     """Trace the upper half of a product of integers."""
     x, y = operand(context, x), operand(context, y)
-    common = context.builder.common_type(x, y)
-    if common.is_floating or common.bits < 32:
-        raise context.error(f"`umulhi` takes integers of 32 and 64 bits, not {common}; use `.to`")
     return context.builder.elementwise("umulhi", x, y)
 
 
@@ -135,6 +132,8 @@ def libdevice(context: TraceContext, *operands: Any, name: str) -> Any:
     if name in ("isnan", "isinf", "signbit"):
         value = builder.to_float(builder.value(values[0]))
         return builder.apply("libdevice", (value,), with_dtype(value.type, dtypes.int1), name=name)
+    if name.startswith("fast_"):  # they have rows of their own: float32 alone
+        return builder.floating(name, *values)
     return builder.floating("libdevice", *values, name=name)
 
 

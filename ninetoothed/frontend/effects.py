@@ -90,26 +90,12 @@ def atomic(
     builder = context.builder
     address, known = _changed(context, name, pointer_)
     element = pointed(address)
-    _check_atomic(context, name, element)
     if known is not None:
         mask = known if mask is None else builder.elementwise("and", truth(context, mask), known, dtype=dtypes.int1)
     operands = _masked(context, address, mask, builder.value(operand(context, val), element))
     result = builder.apply(name, operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
     context.forget_loads()
     return result
-
-
-def _check_atomic(context: TraceContext, name: str, element: DType) -> None:
-    """Raise for types of elements whose atomics no GPU has, or Triton cannot express."""
-    is_bitwise = name in ("atomic_and", "atomic_or", "atomic_xor")
-    if element.is_floating:
-        taken = not is_bitwise and (element.bits >= 32 or (element.is_half and name == "atomic_add"))
-    else:
-        taken = element.bits >= 32
-    if not taken:
-        wanted = "integers" if is_bitwise else "integers and floats"
-        halves = "; `atomic_add` takes halves, too" if name != "atomic_add" and element.is_half else ""
-        raise context.error(f"`{name}` takes {wanted} of 32 and 64 bits, not {element}{halves}; give it such a tensor")
 
 
 def atomic_cas(context: TraceContext, pointer_: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Value:

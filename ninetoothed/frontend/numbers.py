@@ -33,7 +33,7 @@ def holds(dtype: DType, number: float) -> bool:
 
 def is_lost(number: object, dtype: DType) -> bool:
     """Tell whether a half does not hold a number as it is."""
-    if not dtype.is_half or not isinstance(number, int | float) or not math.isfinite(number) or not number:
+    if dtype not in _DIGITS or not isinstance(number, int | float) or not math.isfinite(number) or not number:
         return False
     whole = abs(number.as_integer_ratio()[0])
     too_long = (whole // (whole & -whole)).bit_length() > _DIGITS[dtype]

@@ -94,7 +94,7 @@ def _check_types(context: TraceContext, name: str, lhs: Any, rhs: Any) -> None:
             raise context.error(f"pointers can be added to, not combined by `{_SIGNS[name]}`")
         if name in ("and", "or", "xor", "lshift", "rshift"):
             common = context.builder.common_type(side, other)
-            if common.is_floating:
+            if common.is_floating and PRIMITIVES[name].computed_in(common) is None:
                 raise context.error(
                     f"bitwise operator `{_SIGNS[name]}` works on integers and bools, not on {common}; convert with"
                     " `.to(ntl.int32)`, or its bits with `.to(ntl.int32, bitcast=True)`"
@@ -205,9 +205,9 @@ def unary(context: TraceContext, node: ast.unaryop, value: Any) -> Any:
             return -value
         if value.type.dtype == dtypes.int1:
             value = context.builder.cast(value, dtypes.int32)
-        return context.builder.apply("neg", (value,), value.type)
+        return context.builder.elementwise("neg", value)
     value = context.builder.value(value)
-    if value.type.dtype.is_floating:
+    if PRIMITIVES["invert"].computed_in(value.type.dtype) is None:
         raise context.error(
             "`~` works on integers and bools, not on floats; convert with `.to(ntl.int32)`, or write `1 - x`"
         )

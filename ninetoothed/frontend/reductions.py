@@ -50,8 +50,6 @@ def reduction(
     if dtype is not None:
         input = builder.cast(input, as_dtype(context, dtype))
     own = input.type.dtype
-    if name == "xor_sum" and own.is_floating:
-        raise context.error(f"`xor_sum` takes integers, not {own}; convert them, say with `.to(ntl.int32)`")
     if name in ("sum", "xor_sum") and own.bits < 32 and not own.is_floating:
         own = dtypes.int32
     input = builder.cast(input, dtypes.float32 if own.is_half else dtypes.int32 if own == dtypes.int1 else own)

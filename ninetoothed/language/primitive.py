@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from ninetoothed.dtypes import float16, float32, int64
+from ninetoothed.dtypes import (
+    ALL,
+    DType,
+    described,
+    float8e4nv,
+    float16,
+    float32,
+    float64,
+    int1,
+    int64,
+    nearest,
+)
 from ninetoothed.language import lane_rules
 from ninetoothed.language.lane_rules import LaneRule, Lanes
 from ninetoothed.language.signature import AttributeNames, ElementType, Place, Signature
@@ -77,6 +88,30 @@ class Typed(Protocol):
 
 
 @dataclass(frozen=True)
+class Gap:
+    """Element types that GPUs of some compute capabilities lack; `remedy` says what to do instead."""
+
+    types: tuple[DType, ...]
+    capabilities: range
+    remedy: str
+
+
+# Those of all that has a value of such a type, be it only loaded and stored.
+GAPS = (Gap((float8e4nv,), range(89), "use float8_e5m2 or float16 there"),)
+
+
+def lacking(
+    gaps: tuple[Gap, ...], types: Iterable[ElementType], backend: str, capability: int, what: str = ""
+) -> str | None:
+    """Say which type a backend lacks by some gaps, and what to do instead; None if it has all."""
+    for gap in gaps if backend == "triton" and capability else ():
+        for dtype in types:
+            if capability in gap.capabilities and dtype in gap.types:
+                return f"{what}{dtype} is not there on GPUs of sm_{capability}; {gap.remedy}"
+    return None
+
+
+@dataclass(frozen=True)
 class Primitive:
     """A function of `ir.Apply`; ValueError, when it is made, where its facts are missing or contradict each other.
 
@@ -85,6 +120,7 @@ class Primitive:
     identity: of a reduction or scan, and of a right operand; a bool is one for int1 alone.
     fold: makes the result of numbers that are known when compiling (bools of int1); None if nobody needs it.
     backends: those that have a lowering. `assign` and `passed` have none: the pass `overhang` takes them away.
+    gaps: the types of its signatures that some GPUs lack.
     """
 
     name: str
@@ -99,6 +135,7 @@ class Primitive:
     sign: Sign = Sign.UNKNOWN
     fold: Fold | None = None
     backends: frozenset[str] = BACKENDS
+    gaps: tuple[Gap, ...] = ()
 
     def __post_init__(self) -> None:
         for fault in self._faults():
@@ -159,9 +196,64 @@ class Primitive:
             )
         return None
 
+    def unfit(self, operands: Sequence[ElementType]) -> str | None:
+        """Say which operand has a type that no signature takes in its place, and how to mend it; None if none has."""
+        for position, dtype in enumerate(operands):
+            taken = self._taken(position)
+            if isinstance(dtype, DType) and taken and dtype not in taken:
+                is_element = self.operands[position].type.relation == "*"
+                to = f"convert it with `.to(ntl.{nearest(dtype, taken)})`"
+                remedy = "give it a tensor of such a type" if is_element else to
+                return f"`{self.name}` takes {described(taken)}, not {dtype}; {remedy}"
+        return None
+
+    def _taken(self, position: int) -> tuple[DType, ...]:
+        """List the types that an operand may have; none where pointers or the other operands decide."""
+        places = [each.operands[position] for each in self.signatures if position < len(each.operands)]
+        if not all(place.type.classes for place in places):
+            return ()
+        taken = frozenset[DType]().union(*(place.type.types for place in places))
+        return tuple(dtype for dtype in ALL if dtype in taken)
+
+    @property
+    def limits(self) -> str:
+        """Say in a sentence which types it takes, and which some GPUs lack; "" if it takes all everywhere.
+
+        Conditions may be of any type: the language converts them.
+        """
+        operands = [self._taken(position) for position in range(len(self.operands))]
+        taken = next((each for each in operands if each not in ((), (int1,))), ALL)
+        is_limited = not set(ALL) <= {each for each in ALL if each in taken or self._through_float32(each, taken)}
+        said = [f"Takes {described(taken)}."] if is_limited and not self.is_of_floats else []
+        for gap in self.gaps:
+            first, last = gap.capabilities[0], gap.capabilities[-1]
+            said.append(f"Not of {described(gap.types)} on GPUs of sm_{first} to sm_{last}.")
+        return " ".join(said)
+
+    def computed_in(self, dtype: DType) -> DType | None:
+        """Return the type in which operands of a type are computed: their own, or float32 where only that is taken.
+
+        None where the row takes neither: then the type is refused.
+        """
+        taken = self._taken(0)
+        return dtype if dtype in taken else float32 if self._through_float32(dtype, taken) else None
+
+    @staticmethod
+    def _through_float32(dtype: DType, taken: Collection[DType]) -> bool:
+        return dtype.is_half and float32 in taken
+
     def takes(self, operands: Sequence[ElementType], results: Sequence[ElementType]) -> bool:
         """Tell whether an application may have operands and results of these types, by one of the signatures."""
         return any(each.takes(operands, results) for each in self.signatures)
+
+    def lacking(self, types: Iterable[ElementType], backend: str, capability: int) -> str | None:
+        """Say why a backend has no such function of these types, and what to do instead; None if it has.
+
+        capability: of the GPU, 90 for compute capability 9.0.
+        """
+        if backend not in self.backends:
+            return f"`{self.name}` works on GPUs only, not on the CPU; call the kernel with CUDA tensors"
+        return lacking(self.gaps, types, backend, capability, f"`{self.name}` of ")
 
     @property
     def is_elementwise(self) -> bool:
@@ -182,8 +274,8 @@ class Primitive:
     @property
     def is_of_floats(self) -> bool:
         """Tell whether it maps float32 to float32 and float64 to float64, and takes nothing else."""
-        types = [(dtype,) * len(self.operands) for dtype in (float32, float16, int64)]
-        return self.is_map and [self.takes(each, each[:1]) for each in types] == [True, False, False]
+        types = [(dtype,) * len(self.operands) for dtype in (float32, float64, float16, int64)]
+        return self.is_map and [self.takes(each, each[:1]) for each in types] == [True, True, False, False]
 
     @property
     def computes_indices(self) -> bool:

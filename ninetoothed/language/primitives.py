@@ -10,9 +10,10 @@ import math
 import operator
 from functools import partial
 
+from ninetoothed.dtypes import float64
 from ninetoothed.language import lane_rules
 from ninetoothed.language.lane_rules import LaneRule
-from ninetoothed.language.primitive import BACKENDS, Effect, Fold, Form, Identity, Number, Primitive, Sign
+from ninetoothed.language.primitive import BACKENDS, Effect, Fold, Form, Gap, Identity, Number, Primitive, Sign
 from ninetoothed.language.signature import AttributeNames, Signature
 
 _TRITON_ONLY = frozenset({"triton"})
@@ -32,6 +33,7 @@ def _rows(
     sign: Sign = Sign.UNKNOWN,
     fold: Fold | None = None,
     backends: frozenset[str] = BACKENDS,
+    gaps: tuple[Gap, ...] = (),
 ) -> dict[str, Primitive]:
     """Make rows of primitives that differ in their names, and in `{name}` in their docstrings, alone."""
     signatures = tuple(Signature.parse(each.strip()) for each in signature.split(" or "))
@@ -39,7 +41,7 @@ def _rows(
         name: Primitive(
             name=name, form=form, effect=effect, signatures=signatures, lanes=lanes,
             attributes=AttributeNames.parse(attributes), doc=doc.replace("{name}", name), identity=identity,
-            is_commutative=is_commutative, sign=sign, fold=fold, backends=backends,
+            is_commutative=is_commutative, sign=sign, fold=fold, backends=backends, gaps=gaps,
         )
         for name in names.split()
     }  # fmt: skip
@@ -49,9 +51,11 @@ _MAP, _REDUCTION, _SCAN = Form.ELEMENTWISE, Form.REDUCTION, Form.SCAN
 _FLOAT = "x: float32|float64 T -> T"
 _FLOATS = "x: float32|float64 T, y: T -> T"
 _NUMBERS = "x: number T, y: T -> T"
+_DIVIDED = "x: integer|float32|float64 T, y: T -> T"
 _BITS = "x: integer|int1 T, y: T -> T"
 _COMPARED = "x: number T, y: T -> int1"
 _POINTERS = "pointers: pointer P"
+_ANY_FLOAT = "float16|bfloat16|float32|float64"
 
 
 def _logarithm(x: Number, base: float = math.e) -> float:
@@ -91,9 +95,9 @@ _ELEMENTWISE: dict[str, Primitive] = {
     **_rows("div_rn", _MAP, _FLOATS, "Divide, and round to the nearest float."),
     **_rows("pow", _MAP, f"{_FLOATS} or x: integer T, y: T -> T",
             "Raise x to the power of y; integers wrap, and 1 / x is rounded to 0."),
-    **_rows("floordiv", _MAP, _NUMBERS, "Divide and round down, as Python does; `nonnegative`: no operand is negative.",
+    **_rows("floordiv", _MAP, _DIVIDED, "Divide and round down, as Python does; `nonnegative`: no operand is negative.",
             "nonnegative?", sign=Sign.KEPT),
-    **_rows("mod", _MAP, _NUMBERS, "Give what `floordiv` leaves, of the sign of y.", "nonnegative?", sign=Sign.KEPT),
+    **_rows("mod", _MAP, _DIVIDED, "Give what `floordiv` leaves, of the sign of y.", "nonnegative?", sign=Sign.KEPT),
     **_rows("maximum", _MAP, _NUMBERS, "Take the greater; the number where one is NaN, unless `propagate_nan`.",
             "propagate_nan?", identity="least", is_commutative=True, sign=Sign.KEPT, fold=max),
     **_rows("minimum", _MAP, _NUMBERS, "Take the smaller; the number where one is NaN, unless `propagate_nan`.",
@@ -102,7 +106,7 @@ _ELEMENTWISE: dict[str, Primitive] = {
     **_rows("or", _MAP, _BITS, "Combine bits: one is set.", identity=0, is_commutative=True),
     **_rows("xor", _MAP, _BITS, "Combine bits: just one is set.", identity=0, is_commutative=True),
     **_rows("lshift rshift", _MAP, "x: integer T, y: T -> T", "Shift the bits of x by y; `rshift` keeps a sign."),
-    **_rows("umulhi", _MAP, "x: int32|int64|uint32|uint64 T, y: T -> T",
+    **_rows("umulhi", _MAP, "x: integer32 T, y: T -> T",
             "Multiply without sign; keep the upper half of the bits."),
     **_rows("eq", _MAP, _COMPARED, "Compare: x == y.", is_commutative=True, fold=operator.eq),
     **_rows("ne", _MAP, _COMPARED, "Compare: x != y.", is_commutative=True, fold=operator.ne),
@@ -117,6 +121,8 @@ _ELEMENTWISE: dict[str, Primitive] = {
     **_rows("bitcast", _MAP, "x: any T -> ~T", "Take the bits of each element for another type."),
     **_rows("libdevice", _MAP, "x: float32|float64 T, more: T... -> any", "Compute a function of CUDA's library.",
             "name"),
+    **_rows("fast_expf fast_logf fast_tanhf", _MAP, "x: float32 -> float32", "Approximate what its name says."),
+    **_rows("fast_dividef", _MAP, "x: float32, y: float32 -> float32", "Divide, as GPUs do approximately."),
     **_rows("assign", _MAP, "old: any, value: any T -> T", "Give `value` to a variable that held `old`.",
             lanes=lane_rules.assign, sign=Sign.KEPT, backends=frozenset()),
     **_rows("passed", _MAP, "value: any T -> T", "Read the tile that was stored to `access`, of a tensor in no memory.",
@@ -181,9 +187,12 @@ _REDUCTIONS: dict[str, Primitive] = {
             lanes=lane_rules.histogram),
 }  # fmt: skip
 
+_FACTORS = f"x: int8|float8|{_ANY_FLOAT} T, y: T"
 _PRODUCTS: dict[str, Primitive] = {
-    **_rows("dot", Form.PRODUCT, "x: number T, y: T -> number or x: number T, y: T, accumulator: number A -> A",
-            "Multiply matrices, and add an accumulator.", "input_precision?", lanes=lane_rules.dot),
+    **_rows("dot", Form.PRODUCT, f"{_FACTORS} -> number or {_FACTORS}, accumulator: number A -> A",
+            "Multiply matrices, and add an accumulator.", "input_precision?", lanes=lane_rules.dot,
+            # Triton before 3.8 sends them to tensor cores that take none.
+            gaps=(Gap((float64,), range(100, 110), "multiply in float32, or call the kernel with CPU tensors"),)),
     **_rows("dot_scaled", Form.PRODUCT,
             "x: number, x_scale: number, y: number, y_scale: number, accumulator: number? -> number",
             "Multiply matrices whose elements share scales in blocks.", "formats", lanes=lane_rules.dot_scaled,
@@ -191,16 +200,21 @@ _PRODUCTS: dict[str, Primitive] = {
 }  # fmt: skip
 
 _ATOMIC = "sem? scope?"
+_UPDATE = f"{_POINTERS}, value: {{}} *P, mask: int1? -> *P"
+_UPDATED = "Update where pointers point, and give what was there."
 _MEMORY: dict[str, Primitive] = {
     **_rows("data_ptr", _MAP, "-> scalar pointer", "Give the address of a parameter's first element.", "parameter"),
     **_rows("load_pointer", _MAP, f"{_POINTERS}, mask: int1?, other: *P? -> *P",
             "Read where pointers point; `other` where the mask is not set.", effect=Effect.READS),
     **_rows("store_pointer", _MAP, f"{_POINTERS}, value: *P, mask: int1? ->", "Write where pointers point.",
             effect=Effect.WRITES),
-    **_rows("atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_xchg", _MAP,
-            f"{_POINTERS}, value: *P, mask: int1? -> *P", "Update where pointers point, and give what was there.",
-            _ATOMIC, effect=Effect.UPDATES),
-    **_rows("atomic_cas", _MAP, f"{_POINTERS}, expected: *P, value: *P -> *P",
+    **_rows("atomic_add", _MAP, _UPDATE.format(f"integer32|{_ANY_FLOAT}"), _UPDATED, _ATOMIC,
+            effect=Effect.UPDATES),
+    **_rows("atomic_max atomic_min atomic_xchg", _MAP, _UPDATE.format("integer32|float32|float64"), _UPDATED, _ATOMIC,
+            effect=Effect.UPDATES),
+    **_rows("atomic_and atomic_or atomic_xor", _MAP, _UPDATE.format("integer32"), _UPDATED, _ATOMIC,
+            effect=Effect.UPDATES),
+    **_rows("atomic_cas", _MAP, f"{_POINTERS}, expected: int16|uint16|integer32|{_ANY_FLOAT} *P, value: *P -> *P",
             "Write where the expected value is found, and give what was there.", _ATOMIC, effect=Effect.UPDATES),
     **_rows("device_assert", _MAP, "condition: int1 ->", "Stop where the condition does not hold.", "message?",
             effect=Effect.CHECKS),

@@ -7,8 +7,11 @@ type is one of
   * alternatives of element types and of classes of them (`float32|float64`, `integer|int1`), perhaps with a variable
     that stands for the type found from then on;
   * a variable;
-  * `*P`: the element type of the pointers P;
+  * `*P`: the element type of the pointers P, perhaps with alternatives before it;
   * `~T`: a type as wide as T.
+
+Classes are `any`, `number` (not the floats of 8 bits, which are kept in memory and computed in float32), `integer`,
+`integer32` (of 32 and 64 bits), `float8` and `pointer`.
 """
 
 from __future__ import annotations
@@ -16,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ninetoothed.dtypes import BY_NAME, DType, PointerType
+from ninetoothed.dtypes import ALL, BY_NAME, DType, PointerType
 
 ElementType = DType | PointerType
 
-CLASSES = frozenset({"any", "number", "integer", "pointer", *BY_NAME})
+CLASSES = frozenset({"any", "number", "integer", "integer32", "float8", "pointer", *BY_NAME})
 
 
 @dataclass(frozen=True)
@@ -34,22 +37,28 @@ class TypePattern:
     @classmethod
     def parse(cls, text: str) -> TypePattern:
         """Read a type; ValueError where it has no meaning."""
-        words = text.split()
-        if len(words) == 1 and words[0][0] in "*~":
-            return cls((), words[0][1:], words[0][0])
-        if len(words) == 1 and words[0].isupper():
-            return cls((), words[0])
-        classes, variable = tuple(words[0].split("|")), words[1] if len(words) == 2 else ""
-        if len(words) > 2 or not set(classes) <= CLASSES or (variable and not variable.isupper()):
+        *words, last = text.split()
+        variable = last.lstrip("*~")
+        if not variable.isupper():
+            words, last, variable = [*words, last], "", ""
+        classes, relation = tuple("|".join(words).split("|")) if words else (), last.removesuffix(variable)
+        if len(words) > 1 or not set(classes) <= CLASSES:
             raise ValueError(f"{text!r} is no type; classes are {', '.join(sorted(CLASSES))}")
-        return cls(classes, variable)
+        return cls(classes, variable, relation)
+
+    @property
+    def types(self) -> frozenset[ElementType]:
+        """The element types of its classes."""
+        return frozenset(dtype for dtype in ALL if any(_is_of(dtype, name) for name in self.classes))
 
     def matches(self, dtype: ElementType, found: dict[str, ElementType]) -> bool:
         """Tell whether a type fits, where variables stand for those `found` so far; adds its own."""
-        if self.classes:
+        if self.classes and not any(_is_of(dtype, name) for name in self.classes):
+            return False
+        if self.classes and not self.relation:
             if self.variable:
                 found[self.variable] = dtype
-            return any(_is_of(dtype, name) for name in self.classes)
+            return True
         known = found.get(self.variable)
         if self.relation == "*":
             return isinstance(known, PointerType) and known.element == dtype
@@ -61,9 +70,13 @@ def _is_of(dtype: ElementType, name: str) -> bool:
         case "any":
             return True
         case "number":
-            return isinstance(dtype, DType)
+            return isinstance(dtype, DType) and not dtype.is_float8
+        case "float8":
+            return isinstance(dtype, DType) and dtype.is_float8
         case "integer":
             return dtype.is_integer
+        case "integer32":
+            return dtype.is_integer and dtype.bits >= 32
         case "pointer":
             return isinstance(dtype, PointerType)
     return dtype == BY_NAME[name]
@@ -111,7 +124,7 @@ class Signature:
         operands, results = (tuple(map(Place.parse, side)) for side in sides)
         known: set[str] = set()
         for place in (*operands, *results):
-            if place.type.classes:
+            if place.type.classes and not place.type.relation:
                 known.add(place.type.variable)
             elif place.type.variable not in known:
                 raise ValueError(f"nothing stands for {place.type.variable} in {text!r}")

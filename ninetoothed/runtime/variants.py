@@ -15,6 +15,7 @@ from ninetoothed.effects import roaming, stored, touched
 from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import const
 from ninetoothed.free_names import FreeName
+from ninetoothed.passes import support
 from ninetoothed.passes.report import dump
 from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import BoundCall
@@ -96,7 +97,7 @@ def trace(definition: KernelDefinition, selection: Selection) -> TracedVariant:
 
 def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant:
     """Trace a kernel, and run the passes for every backend."""
-    precision = matmul_precision()
+    precision, target = matmul_precision(), target_of(selection.gpu)
     specialisation = replace(selection.specialisation, dot_precision=precision)
 
     def check(found: tuple[ir.Requirement, ...]) -> None:
@@ -104,8 +105,9 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
 
     try:
         traced = frontend.trace(definition, specialisation, check)
-        rewritten = passes.run(traced, target_of(selection.gpu), passes=passes.PORTABLE)
+        rewritten = passes.run(traced, target, passes=passes.PORTABLE)
         program = rewritten.program
+        support.check(program, target)
         check(program.requirements)
     except ApplicationError as error:
         raise explained(definition, error, selection.values) from None

@@ -202,7 +202,5 @@ class EmitContext:
         scope.common[key] = syntax.name(name)
         return scope.common[key]
 
-    def unsupported(self, message: str, operation: ir.Operation | None = None) -> UnsupportedError:
-        place = f"{operation.location}: " if operation is not None and operation.location else ""
-        line = operation.location.text.strip() if operation is not None and operation.location else ""
-        return UnsupportedError(f"{place}{message}" + (f"\n    {line}" if line else ""))
+    def unsupported(self, message: str, operation: ir.Operation) -> UnsupportedError:
+        return UnsupportedError.at(message, operation.location)

@@ -393,12 +393,14 @@ def test_a_store_waits_for_another_to_places_that_they_share(application, step, 
     assert ("debug_barrier" in emitted) == waits
 
 
-def test_products_of_float64_are_for_the_cpu():
+def test_products_of_float64_are_refused_where_triton_compiles_none():
     from ninetoothed_ops.kernels import mm
 
     matrix = torch.empty(64, 64, dtype=torch.float64)
-    with pytest.raises(UnsupportedError, match="float64 run on the CPU"):
-        mm.make().source(matrix, matrix, matrix, gpu=machine.H200)
+    text = str(mm.make().source(matrix, matrix, matrix, gpu=machine.H200))
+    assert "tl.zeros" in text and "out_dtype=tl.float64" in text
+    with pytest.raises(UnsupportedError, match=r"mm.py:\d+: `dot` of float64 is not there on .* sm_100"):
+        mm.make().source(matrix, matrix, matrix, gpu=machine.B200)
 
 
 @pytest.mark.parametrize("precision, expected", (("highest", "ieee"), ("high", "tf32")))

@@ -241,7 +241,7 @@ def test_what_is_tuned_is_a_kernel():
         (
             "ntl.atomic_add(y.source.data_ptr(), 1)",
             torch.int8,
-            "`atomic_add` takes integers and floats of 32 and 64 bits, not int8",
+            "`atomic_add` takes integers of 32 and 64 bits and floats, not int8; give it a tensor of such a type",
         ),
         ("ntl.atomic_add(y.source.data_ptr(), 1)", torch.int16, "`atomic_add` takes"),
         (
@@ -252,7 +252,7 @@ def test_what_is_tuned_is_a_kernel():
         (
             "ntl.atomic_max(y.source.data_ptr(), 1)",
             torch.float16,
-            "`atomic_max` takes .* not float16; `atomic_add` takes halves, too",
+            "`atomic_max` takes integers of 32 and 64 bits, float32 and float64, not float16; give it a tensor",
         ),
         ("y = ntl.xor_sum(x)", torch.float32, "`xor_sum` takes integers, not float32"),
         ("y = ntl.umulhi(x, x)", torch.int16, "`umulhi` takes integers of 32 and 64 bits, not int16"),
@@ -260,7 +260,7 @@ def test_what_is_tuned_is_a_kernel():
         (
             "y = ntl.histogram(x, 8)",
             torch.float32,
-            r"`histogram` takes .* is given float32 -> int32; convert or reshape what does not fit",
+            r"`histogram` takes integers and bools, not float32; convert it with `.to\(ntl.int32\)`",
         ),
         ("y = ntl.rand(x, x)", torch.int32, "`rand` takes seed: scalar integer, .* is given a tile for a scalar"),
     ),

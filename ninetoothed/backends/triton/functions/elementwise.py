@@ -19,6 +19,7 @@ from ninetoothed.backends.triton.functions.values import (
     weakly,
     whole,
 )
+from ninetoothed.dtypes import DType, PointerType
 
 _OPERATORS = {
     "add": "+",
@@ -134,6 +135,15 @@ def _libdevice(context: EmitContext, operation: ir.Apply, operands: list[ValueTe
     return ValueText(syntax.call(f"libdevice.{function}", *nodes), meet(operands))
 
 
+def _fast_tanhf(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
+    """Print the instruction: CUDA's library has no function of this name."""
+    node = syntax.call(
+        "tl.inline_asm_elementwise", "tanh.approx.f32 $0, $1;", "=f,f", ast.List(whole(operation, operands)),
+        dtype=dtype_node(dtypes.float32), is_pure=True, pack=1,
+    )  # fmt: skip
+    return ValueText(node, operation.result.type.lanes)
+
+
 def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     """Print a conversion; of a known number, the number that it gives."""
     (operand,) = operands
@@ -144,14 +154,20 @@ def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) 
         if number is not None:
             return ValueText(syntax.number(number), (), number)
     if dtype == dtypes.int1:
-        return ValueText(syntax.binary("!=", typed(operand, dtypes.float32), syntax.number(0)), operand.shape)
+        node = typed(operand, dtypes.float32)
+        node = syntax.method(node, "to", dtype_node(dtypes.float32)) if _is_float8(value.type.dtype) else node
+        return ValueText(syntax.binary("!=", node, syntax.number(0)), operand.shape)
     if value.type.is_scalar and value.type.dtype.is_integer:  # in Triton's interpreter a loop counter is an int
         return ValueText(syntax.call("tl.cast", operand.node, dtype_node(dtype)))
     node = typed(operand, value.type.dtype)
     floats = [each for each in (value.type.dtype, dtype) if each.is_floating]
-    if len(floats) == 1 and floats[0].bits == 8:  # Triton converts float8 to and from floats alone
+    if len(floats) == 1 and _is_float8(floats[0]):  # Triton converts float8 to and from floats alone
         node = syntax.method(node, "to", dtype_node(dtypes.float32))
     return ValueText(syntax.method(node, "to", dtype_node(dtype)), operand.shape)
+
+
+def _is_float8(dtype: DType | PointerType) -> bool:
+    return isinstance(dtype, DType) and dtype.is_float8
 
 
 def _bitcast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
@@ -170,7 +186,8 @@ FUNCTIONS = {
     "minimum": _extremum,
     "pow": _pow,
     "tanh": _libdevice,
-    "libdevice": _libdevice,
+    **dict.fromkeys(("libdevice", "fast_expf", "fast_logf", "fast_dividef"), _libdevice),
+    "fast_tanhf": _fast_tanhf,
     "cast": _cast,
     "bitcast": _bitcast,
 }

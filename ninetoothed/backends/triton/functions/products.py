@@ -31,27 +31,30 @@ def accumulated(context: EmitContext, operation: ir.Apply) -> ValueText | None:
 def _product(context: EmitContext, operation: ir.Apply, accumulator: ir.Value | None) -> ValueText:
     """Print `tl.dot`, with the accumulator that it adds to."""
     lhs, rhs = operation.operands[:2]
-    result = operation.result.type
-    if dtypes.float64 in (lhs.type.dtype, rhs.type.dtype):
-        raise context.unsupported(
-            "products of float64 run on the CPU alone; cast the operands of `dot` to float32, or pass CPU tensors",
-            operation,
-        )
+    wanted, result = _product_type(operation), operation.result.type
     a, b = (materialise(context.texts[value], value.type) for value in (lhs, rhs))
     acc = None if accumulator is None else materialise(context.texts[accumulator], accumulator.type)
+    is_fused = accumulator is not None and accumulator.type.dtype == wanted
     if _is_small(operation):
-        node = _small_product(a, b, operation, acc)
+        node = _small_product(a, b, operation, acc if is_fused else None)
     else:
         precision = operation.attribute("input_precision") if lhs.type.dtype == dtypes.float32 else None
         node = syntax.call(
-            "tl.dot", a, b, *([acc] if acc is not None else []), input_precision=precision,
-            out_dtype=None if lhs.type.dtype.is_floating else dtype_node(_product_type(operation)),
+            "tl.dot", a, b, *([acc] if is_fused else []), input_precision=precision,
+            out_dtype=None if wanted == dtypes.float32 else dtype_node(wanted),
         )  # fmt: skip
-    return retyped(ValueText(node, result.lanes), _product_type(operation), result.dtype)
+    product = retyped(ValueText(node, result.lanes), wanted, result.dtype)
+    if acc is None or is_fused:
+        return product
+    return ValueText(syntax.binary("+", acc, product.node), result.lanes)
 
 
 def _product_type(operation: ir.Apply) -> DType:
-    return dtypes.float32 if operation.operands[0].type.dtype.is_floating else dtypes.int32
+    """Return the type in which Triton adds products up."""
+    dtype = operation.operands[0].type.dtype
+    if not dtype.is_floating:
+        return dtypes.int32
+    return dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
 
 
 def _is_small(operation: ir.Apply) -> bool:

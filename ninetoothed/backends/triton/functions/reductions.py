@@ -71,7 +71,7 @@ def _sort(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) 
 
 def _histogram(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     node, *mask = whole(operation, operands)
-    if operation.operands[0].type.dtype.bits < 32:  # which Triton counts wrongly, or not at all
+    if operation.operands[0].type.dtype.bits != 32:  # which Triton counts wrongly, or not at all
         node = syntax.method(node, "to", dtype_node(dtypes.int32))
     node = syntax.call("tl.histogram", node, operation.attribute("num_bins"), mask=mask[0] if mask else None)
     return ValueText(node, operation.result.type.lanes)

@@ -22,7 +22,14 @@ def typed(text: ValueText, dtype: DType | PointerType) -> ast.expr:
     """Return a literal with its type, for operands that would not give it one."""
     if text.constant is None:
         return text.node
-    return syntax.call("tl.full", (), text.node, dtype_node(dtype))
+    return _full((), text.node, dtype)
+
+
+def _full(shape: tuple[int, ...], node: ast.expr, dtype: DType | PointerType) -> ast.expr:
+    """Print a tile of one number; Triton makes none of float8, and converts them."""
+    if isinstance(dtype, DType) and dtype.is_float8:
+        return syntax.method(_full(shape, node, dtypes.float32), "to", dtype_node(dtype))
+    return syntax.call("tl.full", shape, node, dtype_node(dtype))
 
 
 def held(number: int | float | bool, dtype: DType | PointerType) -> int | float | bool | None:
@@ -66,7 +73,7 @@ def materialise(text: ValueText, type: ir.TileType) -> ast.expr:
     if text.constant is not None:
         if text.constant == 0 and math.copysign(1, text.constant) > 0:
             return syntax.call("tl.zeros", type.lanes, dtype_node(type.dtype))
-        return syntax.call("tl.full", type.lanes, text.node, dtype_node(type.dtype))
+        return _full(type.lanes, text.node, type.dtype)
     if not text.shape and not isinstance(type.dtype, PointerType):
         return syntax.call("tl.full", type.lanes, text.node, dtype_node(type.dtype))
     return syntax.call("tl.broadcast_to", text.node, type.lanes)
