@@ -51,7 +51,7 @@ def cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
 def autocast(*tensors: torch.Tensor) -> list[torch.Tensor]:
     """Cast tensors, all on one device, to the type in which PyTorch's products would take them here."""
     device_type = tensors[0].device.type
-    if not _has_autocast(device_type) or not torch.is_autocast_enabled(device_type):
+    if not is_enabled(device_type):
         return list(tensors)
 
     dtype = torch.get_autocast_dtype(device_type)
@@ -62,6 +62,11 @@ def autocast(*tensors: torch.Tensor) -> list[torch.Tensor]:
 def without_autocast(device_type: str) -> contextlib.AbstractContextManager:
     """Let operators take their operands on devices of this type as they are."""
     return torch.autocast(device_type, enabled=False) if _has_autocast(device_type) else contextlib.nullcontext()
+
+
+def is_enabled(device_type: str) -> bool:
+    """Tell whether `torch.autocast` is on for devices of this type; a type that has none is no error."""
+    return _has_autocast(device_type) and torch.is_autocast_enabled(device_type)
 
 
 def _has_autocast(device_type: str) -> bool:

@@ -14,6 +14,7 @@ import torch
 
 from ninetoothed.runtime.private import version_of
 
+from ..autocast import is_enabled
 from ..ops.linear_rope_into_cache import operator as linear_rope_into_cache
 from .joint import JointModule, joint_parameters
 from .overrides import are_recorded
@@ -82,7 +83,7 @@ def projected_into(
     """
     width: int = module.head_dim  # type: ignore[assignment]
     is_whole = not rotary.interleaved and rotary.interleaved_output is None and rotary.width(cos) == width
-    if cache is None or not is_whole or torch.is_autocast_enabled(input.device.type) or not _are_plain(input, cos, sin):
+    if cache is None or not is_whole or is_enabled(input.device.type) or not _are_plain(input, cos, sin):
         return None
     joined = joint_parameters(module, input, [getattr(module, name) for name in module.siblings])
     if joined is None or joined[1] or are_recorded(*joined[0]):

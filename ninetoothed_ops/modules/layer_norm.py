@@ -4,6 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from ..autocast import is_enabled
 from ..ops.layer_norm import operator as layer_norm
 from .eligibility import unsuitable
 from .overrides import are_overridden
@@ -92,7 +93,7 @@ class NTDebertaLayerNorm(Substitute):
 
 def _computes_itself(module: nn.Module, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> bool:
     """Tell whether the class replaced may round elsewhere: of types that differ, under autocast, or patched."""
-    is_mixed = input.dtype != weight.dtype or torch.is_autocast_enabled(input.device.type)
+    is_mixed = input.dtype != weight.dtype or is_enabled(input.device.type)
     return is_mixed or is_outdated(module) or are_overridden(input, weight, bias)
 
 

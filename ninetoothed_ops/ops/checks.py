@@ -37,6 +37,11 @@ def alike(first: torch.Tensor, *others: torch.Tensor) -> bool:
     return dtype in FLOATS
 
 
+def are_floats(first: torch.Tensor, *others: torch.Tensor) -> bool:
+    """Tell whether tensors have floating types, each its own, and one device."""
+    return first.dtype in FLOATS and all(other.dtype in FLOATS and other.device == first.device for other in others)
+
+
 def can_hold(dtype: torch.dtype, number: float) -> bool:
     """Tell whether a number is within the range of a floating type, as infinities and NaN are."""
     is_finite = isinstance(number, (int, float)) and math.isfinite(number)

@@ -5,7 +5,7 @@ import torch
 from ..kernels import gated as kernels
 from ..registration import register
 from . import activation_backward, functions, gated_backward, readers
-from .checks import alike, refuse
+from .checks import are_floats, refuse
 from .layout import coalesce, empty_elementwise
 
 
@@ -15,10 +15,11 @@ def namesake(gate, up, function):
 
 def allocate(gate, up, function):
     functions.check("gated", function)
-    if not (gate.shape == up.shape and alike(gate, up)):
+    if not (gate.shape == up.shape and are_floats(gate, up)):
         refuse("gated", namesake, gate, up, function)
 
-    return empty_elementwise((gate, up), gate.shape, gate.dtype, gate.device)
+    dtype = gate.dtype if gate.dtype is up.dtype else torch.promote_types(gate.dtype, up.dtype)
+    return empty_elementwise((gate, up), gate.shape, dtype, gate.device)
 
 
 def launch(output, gate, up, function):
@@ -34,7 +35,7 @@ def setup_context(ctx, inputs, output):
 def backward(ctx, grad):
     gate, up = ctx.saved_tensors
     to_gate, to_up, _ = ctx.needs_input_grad
-    if to_gate and to_up:
+    if to_gate and to_up or gate.dtype is not up.dtype:
         return *gated_backward.operator(grad, gate, up, ctx.function), None
 
     gate_grad = activation_backward.operator(grad * up, gate, ctx.function) if to_gate else None
@@ -54,10 +55,11 @@ _READERS = {"gate": readers.tensor, "up": readers.tensor, "function": readers.te
 
 
 def gated(gate: torch.Tensor, up: torch.Tensor, function: str) -> torch.Tensor:
-    """`function(gate) * up`, element by element, of two tensors of one shape and type: "gelu" makes it GeGLU.
+    """`function(gate) * up`, element by element, of two tensors of one shape: "gelu" makes it GeGLU.
 
     `function` is "gelu", "gelu_tanh", "quick_gelu", "relu" or "relu_squared"; for SiLU there is `swiglu`. The tensors
-    may be the halves of one product, `product.chunk(2, -1)`: neither is copied.
+    may be the halves of one product, `product.chunk(2, -1)`: neither is copied. Of two types, the result has that to
+    which PyTorch promotes them.
     """
     if not (isinstance(gate, torch.Tensor) and isinstance(up, torch.Tensor) and type(function) is str):
         gate, up, function = readers.read("gated", None, _READERS, gate, up, function)

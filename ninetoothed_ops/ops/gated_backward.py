@@ -5,16 +5,16 @@ import torch
 from ..kernels import gated_backward as kernels
 from ..registration import register
 from . import functions
-from .checks import alike
+from .checks import are_floats
 from .layout import coalesce, empty_elementwise
 
 
 def allocate(grad, gate, up, function):
     functions.check("gated_backward", function)
-    if not (grad.shape == gate.shape == up.shape and alike(grad, gate, up)):
+    if not (grad.shape == gate.shape == up.shape and are_floats(grad, gate, up)):
         raise RuntimeError(
-            f"ninetoothed::gated_backward expects a grad and an up like the gate, {list(gate.shape)} {gate.dtype} on "
-            f"{gate.device}"
+            "ninetoothed::gated_backward expects a grad, a gate and an up of floating types, one shape and one device, "
+            f"but got {list(grad.shape)}, {list(gate.shape)} and {list(up.shape)}"
         )
 
     return tuple(empty_elementwise((each,), each.shape, each.dtype, each.device) for each in (gate, up))
@@ -35,7 +35,7 @@ def backward(ctx, *grads):
 
     def formula(grad, gate, up):
         pull_back = torch.func.vjp(lambda gate, up: functions.in_float32(ctx.function, gate) * up, gate, up)[1]
-        return pull_back(grad.to(torch.promote_types(gate.dtype, torch.float32)))
+        return pull_back(grad.to(torch.promote_types(torch.promote_types(gate.dtype, up.dtype), torch.float32)))
 
     return *torch.func.vjp(formula, *ctx.saved_tensors)[1](grads), None
 

@@ -6,7 +6,7 @@ from torch.nn import functional
 from ..kernels import swiglu as kernels
 from ..registration import register
 from . import readers, silu_backward, swiglu_backward
-from .checks import alike, refuse
+from .checks import are_floats, refuse
 from .layout import coalesce, empty_elementwise
 
 
@@ -15,10 +15,11 @@ def namesake(gate, up):
 
 
 def allocate(gate, up):
-    if not (gate.shape == up.shape and alike(gate, up)):
+    if not (gate.shape == up.shape and are_floats(gate, up)):
         refuse("swiglu", namesake, gate, up)
 
-    return empty_elementwise((gate, up), gate.shape, gate.dtype, gate.device)
+    dtype = gate.dtype if gate.dtype is up.dtype else torch.promote_types(gate.dtype, up.dtype)
+    return empty_elementwise((gate, up), gate.shape, dtype, gate.device)
 
 
 def launch(output, gate, up):
@@ -33,7 +34,7 @@ def setup_context(ctx, inputs, output):
 def backward(ctx, grad):
     gate, up = ctx.saved_tensors
     to_gate, to_up = ctx.needs_input_grad
-    if to_gate and to_up:
+    if to_gate and to_up or gate.dtype is not up.dtype:
         return swiglu_backward.operator(grad, gate, up)
 
     return silu_backward.operator(grad * up, gate) if to_gate else None, operator(gate, grad) if to_up else None
@@ -52,9 +53,10 @@ _READERS = {"gate": readers.tensor, "up": readers.tensor}
 
 
 def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """`silu(gate) * up`, element by element, of two tensors of one shape and type.
+    """`silu(gate) * up`, element by element, of two tensors of one shape.
 
-    They may be the halves of one product, `product.chunk(2, -1)`: neither is copied.
+    They may be the halves of one product, `product.chunk(2, -1)`: neither is copied. Of two types, the result has that
+    to which PyTorch promotes them.
     """
     if not (isinstance(gate, torch.Tensor) and isinstance(up, torch.Tensor)):
         gate, up = readers.read("swiglu", namesake, _READERS, gate, up)

@@ -6,7 +6,7 @@ from torch.nn import functional
 from ..kernels import swiglu_backward as kernels
 from ..registration import register
 from . import silu_backward
-from .checks import alike, refuse
+from .checks import are_floats, refuse
 from .layout import coalesce, empty_elementwise
 
 
@@ -15,7 +15,7 @@ def namesake(grad, gate, up):
 
 
 def allocate(grad, gate, up):
-    if not (grad.shape == gate.shape == up.shape and alike(grad, gate, up)):
+    if not (grad.shape == gate.shape == up.shape and are_floats(grad, gate, up)):
         refuse("swiglu_backward", namesake, grad, gate, up)
 
     return tuple(empty_elementwise((each,), each.shape, each.dtype, each.device) for each in (gate, up))
@@ -32,7 +32,10 @@ def setup_context(ctx, inputs, output):
 
 def backward(ctx, grad_of_gate_grad, grad_of_up_grad):
     """The gradients of grad * up * f'(gate) and grad * f(gate), where f is silu."""
-    grad, gate, up = ctx.saved_tensors
+    dtype = ctx.saved_tensors[0].dtype
+    tensors = (*ctx.saved_tensors, grad_of_gate_grad, grad_of_up_grad)
+    # Of several types, all in that of the result; autograd casts what each is given.
+    grad, gate, up, grad_of_gate_grad, grad_of_up_grad = (each.to(dtype) for each in tensors)
     to_grad, to_gate, to_up = ctx.needs_input_grad
     slope, swiglu = silu_backward.operator, torch.ops.ninetoothed.swiglu
 

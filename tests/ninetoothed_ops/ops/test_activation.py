@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ninetoothed.errors import ArgumentError, ArgumentTypeError
-from ninetoothed_ops import gated
+from ninetoothed.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from ninetoothed_ops import gated, gelu
 from ninetoothed_ops.ops.functions import FUNCTIONS
 from tests.ninetoothed_ops.samples import operator, random as r
 
@@ -69,8 +69,8 @@ def test_errors():
         gated(r(3), r(3), "swish")
     with pytest.raises(ArgumentTypeError, match="takes a string for function"):
         gated(r(3), r(3), 1)
-    with pytest.raises(RuntimeError, match="cannot take"):
-        gated(r(3), r(3).half(), "gelu")
+    with pytest.raises(UnsupportedError, match="ninetoothed::gated does not support torch.int32"):
+        gated(r(3), r(3).int(), "gelu")
     with pytest.raises(RuntimeError):
         gated(r(2, 3), r(2, 4), "gelu")
 
@@ -110,3 +110,20 @@ def test_erf_is_exact_to_a_few_ulps():
     found, expected = operator("activation")(x, "gelu").double(), F.gelu(x.double())
     ulps = (found - expected).abs() / (expected * torch.finfo(torch.float32).eps)
     assert ulps.max() < 4
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("approximate", ("none", "tanh"))
+def test_gelu_of_what_is_large_or_infinite(approximate, dtype):
+    """As PyTorch's in float64; it gives NaN where a cube overflows, by tanh, and for float32 on CPUs at infinity."""
+    largest = torch.finfo(dtype).max
+    x = r(7, dtype=dtype).copy_(
+        torch.tensor([math.inf, -math.inf, math.nan, largest, -largest, 11.0, -11.0], dtype=torch.float64)
+    )
+    found = gelu(x.requires_grad_(), approximate=approximate)
+    (grad,) = torch.autograd.grad(found, x, torch.ones_like(x))
+
+    expected = torch.tensor([math.inf, math.nan, math.nan, largest, 0.0, 11.0, 0.0], dtype=torch.float64)
+    slopes = torch.tensor([math.nan, math.nan, math.nan, 1.0, 0.0, 1.0, 0.0], dtype=torch.float64)
+    torch.testing.assert_close(found.detach().double().cpu(), expected, rtol=1e-3, atol=1e-5, equal_nan=True)
+    torch.testing.assert_close(grad.double().cpu(), slopes, rtol=1e-3, atol=1e-5, equal_nan=True)

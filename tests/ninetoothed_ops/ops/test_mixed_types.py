@@ -1,10 +1,15 @@
 """Operands of several types, and types that are asked for: every pair, against PyTorch."""
 
+import functools
+import itertools
+
 import pytest
 import torch
 from torch.nn import functional
 
 import ninetoothed_ops
+from ninetoothed_ops import gated, swiglu
+from ninetoothed_ops.ops import functions
 from tests.conftest import DEVICE
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -12,11 +17,12 @@ TYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.in
 TOLERANCES = {torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float32: 2e-6, torch.float64: 1e-13}
 
 
-def assert_same(actual, expected):
+def assert_same(actual, expected, tolerance=None):
     """Of one type, and equal but for some roundings of one element."""
     assert actual.dtype is expected.dtype
     error = (actual.double() - expected.double()).norm()
-    assert error <= TOLERANCES[actual.dtype] * expected.double().norm(), f"{actual} is not {expected}"
+    allowed = TOLERANCES[actual.dtype] if tolerance is None else tolerance
+    assert error <= allowed * expected.double().norm(), f"{actual} is not {expected}"
 
 
 @pytest.mark.parametrize("asked", (None, *FLOATS))
@@ -57,3 +63,29 @@ def test_addmm_refuses_factors_beyond_float32(factor):
         with pytest.raises(RuntimeError, match="cannot be converted to type float without overflow"):
             ninetoothed_ops.addmm(*[x.to(dtype)] * 3, **{factor: 1e39})
         assert ninetoothed_ops.addmm(*[x.to(dtype)] * 3, **{factor: float("inf")}).isinf().all()
+
+
+@pytest.mark.parametrize("function", ("silu", "gelu", "gelu_tanh"))
+@pytest.mark.parametrize("first, second", itertools.product(FLOATS, FLOATS))
+def test_gates_of_another_type(function, first, second):
+    """The types of the result, of each gradient and of those of gradients are PyTorch's."""
+    namesake = functional.silu if function == "silu" else functions.FUNCTIONS[function]
+    ours = swiglu if function == "silu" else functools.partial(gated, function=function)
+    tensors = [torch.randn(3, 5, device=DEVICE).to(dtype).requires_grad_() for dtype in (first, second)]
+    wide = [each.detach().double().requires_grad_() for each in tensors]
+    found, expected = ours(*tensors), namesake(wide[0]) * wide[1]
+    assert found.dtype is (namesake(tensors[0]) * tensors[1]).dtype
+    # The gate is computed in its own type.
+    tolerance = 4 * max(TOLERANCES[first], TOLERANCES[second])
+    grad = torch.randn(3, 5, device=DEVICE).to(found.dtype)
+    for needed in ([0, 1], [0], [1]):
+        leaves, others = ([both[i] for i in needed] for both in (tensors, wide))
+        grads = torch.autograd.grad(found, leaves, grad, create_graph=True)
+        exact = torch.autograd.grad(expected, others, grad.double(), create_graph=True)
+        for own, other, leaf in zip(grads, exact, leaves):
+            assert_same(own, other.to(leaf.dtype), tolerance)
+        (own,) = torch.autograd.grad(
+            sum(each.double().square().sum() for each in grads), tensors[:1], retain_graph=True
+        )
+        (other,) = torch.autograd.grad(sum(each.square().sum() for each in exact), wide[:1], retain_graph=True)
+        assert_same(own, other.to(first), 4 * tolerance)
