@@ -14,6 +14,7 @@ from ninetoothed.errors import (
     ArrangementError,
     NineToothedError,
     UnsupportedError,
+    arrangement_error,
     shortened,
     shortens_tracebacks,
 )
@@ -252,16 +253,17 @@ def jit(function: Application | None = None, **options: Any) -> Kernel | Callabl
         found = annotations.get(name)
         if not isinstance(found, Tensor):
             what = f"annotated with {brief(found)}" if name in annotations else "not annotated"
-            raise ArrangementError(
-                f"`jit` of {function.__name__!r}: parameter {name!r} is {what}; annotate it with an arranged tensor,"
-                f" such as `{name}: Tensor(1).tile((BLOCK,))`{_place_of(function)}"
+            raise arrangement_error(
+                f"`jit` of {function.__name__!r}: parameter {name!r} is {what}",
+                f"annotate it with an arranged tensor, such as `{name}: Tensor(1).tile((BLOCK,))`",
+                place=_place_of(function),
             )
     return make(lambda *tensors: tensors, function, tuple(annotations[name] for name in names), **options)
 
 
 def _place_of(function: Application) -> str:
     code = getattr(function, "__code__", None)
-    return f"\n  at {code.co_filename}:{code.co_firstlineno}" if code else ""
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else ""
 
 
 def _annotations(function: Application) -> dict[str, Any]:
@@ -278,8 +280,9 @@ def _evaluated(function: Application, name: str, annotation: Any, scope: dict[st
     try:
         return eval(annotation, scope) if isinstance(annotation, str) else annotation
     except NameError as error:
-        raise ArrangementError(
+        raise arrangement_error(
             f"`jit` of {function.__name__!r}: the annotation `{annotation}` of parameter {name!r} cannot be read:"
-            f" {error}. `from __future__ import annotations` makes it a text, which local variables are not seen from:"
-            f" drop that import, or make the variable global{_place_of(function)}"
+            f" {error}. `from __future__ import annotations` makes it a text, which local variables are not seen from",
+            "drop that import, or make the variable global",
+            place=_place_of(function),
         ) from None

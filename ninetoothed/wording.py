@@ -17,6 +17,8 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from ninetoothed.errors import NineToothedError
+
 _E = TypeVar("_E", bound=Exception)
 _GENERATED = re.compile(r"\bninetoothed_(?:tensor|block_size)_\d+")
 
@@ -41,6 +43,8 @@ def brief(value: object) -> str:
         return f"[{', '.join(map(brief, value))}]"
     try:
         text = repr(value)
+    except NineToothedError:  # of an absent parameter: to show it is to touch it
+        raise
     except Exception:
         text = ""
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")

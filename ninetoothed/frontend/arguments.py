@@ -8,6 +8,7 @@ from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.values import Cell, InlineFunction
 from ninetoothed.frontend.variables import read
 from ninetoothed.language.functions import Function
+from ninetoothed.wording import near
 
 
 def value_of(context: TraceContext, argument: Any) -> Any:
@@ -41,22 +42,28 @@ def bind(context: TraceContext, function: Function, args: list, kwargs: dict) ->
     return result
 
 
+def _takes(names: list[str]) -> str:
+    return f"it takes ({', '.join(names)})"
+
+
 def bind_python(context: TraceContext, function: InlineFunction, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Bind arguments to parameters by Python's rules for calls."""
     spec, name, defaults = function.tree.args, function.name, function.defaults
     positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    names = [*positional, *(a.arg for a in spec.kwonlyargs)]
     bound: dict[str, Any] = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
     bound.update(function.keyword_defaults)
     if len(args) > len(positional) and spec.vararg is None:
-        raise context.error(f"{name!r} takes {len(positional)} positional arguments but {len(args)} were given")
+        raise context.error(
+            f"{name!r} takes {len(positional)} positional arguments but {len(args)} were given; {_takes(names)}"
+        )
     given = dict(zip(positional, args, strict=False))
-    names = {*positional, *(a.arg for a in spec.kwonlyargs)}
     extra: dict[str, Any] = {}
     for key, value in kwargs.items():
         if key in given:
             raise context.error(f"{name!r} got two values for its parameter {key!r}")
         if key not in names and spec.kwarg is None:
-            raise context.error(f"{name!r} has no parameter {key!r}")
+            raise context.error(f"{name!r} has no parameter {key!r}; {near(key, names) or _takes(names)}")
         (given if key in names else extra)[key] = value
     bound.update(given)
     if spec.vararg is not None:
@@ -65,5 +72,5 @@ def bind_python(context: TraceContext, function: InlineFunction, args: tuple, kw
         bound[spec.kwarg.arg] = {key: value_of(context, value) for key, value in extra.items()}
     for key in names:
         if key not in bound:
-            raise context.error(f"{name!r} misses its argument {key!r}")
+            raise context.error(f"{name!r} misses its argument {key!r}; {_takes(names)}")
     return bound

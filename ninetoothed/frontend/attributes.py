@@ -9,9 +9,10 @@ from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, remedies, shape_functions
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.values import BoundMethod, Dimension, LevelRef, SourceRef, TileRef, count_of
+from ninetoothed.frontend.values import BoundMethod, Dimension, LevelRef, SourceRef, TileRef, count_of, shown
 from ninetoothed.ir import Access, Value
 from ninetoothed.language.functions import FUNCTIONS
+from ninetoothed.wording import near
 
 # Attributes of a parameter's tile in memory, whatever was assigned to the parameter.
 MEMORY_ATTRIBUTES = frozenset({"source", "offsets", "data_ptr"})
@@ -36,8 +37,9 @@ def attribute(context: TraceContext, owner: Any, name: str) -> Any:
         raise context.error(f"a list has no {name!r} here: it is what it was made of; write `[*items, item]`, say")
     try:
         value = getattr(owner, name)
-    except AttributeError as error:
-        raise context.error(str(error)) from None
+    except AttributeError:
+        remedy = near(name, dir(owner)) or "it is no tile, but Python's: take what it has, or assign a tile"
+        raise context.error(f"{shown(owner)} has no attribute {name!r}; {remedy}") from None
     if not isinstance(owner, DType):  # they never change
         context.note(free_names.of_owner(owner, name, value))
     return value
@@ -59,7 +61,7 @@ def _tile_attribute(context: TraceContext, ref: TileRef, name: str) -> Any:
             f"a tile of tiles has no attribute {name!r}; index it to get a tile, as in `{memory.name(context, ref)}[0]`"
             ", or take its shape, ndim, dtype, source, offsets or data_ptr"
         )
-    return _value_attribute(context, memory.load(context, ref), name)
+    return _value_attribute(context, memory.load(context, ref), name, is_computed=False)
 
 
 def _level_attribute(context: TraceContext, parameter: int, level: int, name: str) -> Any:
@@ -91,7 +93,7 @@ def _source_attribute(context: TraceContext, ref: SourceRef, name: str) -> Any:
     )
 
 
-def _value_attribute(context: TraceContext, value: Value, name: str) -> Any:
+def _value_attribute(context: TraceContext, value: Value, name: str, is_computed: bool = True) -> Any:
     if name == "shape":
         return _sizes(value.type.shape)
     if name == "ndim":
@@ -102,4 +104,5 @@ def _value_attribute(context: TraceContext, value: Value, name: str) -> Any:
         return shape_functions.permute(context, value, ()) if len(value.type.shape) > 1 else value
     if name == "to" or name in FUNCTIONS:
         return BoundMethod(value, name)
-    raise context.error(f"a tile has no attribute {name!r}; {remedies.for_attribute(name)}")
+    what = "a computed tile" if is_computed and name in MEMORY_ATTRIBUTES else "a tile"
+    raise context.error(f"{what} has no attribute {name!r}; {remedies.for_attribute(name, is_computed)}")

@@ -115,7 +115,7 @@ class Builder:
     def constant(self, number: float, dtype: DType | PointerType | None = None) -> Value:
         """Emit a number as a constant of `dtype`, by default of the type that it has on its own."""
         if isinstance(number, str):
-            raise shapes.Mismatch(f"{number!r} is text, where a tile or a number is wanted")
+            raise shapes.Mismatch(f"{number!r} is text, where a tile or a number is wanted; write it without quotes")
         dtype = dtype or number_type(number)
         if not holds(numeric(dtype), number):
             raise shapes.Mismatch(

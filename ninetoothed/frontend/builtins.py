@@ -102,7 +102,7 @@ def num_programs(context: TraceContext, axis: Any) -> Any:
 
 def _first(context: TraceContext, axis: Any) -> bool:
     if axis not in (0, 1, 2):
-        raise context.error(f"a program's axis is 0, 1 or 2, not {shown(axis)}")
+        raise context.error(f"a program's axis is 0, 1 or 2, not {shown(axis)}; write the number")
     return axis == 0
 
 
@@ -122,7 +122,7 @@ def static_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
     if is_dynamic(cond):
         raise context.error("`static_assert` needs a condition that is known when compiling; use `ntl.device_assert`")
     if not cond:
-        raise context.error(f"static assertion failed: {msg}")
+        raise context.error(f"static assertion failed: {msg if isinstance(msg, str) else shown(msg)}")
 
 
 def libdevice(context: TraceContext, *operands: Any, name: str) -> Any:
@@ -234,9 +234,11 @@ def _round(context: TraceContext, value: Any, digits: Any = None) -> Any:
 def _len(context: TraceContext, value: Any) -> Any:
     if isinstance(value, tuple | list | dict | str | range):
         return len(value)
+    if not isinstance(value, TileRef | LevelRef | Value | Expr):
+        raise context.error(f"{shown(value)} has no length; tiles, tuples, lists and texts have")
     shape = attribute(context, value, "shape")
     if not shape:
-        raise context.error("a scalar has no length")
+        raise context.error("a number has no length; tiles of a dimension or more have")
     return shape[0]
 
 

@@ -13,7 +13,7 @@ from ninetoothed import ir
 from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr
-from ninetoothed.frontend import between, builtins, memory, pointers
+from ninetoothed.frontend import between, builtins, memory, pointers, remedies
 from ninetoothed.frontend.arguments import bind, bind_python, value_of
 from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.builder import EmissionForbidden
@@ -121,7 +121,8 @@ def _builtin(context: TraceContext, callee: Any, python: Any, plain: tuple, name
     try:
         inspect.signature(python).bind(context, *plain, **named)
     except TypeError as error:
-        raise context.error(f"`{name_of(callee)}` in an application: {error}") from None
+        _, *names = inspect.signature(python).parameters
+        raise context.error(f"`{name_of(callee)}` in an application: {error}; it takes ({', '.join(names)})") from None
     return python(context, *plain, **named)
 
 
@@ -145,7 +146,7 @@ def _python(
         return callee(*(operand(context, a) for a in plain), **{k: operand(context, a) for k, a in named.items()})
     except Exception as error:
         raise context.error(
-            f"calling {name_of(callee)!r} when compiling failed: {type(error).__name__}: {error}"
+            f"calling {name_of(callee)!r} when compiling failed: {remedies.of_python(error)}"
         ) from error
 
 
@@ -184,11 +185,16 @@ def _call_language(context: TraceContext, function: Function, args: tuple, kwarg
     named = {name: value_of(context, argument) for name, argument in kwargs.items() if not name.startswith("_")}
     if function.module.endswith("libdevice"):
         if named or len(plain) != len(function.parameters):
-            raise context.error(f"`libdevice.{function.name}` takes {len(function.parameters)} positional arguments")
+            raise context.error(
+                f"`libdevice.{function.name}` takes ({', '.join(function.parameters)}); give them by position"
+            )
         return builtins.libdevice(context, *plain, name=function.name)
     implementation = builtins.LANGUAGE.get(function.name)
     if implementation is None:
-        raise context.error(f"`ntl.{function.name}` can be used only as the iterator of a `for` loop")
+        raise context.error(
+            f"`ntl.{function.name}` can be used only as the iterator of a `for` loop"
+            f"; write `for i in ntl.{function.name}(n):`"
+        )
     return implementation(context, *bind(context, function, plain, named))
 
 

@@ -221,7 +221,7 @@ def device_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
     cond = operand(context, cond)
     if not is_dynamic(cond):
         if not cond:
-            raise context.error(f"assertion failed when compiling: {msg}")
+            raise context.error(f"assertion failed when compiling: {msg if isinstance(msg, str) else shown(msg)}")
         return
     if isinstance(msg, FormattedText):
         raise context.error("the message of an assertion is text that is known when compiling; print what is computed")

@@ -199,7 +199,10 @@ def _comprehension(context: TraceContext, scope: Scope, node: ast.ListComp | ast
             bind(context, inner, first.target, item)
             conditions = [operand(context, evaluate(context, inner, test)) for test in first.ifs]
             if any(is_dynamic(condition) for condition in conditions):
-                raise context.error("a comprehension's `if` must be known when compiling", scope.parsed.location(node))
+                raise context.error(
+                    "a comprehension's `if` must be known when compiling; choose with `ntl.where`",
+                    scope.parsed.location(node),
+                )
             if all(conditions):
                 generate(rest)
 
@@ -293,7 +296,7 @@ def _of_python(context: TraceContext, owner: Any, indices: tuple, text: str) -> 
         size = counted(len(owner), "item")
         raise context.error(f"`{text}` has {size}: there is none at index {key}") from None
     except (KeyError, TypeError) as error:
-        raise context.error(f"`{text}` cannot be indexed so: {type(error).__name__}: {error}") from None
+        raise context.error(f"`{text}` cannot be indexed so: {remedies.of_python(error)}") from None
 
 
 _RULES: dict[type[ast.AST], Callable[..., Any]] = {

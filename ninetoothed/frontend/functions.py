@@ -13,7 +13,7 @@ from ninetoothed.frontend.lanes import lane
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.operators import operand, truth
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
-from ninetoothed.frontend.values import KnownCount
+from ninetoothed.frontend.values import KnownCount, shown
 from ninetoothed.ir import Value
 
 # -- arguments -------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def axis_of(context: TraceContext, value: Value, axis: Any) -> int:
     if not isinstance(axis, int) or not -rank <= axis < rank:
         remedy = f"use {-rank} to {rank - 1}" if rank else "it is one number"
         shape = shapes.text(extents_of(value.type))
-        raise context.error(f"axis {axis!r} is out of range for a tile of shape {shape}; {remedy}")
+        raise context.error(f"axis {shown(axis)} is out of range for a tile of shape {shape}; {remedy}")
     return axis % rank
 
 

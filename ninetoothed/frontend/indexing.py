@@ -11,7 +11,7 @@ from typing import Any
 
 from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const, simplify
-from ninetoothed.frontend import memory, shapes
+from ninetoothed.frontend import memory, remedies, shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.lanes import masked_index
 from ninetoothed.frontend.operators import scalar
@@ -39,7 +39,7 @@ def index(context: TraceContext, owner: Any, indices: tuple) -> Any:
     try:
         return plain(owner[indices[0] if len(indices) == 1 else indices])
     except (TypeError, LookupError) as error:
-        raise context.error(f"{shown(owner)} cannot be indexed so: {error}") from None
+        raise context.error(f"{shown(owner)} cannot be indexed so: {remedies.of_python(error)}") from None
 
 
 def is_elementwise(indices: tuple) -> bool:
@@ -61,7 +61,7 @@ def element(context: TraceContext, ref: TileRef, indices: tuple) -> TileRef:
     """Return one element of the next level."""
     shape, name = memory.shape(context, ref), memory.name(context, ref)
     if any(i is None or i is Ellipsis or isinstance(i, slice) for i in indices):
-        raise context.error("a tile of tiles is indexed with one number for each dimension")
+        raise context.error("a tile of tiles is indexed with one number for each dimension; loop over it")
     if len(indices) != len(shape):
         raise context.error(
             f"{name!r} has {counted(len(shape), 'dimension')} at this level (shape {shape_text(shape)}) and is"
@@ -83,7 +83,9 @@ def source_indices(context: TraceContext, ref: SourceRef, indices: tuple) -> tup
     source = context.definition.parameters[ref.parameter].source
     what = f"the source of {source.name!r}"
     if any(i is None or i is Ellipsis or isinstance(i, slice) for i in indices):
-        raise context.error(f"{what} is indexed with one number, or one tile of indices, for each dimension")
+        raise context.error(
+            f"{what} is indexed with one number, or one tile of indices, for each dimension; write them all"
+        )
     if len(indices) != source.ndim:
         rank = counted(source.ndim, "dimension")
         raise context.error(f"{what} has {rank} and is indexed with {len(indices)}; give one index a dimension")

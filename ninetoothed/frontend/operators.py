@@ -71,7 +71,9 @@ def binary(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
         try:
             return _PYTHON[name](lhs, rhs)
         except TypeError:
-            raise context.error(f"{shown(lhs)} and {shown(rhs)} cannot be combined by `{_SIGNS[name]}`") from None
+            raise context.error(
+                f"{shown(lhs)} and {shown(rhs)} cannot be combined by `{_SIGNS[name]}`; tiles and numbers can"
+            ) from None
     for side in (lhs, rhs):
         if not is_dynamic(side) and not is_number(side):
             if name in ("eq", "ne"):
@@ -276,7 +278,7 @@ def integer(context: TraceContext, value: Any, what: str) -> Expr | int:
         return value
     if not isinstance(value, Value):
         remedy = "; divide with `//`, or convert it with `int(...)`" if isinstance(value, float) else ""
-        raise context.error(f"{what} must be an integer, not {value!r}{remedy}")
+        raise context.error(f"{what} must be an integer, not {shown(value)}{remedy or '; give a number'}")
     value = scalar(context, value, what)
     if value.type.dtype.is_floating:
         raise context.error(f"{what} must be an integer, not {value.type.dtype}; convert it with `.to(ntl.int32)`")

@@ -28,13 +28,26 @@ _OF_TENSORS = {
     "pow": "write `x ** n`",
     "transpose": "write `ntl.permute` or `ntl.trans`",
 }
-_OFFERED = ("shape", "ndim", "dtype", "T", "to", "source", "offsets")
+_OFFERED = ("shape", "ndim", "dtype", "T", "to")
 
 
-def for_attribute(name: str) -> str:
-    """Say what to write instead of an attribute that tiles do not have."""
-    remedy = _OF_TENSORS.get(name) or near(name, (*_OFFERED, *FUNCTIONS))
-    return remedy or f"it has {', '.join(_OFFERED)}, and the functions of `ninetoothed.language`, such as `x.sum()`"
+# What only a tile of a parameter has.
+_OF_MEMORY = ("source", "offsets", "data_ptr")
+
+
+def for_attribute(name: str, is_computed: bool) -> str:
+    """Say what to write instead of an attribute that tiles do not have, or computed ones do not."""
+    if name in _OF_MEMORY:
+        return f"what is computed has no place in memory: write the name of a parameter, as in `x.{name}`"
+    offered = _OFFERED if is_computed else (*_OFFERED, *_OF_MEMORY)
+    remedy = _OF_TENSORS.get(name) or near(name, (*offered, *FUNCTIONS))
+    return remedy or f"it has {', '.join(offered)}, and the functions of `ninetoothed.language`, such as `x.sum()`"
+
+
+def of_python(error: Exception) -> str:
+    """Word an error of Python's own, in what an application computes when it is compiled."""
+    told = {KeyError: "there is no key {}", ZeroDivisionError: "{}"}.get(type(error), "{}").format(error)
+    return f"{told}; this is Python's, on values that are known when compiling: mend it, or compute with tiles"
 
 
 def for_name(name: str, scope: Scope) -> str:

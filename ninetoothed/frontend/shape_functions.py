@@ -13,6 +13,7 @@ from ninetoothed.frontend.functions import axis_of, known, shape_of, tile, where
 from ninetoothed.frontend.memory import outside
 from ninetoothed.frontend.operators import operand
 from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
+from ninetoothed.frontend.values import shown
 from ninetoothed.ir import TileType, Value
 from ninetoothed.wording import counted
 
@@ -33,7 +34,10 @@ def expand_dims(context: TraceContext, input: Any, axis: Any) -> Value:
     for a in sorted(axis if isinstance(axis, tuple | list) else (axis,)):
         rank = len(input.type.shape) + 1
         if not isinstance(a, int) or not -rank <= a < rank:
-            raise context.error(f"axis {a!r} is out of range for a tile that is to have {rank} dimensions")
+            raise context.error(
+                f"axis {shown(a)} is out of range for a tile that is to have {counted(rank, 'dimension')}"
+                f"; use {-rank} to {rank - 1}"
+            )
         a = a % rank
         extents = list(extents_of(input.type))
         extents.insert(a, shapes.ONE)
@@ -103,7 +107,9 @@ def permute(context: TraceContext, input: Any, dims: Any) -> Value:
     rank = len(input.type.shape)
     if not dims:
         if rank < 2:
-            raise context.error(f"a tile of {counted(rank, 'dimension')} has no two that could be transposed")
+            raise context.error(
+                f"a tile of {counted(rank, 'dimension')} has no two that could be transposed; add one with `x[:, None]`"
+            )
         dims = (*range(rank - 2), rank - 1, rank - 2)
     dims = tuple(axis_of(context, input, d) for d in dims)
     if sorted(dims) != list(range(rank)):

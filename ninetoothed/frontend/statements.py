@@ -9,7 +9,7 @@ from typing import Any
 
 from ninetoothed import free_names
 from ninetoothed.errors import NineToothedError
-from ninetoothed.frontend import between, branches, loops, memory
+from ninetoothed.frontend import between, branches, loops, memory, remedies
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.expressions import apply, evaluate, local_function
@@ -20,6 +20,7 @@ from ninetoothed.frontend.targets import evaluate_indices, owner_of, storable, s
 from ninetoothed.frontend.values import UNDEFINED, Cell, Scope
 from ninetoothed.frontend.variables import iterate, read, snapshot
 from ninetoothed.ir import Value
+from ninetoothed.wording import near
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def execute(context: TraceContext, scope: Scope, statement: ast.stmt) -> Returne
     except NineToothedError:
         raise
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, ImportError) as error:
-        raise context.error(f"{type(error).__name__}: {error}") from error
+        raise context.error(remedies.of_python(error)) from error
 
 
 def _describe(statement: ast.stmt) -> str:
@@ -106,7 +107,7 @@ def _augmented(context: TraceContext, scope: Scope, statement: ast.AugAssign) ->
 def _current(context: TraceContext, scope: Scope, target: ast.Name) -> Any:
     cell = scope.cells.get(target.id)
     if cell is None:
-        raise context.error(f"{target.id!r} is changed before it has a value")
+        raise context.error(f"{target.id!r} is changed before it has a value; assign it before")
     return read(context, cell)
 
 
@@ -132,7 +133,7 @@ def _unpack(context: TraceContext, scope: Scope, target: ast.Tuple | ast.List, v
         at, rest = starred[0], len(target.elts) - starred[0] - 1
         items = [*items[:at], tuple(items[at : len(items) - rest]), *items[len(items) - rest :]]
     if len(items) != len(target.elts):
-        raise context.error(f"{len(items)} values cannot be unpacked into {len(target.elts)} names")
+        raise context.error(f"{len(items)} values cannot be unpacked into {len(target.elts)} names; give one for each")
     items = [snapshot(context, item) for item in items]
     for element, item in zip(target.elts, items, strict=True):
         assign(context, scope, element.value if isinstance(element, ast.Starred) else element, item)
@@ -200,8 +201,14 @@ def _import(context: TraceContext, scope: Scope, statement: ast.Import | ast.Imp
     for alias in statement.names:
         if isinstance(statement, ast.ImportFrom):
             if statement.level or statement.module is None:
-                raise context.error("an application imports modules by their full names, not relative to its own")
+                raise context.error(
+                    "an application imports modules by their full names, not relative to its own"
+                    "; write `from package import name`"
+                )
             module = importlib.import_module(statement.module)
+            if not hasattr(module, alias.name) and not hasattr(module, "__path__"):
+                remedy = near(alias.name, dir(module)) or "import what it has"
+                raise context.error(f"module {statement.module!r} has no {alias.name!r}; {remedy}")
             value = getattr(module, alias.name, None) or importlib.import_module(f"{statement.module}.{alias.name}")
             context.note(free_names.of_owner(module, alias.name, value))
         else:

@@ -74,6 +74,11 @@ def _is_literal(node: ast.expr) -> bool:
 
 def store_element(context: TraceContext, owner: Any, indices: tuple, value: Any) -> None:
     """Store to elements of a parameter or of its source."""
+    if isinstance(owner, tuple | dict):
+        raise context.error(
+            "an item of a list or dict cannot be assigned: it stays what it was made of; give each tile a name of its"
+            " own, or make another list"
+        )
     if not isinstance(owner, SourceRef | TileRef):
         raise context.error("only elements of parameters can be assigned; build a new tile with `ntl.where` instead")
     name = repr(context.definition.parameters[owner.parameter].name)
@@ -85,5 +90,5 @@ def storable(context: TraceContext, what: str, value: Any) -> Any:
     """Return a value that can be stored; a handle on a tile is loaded."""
     value = operand(context, value)
     if not is_dynamic(value) and not is_number(value):
-        raise context.error(f"{what} takes tiles and numbers, not {shown(value)}")
+        raise context.error(f"{what} takes tiles and numbers, not {shown(value)}; a name of its own holds anything")
     return value

@@ -6,6 +6,7 @@ Python object of the user's, or one of the handles below.
 
 from __future__ import annotations
 
+import types
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
 
@@ -15,7 +16,7 @@ from ninetoothed.dtypes import DType
 from ninetoothed.errors import AbsentError
 from ninetoothed.expr import Expr
 from ninetoothed.ir import Value
-from ninetoothed.wording import counted
+from ninetoothed.wording import brief, counted
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,9 @@ def shown(value: Any) -> str:
         return "text that is only known at run time (it can be printed)"
     if callable(value) or isinstance(value, InlineFunction | BoundMethod):
         return f"the function {name_of(value)!r}"
-    return repr(value)
+    if isinstance(value, types.ModuleType):
+        return f"the module {value.__name__!r}"
+    return brief(value)
 
 
 @dataclass(frozen=True)

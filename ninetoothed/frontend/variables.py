@@ -18,7 +18,8 @@ def read(context: TraceContext, cell: Cell) -> Any:
     """Return the value of a variable: the one assigned last, or a handle on its tile."""
     if cell.value is UNDEFINED:
         raise context.error(
-            f"{cell.name!r} may not have a value here: it is assigned only inside a loop or one branch of an `if`"
+            f"{cell.name!r} may not have a value here: it is assigned only inside a loop or one branch of an `if`;"
+            " assign it before"
         )
     if cell.value is not None or cell.tile is None:
         return cell.value
@@ -29,6 +30,12 @@ def outside(context: TraceContext, value: Any) -> Any:
     """Read a Python object from outside the application: symbols become numbers, and NumPy's numbers Python's."""
     if isinstance(value, Symbol):
         number = context.number(value)
+        unknown = number.variables - context.builder.sizes
+        if unknown:
+            raise context.error(
+                f"the symbol `{value}` has no value in this kernel: no arrangement of its parameters uses"
+                f" `{min(unknown)}`; write the size of a parameter, such as `x.shape[0]`, or a number"
+            )
         return number.constant if number.is_constant else number
     if type(value).__name__ == "constexpr" and hasattr(value, "value"):
         return value.value
@@ -67,4 +74,4 @@ def iterate(context: TraceContext, value: Any) -> list:
     try:
         return [outside(context, item) for item in value]
     except TypeError:
-        raise context.error(f"{shown(value)} cannot be unpacked or iterated over") from None
+        raise context.error(f"{shown(value)} cannot be unpacked or iterated over; tuples and lists can") from None

@@ -20,6 +20,8 @@ from ninetoothed import dtypes
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
 from ninetoothed.runtime import private
+from ninetoothed.symbol import as_int
+from ninetoothed.wording import near
 
 REGISTER = (
     "register the kernel as an operator with `ninetoothed_ops.register`, which gives such tensors shapes without "
@@ -106,11 +108,13 @@ def _constants(definition: KernelDefinition, given: dict[str, Any]) -> tuple[tup
                 f"{_show(value)}; make it `Symbol({name!r}, constexpr=True)` to give its value in calls"
             )
         if name not in expected and name not in definition.size_symbols:
-            offer = f"it takes {', '.join(expected)}" if expected else "it takes no keywords"
+            names = [*(parameter.name for parameter in definition.parameters), *expected]
+            offer = near(name, names) or f"it takes {', '.join(names)}"
             raise ArgumentTypeError(f"kernel `{definition.name}` has no keyword `{name}`; {offer}")
-        if isinstance(value, bool) or not hasattr(value, "__index__") or isinstance(value, torch.Tensor):
+        if as_int(value) is None or isinstance(value, torch.Tensor):
             raise ArgumentTypeError(
-                f"kernel `{definition.name}`: constexpr symbol `{name}` must be an integer, not {_show(value)}"
+                f"kernel `{definition.name}`: constexpr symbol `{name}` must be an integer, not {_show(value)}; give a"
+                " Python number"
             )
         if name in definition.tile_sizes and value < 1:
             raise ArgumentError(
@@ -270,7 +274,11 @@ def _without_memory(value: torch.Tensor) -> tuple[str, str] | None:
         return "is given a tensor that a transformation (vmap, grad, functionalize) wraps", REGISTER
     if value.is_meta:
         return "is given a tensor on the meta device, which has no elements", REGISTER
-    if value.layout != torch.strided or value.is_nested:
+    if value.is_nested:
+        return "is given a nested tensor, whose parts have no one shape", "pass its `.values()` and `.offsets()`"
+    if value.is_quantized:
+        return f"is given a quantised tensor, of {value.dtype}", "pass `.dequantize()` or `.int_repr()` of it"
+    if value.layout != torch.strided:
         return f"is given a tensor of layout {value.layout}", "convert it with `.to_dense()`"
     if value.is_neg():
         return "is given a lazily negated view", "pass `.resolve_neg()` of it"

@@ -397,7 +397,7 @@ def test_parameters_of_jit_are_annotated_with_tensors():
     def typed(x: Tensor(1).tile((4,)), y: int):
         y = x
 
-    for function, what in ((plain, "not annotated"), (typed, "annotated with <class 'int'>")):
+    for function, what in ((plain, "not annotated"), (typed, "annotated with `int`")):
         place = f"at {__file__}:{function.__code__.co_firstlineno}"
         with pytest.raises(ArrangementError, match=f"'y' is {what}; annotate it with an arranged .*\n.*{place}"):
             ninetoothed.jit(function)

@@ -1,10 +1,13 @@
 """Typical mistakes of applications, and all that is said of each: what is wrong, and what to write instead."""
 
+import math
+
 import pytest
 import torch
 
 import ninetoothed
-from ninetoothed import ApplicationError, Tensor
+import ninetoothed_ops
+from ninetoothed import ApplicationError, Symbol, Tensor
 from ninetoothed.errors import EmptyKernelWarning
 from tests.ninetoothed.applications import application_of
 
@@ -46,10 +49,38 @@ MISTAKES = (
     ),
     ("y = x.view(2, 4)", f"cannot store to 'y': shape (2, 4) does not broadcast to (8,); {BROADCASTING}"),
     ("y = x.cuda()", "a tile has no attribute 'cuda'; a tile is on the device already, and is no tensor of PyTorch's"),
+    (
+        "y = (x + 1).offsets(0)",
+        "a computed tile has no attribute 'offsets'; what is computed has no place in memory: write the name of a"
+        " parameter, as in `x.offsets`",
+    ),
+    (
+        "z = [x, x]\nz[0] = x",
+        "an item of a list or dict cannot be assigned: it stays what it was made of; give each tile a name of its own,"
+        " or make another list",
+        "z[0] = x",
+    ),
+    (
+        "y = ninetoothed_ops.softmax(x, -1)",
+        "'softmax' is not a function of the language and cannot run on tiles; use `ninetoothed.language.softmax`, or"
+        " write it as a plain Python function",
+    ),
+    (
+        "y[unknown] = 1.0",
+        "the symbol `unknown` has no value in this kernel: no arrangement of its parameters uses `unknown`; write the"
+        " size of a parameter, such as `x.shape[0]`, or a number",
+    ),
+    ("y = len(3)", "3 has no length; tiles, tuples, lists and texts have"),
+    (
+        "y = x.dtype.foo",
+        "float32 has no attribute 'foo'; it is no tile, but Python's: take what it has, or assign a tile",
+    ),
+    ("y = math.sqroot(4)", "the module 'math' has no attribute 'sqroot'; did you mean 'sqrt' or 'isqrt'?"),
+    ("from math import sqroot", "module 'math' has no 'sqroot'; did you mean 'sqrt' or 'isqrt'?"),
     ("y = x.summ()", "a tile has no attribute 'summ'; did you mean 'sum'?"),
     (
         "y = x.zzz",
-        "a tile has no attribute 'zzz'; it has shape, ndim, dtype, T, to, source, offsets, and the"
+        "a tile has no attribute 'zzz'; it has shape, ndim, dtype, T, to, source, offsets, data_ptr, and the"
         " functions of `ninetoothed.language`, such as `x.sum()`",
     ),
     ("y.copy_(x)", "a tile has no attribute 'copy_'; assign the parameter: `y = ...` stores"),
@@ -116,7 +147,7 @@ MISTAKES = (
         " `.to(ntl.int32)`, or its bits with `.to(ntl.int32, bitcast=True)`",
     ),
     ('y = x + "a"', "'a' cannot be combined with a tile; only numbers can, and tensors are parameters of the kernel"),
-    ("y = x.source + 1", "a source and 1 cannot be combined by `+`"),
+    ("y = x.source + 1", "a source and 1 cannot be combined by `+`; tiles and numbers can"),
     ("y = x in (1, 2)", "`in` needs values that are known when compiling; compare with `(x == a) | (x == b)`"),
     ("y = ntl.arange(0, 16)", f"cannot store to 'y': shape (16,) does not broadcast to (8,); {BROADCASTING}"),
     ("y = x + ntl.arange(0, 16)", f"shapes (8,) and (16,) do not broadcast together; {BROADCASTING}"),
@@ -138,8 +169,8 @@ MISTAKES = (
         "a bound of `range` must be an integer, not 4.0; divide with `//`, or convert it with `int(...)`",
     ),
     ("y = x.reshape(-1, 3)", "cannot reshape (8,) to (-1, 3): no size at -1 makes 8 elements"),
-    ("y = ntl.exp('a')", "'a' is text, where a tile or a number is wanted"),
-    ("y = ntl.program_id(x)", "a program's axis is 0, 1 or 2, not a tile"),
+    ("y = ntl.exp('a')", "'a' is text, where a tile or a number is wanted; write it without quotes"),
+    ("y = ntl.program_id(x)", "a program's axis is 0, 1 or 2, not a tile; write the number"),
     (
         "y = ntl.reduce(x, 0, lambda a, b: (a, b))",
         "`lambda` returns 2 values, and combines 1 tile; return one for each",
@@ -158,16 +189,27 @@ MISTAKES = (
         "expected a pointer such as `x.source.data_ptr() + x.offsets()`; tiles are read by naming them"
         " and written by assigning them",
     ),
-    ("y = x, x", "'y' is a parameter: it takes tiles and numbers, not a sequence of 2 items"),
-    ("y = x.shape", "'y' is a parameter: it takes tiles and numbers, not a sequence of 1 item"),
+    (
+        "y = x, x",
+        "'y' is a parameter: it takes tiles and numbers, not a sequence of 2 items; a name of its own holds anything",
+    ),
+    (
+        "y = x.shape",
+        "'y' is a parameter: it takes tiles and numbers, not a sequence of 1 item; a name of its own holds anything",
+    ),
     (
         'y = f"{x}"',
-        "'y' is a parameter: it takes tiles and numbers, not text that is only known at run time (it can be printed)",
+        "'y' is a parameter: it takes tiles and numbers, not text that is only known at run time (it can be"
+        " printed); a name of its own holds anything",
     ),
-    ("y = None", "'y' is a parameter: it takes tiles and numbers, not None"),
-    ("a, b = x", "8 values cannot be unpacked into 2 names"),
+    ("y = None", "'y' is a parameter: it takes tiles and numbers, not None; a name of its own holds anything"),
+    ("a, b = x", "8 values cannot be unpacked into 2 names; give one for each"),
     ("x[0] += ntl.arange(0, 3)", f"cannot store to 'x': shape (3,) does not broadcast to (); {BROADCASTING}"),
-    ("y = 1 // 0", "ZeroDivisionError: integer division or modulo by zero"),
+    (
+        "y = 1 // 0",
+        "integer division or modulo by zero; this is Python's, on values that are known when compiling: mend it, or"
+        " compute with tiles",
+    ),
     ("assert x.shape[0] == 9", "assertion failed when compiling: x.shape[0] == 9"),
     (
         "for i in range(4):\n    break",
@@ -205,7 +247,8 @@ MISTAKES = (
     ("y = x.source[x]", "an index must be an integer, not float32; convert it with `.to(ntl.int32)`"),
     (
         "for i in range(3):\n    last = x + i\ny = last",
-        "'last' may not have a value here: it is assigned only inside a loop or one branch of an `if`",
+        "'last' may not have a value here: it is assigned only inside a loop or one branch of an `if`;"
+        " assign it before",
         "y = last",
     ),
     (
@@ -224,7 +267,8 @@ MISTAKES = (
     (
         'mode = "first"\nfor i in range(x.source.shape[0]):\n    mode = "later"\n    y[i] = x[i]\n'
         'y = y + (1 if mode == "later" else 2)',
-        "'mode' may not have a value here: it is assigned only inside a loop or one branch of an `if`",
+        "'mode' may not have a value here: it is assigned only inside a loop or one branch of an `if`;"
+        " assign it before",
         'y = y + (1 if mode == "later" else 2)',
     ),
     (
@@ -245,12 +289,13 @@ MISTAKES = (
     ),
     ("y = x * x.source.stride(3)", "the source of 'x' has 1 dimension: there is no dimension 3"),
     ("y = x * x.source.shape[2]", "`x.source.shape` has 1 item: there is none at index 2"),
-    ("y[0] = [x, x]", "'y' takes tiles and numbers, not a sequence of 2 items"),
+    ("y[0] = [x, x]", "'y' takes tiles and numbers, not a sequence of 2 items; a name of its own holds anything"),
     (
         'y.source[0] = f"{x}"',
-        "the source of 'y' takes tiles and numbers, not text that is only known at run time (it can be printed)",
+        "the source of 'y' takes tiles and numbers, not text that is only known at run time (it can be"
+        " printed); a name of its own holds anything",
     ),
-    ("y = ntl.trans(x)", "a tile of 1 dimension has no two that could be transposed"),
+    ("y = ntl.trans(x)", "a tile of 1 dimension has no two that could be transposed; add one with `x[:, None]`"),
     (
         'assert ntl.sum(x) > 0, f"sum is {ntl.sum(x)}"',
         "the message of an assertion is text that is known when compiling; print what is computed",
@@ -274,11 +319,17 @@ MISTAKES = (
     ("y = x + ntl.sum(ntl.arange(4, 0))", "a tile cannot have -4 elements along a dimension"),
     ("y = x + ntl.sum(ntl.zeros((4.5,)))", "a tile's extent is a whole number, not 4.5; divide with `//`"),
     ("y = ntl.ravel(ntl.reshape(x, (-1, -1)))", "(-1, -1) leaves more than one size open; give all but one"),
-    ("y = ntl.ravel(ntl.expand_dims(x, 5))", "axis 5 is out of range for a tile that is to have 2 dimensions"),
+    (
+        "y = ntl.ravel(ntl.expand_dims(x, 5))",
+        "axis 5 is out of range for a tile that is to have 2 dimensions; use -2 to 1",
+    ),
     ("y = ntl.gather(x, x, 0)", "an index must be an integer, not float32; convert it with `.to(ntl.int32)`"),
     ("y = x.source.data_ptr()", "cannot store a pointer to 'y'; `ntl.load` reads what it points to"),
     ("y = ntl.load(x.source.data_ptr() + 0.5)", "pointers are moved by whole numbers of elements, not by float32"),
-    ("print(x, file=None)", "`print` in an application: got an unexpected keyword argument 'file'"),
+    (
+        "print(x, file=None)",
+        "`print` in an application: got an unexpected keyword argument 'file'; it takes (pieces, sep, end, flush)",
+    ),
     ("y = round(x, 2)", "`round` of a tile rounds to whole numbers; scale it before and after for others"),
     ('y = "a" if ntl.sum(x) > 0 else "b"', "'a' cannot be chosen at run time; only tiles and numbers can"),
     (
@@ -324,7 +375,7 @@ WITH_TILES_OF_TILES = (
         " or take its shape, ndim, dtype, source, offsets or data_ptr",
     ),
     ("for t in x:\n    y[0] = t", "iterate over tiles with `for i in range(x.shape[0])` and `x[i]`"),
-    ("y[5:] = x[0]", "a tile of tiles is indexed with one number for each dimension"),
+    ("y[5:] = x[0]", "a tile of tiles is indexed with one number for each dimension; loop over it"),
     ("y[0] = x[0].shape[1]", "`x[0].shape` has 1 item: there is none at index 1"),
 )
 
@@ -348,10 +399,16 @@ def test_a_mistake_with_tiles_of_tiles(body, message):
     expect(tiles_of_tiles, body, message)
 
 
+# What applications see beside `ntl` and `torch`.
+AROUND = {"math": math, "ninetoothed_ops": ninetoothed_ops, "unknown": Symbol("unknown", constexpr=True)}
+
+
 def expect(arrangement, body, message, line=None):
     x, y = torch.ones(16), torch.full((16,), 7.0)
     with pytest.raises(ApplicationError) as caught:
-        ninetoothed.make(arrangement, application_of(body), (Tensor(1), Tensor(1)))(x, y)
+        application = application_of(body)
+        application.__globals__.update(AROUND)
+        ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x, y)
     assert caught.value.msg == f"kernel 'application': {message}"
     # Line 1 is the function's head.
     told = body.splitlines()[caught.value.lineno - 2].strip()

@@ -48,7 +48,7 @@ class TestBind:
             bind(elementwise(), args, kwargs | {"BLOCK": 64})
 
     def test_unknown_and_missing_keywords(self):
-        with pytest.raises(ArgumentError, match="no keyword `BLOK`; it takes BLOCK"):
+        with pytest.raises(ArgumentError, match="no keyword `BLOK`; did you mean 'BLOCK'"):
             bind(elementwise(), (X, Y, Z), {"BLOK": 64})
         with pytest.raises(ArgumentError, match="lacks the value of constexpr symbol BLOCK; call it with BLOCK="):
             bind(elementwise(), (X, Y, Z), {})
