@@ -1,6 +1,7 @@
 """Each primitive of the PyTorch backend against a plain computation in NumPy or float64."""
 
 import math
+from fractions import Fraction
 
 import numpy
 import pytest
@@ -349,3 +350,22 @@ def test_eight_bit_floats():
     found = apply("add", [x, y], [(dtypes.float8e4nv, (16,))])
     assert torch.equal(found.float(), (x.float() + y.float()).to(torch.float8_e4m3fn).float())
     assert torch.equal(apply("lt", [x, y], [(dtypes.int1, (16,))]), x.float() < y.float())
+
+
+@pytest.mark.parametrize("name", ("fma", "libdevice"))
+@pytest.mark.parametrize("dtype", (dtypes.float32, dtypes.float64))
+def test_fma_rounds_once(name, dtype):
+    """The result is as near to x * y + z as its neighbours, where most digits cancel and where none do."""
+    own = getattr(torch, dtype.name)
+    x, y = torch.randn(2, 400, dtype=own)
+    z = torch.cat((-(x * y)[:200], torch.randn(100, dtype=own), (x * y)[300:] * torch.finfo(own).eps / 2))
+    attributes = {"name": "fma"} if name == "libdevice" else {}
+    found = apply(name, [x.view(1, -1), y.view(1, -1), z.view(1, -1)], [(dtype, (400,))], **attributes).view(-1)
+    below, above = (found.nextafter(torch.full_like(found, end)) for end in (-math.inf, math.inf))
+    for a, b, c, *near in zip(*(each.tolist() for each in (x, y, z, found, below, above)), strict=True):
+        exact = Fraction(a) * Fraction(b) + Fraction(c)
+        distance, *others = (abs(Fraction(number) - exact) for number in near)
+        assert distance <= min(others)
+    special = torch.tensor([[math.inf, 1e38, 3e38, 0.0, math.nan]], dtype=own)
+    found = apply(name, [special, special, -special], [(dtype, (5,))], **attributes)
+    assert torch.equal(found.isnan(), (special * special - special).isnan())

@@ -98,6 +98,40 @@ def test_compiles(body, dtype):
     assert compiled(body, dtype).asm["ptx"]
 
 
+EVERYWHERE = (
+    "y = (x == 0.1) + (x < 1e-8) + (0.1 * x + 2049)",
+    "value, place = ntl.max(x, None, return_indices=True)\ny = value + place",
+    "y = ntl.reduce(ntl.max(x), None, lambda a, b: a + b) + ntl.argmax(ntl.max(x), None) + ntl.sort(ntl.max(x))",
+    "y = ntl.gather(x, ntl.arange(0, 8) - 3, 0) + ntl.sum(ntl.topk(ntl.max(x), 1)) + ntl.sum(ntl.interleave(x[0], 1))",
+    "for k in ntl.static_range(1):\n    y = x[k - 1] + (x + 1)[k - 1] + x.source[k - 1]\n    y[k - 1] = 2.0",
+)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.uint32), ids=str)
+def test_awkward_operands_compile(dtype):
+    for body in EVERYWHERE:
+        assert compiled(body, dtype).asm["ptx"]
+
+
+@needs_triton
+@pytest.mark.parametrize("accumulator", (torch.int32, torch.float32), ids=str)
+@pytest.mark.parametrize("depth", (16, 32, 70))
+def test_products_of_bytes_compile(depth, accumulator):
+    """In tensor cores, and where the depth is too short for them."""
+    shapes = (16, depth), (depth, 32), (16, 32)
+    arguments = [torch.zeros(shape, dtype=torch.int8) for shape in shapes[:2]]
+    arguments.append(torch.zeros(shapes[2], dtype=accumulator))
+    for body in ("c = ntl.dot(a, b)", "c = ntl.dot(a, b, c)", "c = c + ntl.dot(a, b)"):
+        kernel = ninetoothed.make(
+            lambda *tensors: tuple(each.tile((-1, -1)) for each in tensors),
+            application_of(body, "a", "b", "c"),
+            tuple(Tensor(shape=shape) for shape in shapes),
+        )
+        variant = dispatch.launcher_of(kernel).trace(tuple(arguments), {}, machine.H200)
+        assert executable.GpuExecutable.compile(kernel.definition, variant).asm["ptx"]
+
+
 @needs_triton
 def test_a_branch_is_of_one_type():
     assert compiled("result = x\nif ntl.sum(x) > 0:\n    result = x // -3\ny = result * 100", torch.int8).asm["ptx"]

@@ -12,8 +12,13 @@ from ninetoothed.dtypes import DType
 
 
 def _dot(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
+    """Print a product; what it is added to by itself where Triton's would have another type."""
     accumulator = operation.operands[2] if len(operation.operands) > 2 else None
-    return _product(context, operation, accumulator)
+    if accumulator is None or accumulator.type.dtype == _product_type(operation):
+        return _product(context, operation, accumulator)
+    product = _product(context, operation, None)
+    summand = materialise(context.texts[accumulator], accumulator.type)
+    return ValueText(syntax.binary("+", summand, product.node), product.shape)
 
 
 def accumulated(context: EmitContext, operation: ir.Apply) -> ValueText | None:
