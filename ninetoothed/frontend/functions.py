@@ -30,7 +30,7 @@ def as_dtype(context: TraceContext, value: Any) -> DType | PointerType:
     dtype = _TRITON_NAMES.get(name) if isinstance(name, str) else None
     dtype = dtype or dtypes.from_torch(value)
     if dtype is None:
-        raise context.error(f"{value!r} is no dtype; use one such as `ntl.float32`")
+        raise context.error(f"{shown(value)} is no dtype; use one such as `ntl.float32`")
     return dtype
 
 
