@@ -11,10 +11,13 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
+from transformers import modeling_layers
 from transformers.utils import deprecation
 
 MODELS = "transformers.models"
 SUBCLASS = "a subclass of something, which may compute something else"
+# Whose wrappers change nothing that a forward computes.
+WRAPPERS = (deprecation.__file__, modeling_layers.__file__)
 # Methods that compute nothing of what a module gives.
 ASIDE = ("__init__", "extra_repr")
 
@@ -91,8 +94,8 @@ def code_of(function: Callable | None) -> tuple | None:
 
 
 def undecorated(function: Any) -> Any:
-    """Take off the decorator by which transformers still takes an argument under its old name."""
-    while hasattr(function, "__wrapped__") and function.__code__.co_filename == deprecation.__file__:
+    """Take off what transformers wraps around forwards: old names of arguments, and checkpoints since 5.23."""
+    while hasattr(function, "__wrapped__") and function.__code__.co_filename in WRAPPERS:
         function = function.__wrapped__
     return function
 
