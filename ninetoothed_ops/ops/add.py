@@ -106,7 +106,10 @@ def add(input, other, _other=None, *, alpha=1) -> torch.Tensor:
         if alpha != 1:
             refuse("add", torch.add, input, other, _other, alpha=alpha)
         other, alpha = _other, other
-    if not (isinstance(input, torch.Tensor) and isinstance(other, torch.Tensor) and isinstance(alpha, readers.NUMBERS)):
+    are_tensors = type(input) in readers.PLAIN and type(other) in readers.PLAIN
+    if not (are_tensors and isinstance(alpha, readers.NUMBERS)):
+        if readers.are_overridden(input, other):
+            return torch.add(input, other, alpha=alpha)
         input, other, alpha = readers.read("add", torch.add, _READERS, input, other, alpha)
         if not isinstance(input, torch.Tensor):
             input = _as_tensor(input, other if isinstance(other, torch.Tensor) else torch.empty((), dtype=torch.bool))

@@ -92,8 +92,10 @@ def add_rms_norm(
     Both are `(..., columns)` of one type, and `weight` is `(columns,)`. The norm is of the sum as it is returned: so
     both are those of two operators one after another. `eps` is that of float32 (of float64 for float64) where None.
     """
-    tensors = (input, residual) if weight is None else (input, residual, weight)
-    if not (all(isinstance(each, torch.Tensor) for each in tensors) and (eps is None or type(eps) is float)):
+    are_two = type(input) in readers.PLAIN and type(residual) in readers.PLAIN
+    if not (are_two and type(weight) in readers.PLAIN_OR_NONE and (eps is None or type(eps) is float)):
+        if readers.are_overridden(input, residual, weight):
+            return namesake(input, residual, weight, eps)
         read = readers.read("add_rms_norm", namesake, _READERS, input, residual, weight, eps)
         input, residual, weight, eps = read
 

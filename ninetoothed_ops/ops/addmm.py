@@ -92,8 +92,11 @@ def addmm(
 
     The arguments and errors are those of `torch.addmm`, without `out`.
     """
-    are_tensors = isinstance(input, torch.Tensor) and isinstance(mat1, torch.Tensor) and isinstance(mat2, torch.Tensor)
+    plain = readers.PLAIN
+    are_tensors = type(input) in plain and type(mat1) in plain and type(mat2) in plain
     if not (are_tensors and isinstance(beta, readers.NUMBERS) and isinstance(alpha, readers.NUMBERS)):
+        if readers.are_overridden(input, mat1, mat2):
+            return torch.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
         input, mat1, mat2, beta, alpha = readers.read("addmm", torch.addmm, _READERS, input, mat1, mat2, beta, alpha)
 
     return operator(input, mat1, mat2, beta=beta, alpha=alpha)

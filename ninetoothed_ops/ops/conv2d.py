@@ -119,10 +119,12 @@ def conv2d(
 
 def convolve(input, weight, bias, stride, padding, dilation, groups, like_input: bool = False) -> torch.Tensor:
     """Convolve, as `conv2d`; with `like_input`, whether channels come last in the result follows the input alone."""
-    is_bias = bias is None or isinstance(bias, torch.Tensor)
+    are_tensors = type(input) in readers.PLAIN and type(weight) in readers.PLAIN and type(bias) in readers.PLAIN_OR_NONE
     are_numbers = _are_plain(stride) and _are_plain(padding) and _are_plain(dilation) and type(groups) is int
-    if not (isinstance(input, torch.Tensor) and isinstance(weight, torch.Tensor) and is_bias and are_numbers):
+    if not (are_tensors and are_numbers):
         args = input, weight, bias, stride, padding, dilation, groups
+        if readers.are_overridden(input, weight, bias):
+            return functional.conv2d(*args)
         read = readers.read("conv2d", functional.conv2d, _READERS, *args)
         input, weight, bias, stride, padding, dilation, groups = read
     if isinstance(padding, str):

@@ -61,7 +61,9 @@ def gated(gate: torch.Tensor, up: torch.Tensor, function: str) -> torch.Tensor:
     may be the halves of one product, `product.chunk(2, -1)`: neither is copied. Of two types, the result has that to
     which PyTorch promotes them.
     """
-    if not (isinstance(gate, torch.Tensor) and isinstance(up, torch.Tensor) and type(function) is str):
+    if not (type(gate) in readers.PLAIN and type(up) in readers.PLAIN and type(function) is str):
+        if function in functions.FUNCTIONS and readers.are_overridden(gate, up):
+            return namesake(gate, up, function)
         gate, up, function = readers.read("gated", None, _READERS, gate, up, function)
 
     return operator(gate, up, function)

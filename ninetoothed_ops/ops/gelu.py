@@ -50,7 +50,9 @@ def gelu(input: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
 
     The arguments and errors are those of `torch.nn.functional.gelu`.
     """
-    if not (isinstance(input, torch.Tensor) and type(approximate) is str):
+    if not (type(input) in readers.PLAIN and type(approximate) is str):
+        if readers.are_overridden(input):
+            return functional.gelu(input, approximate=approximate)
         input, approximate = readers.read("gelu", functional.gelu, _READERS, input, approximate)
 
     return operator(input, approximate=approximate)

@@ -86,10 +86,12 @@ def layer_norm(
     The arguments and errors are those of `torch.nn.functional.layer_norm`; a weight or a bias may have another floating
     type than the input, which the result has.
     """
-    are_tensors = all(isinstance(each, torch.Tensor) or each is None for each in (weight, bias))
-    is_plain = isinstance(input, torch.Tensor) and are_tensors and type(eps) is float
+    are_tensors = type(weight) in readers.PLAIN_OR_NONE and type(bias) in readers.PLAIN_OR_NONE
+    is_plain = type(input) in readers.PLAIN and are_tensors and type(eps) is float
     if not (is_plain and readers.are_integers(normalized_shape)):
         args = input, normalized_shape, weight, bias, eps
+        if readers.are_overridden(input, weight, bias):
+            return functional.layer_norm(*args)
         input, normalized_shape, weight, bias, eps = readers.read("layer_norm", functional.layer_norm, _READERS, *args)
 
     return operator(input, normalized_shape, weight, bias, eps)

@@ -79,8 +79,10 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
 
     The arguments and errors are those of `torch.nn.functional.linear`; a weight of one dimension raises RuntimeError.
     """
-    tensors = (input, weight) if bias is None else (input, weight, bias)
-    if not all(isinstance(each, torch.Tensor) for each in tensors):
+    plain = readers.PLAIN
+    if not (type(input) in plain and type(weight) in plain and type(bias) in readers.PLAIN_OR_NONE):
+        if readers.are_overridden(input, weight, bias):
+            return functional.linear(input, weight, bias)
         input, weight, bias = readers.read("linear", functional.linear, _READERS, input, weight, bias)
 
     return operator(input, weight, bias)

@@ -6,14 +6,18 @@ function tells by a glance at the types whether all is Python's own; only where 
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
 import torch
 
-from ninetoothed.errors import ArgumentTypeError
+from ninetoothed.errors import ArgumentTypeError, UnsupportedError
+from ninetoothed.runtime import private
 
+# Types of tensors that PyTorch's functions ask nothing; `type(x) in PLAIN` takes less time than `isinstance`.
+PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+PLAIN_OR_NONE = PLAIN | {type(None)}
 NUMBERS = (int, float, complex)
 _LISTS = (list, tuple)  # A union of types would be made anew each time it is asked.
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -26,8 +30,14 @@ Reader = Callable[[Any], Any]
 def read(name: str, namesake: Callable | None, readers: Mapping[str, Reader], *args: Any) -> list:
     """Read the arguments of the public function `name`, a reader for each parameter.
 
-    For an argument that its reader refuses, raises what PyTorch's `namesake` raises, else `ArgumentTypeError`.
+    For an argument that its reader refuses, raises what PyTorch's `namesake` raises, else `ArgumentTypeError`; for one
+    whose class PyTorch's functions ask (`are_overridden`), and which nobody has asked, `UnsupportedError`.
     """
+    if (overriding := _overriding(args)) is not None:
+        raise UnsupportedError(
+            f"ninetoothed::{name} is given a {overriding.__name__}, whose __torch_function__ computes PyTorch's "
+            "functions, and there is none of these arguments; pass a plain tensor of its values"
+        )
     values = []
     for (parameter, reader), value in zip(readers.items(), args):
         try:
@@ -38,6 +48,25 @@ def read(name: str, namesake: Callable | None, readers: Mapping[str, Reader], *a
             message = f"ninetoothed::{name} takes {expected} for {parameter}, but got {value!r}"
             raise ArgumentTypeError(f"{message} of type {type(value).__name__}") from None
     return values
+
+
+def are_overridden(*args: Any) -> bool:
+    """Tell whether the class of an argument has a `__torch_function__` of its own, which PyTorch's functions ask.
+
+    It knows PyTorch's function and no other: the bias of `torch.nn.attention.bias` is a tensor whose memory nobody
+    wrote, which `scaled_dot_product_attention` alone can tell. That of the namesake is then what is to be called.
+    """
+    return _overriding(args) is not None
+
+
+def _overriding(args: Iterable[Any]) -> type | None:
+    for cls in map(type, args):
+        asked = getattr(cls, "__torch_function__", private.disabled_torch_function)
+        if cls not in PLAIN and asked is not private.disabled_torch_function:
+            # Each class has a method of its own of the function that it inherits.
+            if getattr(asked, "__func__", asked) is not torch.Tensor.__torch_function__.__func__:  # type: ignore[attr-defined]
+                return cls
+    return None
 
 
 def are_integers(values: Any) -> bool:

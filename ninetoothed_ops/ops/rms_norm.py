@@ -104,8 +104,10 @@ def rms_norm(
     Gemma has it, added in float32 for halves; without a weight there is no factor, and it has no effect. The other
     arguments and errors are those of `torch.nn.functional.rms_norm`.
     """
-    are_tensors = isinstance(input, torch.Tensor) and (weight is None or isinstance(weight, torch.Tensor))
+    are_tensors = type(input) in readers.PLAIN and type(weight) in readers.PLAIN_OR_NONE
     if not (are_tensors and readers.are_integers(normalized_shape) and (eps is None or type(eps) is float)):
+        if unit_offset is False and readers.are_overridden(input, weight):
+            return functional.rms_norm(input, normalized_shape, weight, eps)
         read = readers.read("rms_norm", functional.rms_norm, _READERS, input, normalized_shape, weight, eps)
         input, normalized_shape, weight, eps = read
     if type(unit_offset) is not bool:

@@ -202,7 +202,8 @@ def rope(
     has its pairs, if not where the input has them.
     Raises RuntimeError where shapes do not fit, TypeError for arguments of another type.
     """
-    are_tensors = isinstance(input, torch.Tensor) and isinstance(sin, torch.Tensor) and isinstance(cos, torch.Tensor)
+    plain = readers.PLAIN
+    are_tensors = type(input) in plain and type(sin) in plain and type(cos) in plain
     are_default = rotary_dim is None and interleaved_output is None
     if not (are_tensors and are_default and type(interleaved) is bool):
         values = readers.read("rope", None, _READERS, input, sin, cos, interleaved, rotary_dim, interleaved_output)

@@ -141,7 +141,7 @@ def rope_into_cache(
     """
     tensors: Sequence[torch.Tensor] = query, key, value, sin, cos, slots, keys, values
     are_read = type(interleaved) is bool and rotary_dim is None
-    if not (are_read and all(isinstance(each, torch.Tensor) for each in tensors)):
+    if not (are_read and readers.PLAIN.issuperset(map(type, tensors))):
         *tensors, interleaved, rotary_dim = readers.read(NAME, None, _READERS, *tensors, interleaved, rotary_dim)
 
     return operator(*tensors, interleaved, rotary_dim)

@@ -311,15 +311,19 @@ def sdpa(
 
     The arguments and errors are otherwise those of `torch.nn.functional.scaled_dot_product_attention`.
     """
-    are_tensors = isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor) and isinstance(value, torch.Tensor)
-    is_mask = attn_mask is None or isinstance(attn_mask, torch.Tensor)
+    plain = readers.PLAIN
+    are_tensors = type(query) in plain and type(key) in plain and type(value) in plain
+    is_mask = type(attn_mask) in readers.PLAIN_OR_NONE
+    are_given = lengths is not None or sinks is not None or softcap is not None
     are_numbers = type(dropout_p) is float and (scale is None or type(scale) is float)
     if not (are_tensors and is_mask and are_numbers and type(is_causal) is type(enable_gqa) is bool):
         args = query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+        if not are_given and readers.are_overridden(query, key, value, attn_mask):
+            return functional.scaled_dot_product_attention(*args[:6], scale=scale, enable_gqa=enable_gqa)
         read = readers.read("sdpa", functional.scaled_dot_product_attention, _READERS, *args)
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa = read
 
-    if lengths is not None or sinks is not None or softcap is not None:
+    if are_given:
         lengths, sinks, softcap = readers.read("sdpa", None, _OPTIONS, lengths, sinks, softcap)
         arguments = query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks
         return operator(*arguments, scale=scale, enable_gqa=enable_gqa, softcap=softcap)

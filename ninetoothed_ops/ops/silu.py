@@ -47,7 +47,9 @@ def silu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
 
     The arguments and errors are those of `torch.nn.functional.silu`.
     """
-    if not isinstance(input, torch.Tensor):
+    if type(input) not in readers.PLAIN:
+        if readers.are_overridden(input):
+            return functional.silu(input, inplace)
         (input,) = readers.read("silu", functional.silu, _READERS, input)
 
     return in_place(input) if inplace else operator(input)

@@ -77,7 +77,9 @@ def softmax(
     if axis is not None:
         refuse("softmax", torch.softmax, input, dim, axis=axis)
     is_type = dtype is None or isinstance(dtype, torch.dtype)
-    if not (isinstance(input, torch.Tensor) and type(dim) is int and is_type):
+    if not (type(input) in readers.PLAIN and type(dim) is int and is_type):
+        if readers.are_overridden(input):
+            return torch.softmax(input, dim, dtype)
         input, dim, dtype = readers.read("softmax", torch.softmax, _READERS, input, dim, dtype)
 
     return operator(input, dim, dtype)

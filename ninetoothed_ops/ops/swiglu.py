@@ -58,7 +58,9 @@ def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     They may be the halves of one product, `product.chunk(2, -1)`: neither is copied. Of two types, the result has that
     to which PyTorch promotes them.
     """
-    if not (isinstance(gate, torch.Tensor) and isinstance(up, torch.Tensor)):
+    if not (type(gate) in readers.PLAIN and type(up) in readers.PLAIN):
+        if readers.are_overridden(gate, up):
+            return namesake(gate, up)
         gate, up = readers.read("swiglu", namesake, _READERS, gate, up)
 
     return operator(gate, up)
