@@ -105,7 +105,7 @@ class Case:
 
     def expected(self, dtype: DType) -> torch.Tensor | None:
         """Compute the result by NumPy, as a tensor of a type; None where the row does not say."""
-        names = {**REFERENCES, **self.numbers, "bits": self.dtype.bits}
+        names = {**REFERENCES, **self.numbers, "bits": self.dtype.bits, "to_bool": self.other == dtypes.int1}
         with np.errstate(all="ignore"):
             result = eval(self.row.reference, names)
         return None if result is None else tensor_of(result, dtype)

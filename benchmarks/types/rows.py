@@ -188,8 +188,8 @@ multiple_of :: out = ntl.multiple_of(x, 2) :: x
 """
 
 _CONVERSIONS = """
-to :: out = x.to(U) :: x
-cast :: out = ntl.cast(z, U) :: z
+to :: out = x.to(U) :: x != 0 if to_bool else x
+cast :: out = ntl.cast(z, U) :: z != 0 if to_bool else z
 to, bit by bit :: out = x.to(U, bitcast=True).to(T, bitcast=True) :: x
 + of two types :: out = z + r :: z + r
 """

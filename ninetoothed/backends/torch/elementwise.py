@@ -130,7 +130,7 @@ def _extremum(ignoring: Callable, propagating: Callable) -> Function:
     signed = _by_sign(ignoring, ignoring, lambda x, y: ignoring(x ^ SIGN, y ^ SIGN) ^ SIGN)
 
     def apply(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-        if not propagates_nan(operation):
+        if not propagates_nan(operation) or operation.result.type.dtype.is_integer:
             result = signed(programs, operation)
         else:
             x, y = operands(programs, operation)

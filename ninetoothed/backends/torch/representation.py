@@ -146,6 +146,7 @@ def unsigned64(function: Callable[..., numpy.ndarray]) -> Callable[..., torch.Te
 def _float_to_uint64(value: torch.Tensor) -> torch.Tensor:
     """Convert floats to uint64: from 2^63 on, convert the difference and set the highest bit."""
     middle = 2.0**63
+    value = value.float() if value.element_size() == 1 else value
     is_large = value >= middle
     rest = torch.where(is_large, value - middle, value).to(torch.int64)
     return torch.where(is_large, rest ^ torch.iinfo(torch.int64).min, rest)

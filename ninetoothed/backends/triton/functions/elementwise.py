@@ -160,8 +160,8 @@ def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) 
     if value.type.is_scalar and value.type.dtype.is_integer:  # in Triton's interpreter a loop counter is an int
         return ValueText(syntax.call("tl.cast", operand.node, dtype_node(dtype)))
     node = typed(operand, value.type.dtype)
-    floats = [each for each in (value.type.dtype, dtype) if each.is_floating]
-    if len(floats) == 1 and _is_float8(floats[0]):  # Triton converts float8 to and from floats alone
+    wider = [each for each in (value.type.dtype, dtype) if not _is_float8(each)]
+    if not wider or (len(wider) == 1 and not wider[0].is_floating):  # Triton converts float8 to and from wider floats
         node = syntax.method(node, "to", dtype_node(dtypes.float32))
     return ValueText(syntax.method(node, "to", dtype_node(dtype)), operand.shape)
 
