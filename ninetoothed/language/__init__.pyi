@@ -1299,7 +1299,7 @@ def atomic_add(
     an element is out of bounds, nor to where pointers past the end of a tile point. `sem` is the memory order
     ("acq_rel", "acquire", "release", "relaxed"), `scope` which threads see it ("gpu", "cta", "sys").
 
-    Takes integers of 32 and 64 bits, and floats; raises `ApplicationError` for others, and for what is no element.
+    Raises `ApplicationError` for other types of elements than are named above, and for what is no element.
 
     >>> def application(x, y):
     ...     ntl.atomic_add(y.source[x % 2], 1.0)
@@ -1312,7 +1312,7 @@ def atomic_max(
 ) -> Tile:
     """Replace elements of a parameter by `val` where that is greater, and return the old values.
 
-    Takes integers and floats of 32 and 64 bits. All else is as for `atomic_add`.
+    All else is as for `atomic_add`.
 
     >>> def application(x, y):
     ...     ntl.atomic_max(y, x)
@@ -1325,7 +1325,7 @@ def atomic_min(
 ) -> Tile:
     """Replace elements of a parameter by `val` where that is less, and return the old values.
 
-    Takes integers and floats of 32 and 64 bits. All else is as for `atomic_add`.
+    All else is as for `atomic_add`.
 
     >>> def application(x, y):
     ...     ntl.atomic_min(y, x)
@@ -1338,7 +1338,7 @@ def atomic_and(
 ) -> Tile:
     """Keep the bits that `val` has, too, of elements of a parameter, and return the old values.
 
-    Takes integers of 32 and 64 bits. All else is as for `atomic_add`.
+    All else is as for `atomic_add`.
 
     >>> def application(x, y):
     ...     ntl.atomic_and(y, x)
@@ -1351,7 +1351,7 @@ def atomic_or(
 ) -> Tile:
     """Add the bits of `val` to elements of a parameter, and return the old values.
 
-    Takes integers of 32 and 64 bits. All else is as for `atomic_add`.
+    All else is as for `atomic_add`.
 
     >>> def application(x, y):
     ...     ntl.atomic_or(y, x)
@@ -1364,7 +1364,7 @@ def atomic_xor(
 ) -> Tile:
     """Turn the bits of `val` in elements of a parameter, and return the old values.
 
-    Takes integers of 32 and 64 bits. All else is as for `atomic_add`.
+    All else is as for `atomic_add`.
 
     >>> def application(x, y):
     ...     ntl.atomic_xor(y, x)
@@ -1377,7 +1377,7 @@ def atomic_xchg(
 ) -> Tile:
     """Replace elements of a parameter by `val`, and return the old values.
 
-    Takes integers and floats of 32 and 64 bits. All else is as for `atomic_add`.
+    All else is as for `atomic_add`.
 
     >>> def application(x, y):
     ...     y = ntl.atomic_xchg(x, 0.0)

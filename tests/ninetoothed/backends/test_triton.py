@@ -393,6 +393,20 @@ def test_a_store_waits_for_another_to_places_that_they_share(application, step, 
     assert ("debug_barrier" in emitted) == waits
 
 
+def test_float8e4nv_is_refused_on_gpus_before_ada():
+    def copy(x, y):
+        y = x
+
+    x = torch.empty(64, dtype=torch.float8_e4m3fn)
+    kernel = ninetoothed.make(
+        lambda *tensors: tuple(each.tile((64,)) for each in tensors), copy, (Tensor(1), Tensor(1))
+    )
+    kernel.source(x, x, gpu="h100")
+    with pytest.raises(UnsupportedError, match=r"y = x") as error:
+        kernel.source(x, x, gpu="a100")
+    assert "float8e4nv is not there on GPUs of sm_80; use float8_e5m2 or float16 there" in str(error.value)
+
+
 def test_products_of_float64_are_refused_where_triton_compiles_none():
     from ninetoothed_ops.kernels import mm
 

@@ -7,7 +7,7 @@ import pytest
 from ninetoothed import ir
 from ninetoothed.backends.torch.functions import FUNCTIONS as TORCH
 from ninetoothed.backends.triton.functions import FUNCTIONS as TRITON
-from ninetoothed.dtypes import PointerType, float16, float32, float64, int1, int8, int32, int64, uint32
+from ninetoothed.dtypes import PointerType, float8e5, float16, float32, float64, int1, int8, int32, int64, uint32
 from ninetoothed.expr import const
 from ninetoothed.language import lane_rules
 from ninetoothed.language.primitive import Effect, Form, Primitive
@@ -86,6 +86,11 @@ TAKEN = (
     ("float32|float64 T, T -> T", (float64, float64), (float64,), True),
     ("float32|float64 T, T -> T", (float16, float16), (float16,), False),
     ("integer T -> int1", (uint32,), (int1,), True),
+    ("number T -> T", (float8e5,), (float8e5,), False),
+    ("number|float8 T -> T", (float8e5,), (float8e5,), True),
+    ("integer32 T -> T", (int8,), (int8,), False),
+    ("pointer P, float32|int32 *P -> *P", (POINTER, float32), (float32,), True),
+    ("pointer P, int32 *P -> *P", (POINTER, float32), (float32,), False),
     ("integer T -> int1", (int1,), (int1,), False),
     ("number -> any", (POINTER,), (float32,), False),
     ("pointer P, mask: int1? -> *P", (POINTER,), (float32,), True),
@@ -108,6 +113,64 @@ TAKEN = (
 @pytest.mark.parametrize("text, operands, results, is_taken", TAKEN)
 def test_a_signature_takes_the_types_that_it_says(text, operands, results, is_taken):
     assert Signature.parse(text).takes(operands, results) == is_taken
+
+
+@pytest.mark.parametrize(
+    "name, operands, said",
+    (
+        (
+            "histogram",
+            (float32,),
+            "`histogram` takes integers and bools, not float32; convert it with `.to(ntl.int32)`",
+        ),
+        ("umulhi", (int8, int8), "takes integers of 32 and 64 bits, not int8; convert it with `.to(ntl.int32)`"),
+        ("fast_expf", (float64,), "`fast_expf` takes float32, not float64; convert it with `.to(ntl.float32)`"),
+        (
+            "atomic_add",
+            (POINTER, int8),
+            "integers of 32 and 64 bits and floats, not int8; give it a tensor of such a type",
+        ),
+        ("add", (float8e5, float8e5), "`add` takes integers, bools and floats, not float8e5; convert it with"),
+        ("add", (int8, float32), None),
+        ("where", (int1, float8e5, float8e5), None),
+    ),
+)
+def test_a_type_that_a_row_does_not_take_is_said_with_what_to_convert_it_to(name, operands, said):
+    unfit = PRIMITIVES[name].unfit(operands)
+    assert unfit is None if said is None else said in unfit
+
+
+def test_floats_that_a_row_does_not_take_are_computed_in_float32():
+    computed = {
+        name: [PRIMITIVES[name].computed_in(each) for each in (float8e5, float16, int8)] for name in ("add", "exp")
+    }
+    assert computed == {"add": [float32, float16, int8], "exp": [float32, float32, None]}
+    assert PRIMITIVES["and"].computed_in(float16) is None and PRIMITIVES["fast_expf"].computed_in(float64) is None
+
+
+def test_the_limits_of_a_row_name_its_types_and_what_gpus_lack():
+    said = {name: PRIMITIVES[name].limits for name in ("exp", "add", "where", "atomic_or", "dot")}
+    assert said == {
+        "exp": "",
+        "add": "",
+        "where": "",
+        "atomic_or": "Takes integers of 32 and 64 bits.",
+        "dot": "Takes floats, float8 and int8. Not of float64 on GPUs of sm_100 to sm_109.",
+    }
+
+
+@pytest.mark.parametrize(
+    "name, dtype, backend, capability, said",
+    (
+        ("dot", float64, "triton", 100, "`dot` of float64 is not there on GPUs of sm_100; multiply in float32"),
+        ("dot", float64, "triton", 90, None),
+        ("dot", float64, "torch", 0, None),
+        ("dot_scaled", float32, "torch", 0, "`dot_scaled` works on GPUs only"),
+    ),
+)
+def test_what_a_backend_lacks(name, dtype, backend, capability, said):
+    lacking = PRIMITIVES[name].lacking((dtype,), backend, capability)
+    assert lacking is None if said is None else lacking.startswith(said)
 
 
 def test_attributes_are_all_there_and_known():
