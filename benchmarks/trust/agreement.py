@@ -57,7 +57,7 @@ BINARY = "maximum minimum div_rn fdiv libdevice.fmod libdevice.copysign cdiv lib
 TERNARY = "fma libdevice.fma clamp where".split()
 REDUCTIONS = "sum max min argmax argmin xor_sum".split()
 # Functions that round in ways of their own.
-ROUGH = "exp log sqrt sin cos tanh erf sigmoid sum softmax rand pow / // % div cumprod reduce scan".split()
+ROUGH = "exp log sqrt sin cos tanh erf sigmoid sum softmax rand pow ** / // % div cumprod reduce scan".split()
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,7 @@ def operators(rng: random.Random, types: list) -> Expression:
     sign = rng.choice(list(OPERATORS))
     lhs, rhs = rng.choice((("x", "y"), ("x", number(rng)), (number(rng), "x"), ("x", operand(rng, "y"))))
     plain = {lhs, rhs} <= {"x", "y"} or not any(name in side for name in ("x[", "y[", "max") for side in (lhs, rhs))
-    # Where a number is the first of a difference, PyTorch rounds it to a half, and not where it is the second.
-    is_alike = sign in "+ * == != < <= > >=".split() or (sign == "-" and lhs == "x")
-    is_alike = is_alike and torch.bool not in types
+    is_alike = sign in "+ - * == != < <= > >=".split() and torch.bool not in types
     return Expression(f"{lhs} {sign} {rhs}", expected=_by_pytorch(sign, lhs, rhs) if plain and is_alike else None)
 
 
@@ -132,9 +130,32 @@ def _by_pytorch(sign: str, lhs: str, rhs: str) -> Callable:
                 info = torch.iinfo(other.dtype)
                 if not info.min <= side <= info.max:
                     return None  # PyTorch wraps the number; here it is compared as it is, or an error.
+        if sign == "-" and any(isinstance(side, bool) for side in sides):
+            return None  # PyTorch has no difference of truth values.
+        if sign in "+-*" and {type(side) for side in sides} != {torch.Tensor} and x.dtype == torch.float16:
+            # On a GPU PyTorch computes with the number as float32, on a CPU some functions round it to the half before.
+            return OPERATORS[sign](*(each.float() if isinstance(each, torch.Tensor) else each for each in sides)).half()
         return OPERATORS[sign](*sides)
 
     return expected
+
+
+def powers(rng: random.Random, types: list) -> Expression:
+    """Powers and shifts by what has a meaning on every device."""
+    exponent = rng.choice((0, 1, 2, 3, 5, -1, -2, 0.5, 1.5, -0.5, 70, "y"))
+    return Expression(
+        rng.choice((f"x ** {exponent}", f"{rng.choice((2, -1, 0.5, 1))} ** x", f"x {rng.choice(('<<', '>>'))} 3"))
+    )
+
+
+def quotients(rng: random.Random, types: list) -> Expression:
+    """Quotients of which nothing takes those by zero."""
+    sign = rng.choice(("//", "%"))
+    return Expression(
+        rng.choice(
+            (f"ntl.where(y != 0, x {sign} y, -1)", f"ntl.where(y == 0, 7, (x {sign} y) + 1)", f"x {sign} (y * y + 1)")
+        )
+    )
 
 
 def functions(rng: random.Random, types: list) -> Expression:
@@ -202,7 +223,20 @@ def places(rng: random.Random, types: list) -> Expression:
     return Expression(f"{owner}[{place}]", 1)
 
 
-FAMILIES = (operators, operators, operators, functions, functions, reductions, along, shapes, drawn, places)
+FAMILIES = (
+    operators,
+    operators,
+    operators,
+    powers,
+    quotients,
+    functions,
+    functions,
+    reductions,
+    along,
+    shapes,
+    drawn,
+    places,
+)
 
 
 # -- both backends ---------------------------------------------------------------------------------

@@ -243,8 +243,8 @@ def _len(context: TraceContext, value: Any) -> Any:
 
 
 def _isinstance(context: TraceContext, value: Any, classes: Any) -> bool:
-    """Tell whether a value is of a class; tiles, loaded or not, are `ntl.Tile`."""
-    for kinds, public in ((TileRef | Value, Tile), (SourceRef, Source), (LevelRef, Level)):
+    """Tell whether a value is of a class; tiles, loaded or not, are `ntl.Tile`, sizes and counters are `int`."""
+    for kinds, public in ((TileRef | Value, Tile), (SourceRef, Source), (LevelRef, Level), (Expr, int)):
         if isinstance(value, kinds):
             return issubclass(public, classes)
     return isinstance(operand(context, value), classes)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.arrangement import SourceTensor
-from ninetoothed.dtypes import DType, PointerType
+from ninetoothed.dtypes import DType, PointerType, float64
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import Expr, Var, as_expr, const, is_nonnegative, maximum, var
 from ninetoothed.frontend import shapes
@@ -273,7 +273,8 @@ def fitted(context: TraceContext, place: Access, operand: Any) -> Value:
     if isinstance(operand, Value) and isinstance(operand.type.dtype, PointerType):
         raise context.error(f"cannot store a pointer to {place.parameter!r}; `ntl.load` reads what it points to")
     what = f"cannot store to {place.parameter!r}: "
-    return builder.broadcast_to(builder.value(operand), shapes.extents_of(place.type), what)
+    own = dtype if isinstance(operand, float) and dtype == float64 else None  # By itself a number is float32.
+    return builder.broadcast_to(builder.value(operand, own), shapes.extents_of(place.type), what)
 
 
 # -- the source behind a parameter -----------------------------------------------------------------

@@ -84,6 +84,8 @@ def test_numbers_beside_integers_are_as_in_pytorch(dtype, number):
 def test_numbers_that_are_stored_keep_their_digits():
     """Triton takes a number beside a pointer for float32."""
     x = torch.zeros(8, dtype=torch.float64)
+    assert run("y = 0.1", x).tolist() == [0.1] * 8
+    assert run("y[3] = 0.1\ny[4] = y[3] * 3", x).tolist()[3:5] == [0.1, 0.1 * 3]
     assert run("y = ntl.full((8,), 0.1, ntl.float64)", x).tolist() == [0.1] * 8
     assert run("y = 2147483647", x).tolist() == [2147483647.0] * 8
     assert run("y = a[8 + ntl.program_id(0)]", x, other=0.1).tolist() == [0.1] * 8
@@ -282,7 +284,9 @@ def test_every_tile_is_a_tile():
             ntl.static_assert(not isinstance(tile, (int, float, torch.Tensor)))
         for other in (1, 2.5, None, a.source, a.shape, a.shape[0], a.dtype):
             ntl.static_assert(not isinstance(other, ntl.Tile))
-        ntl.static_assert(isinstance(a.source, ntl.Source) and isinstance(a.shape[0], int))
+        for number in (a.shape[0], a.source.shape[0], ntl.program_id(0)):
+            ntl.static_assert(isinstance(number, int) and not isinstance(number, ntl.Tile))
+        ntl.static_assert(isinstance(a.source, ntl.Source))
         y = a
 
     assert run(application, torch.ones(8)).tolist() == [1.0] * 8
