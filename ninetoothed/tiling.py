@@ -103,12 +103,12 @@ def _tiled(step: Step, here: tuple[Tilings, ...]) -> list[tuple[Tilings, ...]]:
     cut: list[Tilings] = []
     within: list[Tilings] = []
     for d, dimension in enumerate(here):
-        size, tile = as_expr(step.shape[d]), as_expr(inner[d])
-        is_plain = dilations[d] == 1 and as_expr(strides[d]) == tile and as_expr(outer[d]) == cdiv(size, tile)
-        if strides[d] == 0:  # the one tile of a whole dimension
+        if strides[d] == 0:  # the one tile of a whole dimension, which may be empty
             cut.append(())
             within.append(dimension)
         else:
+            size, tile = as_expr(step.shape[d]), as_expr(inner[d])
+            is_plain = dilations[d] == 1 and as_expr(strides[d]) == tile and as_expr(outer[d]) == cdiv(size, tile)
             cut.append(_cut(dimension, tile) if is_plain else _element(outer[d]))
             within.append(_element(inner[d]))
     return [tuple(cut), tuple(within)]

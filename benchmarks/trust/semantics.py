@@ -376,7 +376,7 @@ def extremum(function, worst: float, x: Tile, axis, keep_dims) -> Tile:
 
     def reduce(values, error, counts, axes):
         nan = np.isnan(values) if x.type in FLOATS else np.zeros(values.shape, bool)
-        result = function(np.where(counts & ~nan, values, worst), axes, keepdims=True)
+        result = function(np.where(counts & ~nan, values, worst), axes, keepdims=True, initial=worst)
         only_nan = (counts & nan).any(axes, keepdims=True) & ~(counts & ~nan).any(axes, keepdims=True)
         if x.type in FLOATS:
             result = np.where(only_nan, np.nan, result)

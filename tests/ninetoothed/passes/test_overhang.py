@@ -218,9 +218,14 @@ def test_over_no_lane_at_all():
     torch.testing.assert_close(run(arrangement, application, x := random(3)), x.sum()[None])
 
 
+@pytest.mark.parametrize("kind", ("open", "fixed", "constexpr"))
 @pytest.mark.parametrize("shape", ((0,), (0, 3), (3, 0), (0, 0)))
-def test_of_no_element(shape):
+def test_of_no_element(shape, kind):
     """A dimension of no element has a lane, as one of a single element does."""
+
+    def tensor():
+        sizes = shape if kind == "fixed" else (None,) * len(shape)
+        return Tensor(shape=sizes, shape_options={"constexpr": kind == "constexpr"})
 
     def application(x, total, greatest, place, rows, sorts):
         total = ntl.sum(ntl.exp(x))
@@ -239,16 +244,45 @@ def test_of_no_element(shape):
         return x.tile((-1,) * x.ndim), *rest
 
     found = [torch.full((), 77.0, device=DEVICE) for _ in range(5)]
-    kernel = ninetoothed.make(arrangement, application, (Tensor(len(shape)), *(Tensor(0) for _ in found)))
+    kernel = ninetoothed.make(arrangement, application, (tensor(), *(Tensor(0) for _ in found)))
     kernel(torch.zeros(shape, device=DEVICE), *found)
     assert [each.item() for each in found] == [0, -float("inf"), 0, shape[0] if len(shape) == 2 else 1, 0]
     kernel = ninetoothed.make(
         lambda x, one, *rest: (*(each.tile((-1,) * each.ndim) for each in (x, one)), *rest),
         met,
-        (Tensor(len(shape)), Tensor(len(shape)), Tensor(0), Tensor(0), Tensor(0)),
+        (tensor(), Tensor(len(shape)), Tensor(0), Tensor(0), Tensor(0)),
     )
     kernel(torch.zeros(shape, device=DEVICE), torch.ones((1,) * len(shape), device=DEVICE), *found[:3])
     assert [each.item() for each in found[:3]] == [0, 0, 0]
+
+
+ARRANGED_EMPTY = {
+    "a row": lambda x: x.tile((1, -1)),
+    "a row, flattened": lambda x: inner(x.tile((1, -1)), lambda row: row.flatten()),
+    "rows in one dimension": lambda x: x.tile((1, -1)).flatten(),
+    "all, flattened": lambda x: x.flatten().tile((-1,)),
+    "repeated": lambda x: x.unsqueeze(0).expand((2, -1, -1)).flatten().tile((-1,)),
+    "transposed": lambda x: x.permute((1, 0)).tile((-1, 1)),
+    "sliced": lambda x: x[::2, ::-1].tile((-1, -1)),
+    "tiles of nothing": lambda x: x.tile((1, 0), strides=(1, 1)),
+}
+
+
+@pytest.mark.parametrize("kind", ("open", "fixed", "constexpr"))
+@pytest.mark.parametrize("arranged", ARRANGED_EMPTY)
+def test_no_element_in_any_arrangement(arranged, kind):
+    arrange = ARRANGED_EMPTY[arranged]
+
+    def application(x, y):
+        y = ntl.sum(x + 1)
+
+    shape = (3, None if kind == "open" else 0)
+    x = Tensor(shape=(None, None) if kind == "constexpr" else shape, shape_options={"constexpr": kind == "constexpr"})
+    programs = ninetoothed.eval(arrange(x), {x: {"shape": (3, 0)}}).shape[: len(arrange(x).shape)]
+    y = torch.full(programs, 77.0, device=DEVICE)
+    kernel = ninetoothed.make(lambda x, y: (arrange(x), y.tile((1,) * y.ndim)), application, (x, Tensor(len(programs))))
+    kernel(torch.zeros(3, 0, device=DEVICE), y)
+    assert torch.equal(y, torch.zeros_like(y))
 
 
 # -- what counts ------------------------------------------------------------------------------------
