@@ -126,6 +126,18 @@ class EmptyKernelWarning(UserWarning):
     """A kernel stores nothing, and so does nothing."""
 
 
+class ReorderedParametersWarning(UserWarning):
+    """An application has the arrangement's names for its parameters, in another order."""
+
+
+class LoopVariableWarning(UserWarning):
+    """The variable of a loop is a tensor of the kernel, to which each round stores."""
+
+
+class HelperAssignmentWarning(UserWarning):
+    """A function that returns a value stores to a tensor of the kernel that it was given."""
+
+
 class LostGradientWarning(UserWarning):
     """A kernel is called with tensors that require gradients, and autograd does not record what it computes."""
 

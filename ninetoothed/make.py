@@ -18,7 +18,7 @@ from ninetoothed.errors import (
     shortened,
     shortens_tracebacks,
 )
-from ninetoothed.frontend import preview
+from ninetoothed.frontend import oversights, preview
 from ninetoothed.integrate import Application, ArrangementFunction, Choice, KernelOptions, integrate, run_arrangement
 from ninetoothed.tensor import Tensor
 from ninetoothed.wording import brief, in_users_names
@@ -200,6 +200,8 @@ def make(
     definition = replace(integrate(arranged, application, options), given_names=given)
     preview.check(definition.name, definition.application)
     names = tuple(parameter.name for parameter in definition.parameters)
+    origins = tuple(given.get(tensor.arrangement.source.name) for tensor in arranged)
+    oversights.warn_if_reordered(definition.name, definition.application, names, origins)
     if names and preview.stores_nothing(definition.application, names):
         preview.warn_that_nothing_is_stored(definition.name, definition.application, names)
     return Kernel(definition)

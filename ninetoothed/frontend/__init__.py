@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import as_expr
-from ninetoothed.frontend import memory, statements
+from ninetoothed.frontend import memory, oversights, statements
 from ninetoothed.frontend.calls import call
 from ninetoothed.frontend.context import Interpreter, TraceContext
 from ninetoothed.frontend.expressions import evaluate
@@ -57,6 +57,7 @@ def trace(
         tuple(context.free_names),
     )
     verify(program)
+    oversights.warn(context)
     if not program.body:
         _warn_if_it_never_stores(context)
     return program

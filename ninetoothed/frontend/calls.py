@@ -19,7 +19,7 @@ from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.builder import EmissionForbidden
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import integer, is_dynamic, operand
-from ninetoothed.frontend.parse import is_foreign, parse, unwrap
+from ninetoothed.frontend.parse import is_foreign, parse, returns_value, unwrap
 from ninetoothed.frontend.regions import run_when_compiling
 from ninetoothed.frontend.targets import target
 from ninetoothed.frontend.values import (
@@ -282,7 +282,9 @@ def _loops(tree: ast.AST) -> bool:
 
 def _trace(context: TraceContext, function: InlineFunction, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Bind parameters as Python does, and trace the body in a scope of its own: names never clash."""
-    scope = Scope(function.parsed, parent=function.scope, depth=len(context.write_logs))
+    scope = Scope(
+        function.parsed, parent=function.scope, depth=len(context.write_logs), returns=returns_value(function.tree)
+    )
     context.call_depth += 1
     if context.call_depth > MAX_DEPTH:
         raise context.error(f"{function.name!r} calls itself; helper functions are inlined and cannot recurse")

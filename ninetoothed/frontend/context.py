@@ -43,6 +43,7 @@ class TraceContext:
     conditions: how many branches of the kernel are open. call_depth: how many calls are.
     write_logs: those of the open regions, the outermost first (see `frontend.regions`).
     free_names: the names outside the application that were read.
+    oversights: warnings by their class and place (see `frontend.oversights`).
     """
 
     definition: KernelDefinition
@@ -57,6 +58,7 @@ class TraceContext:
     call_depth: int = 0
     write_logs: list = field(default_factory=list)
     free_names: list[FreeName] = field(default_factory=list)
+    oversights: dict[tuple[type[Warning], ir.SourceLocation | None], str] = field(default_factory=dict)
 
     @classmethod
     def create(

@@ -20,6 +20,7 @@ from ninetoothed.frontend.functions import where
 from ninetoothed.frontend.loop_carried import loop
 from ninetoothed.frontend.merging import trace_merge
 from ninetoothed.frontend.operators import binary, extremum, integer, is_dynamic, operand, scalar, truth
+from ninetoothed.frontend.oversights import note_target
 from ninetoothed.frontend.values import Dimension, KnownCount, OpenCount, Scope, TileRef
 from ninetoothed.frontend.variables import iterate, starred
 from ninetoothed.ir import Value
@@ -34,6 +35,7 @@ def for_(context: TraceContext, scope: Scope, node: ast.For) -> Any:
     """Trace a `for`: unrolled over known items, else a loop of the kernel."""
     if node.orelse:
         raise context.error("a loop in an application has no `else`: put its statements behind the loop")
+    note_target(context, scope, node.target)
     bounds = _range(context, scope, node.iter)
     if bounds is None or isinstance(bounds, range):
         return _unrolled(context, scope, node, bounds)

@@ -223,6 +223,18 @@ def assigned_names(tree: ast.AST) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def returns_value(tree: ast.AST) -> bool:
+    """Tell whether a function returns a value somewhere; functions inside it do not count."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Return) and node.value is not None:
+            return True
+        inner = (each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.FunctionDef | ast.Lambda))
+        pending.extend(inner)
+    return False
+
+
 def parse_application(application: Any) -> ParsedFunction:
     """Parse the function behind an application: partials, methods and decorators are unwrapped."""
     function = application

@@ -14,6 +14,7 @@ from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.expressions import apply, evaluate, local_function
 from ninetoothed.frontend.indexing import index
+from ninetoothed.frontend.oversights import note_assignment
 from ninetoothed.frontend.regions import in_runtime_branch, write
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.targets import evaluate_indices, owner_of, storable, store_element
@@ -146,6 +147,7 @@ def assign_name(context: TraceContext, scope: Scope, name: str, value: Any) -> N
         cell = scope.cells[name] = Cell(name, UNDEFINED)
     value = snapshot(context, value)
     if cell.tile is not None:
+        note_assignment(context, scope, name, cell)
         value = storable(context, f"{name!r} is a parameter: it", value)
         value = memory.write(context, memory.target(context, cell.tile), value)
     elif cell.between is not None:

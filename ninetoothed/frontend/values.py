@@ -212,12 +212,16 @@ UNDEFINED = _Undefined()
 
 @dataclass(eq=False)
 class Scope:
-    """The variables of one function call while it is traced. depth: how many regions were open when it began."""
+    """The variables of one function call while it is traced.
+
+    depth: how many regions were open when it began. returns: whether the function returns a value.
+    """
 
     parsed: Any
     cells: dict[str, Cell] = field(default_factory=dict)
     parent: Scope | None = None
     depth: int = 0
+    returns: bool = False
 
     def find(self, name: str) -> Cell | None:
         """Find a variable by name, in this scope or one around it."""
