@@ -7,7 +7,7 @@ that its operands are read at the statement that finally contains it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
@@ -89,23 +89,45 @@ class Analysis:
 
     def last_read(self, value: Value, block: BlockKey) -> int:
         """Return the last position of `block` at which a value is read, -1 where it never is."""
-        return max((self.last_read_of(use, block) for use in self.uses.get(value, ())), default=-1)
+        return max((self.last_read_of(value, use, block) for use in self.uses.get(value, ())), default=-1)
 
-    def last_read_of(self, use: ValueUse, block: BlockKey) -> int:
-        """Return the last position of `block` at which what reads a value here is printed."""
-        own = self._position_in(use.block, use.position, block)
+    def last_read_of(self, value: Value, use: ValueUse, block: BlockKey) -> int:
+        """Return the last position of `block` at which what reads a value here is printed.
+
+        It is the end where that is printed after the block, and -1 where it is printed before, or in the other branch.
+        """
+        own = self._position_in(value, use, block)
         if use.operation is None or own == END:
             return own
         inlined = [result for result in ir.results(use.operation) if self.is_inlined(result)]
         return max([own, *(self.last_read(result, block) for result in inlined)])
 
-    def _position_in(self, inner: BlockKey, position: int, block: BlockKey) -> int:
-        """Return the position in `block` of a place in a nested block; the end for a place outside."""
-        while inner != block:
-            if inner not in self.parents:
-                return END
-            inner, position = self.parents[inner]
-        return position
+    def _position_in(self, value: Value, use: ValueUse, block: BlockKey) -> int:
+        """Return the position of a use in `block`, or how it lies to that."""
+        around = {key: (position, index) for key, position, index in self._around(block, END)}
+        common = next((each for each in self._around(use.block, use.position) if each[0] in around), None)
+        if common is None:
+            return END
+        key, position, index = common
+        own, own_index = around[key]
+        if key == block:
+            return position
+        if position > own or (position == own and index is not None and index == own_index):
+            return END
+        if position == own and index is not None:
+            return -1  # the other branch
+        # Before the block: and again in the next round of a loop that does not compute it anew.
+        defined = self.definitions.get(value, (None, 0))[0]
+        return -1 if defined is not None and key in {each[0] for each in self._around(defined, 0)} else END
+
+    def _around(self, block: BlockKey, position: int) -> Iterator[tuple[BlockKey, int, int | None]]:
+        """Yield a block and those around it: each with the position there, and the branch that leads further in."""
+        index: int | None = None
+        yield block, position, index
+        while block in self.parents:
+            index = block[1]
+            block, position = self.parents[block]
+            yield block, position, index
 
 
 def analyse(body: Block, arguments: tuple[Value, ...] = (), yields: tuple[Value, ...] = ()) -> Analysis:

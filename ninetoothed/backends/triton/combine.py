@@ -22,13 +22,12 @@ def text_of(context: EmitContext, operation: ir.Apply) -> ValueText:
 
 
 def _helper(context: EmitContext, combine: ir.Lambda) -> str:
-    """Print the combining function, and return its name."""
+    """Print the combining function, unless an equal one is there, and return its name."""
     body = combine.body
     inner = EmitContext(
         context.program, analyse(body, combine.arguments, combine.yields), context.schedule, context.target,
         helpers=context.helpers,
     )  # fmt: skip
-    name = context.names.fresh(combine.name if combine.name.isidentifier() else "combine")
     parameters = []
     for index, argument in enumerate(combine.arguments):
         parameters.append(inner.names.fresh(argument.hint or f"value_{index}"))
@@ -49,5 +48,10 @@ def _helper(context: EmitContext, combine: ir.Lambda) -> str:
     values = [functions.typed(inner.texts[value], value.type.dtype) for value in combine.yields]
     inner.append(ast.Return(values[0] if len(values) == 1 else ast.Tuple(values)))
     context.libdevice |= inner.libdevice
-    context.helpers.append(syntax.function(name, parameters, inner.scopes[0].statements))
-    return name
+    statements = inner.scopes[0].statements
+    key = syntax.function("combine", parameters, statements)
+    if key not in context.combines:
+        name = context.names.fresh(combine.name if combine.name.isidentifier() else "combine")
+        context.combines[key] = name
+        context.helpers.append(syntax.function(name, parameters, statements))
+    return context.combines[key]

@@ -94,6 +94,7 @@ class EmitContext:
     zeros: program indices that are always 0.
     used: the kernel arguments that the text mentions, by their names in the program.
     tma_tiles: the accesses that go through descriptors. descriptors: the arguments for these, and a tile of each.
+    combines: the names of the combining functions among `helpers`, by their texts under one name.
     dialect: prints what is not printed as Triton.
     """
 
@@ -112,6 +113,7 @@ class EmitContext:
     descriptors: dict[Hashable, tuple[str, TmaTile]] = field(default_factory=dict)
     argument_names: dict[str, str] = field(default_factory=dict)
     helpers: list[str] = field(default_factory=list)
+    combines: dict[str, str] = field(default_factory=dict)
     libdevice: bool = False
     dialect: Dialect | None = None
     # Parameters written, and read, since the last barrier: by what accesses.

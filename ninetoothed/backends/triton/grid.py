@@ -138,7 +138,7 @@ def _grouped(context: EmitContext, pid: ast.expr, outer, rows, columns) -> ast.e
     rest = pid
     if outer:
         rest = context.assign("tile", syntax.binary("%", pid, _product(height, width)))
-    whole = context.assign("group_size", _product(syntax.number(count), width))
+    whole = context.common("group_size", _product(syntax.number(count), width), 0)
     first = context.assign("first_row", syntax.binary("*", syntax.binary("//", rest, whole), syntax.number(count)))
     here = context.assign("group_rows", syntax.call("tl.minimum", syntax.binary("-", height, first), count))
     within = syntax.binary("%", rest, whole)

@@ -106,7 +106,7 @@ def _give(
 ) -> None:
     """Inline `text` where `value` is used, or assign it to a variable here."""
     if not is_target(context, value, place):
-        if context.analysis.is_inlined(value) or (isinstance(text.node, ast.Name) and value.hint is None):
+        if context.analysis.is_inlined(value) or isinstance(text.node, ast.Name):  # a second name tells nothing
             context.texts[value] = text
             return
         if not context.analysis.uses.get(value):

@@ -31,7 +31,7 @@ def is_free(context: EmitContext, name: str, place: OperationPlace, loop: ir.For
     bounds = {value for _, value in loop.bindings} if isinstance(loop, ir.For) else set()
     for value in context.texts.holders.get(name, ()):
         for use in context.analysis.uses.get(value, ()):
-            read = context.analysis.last_read_of(use, place.key)
+            read = context.analysis.last_read_of(value, use, place.key)
             is_first_value = use.operation is loop and value not in bounds
             if read > place.position or (loop is not None and read == place.position and not is_first_value):
                 return False
@@ -47,8 +47,12 @@ def is_target(context: EmitContext, value: ir.Value, place: OperationPlace) -> b
 def is_taken_over(
     context: EmitContext, name: str, initial: ir.Value, loop: ir.For | ir.While, place: OperationPlace
 ) -> bool:
-    """Tell whether a loop may reuse the variable of an initial value: of this block, and read by nothing else."""
-    is_own = name in context.scopes[-1].own and context.analysis.definitions.get(initial, (None, 0))[0] == place.key
+    """Tell whether a loop may reuse the variable of an initial value: of this block, and read by nothing else.
+
+    A variable that the block's own loop carries is one of these: at the end of the round it is assigned anyway.
+    """
+    block, position = context.analysis.definitions.get(initial, (None, 0))
+    is_own = block == place.key and (name in context.scopes[-1].own or position == -1)
     is_once = loop.initial.count(initial) == 1 and initial not in place.targets
     return is_own and is_once and not context.is_integer(name) and is_free(context, name, place, loop)
 

@@ -135,6 +135,8 @@ def compute(
         weights = gl.exp2((scores - new_peak[:, None]) * 1.4426950408889634)
         total_1 = total * decay + gl.sum(weights, axis=1)
         mbarrier.wait(key_ready.index(key_count % 2), key_count // 2 & 1, pred=1 < gl.cdiv(key_size_2, 128))
+        total = total_1
+        peak = new_peak
         carried = accumulator * decay[:, None]
         for j in range(1, gl.cdiv(key_size_2, 128)):
             key_slot_1 = key_count % 2
@@ -159,26 +161,23 @@ def compute(
             scores_1 = scores_1 / (1.0 + gl.abs(scores_1) / 50.0)
             scores_1 = scores_1 - slope * gl.abs(index[:, None] - index_1[None, :]).to(gl.float32)
             scores_1 = gl.where(index_1[None, :] < key_size_2, scores_1, float("-inf"))
-            new_peak_1 = gl.maximum(new_peak, gl.max(scores_1, axis=1))
-            decay_1 = gl.exp2((new_peak - new_peak_1) * 1.4426950408889634)
+            new_peak_1 = gl.maximum(peak, gl.max(scores_1, axis=1))
+            decay_1 = gl.exp2((peak - new_peak_1) * 1.4426950408889634)
             weights = gl.exp2((scores_1 - new_peak_1[:, None]) * 1.4426950408889634)
-            total_1 = total_1 * decay_1 + gl.sum(weights, axis=1)
+            total = total * decay_1 + gl.sum(weights, axis=1)
             mbarrier.wait(key_ready.index(key_count % 2), key_count // 2 & 1, pred=j + 1 < gl.cdiv(key_size_2, 128))
             accumulator_1, operand = warpgroup_mma_wait(0, (accumulator_1, operand))
             mbarrier.arrive(value_free.index(value_slot), count=1)
             carried = accumulator_1 * decay_1[:, None]
-            new_peak = new_peak_1
+            peak = new_peak_1
         value_slot = value_count % 2
         mbarrier.wait(value_ready.index(value_slot), value_count // 2 & 1)
         value_count = value_count + 1
         value = value_tiles.index(value_slot).reshape((128, 128))
         operand = gl.convert_layout(weights.to(gl.float16), gl.DotOperandLayout(0, layout, 2))
-        accumulator_1 = warpgroup_mma(operand, value, carried, is_async=True)
-        accumulator_1, operand = warpgroup_mma_wait(0, (accumulator_1, operand))
+        accumulator = warpgroup_mma(operand, value, carried, is_async=True)
+        accumulator, operand = warpgroup_mma_wait(0, (accumulator, operand))
         mbarrier.arrive(value_free.index(value_slot), count=1)
-        total = total_1
-        accumulator = accumulator_1
-        peak = new_peak
     output = accumulator / total[:, None]
     output_tiles.index(half).reshape((64, 128)).store(output.to(gl.float16))
     fence_async_shared()

@@ -56,8 +56,7 @@ class GoldenTest(expecttest.TestCase):
         )
         part_1 = tl.dot(input, other, part, input_precision="ieee")
         if k % ((input_size_1 + 31) // 3072 + 1) == (input_size_1 + 31) // 3072:
-            accumulator_1 = accumulator + part_1
-            accumulator = accumulator_1
+            accumulator = accumulator + part_1
             part = tl.zeros((128, 128), tl.float32)
         else:
             part = part_1

@@ -46,8 +46,8 @@ def add(input_ptr, other_ptr, alpha, output_ptr, input_size_0):
 def addmm(mat1_desc, mat2_desc, input_desc, output_desc, beta, alpha, input_size_0, input_size_1, mat1_size_1):
     rows = tl.cdiv(input_size_0, 128)
     columns = tl.cdiv(input_size_1, 256)
+    group_size = 8 * columns
     for pid in tl.range(tl.program_id(0), rows * columns, tl.num_programs(0), flatten=True):
-        group_size = 8 * columns
         first_row = pid // group_size * 8
         group_rows = tl.minimum(rows - first_row, 8)
         pid_0 = first_row + pid % group_size % group_rows
@@ -76,9 +76,9 @@ def addmm(mat1_desc, mat2_desc, input_desc, output_desc, beta, alpha, input_size
 def bmm(input_desc, other_desc, output_desc, input_size_0, input_size_1, input_size_2, other_size_2):
     rows = tl.cdiv(input_size_1, 128)
     columns = tl.cdiv(other_size_2, 256)
+    group_size = 8 * columns
     for pid in tl.range(tl.program_id(0), input_size_0 * rows * columns, tl.num_programs(0), flatten=True):
         tile = pid % (rows * columns)
-        group_size = 8 * columns
         first_row = tile // group_size * 8
         group_rows = tl.minimum(rows - first_row, 8)
         pid_1 = first_row + tile % group_size % group_rows
@@ -149,8 +149,8 @@ def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_siz
 def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_size_1):
     rows = tl.cdiv(input_size_0, 128)
     columns = tl.cdiv(other_size_1, 256)
+    group_size = 8 * columns
     for pid in tl.range(tl.program_id(0), rows * columns, tl.num_programs(0), flatten=True):
-        group_size = 8 * columns
         first_row = pid // group_size * 8
         group_rows = tl.minimum(rows - first_row, 8)
         pid_0 = first_row + pid % group_size % group_rows

@@ -1,0 +1,110 @@
+"""No line of an emitted kernel is there for nothing: no second name of a value, nothing unread, no helper twice."""
+
+import ast
+from collections import Counter
+
+import pytest
+import torch
+
+import ninetoothed
+import ninetoothed.language as ntl
+from ninetoothed import Tensor
+from tests.ninetoothed_ops.kernels import calls
+
+
+def names(node, context):
+    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, context)]
+
+
+def is_copy(node):
+    is_plain = isinstance(node, ast.Assign) and isinstance(node.value, ast.Name)
+    return is_plain and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
+
+
+def blocks(function):
+    """The lists of statements of a function, nested ones too."""
+    for node in ast.walk(function):
+        for field in ("body", "orelse"):
+            found = getattr(node, field, None)
+            if isinstance(found, list):
+                yield found
+
+
+def is_avoidable(block, position, written):
+    """Tell whether a copy could go by computing the value under its second name: the two do not live side by side."""
+    target, source = block[position].targets[0].id, block[position].value.id
+    if written[target] == 1 and written[source] <= 1:
+        return True
+    made = [i for i, each in enumerate(block[:position]) if source in names(each, ast.Store)]
+    if not made:
+        return False  # A loop begins with it, or a branch chooses it.
+    between = [name for each in block[made[-1] + 1 : position] for name in names(each, ast.Load | ast.Store)]
+    inside = not isinstance(block[made[-1]], ast.Assign) and target in names(block[made[-1]], ast.Load)
+    after = [name for each in block[position + 1 :] for name in names(each, ast.Load)]
+    return not inside and target not in between and source not in after
+
+
+def dead_lines(text):
+    """Yield the lines that could go."""
+    functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    bodies = Counter(ast.dump(node.args) + "".join(map(ast.dump, node.body)) for node in functions)
+    yield from ("a helper that is there twice" for count in bodies.values() if count > 1)
+    for function in functions:
+        written, read = Counter(names(function, ast.Store)), Counter(names(function, ast.Load))
+        for block in blocks(function):
+            for position, statement in enumerate(block):
+                is_unread = isinstance(statement, ast.Assign) and not any(read[n] for n in names(statement, ast.Store))
+                if is_unread or (is_copy(statement) and is_avoidable(block, position, written)):
+                    yield ast.unparse(statement)
+
+
+@pytest.mark.parametrize("name", calls.NAMES + calls.OPTIONS + calls.GRADIENTS)
+def test_the_kernels(name):
+    for size, dtype, gpu in (
+        (calls.large, torch.float16, "h200"),
+        (calls.large, torch.float32, "a100"),
+        (calls.small, torch.float16, "a100"),
+        (calls.small, torch.float32, "h200"),
+    ):
+        kernel, arguments = size(name, dtype)
+        text = kernel.source(*arguments, gpu=gpu).text
+        assert not [*dead_lines(text)], text
+
+
+def left(a, b):
+    return a + b
+
+
+def right(a, b):
+    return a + b
+
+
+def names_again(x, y, z):
+    rows = x.offsets(0)
+    columns = rows
+    total = ntl.reduce(x, 0, left)
+    y = ntl.reduce(x * 2, 0, right) + total
+    for k in range(3):
+        for i in range(2):
+            total = total * i + k
+        if total > 3:
+            total = total + ntl.reduce(x, 0, left)
+    z = ntl.where(columns > 3, total, x)
+
+
+def test_of_ones_own():
+    kernel = ninetoothed.make(
+        lambda x, y, z: (x.tile((64,)), y.tile((1,)), z.tile((64,))), names_again, tuple(Tensor(1) for _ in range(3))
+    )
+    text = kernel.source(torch.empty(640), torch.empty(10), torch.empty(640), gpu="h200").text
+    assert not [*dead_lines(text)] and text.count("\ndef ") == 2, text
+
+
+@pytest.mark.parametrize(
+    "line",
+    ("rows = a\n    rows_1 = rows\n    f(rows_1)", "b = f(a)", "for i in f(a):\n        b = f(a)\n        a = b"),
+    ids=("second name", "unread", "carried"),
+)
+def test_the_scan_can_fail(line):
+    assert [*dead_lines(f"def kernel(a):\n    {line}\n")]
+    assert [*dead_lines("def f(a):\n    return a\ndef g(a):\n    return a\n")]
