@@ -122,6 +122,18 @@ class ArgumentTypeError(ArgumentError, TypeError):
     """An argument of a kernel's call has a type, a device or a layout that does not fit, or their count does not."""
 
 
+class RaceWarning(UserWarning):
+    """Nothing tells whether a kernel's programs store different values to the same elements.
+
+    `filename` and `lineno` are those of the store.
+    """
+
+    def __init__(self, message: str, filename: str = "", lineno: int = 0):
+        super().__init__(message)
+        self.filename = filename
+        self.lineno = lineno
+
+
 class EmptyKernelWarning(UserWarning):
     """A kernel stores nothing, and so does nothing."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from ninetoothed.arrangement import Arrangement, Shape, Size, Step
 from ninetoothed.boundary import tells_mistakes
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import Expr, as_expr, var
-from ninetoothed.expr.folds import Evaluation
+from ninetoothed.expr.arrays import Arrays
 from ninetoothed.metaops import pull_back
 from ninetoothed.operands import shape_text
 from ninetoothed.symbol import Symbol, as_size, from_expr
@@ -73,14 +72,14 @@ def eval(tensor: Tensor, subs: Mapping[Any, Any] | None = None) -> numpy.ndarray
         raise _error(what, f"give them, for example x.eval({example}}})")
     shape: Any = tuple(size for level in arrangement.levels for size in level)  # numbers, now that no name is left
     values = {f"i{dim}": grid for dim, grid in enumerate(numpy.indices(shape, sparse=True))}
-    indices, valid = _located(arrangement, _Arrays(values))
+    indices, valid = _located(arrangement, Arrays(values))
     flat: Any = 0
     for index, size in zip(indices, arrangement.source.sizes, strict=True):
         flat = flat * size + index
     return numpy.array(numpy.broadcast_to(numpy.where(valid, flat, -1), shape), dtype=numpy.int64)
 
 
-def _located(arrangement: Arrangement, arrays: _Arrays) -> tuple[list[Any], Any]:
+def _located(arrangement: Arrangement, arrays: Arrays) -> tuple[list[Any], Any]:
     """Index arrays for the dimensions of the source, and where all guards hold."""
     names = iter(arrays.values)
     indices = tuple(tuple(var(next(names)) for _ in level) for level in arrangement.levels)
@@ -91,22 +90,6 @@ def _located(arrangement: Arrangement, arrays: _Arrays) -> tuple[list[Any], Any]
             index, size = guard.index.fold(arrays), guard.size.fold(arrays)
             valid = valid & ((0 <= index) & (index < size))
     return [index.fold(arrays) for index in indices[0]], valid
-
-
-class _Arrays(Evaluation):
-    """Evaluate an expression for all elements at once."""
-
-    def floordiv(self, a: Any, b: Any) -> Any:
-        return a // numpy.maximum(b, 1)  # a divisor of 0 is an empty dimension's size: there is no element
-
-    def mod(self, a: Any, b: Any) -> Any:
-        return a % numpy.maximum(b, 1)
-
-    def minimum(self, operands: list[Any]) -> Any:
-        return functools.reduce(numpy.minimum, operands)
-
-    def maximum(self, operands: list[Any]) -> Any:
-        return functools.reduce(numpy.maximum, operands)
 
 
 def _shapes(mapping: Mapping[Any, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:

@@ -29,6 +29,7 @@ class Part:
 PARTS = (
     Part("arrangements", 3),
     Part("applications", 3),
+    Part("races", 2),
     Part("interpreter", 2, environment={"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}),
     Part("fusions", 1),
     Part("agreement", 2, environment={"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}),

@@ -43,7 +43,7 @@ def trace(
     """
     context, requirements = _settled(definition, specialisation, check)
     body = remove_dead(context.builder.top)
-    found = (*races(context, body), *widths(context, body))
+    found = widths(context, body)
     check(found)
     arguments = enumerate(context.specialisation.arguments)
     program = Program(
@@ -55,6 +55,7 @@ def trace(
         context.facts,
         requirements + found,
         tuple(context.free_names),
+        races(context, body),
     )
     verify(program)
     oversights.warn(context)

@@ -82,8 +82,13 @@ def warn_that_nothing_is_stored(name: str, application: Callable[..., Any], para
         f" ({', '.join(parameters)}){meant or remedies.for_a_return(parsed, parameters)}",
         parsed.location(parsed.tree),
     )
-    registry = parsed.function.__globals__.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(str(error), EmptyKernelWarning, error.filename or "", error.lineno or 0, registry=registry)
+    warn_once(application, EmptyKernelWarning(str(error)), error.filename or "", error.lineno or 0)
+
+
+def warn_once(application: Callable[..., Any], warning: Warning, file: str, line: int) -> None:
+    """Warn at a place in the user's code, once in the module of an application."""
+    registry = parse_application(application).function.__globals__.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(warning, type(warning), file, line, registry=registry)
 
 
 def assigns_first(application: Callable[..., Any], name: str) -> bool:

@@ -292,7 +292,6 @@ class Requirement:
     left, right: their variables are sizes of parameters.
     message: tells what has to fit, of which parameters, and the remedy.
     location: the place in the user's source that needs it.
-    racing: "programs" or "lanes", of which `left` counts those that would race (see `frontend.races`); else "".
     is_width: whether 32 bits hold a number if the two are equal (see `frontend.widths`).
     """
 
@@ -300,7 +299,6 @@ class Requirement:
     right: Expr
     message: str
     location: SourceLocation | None = None
-    racing: str = ""
     is_width: bool = False
 
 
@@ -313,6 +311,7 @@ class Program:
     facts: the ranges and divisors of sizes, strides, program indices and lanes.
     requirements: assumptions about the sizes of a call, to be checked before it is launched.
     free_names: the names outside the application that were read: with other values it is another program.
+    questions: whether stores race, which the numbers of a call decide (see `ninetoothed.races`).
     """
 
     name: str
@@ -323,6 +322,7 @@ class Program:
     facts: Facts
     requirements: tuple[Requirement, ...] = ()
     free_names: tuple[FreeName, ...] = ()
+    questions: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
         from ninetoothed.ir.printer import print_program

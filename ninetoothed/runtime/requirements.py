@@ -9,28 +9,35 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import ApplicationError, RaceError, SizeError
+from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import as_expr
 from ninetoothed.expr.sizes import evaluate
+from ninetoothed.frontend.preview import warn_once
+from ninetoothed.races import Question, race_error, race_warning
 
 
 def check_requirements(
     definition: KernelDefinition, requirements: Iterable[ir.Requirement], values: Mapping[str, int]
 ) -> None:
-    """Raise `SizeError`, or `RaceError`, for the first requirement that a call's numbers do not meet."""
+    """Raise `SizeError` for the first requirement that a call's numbers do not meet."""
     for requirement in requirements:
         if evaluate(requirement.left, values) != evaluate(requirement.right, values):
             raise unmet(definition, requirement, values)
 
 
-def unmet(
-    definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]
-) -> SizeError | RaceError:
+def check_races(definition: KernelDefinition, questions: Iterable[Question], values: Mapping[str, int]) -> None:
+    """Raise `RaceError` where programs of a call race; warn, once a line, where nothing tells."""
+    for question in questions:
+        verdict = question.answer(values)
+        if verdict is not None and verdict.clash is not None:
+            raise race_error(definition.name, question, verdict)
+        if verdict is not None:
+            warning = race_warning(definition.name, question, verdict)
+            warn_once(definition.application, warning, warning.filename, warning.lineno)
+
+
+def unmet(definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]) -> SizeError:
     """Make the error for a requirement that a call's numbers do not meet."""
-    if requirement.racing:
-        count = evaluate(requirement.left, values)
-        message = f"kernel {definition.name!r}, {count} {requirement.racing}: {requirement.message}"
-        return RaceError.at(message, requirement.location)
     sides = requirement.left, requirement.right
     names = dict.fromkeys(name for side in sides for name in sorted(side.variables))
     numbers = [

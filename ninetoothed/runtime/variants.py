@@ -17,11 +17,12 @@ from ninetoothed.expr import const
 from ninetoothed.free_names import FreeName
 from ninetoothed.passes import support
 from ninetoothed.passes.report import dump
+from ninetoothed.races import Question
 from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.private import matmul_precision
-from ninetoothed.runtime.requirements import check_requirements, explained
+from ninetoothed.runtime.requirements import check_races, check_requirements, explained
 from ninetoothed.runtime.selection import ranking
 from ninetoothed.runtime.selection.choices import Choices
 from ninetoothed.runtime.selection.machine import Machine
@@ -59,8 +60,9 @@ class Variant:
 
     precision: that of float32 products (`matmul_precision`) under which it was traced, None where it does not matter.
     stored, touched, roaming: the parameters that it writes to; that it reads or writes; that it reaches beyond their
-    tiles. requirements: the sizes that must be equal in a call. free_names: the names outside the application that it
-    was traced with. compiled: the backend's result, once there is one.
+    tiles. requirements: the sizes that must be equal in a call. questions: whether its stores race in a call.
+    free_names: the names outside the application that it was traced with. compiled: the backend's result, once there is
+    one.
     """
 
     selection: Selection
@@ -69,6 +71,7 @@ class Variant:
     touched: frozenset[str]
     roaming: frozenset[str]
     requirements: tuple[ir.Requirement, ...] = ()
+    questions: tuple[Question, ...] = ()
     free_names: tuple[FreeName, ...] = ()
     compiled: Any = None
 
@@ -109,6 +112,7 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
         program = rewritten.program
         support.check(program, target)
         check(program.requirements)
+        check_races(definition, program.questions, selection.values)
     except ApplicationError as error:
         raise explained(definition, error, selection.values) from None
     reports = (passes.PassReport("frontend", True, traced), *rewritten.reports)
@@ -120,6 +124,7 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
         touched(program.body),
         roaming(program.body),
         program.requirements,
+        program.questions,
         program.free_names,
         program=program,
         reports=reports,
@@ -230,6 +235,7 @@ class VariantCache:
         for precision in (None, matmul_precision()):
             for variant in filter(_is_current, self._variants.get((key, precision), ())):
                 check_requirements(self._plan.definition, variant.requirements, selection.values)
+                check_races(self._plan.definition, variant.questions, selection.values)
                 return variant
         variant = trace(self._plan.definition, selection)
         return self.keep(replace(variant, compiled=compile(self._plan.definition, variant)))

@@ -1,0 +1,17 @@
+"""Decide whether programs, or lanes of one, race: by the elements that each touches, and by what it stores there.
+
+    y[64 * program_0 + lane_0] = v       no element twice: proved for all sizes (`equalities`)
+    y[2 * program_0 + lane_0] = v        refuted with the numbers of a call, by two programs (`enumeration`)
+    y[2 * program_0 + lane_0] = x[...]   of the same element of x: equal numbers, which runs (`values`)
+    y[loaded % 3] = v                    undecided: a warning, once
+
+`collect` lists what an application touches, and keeps the questions that no proof answers; `Question.answer` decides
+one with the numbers of a call, which is asked where a call is new. Programs that wait for each other by atomic
+functions are taken to know what they do.
+"""
+
+from ninetoothed.races.collect import TensorMemory, questions
+from ninetoothed.races.messages import race_error, race_warning
+from ninetoothed.races.question import Question, RaceVerdict
+
+__all__ = ["TensorMemory", "Question", "RaceVerdict", "questions", "race_error", "race_warning"]

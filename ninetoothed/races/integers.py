@@ -1,0 +1,202 @@
+"""Read computed integers back as expressions of the program, of loop counters and of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ninetoothed import ir
+from ninetoothed.dtypes import DType, PointerType, int1
+from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, maximum, minimum, var
+from ninetoothed.lowering import Guard
+from ninetoothed.races.site import lane_variable
+
+
+def _is_less(a: Expr, b: Expr) -> Expr:
+    return minimum(maximum(b - a, 0), 1)
+
+
+def _is_other(a: Expr, b: Expr) -> Expr:
+    return minimum((a - b) * (a - b), 1)
+
+
+# What primitives of integers compute; a condition is 0 or 1.
+_FORMS: dict[str, Callable[..., Expr]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "neg": lambda a: -a,
+    "maximum": maximum,
+    "minimum": minimum,
+    "lt": _is_less,
+    "le": lambda a, b: _is_less(a, b + 1),
+    "gt": lambda a, b: _is_less(b, a),
+    "ge": lambda a, b: _is_less(b, a + 1),
+    "ne": _is_other,
+    "eq": lambda a, b: 1 - _is_other(a, b),
+    "where": lambda condition, a, b: b if a == b else condition * a + (1 - condition) * b,
+}
+_LOGIC: dict[str, Callable[..., Expr]] = {
+    "and": lambda a, b: a * b,
+    "or": maximum,
+    "xor": _is_other,
+    "invert": lambda a: 1 - a,
+}
+_DIVISIONS: dict[str, Callable[[Expr, Expr], Expr]] = {"floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b}
+# Conditions as guards on one number; the other side of each.
+_COMPARED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+
+
+@dataclass
+class Integers:
+    """The expressions of computed integers; what cannot be read back has a name of its own.
+
+    loaded: the values that names stand for.
+    """
+
+    producers: Mapping[ir.Value, ir.Operation]
+    facts: Facts
+    loaded: dict[str, ir.Value] = field(default_factory=dict)
+    _known: dict[ir.Value, Expr] = field(default_factory=dict)
+    _names: dict[ir.Value, str] = field(default_factory=dict)
+
+    def of(self, value: ir.Value) -> Expr:
+        """Return the expression of a value, in the variables of its lanes."""
+        if value not in self._known:
+            found = self._read(value)
+            self._known[value] = self.name(value) if found is None else found
+        return self._known[value]
+
+    def within(self, e: Expr, bindings: ir.Bindings) -> Expr:
+        """Put the expressions of bound values for their names."""
+        return e.subs({name: self.of(value) for name, value in bindings if name in e.variables})
+
+    def has_loaded(self, e: Expr) -> bool:
+        """Tell whether an expression depends on a number that was not read back."""
+        return not e.variables.isdisjoint(self.loaded)
+
+    def pointer(self, value: ir.Value) -> Expr | None:
+        """Return how many elements a pointer is from the first of its parameter; None where that cannot be read."""
+        match self.producers.get(value):
+            case ir.Apply(function="data_ptr"):
+                return const(0)
+            case ir.Apply(function="add", operands=operands):
+                moved = [v for v in operands if isinstance(v.type.dtype, PointerType)]
+                offset = [v for v in operands if v not in moved]
+                start = self.pointer(moved[0]) if len(moved) == 1 and offset else None
+                return None if start is None else start + self.of(offset[0])
+            case ir.Apply(operands=(operand,)) as moved:
+                start, at = self.pointer(operand), moved_lanes(moved)
+                return None if start is None or at is None else self._moved(start, operand, at)
+        return None
+
+    def guards(self, condition: ir.Value, holds: bool) -> tuple[Guard, ...] | None:
+        """Return the guards under which a condition holds, or fails; None where they cannot be read."""
+        match self.producers.get(condition):
+            case ir.Apply(function=name, operands=(a, b)) if name in ("and", "or"):
+                sides = [self.guards(each, holds) for each in (a, b)]
+                if (name == "and") == holds and None not in sides:
+                    return tuple(guard for side in sides if side is not None for guard in side)
+            case ir.Apply(function="invert", operands=(operand,)):
+                return self.guards(operand, not holds)
+            case ir.Apply(function=name, operands=(a, b)) if name in _COMPARED and _is_integer(a):
+                compared = name if holds else _COMPARED[name]
+                x, y = self.of(a), self.of(b)
+                if self.has_loaded(x) or self.has_loaded(y):
+                    return None
+                if compared == "eq":
+                    return (Guard(x - y, const(1)),)
+                if compared != "ne":
+                    low, high = (x, y) if compared in ("lt", "le") else (y, x)
+                    return (Guard(high - low - (compared in ("lt", "gt")), const(0), upper=False),)
+        e = self.of(condition)
+        if self.has_loaded(e):
+            return None
+        return (Guard(e - 1 if holds else -e, const(0), upper=False),)
+
+    def name(self, value: ir.Value) -> Expr:
+        """Name a value that cannot be read back."""
+        name = self._names.setdefault(value, f"loaded_{len(self._names)}")
+        self.loaded[name] = value
+        return var(name)
+
+    def _read(self, value: ir.Value) -> Expr | None:
+        if not _is_integer(value):
+            return None
+        match self.producers.get(value):
+            case ir.Constant(value=number):
+                return const(int(number))
+            case ir.Index(expr=e, bindings=bindings):
+                return self.within(e, bindings)
+            case ir.Apply() as operation:
+                return self._computed(operation, value.type.dtype)
+        return None
+
+    def _computed(self, operation: ir.Apply, dtype: DType | PointerType) -> Expr | None:
+        function, operands = operation.function, operation.operands
+        if not operands or not all(map(_is_integer, operands)):
+            return None
+        if (at := moved_lanes(operation)) is not None:
+            return self._moved(self.of(operands[0]), operands[0], at)
+        if function == "cast":
+            is_kept = isinstance(dtype, DType) and dtype.is_integer and dtype.bits >= 32
+            return self.of(operands[0]) if is_kept else None
+        if function in _DIVISIONS:
+            a, b = map(self.of, operands)
+            return _DIVISIONS[function](a, b) if is_nonnegative(b - 1, self.facts) else None
+        is_logic = all(_is_condition(each) for each in operands)
+        if function == "where" and any(self.has_loaded(self.of(each)) for each in operands):
+            return None
+        form = _FORMS.get(function) or (_LOGIC.get(function) if is_logic else None)
+        return None if form is None else form(*map(self.of, operands))
+
+    def _moved(self, e: Expr, operand: ir.Value, at: tuple[Expr, ...]) -> Expr | None:
+        """Put the lanes of a result for those of its operand; None where a name depends on lanes, too."""
+        if self.has_loaded(e) and any(count != 1 for count in operand.type.lanes):
+            own = tuple(lane_variable(axis, count) for axis, count in enumerate(operand.type.lanes))
+            return e if at[: len(own)] == own else None
+        return e.subs(renamed(operand.type.lanes, at))
+
+
+def renamed(lanes: tuple[int, ...], at: tuple[Expr, ...]) -> dict[str, Expr]:
+    """Return what to put for the variables of an operand's lanes."""
+    own = (ir.Lane.of(axis, count).name for axis, count in enumerate(lanes))
+    return dict(zip(own, at, strict=True))
+
+
+def moved_lanes(operation: ir.Apply) -> tuple[Expr, ...] | None:
+    """Return, for each axis of a view's operand, the lane that a lane of the result is; None for other functions."""
+    if not operation.primitive.is_view or len(operation.operands) != 1:
+        return None
+    lanes, result = operation.operands[0].type.lanes, operation.results[0].type.lanes
+    own = [lane_variable(axis, count) for axis, count in enumerate(result)]
+    match operation.function:
+        case "full":
+            return ()
+        case "broadcast":
+            return tuple(const(0) if count == 1 else at for at, count in zip(own, lanes, strict=True))
+        case "expand_dims":
+            axis = operation.attribute("axis") % len(result)
+            return tuple(own[:axis] + own[axis + 1 :])
+        case "permute":
+            dims = [dim % len(lanes) for dim in operation.attribute("dims")]
+            return tuple(own[dims.index(axis)] for axis in range(len(lanes)))
+        case "reshape":
+            whole = as_expr(0)
+            for at, count in zip(own, result, strict=True):
+                whole = whole * count + at
+            found = []
+            for axis in range(len(lanes) - 1, -1, -1):
+                found.append(whole % lanes[axis] if axis else whole)
+                whole = whole // lanes[axis]
+            return tuple(reversed(found))
+    return None
+
+
+def _is_integer(value: ir.Value) -> bool:
+    dtype = value.type.dtype
+    return isinstance(dtype, DType) and (dtype.is_integer or _is_condition(value))
+
+
+def _is_condition(value: ir.Value) -> bool:
+    return value.type.dtype == int1

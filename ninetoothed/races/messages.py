@@ -1,0 +1,65 @@
+"""Tell users which programs race, for what, and how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ninetoothed.errors import RaceError, RaceWarning
+from ninetoothed.races.enumeration import Clash
+from ninetoothed.races.question import Question, RaceVerdict
+
+_CURE = (
+    "give each program elements of its own, let one program do it all (a tile that covers the axis), or use an atomic,"
+    " such as `ntl.atomic_add({name}, value)`"
+)
+_CURE_OF_READS = "store to another tensor than is read, or let one program do it all (a tile that covers the axis)"
+
+
+def race_error(kernel: str, question: Question, verdict: RaceVerdict) -> RaceError:
+    """Make the error for two touches of one element."""
+    clash = verdict.clash
+    assert clash is not None
+    message = f"kernel {kernel!r}: {_what(question.parameter, clash)}"
+    return RaceError.at(message, verdict.location)
+
+
+def race_warning(kernel: str, question: Question, verdict: RaceVerdict) -> RaceWarning:
+    """Make the warning for a store of which nothing tells whether it races."""
+    name = question.parameter
+    message = (
+        f"kernel {kernel!r}: nothing tells whether programs, or lanes of one, store different values to one element of"
+        f" {name!r}, or read what others store: which value stays is not known where they do;"
+        f" {_CURE.format(name=name)}; where they do not, ignore this `ninetoothed.RaceWarning` with"
+        " `warnings.filterwarnings`"
+    )
+    error = RaceError.at(message, verdict.location)
+    return RaceWarning(str(error), error.filename or "", error.lineno or 0)
+
+
+def _what(name: str, clash: Clash) -> str:
+    first, second = clash.programs
+    element = f"element {_number(clash.element)} of {name!r}" if clash.element else f"an element of {name!r}"
+    if not all(site.is_store for site in clash.sites):
+        lines = _line(clash)
+        return (
+            f"program {_number(second)} reads {element}, which program {_number(first)} stores to{lines}: programs run"
+            f" in any order, so what is read is not known; {_CURE_OF_READS}"
+        )
+    if first == second:
+        who = f"lanes {_number(clash.lanes[0])} and {_number(clash.lanes[1])} of one program"
+    else:
+        who = f"programs {_number(first)} and {_number(second)}"
+    return (
+        f"{who} store what may be different values to {element}{_line(clash)}: which one stays is not known;"
+        f" {_CURE.format(name=name)}"
+    )
+
+
+def _line(clash: Clash) -> str:
+    """Name the other line, where there are two."""
+    here, there = (site.location for site in clash.sites)
+    return "" if there is None or here is None or here.line == there.line else f" (and line {there.line})"
+
+
+def _number(indices: Sequence[int]) -> str:
+    return str(indices[0]) if len(indices) == 1 else str(tuple(indices))

@@ -1,0 +1,108 @@
+"""Describe which elements an operation touches, in expressions of the program, the rounds of loops and the lane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ninetoothed import ir
+from ninetoothed.expr import Expr, Facts, Range, const, simplify, var
+from ninetoothed.lowering import Guard
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One load or store of a parameter.
+
+    place: the indices of an element. guards: what must hold for it to be touched.
+    rounds: the counters of the loops around it. lanes: those of its tile.
+    order: where it stands among the operations of a program: positions and counters, the outermost first.
+    is_certain: whether nothing but its guards decides that it happens.
+    keys: expressions that decide on the number that is stored. tag: how it is computed of them.
+    """
+
+    parameter: str
+    is_store: bool
+    place: tuple[Expr, ...]
+    guards: tuple[Guard, ...]
+    rounds: tuple[str, ...]
+    lanes: tuple[ir.Lane, ...]
+    order: tuple[Expr, ...]
+    is_certain: bool
+    location: ir.SourceLocation | None
+    keys: tuple[Expr, ...] = ()
+    tag: object = None
+
+    @property
+    def mentioned(self) -> frozenset[str]:
+        """The names that its place and its guards depend on."""
+        guards = (e for guard in self.guards for e in (guard.index, guard.size))
+        return frozenset().union(*(e.variables for e in (*self.place, *guards)))
+
+    def with_numbers(self, values: Mapping[str, int], facts: Facts) -> Site:
+        """Put the numbers of a call for sizes."""
+
+        def number(e: Expr) -> Expr:
+            return simplify(e.subs(values), facts)
+
+        guards = tuple(replace(g, index=number(g.index), size=number(g.size)) for g in self.guards)
+        place, order, keys = (tuple(map(number, each)) for each in (self.place, self.order, self.keys))
+        return replace(self, place=place, guards=guards, order=order, keys=keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The names that sites are made of.
+
+    axes: the program indices, and how many there are along each: where no place depends on one, for the smallest
+        blocks, since no choice of blocks makes a race legal. counts: the same as launched.
+    ranges: of counters, of lanes and of numbers of run time. loaded: of each number of run time, what decides on it.
+    """
+
+    axes: Mapping[str, Expr]
+    counts: Mapping[str, Expr]
+    ranges: Mapping[str, Range]
+    loaded: Mapping[str, tuple[Expr, ...]]
+
+    def extent(self, axis: str, mentioned: frozenset[str]) -> Expr:
+        """Tell how many programs to count along an axis, for sites that depend on these names."""
+        return self.counts[axis] if axis in mentioned else self.axes[axis]
+
+    def with_numbers(self, values: Mapping[str, int]) -> Space:
+        """Put the numbers of a call for sizes."""
+
+        def number(e: Expr | None) -> Expr | None:
+            return None if e is None else simplify(e.subs(values), _NOTHING)
+
+        axes, counts = ({a: e.subs(values) for a, e in own.items()} for own in (self.axes, self.counts))
+        ranges = {name: Range(number(r.lo), number(r.hi), r.multiple_of) for name, r in self.ranges.items()}
+        loaded = {name: tuple(key.subs(values) for key in keys) for name, keys in self.loaded.items()}
+        return Space(axes, counts, ranges, loaded)
+
+    def facts(self, start: Facts, sites: tuple[Site, ...]) -> Facts:
+        """Bind the names that these sites are made of."""
+        mentioned = frozenset().union(*(site.mentioned for site in sites))
+        facts = start
+        for axis in self.axes:
+            facts = facts.bind(axis, 0, self.extent(axis, mentioned) - 1)
+        for name, known in self.ranges.items():
+            facts = facts.bind(name, known.lo, known.hi, known.multiple_of)
+        return facts
+
+
+def inside(site: Site, facts: Facts) -> Facts:
+    """Assume that a site is reached."""
+    known = (
+        (guard.index, const(0) if guard.lower else None, guard.size - 1 if guard.upper else None)
+        for guard in site.guards
+    )
+    # Facts of their own: in those that grow by assumptions, forms do not depend on them.
+    return Facts(facts.ranges, (*facts.assumptions, *known)) if site.guards else facts
+
+
+def lane_variable(axis: int, count: int) -> Expr:
+    """Return the variable of an axis of a tile; 0 of one lane."""
+    return const(0) if count == 1 else var(ir.Lane.of(axis, count).name)
+
+
+_NOTHING = Facts()

@@ -1,0 +1,249 @@
+"""Find what decides on values: expressions that, where they are equal, give equal values.
+
+x[64 * program_0 + lane_0] * 2     64 * program_0 + lane_0
+sum(x[8 * program_0 + lane_0])     8 * program_0: the lanes are summed up
+x[...] of a loop's last round      what the rounds begin with, their number, and what they read, less the counter
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ninetoothed import ir
+from ninetoothed.expr import Expr, Max, Min, Var, const, maximum, minimum, var
+from ninetoothed.expr.algebra import build, of_atom
+from ninetoothed.language.primitive import Effect, Form
+from ninetoothed.lowering import Guard
+from ninetoothed.races.integers import Integers, moved_lanes, renamed
+from ninetoothed.races.site import lane_variable
+
+Keys = frozenset[Expr]
+_NONE: Keys = frozenset()
+# With more of them, the variables of keys stand for them.
+_MOST = 24
+_ALONG = (Form.REDUCTION, Form.SCAN, Form.SORT)
+
+
+@dataclass
+class Values:
+    """The keys of all values of a program, followed to a fixed point: loop-carried variables bring keys back.
+
+    rounds: the name of each loop's round. programs: the program indices.
+    """
+
+    integers: Integers
+    rounds: Mapping[ir.Operation, str]
+    programs: tuple[str, ...]
+    _keys: dict[ir.Value, Keys] = field(default_factory=dict)
+    _tags: dict[Any, int] = field(default_factory=dict)
+    _formulas: dict[ir.Value, tuple[Any, tuple[Expr, ...]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, body: ir.Block, integers: Integers, rounds: Mapping[ir.Operation, str], programs: tuple[str, ...]
+    ) -> Values:
+        """Follow the values of a program."""
+        values, before = cls(integers, rounds, programs), -1
+        while before != (count := sum(map(len, values._keys.values()))):
+            before = count
+            for operation in ir.walk(body):
+                values._follow(operation)
+        return values
+
+    def keys(self, value: ir.Value) -> Keys:
+        """Return the expressions that decide on a value."""
+        return self._keys.get(value, _NONE)
+
+    def formula(self, value: ir.Value, stored: Iterable[str]) -> tuple[Any, tuple[Expr, ...]]:
+        """Return how a value is computed, lane by lane, and the expressions of which: two alike are equal values.
+
+        What is not computed lane by lane, or is read of a parameter that the kernel stores to, is alike only to itself.
+        """
+        if value not in self._formulas:
+            tag, keys = self._written(value, stored)
+            # Numbers for tags: those of tags in tags would take long to compare.
+            self._formulas[value] = self._tags.setdefault(tag, len(self._tags)), keys
+        return self._formulas[value]
+
+    def _written(self, value: ir.Value, stored: Iterable[str]) -> tuple[Any, tuple[Expr, ...]]:
+        match self.integers.producers.get(value):
+            case ir.Constant(value=number):
+                return ("constant", repr(number), str(value.type.dtype)), ()
+            case ir.ScalarArgument(parameter=name):
+                return ("argument", name), ()
+            case ir.Index(expr=e, bindings=bindings):
+                e = self.integers.within(e, bindings)
+                if not self.integers.has_loaded(e):
+                    return ("index", str(value.type.dtype)), (e,)
+            case ir.Load(access=access) if access.parameter not in stored:
+                reached = tuple(self.integers.within(e, access.bindings) for e in _reached(access))
+                if not any(map(self.integers.has_loaded, reached)):
+                    return ("load", access.parameter), reached
+            case ir.Apply(function="full" | "broadcast", operands=(operand,)):
+                return self.formula(operand, stored)
+            case ir.Apply(operands=operands) as operation if _is_lane_by_lane(operation) and len(operands) < 3:
+                parts = [self.formula(operand, stored) for operand in operands]
+                types = tuple(str(each.type.dtype) for each in operation.results)
+                keys = tuple(key for _, own in parts for key in own)
+                if len(keys) <= _MOST:
+                    return (operation.function, operation.attributes, types, *(tag for tag, _ in parts)), keys
+        return value, tuple(sorted(self.keys(value), key=lambda e: e.text))
+
+    def of_expressions(self, expressions: Iterable[Expr]) -> Keys:
+        """Return the keys of integers: those in which no number of run time occurs, and what decides on these."""
+        found: set[Expr] = set()
+        for e in expressions:
+            loaded = e.variables & self.integers.loaded.keys()
+            if loaded:
+                found.update(var(name) for name in e.variables - loaded if not self._is_size(name))
+                found.update(*(self.keys(self.integers.loaded[name]) for name in loaded))
+            elif not all(map(self._is_size, e.variables)):
+                found.add(e)
+        return frozenset(found)
+
+    def _is_size(self, name: str) -> bool:
+        return not (name.startswith("lane_") or name in self.programs or name in self.rounds.values())
+
+    def _join(self, value: ir.Value, *keys: Iterable[Expr]) -> None:
+        joined = self.keys(value).union(*keys)
+        if len(joined) > _MOST:
+            joined = frozenset(var(name) for e in joined for name in e.variables if not self._is_size(name))
+        self._keys[value] = joined
+
+    def _follow(self, operation: ir.Operation) -> None:
+        integers = self.integers
+        match operation:
+            case ir.Index(result=result, expr=e, bindings=bindings):
+                self._join(result, self.of_expressions((integers.within(e, bindings),)))
+            case ir.Load(result=result, access=access):
+                reached = [integers.within(e, access.bindings) for e in _reached(access)]
+                self._join(result, self.of_expressions(reached))
+            case ir.Apply(results=results):
+                found = self._applied(operation)
+                for result in results:
+                    self._join(result, found)
+            case ir.For(variable=variable):
+                trips = (operation.start, operation.stop, operation.step)
+                bounds = self.of_expressions(integers.within(e, operation.bindings) for e in trips)
+                self._follow_rounds(operation, variable, bounds)
+            case ir.While():
+                self._follow_rounds(operation, self.rounds[operation], _NONE)
+            case ir.If():
+                branches = zip(operation.results, operation.then_yields, operation.else_yields, strict=True)
+                for result, then, otherwise in branches:
+                    self._join(result, *map(self.keys, (operation.condition, then, otherwise)))
+
+    def _follow_rounds(self, loop: ir.For | ir.While, counter: str, bounds: Keys) -> None:
+        """Follow loop-carried variables: after the loop, which round it is does not count."""
+        for initial, argument, yielded, result in zip(
+            loop.initial, loop.arguments, loop.yields, loop.results, strict=True
+        ):
+            self._join(argument, self.keys(initial), self.keys(yielded), bounds, (var(counter),))
+            self._join(result, self._without(self.keys(argument), {counter}))
+
+    def _applied(self, operation: ir.Apply) -> Keys:
+        """Return the keys of what a primitive computes, in the lanes of its result."""
+        primitive = operation.primitive
+        if primitive.effect is Effect.UPDATES:
+            lanes = operation.results[0].type.lanes
+            return frozenset(
+                (*map(var, self.programs), *map(var, self.rounds.values()), *_lanes(lanes, range(len(lanes))))
+            )
+        if primitive.form is Form.ELEMENTWISE:
+            return _NONE.union(*map(self.keys, operation.operands))
+        if (at := moved_lanes(operation)) is not None:
+            (operand,) = operation.operands
+            moved = renamed(operand.type.lanes, at)
+            return frozenset(e.subs(moved) for e in self.keys(operand) if e.subs(moved).variables)
+        if primitive.form is Form.PRODUCT and operation.function == "dot":
+            return self._multiplied(operation)
+        return self._combined(operation)
+
+    def _multiplied(self, operation: ir.Apply) -> Keys:
+        x, y, *accumulators = operation.operands
+        rank, result = len(operation.result.type.lanes), operation.result.type.lanes
+        found = _NONE.union(*map(self.keys, accumulators))
+        for operand, axis in ((x, rank - 1), (y, rank - 2)):
+            kept = [lane_variable(a, result[a] if c != 1 else 1) for a, c in enumerate(operand.type.lanes)]
+            found |= self._along(operand, (axis,), kept)
+        return found
+
+    def _combined(self, operation: ir.Apply) -> Keys:
+        """Return the keys of what lanes are combined to: along an axis, or anywhere."""
+        axis, result = operation.attribute("axis"), operation.results[0].type.lanes
+        form = operation.primitive.form
+        found = _NONE
+        for operand in operation.operands:
+            rank = len(operand.type.lanes)
+            axes = tuple(range(rank))
+            if form in _ALONG and rank and (axis is not None or form is Form.SORT):
+                axes = ((rank - 1 if axis is None else axis) % rank,)
+            is_dropped = form is Form.REDUCTION and not operation.attribute("keep_dims")
+            kept = [a for a in range(rank) if a not in axes] if is_dropped else list(range(rank))
+            at = [const(0)] * rank
+            for position, a in enumerate(kept):
+                if a not in axes and position < len(result):
+                    at[a] = lane_variable(position, result[position])
+            found |= self._along(operand, axes, at)
+        if form is not Form.REDUCTION:
+            own = range(len(result)) if form not in _ALONG else [(len(result) - 1 if axis is None else axis)]
+            found |= _lanes(result, (a % len(result) for a in own))
+        return found
+
+    def _along(self, operand: ir.Value, axes: tuple[int, ...], at: list[Expr]) -> Keys:
+        """Return the keys of all lanes along axes, the others moved."""
+        lanes = operand.type.lanes
+        gone = {ir.Lane.of(axis, lanes[axis]).name for axis in axes}
+        moved = renamed(lanes, tuple(at))
+        moved = {name: e for name, e in moved.items() if name not in gone}
+        return frozenset(e.subs(moved) for e in self._without(self.keys(operand), gone))
+
+    def _without(self, keys: Keys, gone: set[str]) -> Keys:
+        """Return the keys of what depends on all numbers of some variables: what is left of keys without these."""
+        found = (part for e in keys for part in _parts(e, gone))
+        return frozenset(e for e in found if not all(map(self._is_size, e.variables)))
+
+
+def _parts(e: Expr, gone: set[str]) -> Iterator[Expr]:
+    """Yield the largest parts of an expression that are free of some variables: with these, they decide on it."""
+    free = {monomial: c for monomial, c in e.terms if Expr(((monomial, c),)).variables.isdisjoint(gone)}
+    yield build(free)
+    for monomial in (monomial for monomial, _ in e.terms if monomial not in free):
+        for atom in monomial:
+            if of_atom(atom).variables.isdisjoint(gone):
+                yield of_atom(atom)
+            elif not isinstance(atom, Var):
+                operands = atom.operands if isinstance(atom, Min | Max) else (atom.numerator, atom.denominator)
+                for operand in operands:
+                    yield from _parts(operand, gone)
+
+
+def _is_lane_by_lane(operation: ir.Apply) -> bool:
+    primitive = operation.primitive
+    return primitive.form is Form.ELEMENTWISE and primitive.effect is Effect.NONE and len(operation.results) == 1
+
+
+def _reached(access: ir.Access) -> tuple[Expr, ...]:
+    """Return what decides on what an access reads: its place, and whether that is in bounds, and no overhang."""
+    is_inside = math.prod((end for guard in access.guards for end in _ends(guard)), start=const(1))
+    is_own = math.prod((_is_positive(edge.size - edge.index) for edge in access.edges), start=const(1))
+    return (*access.indices, is_inside, is_own)
+
+
+def _ends(guard: Guard) -> Iterator[Expr]:
+    """Yield whether a guard holds, below and above: 0 or 1."""
+    if guard.lower:
+        yield _is_positive(guard.index + 1)
+    if guard.upper:
+        yield _is_positive(guard.size - guard.index)
+
+
+def _is_positive(e: Expr) -> Expr:
+    return maximum(minimum(e, 1), 0)
+
+
+def _lanes(lanes: tuple[int, ...], axes: Iterable[int]) -> Keys:
+    return frozenset(lane_variable(axis, lanes[axis]) for axis in axes if lanes[axis] != 1)
