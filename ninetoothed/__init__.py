@@ -22,6 +22,7 @@ from ninetoothed.dtypes import (
     uint64,
 )
 from ninetoothed.errors import (
+    AliasingWarning,
     ApplicationError,
     ArgumentError,
     ArgumentTypeError,
@@ -60,6 +61,7 @@ __all__ = [
     "ArrangementTypeError",
     "AssemblerError",
     "CompilationError",
+    "AliasingWarning",
     "EmptyKernelWarning",
     "ExecutionError",
     "FusionError",

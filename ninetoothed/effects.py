@@ -46,11 +46,6 @@ def touched(body: ir.Block) -> frozenset[str]:
     return frozenset(access.parameter for access in _accesses(body)) | _pointed(body)
 
 
-def roaming(body: ir.Block) -> frozenset[str]:
-    """Collect the parameters that a block reaches through their source or by pointers, not by a program's tile."""
-    return frozenset(access.parameter for access in _accesses(body) if access.roams) | _pointed(body)
-
-
 def _accesses(body: ir.Block) -> Iterator[ir.Access]:
     return (each.access for each in ir.walk(body) if isinstance(each, ir.Load | ir.Store))
 

@@ -122,11 +122,8 @@ class ArgumentTypeError(ArgumentError, TypeError):
     """An argument of a kernel's call has a type, a device or a layout that does not fit, or their count does not."""
 
 
-class RaceWarning(UserWarning):
-    """Nothing tells whether a kernel's programs store different values to the same elements.
-
-    `filename` and `lineno` are those of the store.
-    """
+class KernelWarning(UserWarning):
+    """The base of warnings about a line of an application: `filename` and `lineno` say which."""
 
     def __init__(self, message: str, filename: str = "", lineno: int = 0):
         super().__init__(message)
@@ -134,7 +131,15 @@ class RaceWarning(UserWarning):
         self.lineno = lineno
 
 
-class EmptyKernelWarning(UserWarning):
+class RaceWarning(KernelWarning):
+    """Nothing tells whether a kernel's programs store different values to the same elements."""
+
+
+class AliasingWarning(KernelWarning):
+    """Two arguments are the same memory, and a program reads again what it stored there."""
+
+
+class EmptyKernelWarning(KernelWarning):
     """A kernel stores nothing, and so does nothing."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ninetoothed.definition import KernelDefinition
+from ninetoothed.effects import may_write
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import as_expr
 from ninetoothed.frontend import memory, oversights, statements
@@ -14,7 +15,7 @@ from ninetoothed.frontend.expressions import evaluate
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.parse import assigned_names, parse_application
 from ninetoothed.frontend.preview import warn_that_nothing_is_stored
-from ninetoothed.frontend.races import races
+from ninetoothed.frontend.races import footprints
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import Cell, absent
 from ninetoothed.frontend.widths import widths
@@ -55,7 +56,7 @@ def trace(
         context.facts,
         requirements + found,
         tuple(context.free_names),
-        races(context, body),
+        footprints(context, body) if may_write(body) else None,
     )
     verify(program)
     oversights.warn(context)

@@ -301,7 +301,7 @@ def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Acce
     type = shapes.tile_type(numeric(context.argument(ref.parameter).dtype), extents)
     bindings = builder.bindings(*names, *(guard.index for guard in guards))
     other = other_of(context, parameter.source, numeric(type.dtype))
-    return Access(parameter.name, type, tuple(names), guards, other, (), bindings, roams=True)
+    return Access(parameter.name, type, tuple(names), guards, other, (), bindings)
 
 
 def gather(context: TraceContext, ref: SourceRef, indices: tuple) -> Value:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ninetoothed import language
-from ninetoothed.errors import ApplicationError, EmptyKernelWarning
+from ninetoothed.errors import ApplicationError, EmptyKernelWarning, KernelWarning
 from ninetoothed.frontend import between, remedies
 from ninetoothed.frontend.attributes import MEMORY_ATTRIBUTES
 from ninetoothed.frontend.parse import ParsedFunction, assigned_names, is_foreign, parse, parse_application, unwrap
@@ -82,13 +82,13 @@ def warn_that_nothing_is_stored(name: str, application: Callable[..., Any], para
         f" ({', '.join(parameters)}){meant or remedies.for_a_return(parsed, parameters)}",
         parsed.location(parsed.tree),
     )
-    warn_once(application, EmptyKernelWarning(str(error)), error.filename or "", error.lineno or 0)
+    warn_once(application, EmptyKernelWarning(str(error), error.filename or "", error.lineno or 0))
 
 
-def warn_once(application: Callable[..., Any], warning: Warning, file: str, line: int) -> None:
-    """Warn at a place in the user's code, once in the module of an application."""
+def warn_once(application: Callable[..., Any], warning: KernelWarning) -> None:
+    """Warn at a line of the user's code, once in the module of an application."""
     registry = parse_application(application).function.__globals__.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(warning, type(warning), file, line, registry=registry)
+    warnings.warn_explicit(warning, type(warning), warning.filename, warning.lineno, registry=registry)
 
 
 def assigns_first(application: Callable[..., Any], name: str) -> bool:

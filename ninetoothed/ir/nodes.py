@@ -80,7 +80,6 @@ class Access:
     guards: the element is in bounds where all hold; out of bounds a load gives `other` and a store writes nothing.
     lanes, bindings: the variables of `indices` and `guards`, beside those that the whole program knows.
     edges: the ends of cut dimensions, which tell which lanes are overhang; the pass `overhang` removes them.
-    roams: whether the place is given by indices of the source, and so may lie in another program's tile.
     """
 
     parameter: str
@@ -91,7 +90,6 @@ class Access:
     lanes: tuple[Lane, ...] = ()
     bindings: Bindings = ()
     edges: tuple[CutEdge, ...] = ()
-    roams: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +309,7 @@ class Program:
     facts: the ranges and divisors of sizes, strides, program indices and lanes.
     requirements: assumptions about the sizes of a call, to be checked before it is launched.
     free_names: the names outside the application that were read: with other values it is another program.
-    questions: whether stores race, which the numbers of a call decide (see `ninetoothed.races`).
+    footprints: what it touches of memory (see `ninetoothed.races`); None where it writes nothing.
     """
 
     name: str
@@ -322,7 +320,7 @@ class Program:
     facts: Facts
     requirements: tuple[Requirement, ...] = ()
     free_names: tuple[FreeName, ...] = ()
-    questions: tuple[Any, ...] = ()
+    footprints: Any = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         from ninetoothed.ir.printer import print_program

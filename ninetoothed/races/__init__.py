@@ -5,13 +5,15 @@
     y[2 * program_0 + lane_0] = x[...]   of the same element of x: equal numbers, which runs (`values`)
     y[loaded % 3] = v                    undecided: a warning, once
 
-`collect` lists what an application touches, and keeps the questions that no proof answers; `Question.answer` decides
-one with the numbers of a call, which is asked where a call is new. Programs that wait for each other by atomic
+`survey` lists what an application touches, and keeps the questions that no proof answers; `Question.answer` decides
+one with the numbers of a call, which is asked where a call is new. `Footprints` tells the same of two parameters that
+are the same memory in a call. Programs that wait for each other by atomic
 functions are taken to know what they do.
 """
 
-from ninetoothed.races.collect import TensorMemory, questions
+from ninetoothed.races.collect import survey
+from ninetoothed.races.footprints import Footprints, TensorMemory
 from ninetoothed.races.messages import race_error, race_warning
 from ninetoothed.races.question import Question, RaceVerdict
 
-__all__ = ["TensorMemory", "Question", "RaceVerdict", "questions", "race_error", "race_warning"]
+__all__ = ["Footprints", "TensorMemory", "Question", "RaceVerdict", "race_error", "race_warning", "survey"]

@@ -10,54 +10,55 @@ from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, Range, const, var
 from ninetoothed.language.primitive import Effect
 from ninetoothed.lowering import Guard
+from ninetoothed.races.footprints import Footprints, TensorMemory
 from ninetoothed.races.integers import Integers
 from ninetoothed.races.question import Question
 from ninetoothed.races.site import Site, Space
 from ninetoothed.races.values import Values
 
 
-@dataclass(frozen=True)
-class TensorMemory:
-    """The memory of a parameter: its name, sizes and strides."""
-
-    name: str
-    sizes: tuple[Expr, ...]
-    strides: tuple[Expr, ...]
-
-
-def questions(
-    body: ir.Block, parameters: Iterable[TensorMemory], axes: Mapping[str, tuple[Expr, Expr]], facts: Facts
-) -> tuple[Question, ...]:
-    """Return the questions that are left to the numbers of a call, one for each parameter.
+def survey(
+    body: ir.Block, memories: Mapping[str, TensorMemory], axes: Mapping[str, tuple[Expr, Expr]], facts: Facts
+) -> Footprints:
+    """List the sites of a program, and keep the questions that are left to the numbers of a call.
 
     axes: how many programs there are along each, and how many for the smallest blocks.
     """
     producers = {result: operation for operation in ir.walk(body) for result in ir.results(operation)}
-    if _waits(body, producers):
-        return ()
     walked = _Walk(Integers(producers, facts), tuple(axes))
     walked.block(body, _Around())
-    stored = {site.parameter for site in walked.sites if site.is_store}
-    found: list[Question] = []
+    counts, smallest = ({axis: own[i] for axis, own in axes.items()} for i in (0, 1))
+    names = _names(walked.sites)
+    space = Space(smallest, counts, _ranges(facts, walked, names), dict.fromkeys(walked.integers.loaded, ()))
+    waits = _waits(body, producers)
+    orders = any(isinstance(each, ir.Apply) and each.primitive.effect is Effect.ORDERS for each in ir.walk(body))
+    questions: list[Question] = []
     values: Values | None = None
-    for parameter in parameters:
-        sites = tuple(site for site in walked.sites if site.parameter == parameter.name)
-        if parameter.name not in stored or not any(site.is_store for site in sites):
-            continue
+    for name in () if waits else dict.fromkeys(site.parameter for site in walked.sites if site.is_store):
+        sites = tuple(site for site in walked.sites if site.parameter == name)
         if any(site in walked.pointed for site in sites):
-            sites = tuple(site if site in walked.pointed else _flat(site, parameter) for site in sites)
-        counts, smallest = ({axis: own[i] for axis, own in axes.items()} for i in (0, 1))
-        names = frozenset().union(*(site.mentioned for site in sites))
-        space = Space(smallest, counts, _ranges(facts, walked, names), dict.fromkeys(walked.integers.loaded, ()))
-        if not Question(parameter.name, sites, space, facts).left():
-            continue
-        values = values or Values.of(body, walked.integers, walked.rounds, tuple(axes))
-        sites = tuple(_with_keys(site, walked, values) for site in sites)
-        space = Space(smallest, counts, _ranges(facts, walked, _names(sites)), _loaded(walked, values))
-        question = Question(parameter.name, sites, space, facts)
-        if question.left():
-            found.append(question)
-    return tuple(found)
+            sites = tuple(site if site in walked.pointed else memories[name].flat(site) for site in sites)
+        if Question(name, sites, space, facts).left():
+            values = values or Values.of(body, walked.integers, walked.rounds, tuple(axes))
+            sites = tuple(_with_keys(site, walked, values) for site in sites)
+            question = Question(name, sites, replace(space, loaded=_loaded(walked, values)), facts)
+            questions += [question] if question.left() else []
+    updated = (each for each in ir.walk(body) if isinstance(each, ir.Apply) and each.primitive.effect is Effect.UPDATES)
+    changed = frozenset(
+        each.operands[0].type.dtype.parameter
+        for each in updated
+        if isinstance(each.operands[0].type.dtype, PointerType)
+    )
+    return Footprints(
+        tuple(questions),
+        tuple(walked.sites),
+        frozenset(walked.pointed),
+        memories,
+        changed,
+        waits or orders,
+        space,
+        facts,
+    )
 
 
 def _names(sites: Iterable[Site]) -> frozenset[str]:
@@ -80,12 +81,6 @@ def _sorted(keys: Iterable[Expr]) -> tuple[Expr, ...]:
     return tuple(sorted(keys, key=lambda e: e.text))
 
 
-def _flat(site: Site, parameter: TensorMemory) -> Site:
-    """Give a place as a pointer does: by the distance from the first element."""
-    distance = sum((i * s for i, s in zip(site.place, parameter.strides, strict=True)), start=const(0))
-    return replace(site, place=(distance,))
-
-
 def _with_keys(site: Site, walked: _Walk, values: Values) -> Site:
     value = walked.stored.get(site)
     if value is None:
@@ -96,7 +91,7 @@ def _with_keys(site: Site, walked: _Walk, values: Values) -> Site:
 
 
 def _waits(body: ir.Block, producers: Mapping[ir.Value, ir.Operation]) -> bool:
-    """Tell whether what an atomic function gives decides on a branch or a loop: then programs wait for each other."""
+    """Tell whether programs wait for each other: what an atomic function gives decides on a branch or a loop."""
     found = {
         result
         for operation in ir.walk(body)

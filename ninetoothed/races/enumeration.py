@@ -54,7 +54,7 @@ class _Touches:
 def enumerate_sites(sites: tuple[Site, ...], space: Space) -> tuple[Clash | None, bool]:
     """Find a race; tell also whether all was counted, so that finding none is a proof."""
     facts = space.facts(Facts(), sites)
-    spread = [_Spread.of(site, space, facts) for site in sites]
+    spread = [_Spread.of(site, space, facts, frozenset(site.rounds) - site.mentioned) for site in sites]
     is_complete = all(each.is_complete for each in spread)
     is_known = all(site.mentioned.isdisjoint(space.loaded) for site in sites)
     touches = _touches(sites, space, spread)
@@ -74,11 +74,11 @@ class _Spread:
     is_sure: bool
 
     @classmethod
-    def of(cls, site: Site, space: Space, facts: Facts) -> _Spread:
-        """Choose values for a site's names: all, or some."""
+    def of(cls, site: Site, space: Space, facts: Facts, ending: frozenset[str]) -> _Spread:
+        """Choose values for a site's names: all, or some; `ending` are the rounds of which only the last counts."""
         ends, is_bounded = {}, True
         for name in (*space.axes, *site.rounds, *(lane.name for lane in site.lanes)):
-            is_last = name in site.rounds and name not in site.mentioned  # only the last round counts
+            is_last = name in ending
             low, high = bounds(var(name), facts) if name in facts.ranges else (0, 0)
             is_open = not is_last and (low is None or high is None)
             is_bounded &= not is_open
@@ -101,6 +101,18 @@ class _Spread:
         kept = numpy.flatnonzero(happens)
         points = {name: column[kept] for name, column in points.items()}
         return cls(points, is_bounded and is_small, is_bounded and is_read and site.is_certain)
+
+
+def meets_again(store: Site, load: Site, space: Space) -> bool:
+    """Tell whether some program reads an element by a load after it stored to it, as far as is counted."""
+    facts = space.facts(Facts(), (store, load))
+    sites = store, load
+    touches = _touches(sites, space, [_Spread.of(site, space, facts, frozenset()) for site in sites])
+    owner = touches.place * (int(touches.program.max(initial=0)) + 1) + touches.program
+    _, owner = numpy.unique(owner, return_inverse=True)
+    first = numpy.full(int(owner.max(initial=0)) + 1, numpy.iinfo(int).max)
+    numpy.minimum.at(first, owner[touches.is_store], touches.moment[touches.is_store])
+    return bool((touches.moment[~touches.is_store] > first[owner[~touches.is_store]]).any())
 
 
 def _chosen(ends: dict[str, tuple[int, int, int]]) -> tuple[dict[str, Array], bool]:

@@ -54,10 +54,11 @@ class Question:
             if len(self._answers) > _REMEMBERED:
                 self._answers.clear()
             numbers = {name: values[name] for name in self.sizes if name in values}
-            self._answers[key] = self._with_numbers(numbers)._decided()
+            self._answers[key] = self.with_numbers(numbers)._decided()
         return self._answers[key]
 
-    def _with_numbers(self, values: Mapping[str, int]) -> Question:
+    def with_numbers(self, values: Mapping[str, int]) -> Question:
+        """Put the numbers of a call for sizes."""
         space = self.space.with_numbers(values)
         facts = space.facts(Facts(), self.sites)
         sites = tuple(site.with_numbers(values, facts) for site in self.sites)

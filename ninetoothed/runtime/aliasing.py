@@ -1,7 +1,7 @@
 """Refuse outputs that share a part of their memory with another argument.
 
     kernel(x[:-1], x[1:])           refused: programs would read what others may have written
-    kernel(x, x), kernel(x, x[:])   in place: runs where each program owns what it touches of both (`ownership`)
+    kernel(x, x), kernel(x, x[:])   in place: runs where no program touches what another stores to
     kernel(x[:, :8], x[:, 8:])      no element is in both, though their addresses interleave
 
 A fast path compares addresses alone: of its shapes and strides, the distances at which memory may be shared are known.
@@ -9,6 +9,7 @@ A fast path compares addresses alone: of its shapes and strides, the distances a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
+from ninetoothed.errors import AliasingWarning, ApplicationError
+from ninetoothed.expr import as_expr
+from ninetoothed.expr.sizes import evaluate
+from ninetoothed.frontend.preview import warn_once
+from ninetoothed.races import Footprints
 from ninetoothed.runtime.arguments import problem
-from ninetoothed.runtime.ownership import is_of_one_program, owned
 
 if TYPE_CHECKING:
     from ninetoothed.runtime.variants import Variant
@@ -31,34 +37,60 @@ WORK = 100_000
 class Pair:
     """The positions of two arguments of a variant, of which the first is written to.
 
-    values: every size, stride and block by name. roams: whether one is reached through its source or a pointer.
+    values: every size, stride and block by name. footprints: what the variant touches.
     """
 
     definition: KernelDefinition
     output: int
     other: int
     values: Mapping[str, int]
-    roams: bool
+    footprints: Footprints
 
     @cached_property
     def may_be_in_place(self) -> bool:
         """Tell whether no program touches what another writes, if both tensors begin at one address."""
-        if is_of_one_program(self.definition, self.values):
-            return True
-        both = (self.definition.parameters[position] for position in (self.output, self.other))
-        own, others = (owned(parameter.arrangement, self.values) for parameter in both)
-        return not self.roams and own is not None and own == others
+        return self._is_of_one_program() or self.footprints.are_apart(*self._names, self.values)
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        first, second = (self.definition.parameters[position].name for position in (self.output, self.other))
+        return first, second
+
+    def _is_of_one_program(self) -> bool:
+        shapes = (parameter.outermost for parameter in self.definition.parameters)
+        return all(math.prod(evaluate(as_expr(size), self.values) for size in shape) == 1 for shape in shapes)
+
+    @cached_property
+    def reads_again(self) -> AliasingWarning | None:
+        """Make the warning for a program that reads of one tensor what it stored to the other; None where none does."""
+        found = self.footprints.read_again(*self._names, self.values)
+        if found is None:
+            return None
+        store, load = found
+        message = (
+            f"kernel {self.definition.name!r}: {store.parameter!r} and {load.parameter!r} are the same memory in this"
+            f" call, and {load.parameter!r} is read after {_line(store.location)} stored to {store.parameter!r}: that"
+            " gives what was stored, and would not in memory of its own; read it once, before the store, or pass a"
+            " tensor with memory of its own, say `.clone()`"
+        )
+        error = ApplicationError.at(message, load.location)
+        return AliasingWarning(str(error), error.filename or "", error.lineno or 0)
+
+
+def _line(place: ir.SourceLocation | None) -> str:
+    return "a line" if place is None else f"line {place.line}"
 
 
 def pairs(definition: KernelDefinition, variant: Variant, values: Mapping[str, int]) -> tuple[Pair, ...]:
     """List the pairs of tensors that a variant touches, and of which it writes to the first; each pair once."""
     names = [parameter.name for parameter in definition.parameters]
     written = [position for position, name in enumerate(names) if name in variant.stored]
+    footprints = variant.footprints
     return tuple(
-        Pair(definition, i, j, values, not variant.roaming.isdisjoint((names[i], name)))
+        Pair(definition, i, j, values, footprints)
         for i in written
         for j, name in enumerate(names)
-        if name in variant.touched and (j not in written or j > i)
+        if footprints is not None and name in variant.touched and (j not in written or j > i)
     )
 
 
@@ -72,6 +104,8 @@ def check_memory(definition: KernelDefinition, args: Sequence[Any], separate: tu
             what = f"is written to, and shares memory with elements of `{name}` that other programs may touch"
             remedy = "pass a tensor with memory of its own, say `.clone()`, or the same elements in the same tiles"
             raise problem(definition, parameter, what, remedy)
+        if is_in_place and pair.reads_again is not None:
+            warn_once(definition.application, pair.reads_again)
 
 
 def near(args: Sequence[Any], separate: tuple[Pair, ...]) -> Iterator[tuple[Pair, int]]:

@@ -13,7 +13,7 @@ from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import as_expr
 from ninetoothed.expr.sizes import evaluate
 from ninetoothed.frontend.preview import warn_once
-from ninetoothed.races import Question, race_error, race_warning
+from ninetoothed.races import Footprints, race_error, race_warning
 
 
 def check_requirements(
@@ -25,15 +25,14 @@ def check_requirements(
             raise unmet(definition, requirement, values)
 
 
-def check_races(definition: KernelDefinition, questions: Iterable[Question], values: Mapping[str, int]) -> None:
+def check_races(definition: KernelDefinition, footprints: Footprints | None, values: Mapping[str, int]) -> None:
     """Raise `RaceError` where programs of a call race; warn, once a line, where nothing tells."""
-    for question in questions:
+    for question in () if footprints is None else footprints.questions:
         verdict = question.answer(values)
         if verdict is not None and verdict.clash is not None:
             raise race_error(definition.name, question, verdict)
         if verdict is not None:
-            warning = race_warning(definition.name, question, verdict)
-            warn_once(definition.application, warning, warning.filename, warning.lineno)
+            warn_once(definition.application, race_warning(definition.name, question, verdict))
 
 
 def unmet(definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]) -> SizeError:

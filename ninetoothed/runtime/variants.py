@@ -11,13 +11,13 @@ import torch
 
 from ninetoothed import dtypes, frontend, ir, passes
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.effects import roaming, stored, touched
+from ninetoothed.effects import stored, touched
 from ninetoothed.errors import ApplicationError, SizeError
 from ninetoothed.expr import const
 from ninetoothed.free_names import FreeName
 from ninetoothed.passes import support
 from ninetoothed.passes.report import dump
-from ninetoothed.races import Question
+from ninetoothed.races import Footprints
 from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.build.target import target_of
@@ -59,8 +59,8 @@ class Variant:
     """A compiled program for a class of calls, and what launching must know of it.
 
     precision: that of float32 products (`matmul_precision`) under which it was traced, None where it does not matter.
-    stored, touched, roaming: the parameters that it writes to; that it reads or writes; that it reaches beyond their
-    tiles. requirements: the sizes that must be equal in a call. questions: whether its stores race in a call.
+    stored, touched: the parameters that it writes to; that it reads or writes. requirements: the sizes that must be
+    equal in a call. footprints: what it touches of memory, None where it writes nothing.
     free_names: the names outside the application that it was traced with. compiled: the backend's result, once there is
     one.
     """
@@ -69,9 +69,8 @@ class Variant:
     precision: str | None
     stored: frozenset[str]
     touched: frozenset[str]
-    roaming: frozenset[str]
     requirements: tuple[ir.Requirement, ...] = ()
-    questions: tuple[Question, ...] = ()
+    footprints: Footprints | None = None
     free_names: tuple[FreeName, ...] = ()
     compiled: Any = None
 
@@ -112,7 +111,7 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
         program = rewritten.program
         support.check(program, target)
         check(program.requirements)
-        check_races(definition, program.questions, selection.values)
+        check_races(definition, program.footprints, selection.values)
     except ApplicationError as error:
         raise explained(definition, error, selection.values) from None
     reports = (passes.PassReport("frontend", True, traced), *rewritten.reports)
@@ -122,9 +121,8 @@ def _traced(definition: KernelDefinition, selection: Selection) -> TracedVariant
         precision if _has_float32_dot(program) else None,
         stored(ir.walk(program.body)),
         touched(program.body),
-        roaming(program.body),
         program.requirements,
-        program.questions,
+        program.footprints,
         program.free_names,
         program=program,
         reports=reports,
@@ -235,7 +233,7 @@ class VariantCache:
         for precision in (None, matmul_precision()):
             for variant in filter(_is_current, self._variants.get((key, precision), ())):
                 check_requirements(self._plan.definition, variant.requirements, selection.values)
-                check_races(self._plan.definition, variant.questions, selection.values)
+                check_races(self._plan.definition, variant.footprints, selection.values)
                 return variant
         variant = trace(self._plan.definition, selection)
         return self.keep(replace(variant, compiled=compile(self._plan.definition, variant)))

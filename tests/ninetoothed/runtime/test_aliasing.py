@@ -1,11 +1,15 @@
 """Outputs that share memory with other elements of an argument are refused, in every call; in place is not."""
 
+import linecache
+import re
+import warnings
+
 import pytest
 import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import ArgumentError, Tensor
+from ninetoothed import AliasingWarning, ArgumentError, Tensor
 from tests.conftest import DEVICE
 
 
@@ -90,6 +94,10 @@ def by_source(x, y):
     y = x.source[x.offsets(0)[:, None], x.offsets(1)[None, :]] + 1
 
 
+def mirrored(x, y):
+    y = x.source[x.source.shape[0] - 1 - x.offsets(0)[:, None], x.offsets(1)[None, :]] + 1
+
+
 def tiles(tensor):
     return tensor.tile((4, 4))
 
@@ -111,7 +119,7 @@ ARRANGED = {
     "permuted": (plus_one, transposed, tiles, lambda m: (m, m), lambda m: (m, m.T)),
     "smaller tiles": (total, lambda x: x.tile((4, -1)).expand((-1, 2)), tiles, lambda m: (m, m), None),
     "overlapping": (plus_one, overlapping, overlapping, lambda m: (m, m[:]), None),
-    "by source": (by_source, tiles, tiles, lambda m: (m, m), lambda m: (m[:4, :4], m[:4, :4])),
+    "by source": (mirrored, tiles, tiles, lambda m: (m, m), None),
     "flattened": (plus_one, flat, flat, lambda m: (m.T, m), lambda m: (m, m.view(4, 16))),
     "one program": (plus_one, transposed, tiles, lambda m: (m, m), lambda m: (m[:4, :4], m[:4, :4])),
     "views of one dimension": (plus_one, flat, lambda y: y.tile((4,)), lambda m: (m.T, m.view(-1)), None),
@@ -146,3 +154,101 @@ def test_one_element_is_memory_too():
     assert count == 16
     with pytest.raises(ArgumentError, match="`count` is written to"):
         own(m, m[8], torch.empty_like(m))
+
+
+def fixed(tensor):
+    return tensor.tile((4, 8))
+
+
+def whole(tensor):
+    return tensor.tile((4, -1))
+
+
+# Arrangements of `x` and `y` that are written differently, and cut alike.
+ALIKE = {
+    "-1 and the full size": (plus_one, whole, fixed),
+    "by source": (by_source, tiles, tiles),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_in_place_by_arrangements_that_are_written_differently(name):
+    application, x, y = ALIKE[name]
+    own = ninetoothed.make(lambda a, b: (x(a), y(b)), application, (Tensor(2), Tensor(2)))
+    expected = (m := square()) + 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        own(m, m)
+    torch.testing.assert_close(m, expected)
+
+
+def twice(x, y, z):
+    y = x * 2
+    z = x + 1
+
+
+def once(x, y, z):
+    value = x + 0
+    y = value * 2
+    z = value + 1
+
+
+def in_rounds(x, y, z):
+    for i in range(x.shape[0]):
+        y[i] = x[i] * 2
+        z[i] = x[0] + 1
+
+
+def one_by_one(x, y, z):
+    for i in range(x.shape[0]):
+        value = x[i]
+        y[i] = value * 2
+        z[i] = value + 1
+
+
+def next_round(x, y, z):
+    for i in range(2):
+        y = x + i
+    z = y + 1
+
+
+def waiting(x, y, z):
+    y = x * 2
+    ntl.debug_barrier()
+    z = x + 1
+
+
+TILES = lambda tensor: tensor.tile((4,))  # noqa: E731
+LEVELS = lambda tensor: tensor.tile((4,)).tile((2,))  # noqa: E731
+AGAIN = {"twice": (twice, TILES), "in rounds": (in_rounds, LEVELS), "in the next round": (next_round, TILES)}
+SILENT = {"once": (once, TILES), "one by one": (one_by_one, LEVELS), "waiting": (waiting, TILES)}
+
+
+def of_three(application, tiles):
+    return ninetoothed.make(lambda *tensors: tuple(map(tiles, tensors)), application, [Tensor(1) for _ in range(3)])
+
+
+@pytest.mark.parametrize("size", (32, 100_000))
+@pytest.mark.parametrize("name", AGAIN)
+def test_reading_again_what_was_stored_warns_once(name, size):
+    own = of_three(*AGAIN[name])
+    m, other, out = (torch.randn(size, device=DEVICE) for _ in range(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        own(m, other, out)  # memory of their own
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("default")
+        for _ in range(4):
+            own(m, m, out)
+        own(m[:16], m[:16], out[:16])
+    told = r"'y' and 'x' are the same memory in this call, and 'x' is read after line \d+ stored to 'y'.*`.clone\(\)`"
+    assert [each.category for each in found] == [AliasingWarning]
+    assert re.search(told, str(found[0].message)) and "x" in linecache.getline(found[0].filename, found[0].lineno)
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_reading_before_the_store_is_silent(name):
+    m, out = (torch.randn(32, device=DEVICE) for _ in range(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        of_three(*SILENT[name])(m, m, out)

@@ -1,0 +1,100 @@
+"""Keep what a program touches, to tell of two parameters that are the same memory in a call whether that is harmless.
+
+y = x + 1, tiles alike             in place: no program touches what another stores
+y = x + 1, tiles that overlap      programs read what others may have written
+y = x + 1; z = x * y               one program reads x again, and with it what it stored to y
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ninetoothed.expr import Expr, Facts, const
+from ninetoothed.races.enumeration import meets_again
+from ninetoothed.races.question import Question
+from ninetoothed.races.site import Site, Space
+
+
+@dataclass(frozen=True)
+class TensorMemory:
+    """The memory of a parameter: its name, sizes and strides."""
+
+    name: str
+    sizes: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+
+    def flat(self, site: Site) -> Site:
+        """Give a place as a pointer does: by the distance from the first element."""
+        distance = sum((i * s for i, s in zip(site.place, self.strides, strict=True)), start=const(0))
+        return replace(site, place=(distance,))
+
+
+@dataclass(frozen=True, eq=False)
+class Footprints:
+    """All sites of a program, in the order in which it comes to them.
+
+    questions: what the numbers of each call must answer. pointed: the sites that pointers name, by their distances.
+    changed: the parameters that atomic functions change. waits: whether programs wait for each other, or threads do.
+    """
+
+    questions: tuple[Question, ...]
+    sites: tuple[Site, ...]
+    pointed: frozenset[Site]
+    memories: Mapping[str, TensorMemory]
+    changed: frozenset[str]
+    waits: bool
+    space: Space
+    facts: Facts
+    _proofs: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def are_apart(self, a: str, b: str, values: Mapping[str, int]) -> bool:
+        """Tell whether no program touches of one parameter what another stores to the other, both at one address."""
+        if not self.changed.isdisjoint((a, b)):
+            return False
+        if self._are_alike(a, b, values) and self._are_proved(a, b):
+            return True
+        return self._flat(a, b).answer(values) is None
+
+    def read_again(self, a: str, b: str, values: Mapping[str, int]) -> tuple[Site, Site] | None:
+        """Find a store to one parameter, and a load of the other that reads the same element after it."""
+        if self.waits:
+            return None
+        flat = self._flat(a, b).with_numbers(values)
+        for store, load in itertools.product(flat.sites, flat.sites):
+            if store.is_store and not load.is_store and {store.parameter, load.parameter} == {a, b}:
+                if _may_follow(load, store) and meets_again(store, load, flat.space):
+                    return store, load
+        return None
+
+    def _are_alike(self, a: str, b: str, values: Mapping[str, int]) -> bool:
+        """Tell whether indices of one tensor mean the same memory as indices of the other."""
+        forms = [
+            [e.subs(values) for e in (*memory.sizes, *memory.strides)]
+            for memory in (self.memories[a], self.memories[b])
+        ]
+        return forms[0] == forms[1] and self.pointed.isdisjoint(self._of(a, b))
+
+    def _of(self, *names: str) -> Iterator[Site]:
+        return (site for site in self.sites if site.parameter in names)
+
+    def _are_proved(self, a: str, b: str) -> bool:
+        if (a, b) not in self._proofs:
+            question = Question(b, tuple(self._of(a, b)), self.space, self.facts)
+            self._proofs[a, b] = not question.left()
+        return self._proofs[a, b]
+
+    def _flat(self, a: str, b: str) -> Question:
+        sites = (site if site in self.pointed else self.memories[site.parameter].flat(site) for site in self._of(a, b))
+        return Question(b, tuple(sites), self.space, self.facts)
+
+
+def _may_follow(later: Site, earlier: Site) -> bool:
+    """Tell whether a program may come to a site after it was at another: a loop around both leads back."""
+    for own, other in zip(later.order, earlier.order, strict=False):
+        if own != other:
+            return not (own.is_constant and other.is_constant) or own.constant > other.constant
+        if not own.is_constant:
+            return True
+    return True
