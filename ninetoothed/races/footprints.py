@@ -8,7 +8,7 @@ y = x + 1; z = x * y               one program reads x again, and with it what i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ninetoothed.expr import Expr, Facts, const
@@ -48,6 +48,8 @@ class Footprints:
     space: Space
     facts: Facts
     _proofs: dict[tuple[str, str], bool] = field(default_factory=dict)
+    _asked: dict[tuple[str, str], Question] = field(default_factory=dict)
+    _later: dict[tuple[str, str], tuple[tuple[Site, Site], ...]] = field(default_factory=dict)
 
     def are_apart(self, a: str, b: str, values: Mapping[str, int]) -> bool:
         """Tell whether no program touches of one parameter what another stores to the other, both at one address."""
@@ -55,18 +57,26 @@ class Footprints:
             return False
         if self._are_alike(a, b, values) and self._are_proved(a, b):
             return True
-        return self._flat(a, b).answer(values) is None
+        if (a, b) not in self._asked:
+            self._asked[a, b] = self._flat(self._of(a, b))
+        return self._asked[a, b].answer(values) is None
 
     def read_again(self, a: str, b: str, values: Mapping[str, int]) -> tuple[Site, Site] | None:
         """Find a store to one parameter, and a load of the other that reads the same element after it."""
-        if self.waits:
-            return None
-        flat = self._flat(a, b).with_numbers(values)
-        for store, load in itertools.product(flat.sites, flat.sites):
-            if store.is_store and not load.is_store and {store.parameter, load.parameter} == {a, b}:
-                if _may_follow(load, store) and meets_again(store, load, flat.space):
-                    return store, load
+        if (a, b) not in self._later:
+            self._later[a, b] = () if self.waits else tuple(self._reads_after_stores(a, b))
+        for pair in self._later[a, b]:
+            question = self._flat(pair).with_numbers(values)
+            store, load = question.sites
+            if meets_again(store, load, question.space):
+                return store, load
         return None
+
+    def _reads_after_stores(self, a: str, b: str) -> Iterator[tuple[Site, Site]]:
+        for store, load in itertools.product(self.sites, self.sites):
+            if store.is_store and not load.is_store and {store.parameter, load.parameter} == {a, b}:
+                if _may_follow(load, store):
+                    yield store, load
 
     def _are_alike(self, a: str, b: str, values: Mapping[str, int]) -> bool:
         """Tell whether indices of one tensor mean the same memory as indices of the other."""
@@ -85,9 +95,10 @@ class Footprints:
             self._proofs[a, b] = not question.left()
         return self._proofs[a, b]
 
-    def _flat(self, a: str, b: str) -> Question:
-        sites = (site if site in self.pointed else self.memories[site.parameter].flat(site) for site in self._of(a, b))
-        return Question(b, tuple(sites), self.space, self.facts)
+    def _flat(self, sites: Iterable[Site]) -> Question:
+        """Ask of places as distances from the first element."""
+        flat = (site if site in self.pointed else self.memories[site.parameter].flat(site) for site in sites)
+        return Question("", tuple(flat), self.space, self.facts)
 
 
 def _may_follow(later: Site, earlier: Site) -> bool:
