@@ -107,8 +107,9 @@ def _pairs(tensor: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor:
 
 
 def setup_context(ctx, inputs, output):
-    *tensors, ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output = inputs
-    ctx.save_for_backward(*tensors)
+    input, sin, cos, ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output = inputs
+    # The gradients of tables alone, which models seldom ask for, need what was turned.
+    ctx.save_for_backward(input if any(ctx.needs_input_grad[1:3]) else None, sin, cos)
 
 
 def backward(ctx, grad):

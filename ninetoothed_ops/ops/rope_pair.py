@@ -44,8 +44,9 @@ def launch(outputs, query, key, sin, cos, interleaved=True, rotary_dim=None, int
 
 
 def setup_context(ctx, inputs, output):
-    *tensors, ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output = inputs
-    ctx.save_for_backward(*tensors)
+    *turned, sin, cos, ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output = inputs
+    needs_tables = any(ctx.needs_input_grad[2:4])
+    ctx.save_for_backward(*(each if needs_tables else None for each in turned), sin, cos)
     ctx.set_materialize_grads(False)
 
 
