@@ -122,24 +122,15 @@ class ArgumentTypeError(ArgumentError, TypeError):
     """An argument of a kernel's call has a type, a device or a layout that does not fit, or their count does not."""
 
 
-class KernelWarning(UserWarning):
-    """The base of warnings about a line of an application: `filename` and `lineno` say which."""
-
-    def __init__(self, message: str, filename: str = "", lineno: int = 0):
-        super().__init__(message)
-        self.filename = filename
-        self.lineno = lineno
-
-
-class RaceWarning(KernelWarning):
+class RaceWarning(UserWarning):
     """Nothing tells whether a kernel's programs store different values to the same elements."""
 
 
-class AliasingWarning(KernelWarning):
+class AliasingWarning(UserWarning):
     """Two arguments are the same memory, and a program reads again what it stored there."""
 
 
-class EmptyKernelWarning(KernelWarning):
+class EmptyKernelWarning(UserWarning):
     """A kernel stores nothing, and so does nothing."""
 
 

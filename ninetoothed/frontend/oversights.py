@@ -56,7 +56,7 @@ def _note(context: TraceContext, category: type[Warning], message: str) -> None:
 def warn(context: TraceContext) -> None:
     """Warn of all that was noted while an application was traced."""
     for (category, place), message in context.oversights.items():
-        _warn(context.definition.application, category, message, place)
+        warn_at(context.definition.application, category, message, place)
 
 
 def warn_if_reordered(
@@ -79,10 +79,13 @@ def warn_if_reordered(
             f"kernel {name!r}: an application is given tensors in the order in which the arrangement returns them:"
             f" {told}; write `def {parsed.name}({order})`, or use other names if that is meant"
         )
-        _warn(application, ReorderedParametersWarning, message, parsed.location(parsed.tree))
+        warn_at(application, ReorderedParametersWarning, message, parsed.location(parsed.tree))
 
 
-def _warn(application: Callable[..., Any], category: type[Warning], message: str, place: SourceLocation | None) -> None:
+def warn_at(
+    application: Callable[..., Any], category: type[Warning], message: str, place: SourceLocation | None
+) -> None:
+    """Warn at a place in an application, once in its module."""
     error = ApplicationError.at(message, place)
     registry = parse_application(application).function.__globals__.setdefault("__warningregistry__", {})
     warnings.warn_explicit(str(error), category, error.filename or "", error.lineno or 0, registry=registry)

@@ -6,15 +6,15 @@ import ast
 import contextlib
 import functools
 import types
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
 from ninetoothed import language
-from ninetoothed.errors import ApplicationError, EmptyKernelWarning, KernelWarning
+from ninetoothed.errors import ApplicationError, EmptyKernelWarning
 from ninetoothed.frontend import between, remedies
 from ninetoothed.frontend.attributes import MEMORY_ATTRIBUTES
+from ninetoothed.frontend.oversights import warn_at
 from ninetoothed.frontend.parse import ParsedFunction, assigned_names, is_foreign, parse, parse_application, unwrap
 from ninetoothed.frontend.values import name_of
 from ninetoothed.ir import SourceLocation
@@ -82,13 +82,7 @@ def warn_that_nothing_is_stored(name: str, application: Callable[..., Any], para
         f" ({', '.join(parameters)}){meant or remedies.for_a_return(parsed, parameters)}",
         parsed.location(parsed.tree),
     )
-    warn_once(application, EmptyKernelWarning(str(error), error.filename or "", error.lineno or 0))
-
-
-def warn_once(application: Callable[..., Any], warning: KernelWarning) -> None:
-    """Warn at a line of the user's code, once in the module of an application."""
-    registry = parse_application(application).function.__globals__.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(warning, type(warning), warning.filename, warning.lineno, registry=registry)
+    warn_at(application, EmptyKernelWarning, str(error.msg), parsed.location(parsed.tree))
 
 
 def assigns_first(application: Callable[..., Any], name: str) -> bool:

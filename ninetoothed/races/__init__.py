@@ -13,7 +13,7 @@ functions are taken to know what they do.
 
 from ninetoothed.races.collect import survey
 from ninetoothed.races.footprints import Footprints, TensorMemory
-from ninetoothed.races.messages import race_error, race_warning
+from ninetoothed.races.messages import race_error, undecided
 from ninetoothed.races.question import Question, RaceVerdict
 
-__all__ = ["Footprints", "TensorMemory", "Question", "RaceVerdict", "race_error", "race_warning", "survey"]
+__all__ = ["Footprints", "TensorMemory", "Question", "RaceVerdict", "race_error", "survey", "undecided"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ninetoothed.errors import RaceError, RaceWarning
+from ninetoothed.errors import RaceError
 from ninetoothed.races.enumeration import Clash
 from ninetoothed.races.question import Question, RaceVerdict
 
@@ -23,17 +23,14 @@ def race_error(kernel: str, question: Question, verdict: RaceVerdict) -> RaceErr
     return RaceError.at(message, verdict.location)
 
 
-def race_warning(kernel: str, question: Question, verdict: RaceVerdict) -> RaceWarning:
-    """Make the warning for a store of which nothing tells whether it races."""
-    name = question.parameter
-    message = (
-        f"kernel {kernel!r}: nothing tells whether programs, or lanes of one, store different values to one element of"
+def undecided(name: str) -> str:
+    """Say that nothing tells whether stores to a parameter race."""
+    return (
+        "nothing tells whether programs, or lanes of one, store different values to one element of"
         f" {name!r}, or read what others store: which value stays is not known where they do;"
         f" {_CURE.format(name=name)}; where they do not, ignore this `ninetoothed.RaceWarning` with"
         " `warnings.filterwarnings`"
     )
-    error = RaceError.at(message, verdict.location)
-    return RaceWarning(str(error), error.filename or "", error.lineno or 0)
 
 
 def _what(name: str, clash: Clash) -> str:

@@ -19,10 +19,10 @@ import torch
 
 from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import AliasingWarning, ApplicationError
+from ninetoothed.errors import AliasingWarning
 from ninetoothed.expr import as_expr
 from ninetoothed.expr.sizes import evaluate
-from ninetoothed.frontend.preview import warn_once
+from ninetoothed.frontend.oversights import warn_at
 from ninetoothed.races import Footprints
 from ninetoothed.runtime.arguments import problem
 
@@ -61,8 +61,8 @@ class Pair:
         return all(math.prod(evaluate(as_expr(size), self.values) for size in shape) == 1 for shape in shapes)
 
     @cached_property
-    def reads_again(self) -> AliasingWarning | None:
-        """Make the warning for a program that reads of one tensor what it stored to the other; None where none does."""
+    def reads_again(self) -> tuple[str, ir.SourceLocation | None] | None:
+        """Say that a program reads of one tensor what it stored to the other, and where; None where none does."""
         found = self.footprints.read_again(*self._names, self.values)
         if found is None:
             return None
@@ -73,8 +73,7 @@ class Pair:
             " gives what was stored, and would not in memory of its own; read it once, before the store, or pass a"
             " tensor with memory of its own, say `.clone()`"
         )
-        error = ApplicationError.at(message, load.location)
-        return AliasingWarning(str(error), error.filename or "", error.lineno or 0)
+        return message, load.location
 
 
 def _line(place: ir.SourceLocation | None) -> str:
@@ -105,7 +104,8 @@ def check_memory(definition: KernelDefinition, args: Sequence[Any], separate: tu
             remedy = "pass a tensor with memory of its own, say `.clone()`, or the same elements in the same tiles"
             raise problem(definition, parameter, what, remedy)
         if is_in_place and pair.reads_again is not None:
-            warn_once(definition.application, pair.reads_again)
+            message, place = pair.reads_again
+            warn_at(definition.application, AliasingWarning, message, place)
 
 
 def near(args: Sequence[Any], separate: tuple[Pair, ...]) -> Iterator[tuple[Pair, int]]:

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import ApplicationError, SizeError
+from ninetoothed.errors import ApplicationError, RaceWarning, SizeError
 from ninetoothed.expr import as_expr
 from ninetoothed.expr.sizes import evaluate
-from ninetoothed.frontend.preview import warn_once
-from ninetoothed.races import Footprints, race_error, race_warning
+from ninetoothed.frontend.oversights import warn_at
+from ninetoothed.races import Footprints, race_error, undecided
 
 
 def check_requirements(
@@ -32,7 +32,8 @@ def check_races(definition: KernelDefinition, footprints: Footprints | None, val
         if verdict is not None and verdict.clash is not None:
             raise race_error(definition.name, question, verdict)
         if verdict is not None:
-            warn_once(definition.application, race_warning(definition.name, question, verdict))
+            message = f"kernel {definition.name!r}: {undecided(question.parameter)}"
+            warn_at(definition.application, RaceWarning, message, verdict.location)
 
 
 def unmet(definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]) -> SizeError:
