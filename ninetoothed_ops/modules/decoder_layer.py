@@ -10,7 +10,7 @@ from ninetoothed.runtime.private import has_global_hook, has_transforms, runs_fo
 
 from ..ops.add_rms_norm import operator as add_rms_norm
 from .overrides import are_overridden
-from .residual import AHEAD, NEXT, NormedAhead, ahead_of, are_alike, eps_of
+from .residual import AHEAD, NEXT, NormedAhead, are_alike, eps_of
 from .rms_norm import NTRMSNorm
 from .substitute import Substitute, is_outdated, own_forward
 
@@ -26,7 +26,7 @@ class NTDecoderLayer(Substitute):
         sum = hidden_states + self_attn(input_layernorm(hidden_states))
         output = sum + mlp(post_attention_layernorm(sum))
 
-    Each sum is added by the norm behind it, the second by that of the next layer or of the model. In training and in
+    Each sum is normed where it is added, the second by the norm of the next layer or of the model. In training and in
     compiled code that is done of the first sum alone: a checkpoint or the graph of one layer knows nothing of the next.
     """
 
@@ -48,12 +48,11 @@ class NTDecoderLayer(Substitute):
         if passed is None or is_outdated(self) or args or not passed.issubset(kwargs):
             return own_forward(self)(self, hidden_states, *args, **kwargs)
         attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
-        norm = self.post_attention_layernorm
+        normed, total = _summed_and_normed(self.post_attention_layernorm, attended, hidden_states)
+        changed = self.mlp(normed)
         if self.training or torch.compiler.is_compiling():
-            normed, total = _summed_and_normed(norm, attended, hidden_states)
-            return total + self.mlp(normed)
-        total = vars(norm).get(AHEAD, NONE).add(attended, hidden_states)
-        return vars(self).get(NEXT, NONE).add(self.mlp(norm(total)), total, self)
+            return total + changed
+        return vars(self).get(NEXT, NONE).add(changed, total, self)
 
 
 def _summed_and_normed(
@@ -70,7 +69,7 @@ def _summed_and_normed(
 
 
 def link_all(model: nn.Module) -> None:
-    """Let each layer of a model know the norms behind its sums: its own, and that of the next layer or of the model.
+    """Let each layer of a model know the norm that gets what it gives: that of the next layer, or of the model.
 
     A norm that is none of them in the end is added for in vain, and gives what it always gave.
     """
@@ -78,14 +77,6 @@ def link_all(model: nn.Module) -> None:
         for layers in parent.children():
             norm, caller = getattr(parent, "norm", None), None
             for layer in reversed(layers) if isinstance(layers, nn.ModuleList) else ():
-                if isinstance(layer, NTDecoderLayer):
-                    _link(layer, norm, caller, parent)
+                if isinstance(layer, NTDecoderLayer) and type(norm) is NTRMSNorm:
+                    vars(layer)[NEXT] = vars(norm)[AHEAD] = NormedAhead(norm, caller, parent, type(layer))
                 norm, caller = getattr(layer, "input_layernorm", None), layer
-
-
-def _link(layer: NTDecoderLayer, norm: nn.Module | None, caller: nn.Module | None, parent: nn.Module) -> None:
-    """Let a layer know the norm behind its own, and the next one, which the `caller` calls, or the `parent` of both."""
-    if type(layer.post_attention_layernorm) is NTRMSNorm:
-        ahead_of(layer.post_attention_layernorm)
-    if type(norm) is NTRMSNorm:
-        vars(layer)[NEXT] = ahead_of(norm, caller, parent)

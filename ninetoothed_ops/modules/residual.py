@@ -1,14 +1,18 @@
-"""Residual sums with the norm behind them in one launch, by `ninetoothed.add_rms_norm`.
+"""Residual sums with the norm of what comes behind them in one launch, by `ninetoothed.add_rms_norm`.
 
-A layer adds, and a norm's own forward norms, perhaps that of the next layer: between the two a model may do anything.
-So the sum is what is handed on, and what the norm will give for it waits at the norm. The norm gives it for that very
-sum alone: for another tensor, for one that was written to since, or once its weight has changed, it computes. What no
-tensor tells, writes past its version as through `.data`, is looked for before: there is no hook, and between two layers
-no code but that of PyTorch and transformers runs.
+A layer adds, and the norm of the next one norms the sum: between the two, a model may do anything. So the sum is what
+is handed on, and what the norm will give for it waits at the norm. The norm gives it where the sum comes to it straight
+from the layer: where both are called by one run of one function, whose code is PyTorch's or transformers', with nothing
+between but what calls modules. That is read off the frames of Python, both when the sum is added and when it is normed.
+There is no hook and no code of a user between the two then: nothing that could write to the sum past its version (by
+`.data`, as a view of NumPy's), or to the weight.
 """
 
+import inspect
+import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from types import CodeType
 from typing import Any, NamedTuple
 
 import torch
@@ -20,55 +24,58 @@ from .overrides import are_overridden, are_recorded
 
 # The attributes by which a norm, and a layer before it, hold the one NormedAhead of the norm.
 AHEAD, NEXT = "_normed_ahead", "_norm_behind"
+# The name by which a frame holds what tells its run.
+RUN = "_ninetoothed_run"
 # Whose code between two layers writes to no tensor past its version.
 PACKAGES = ("torch", "transformers")
 
 
 class Normed(NamedTuple):
-    """The norm of a sum, and all on which it depends."""
+    """The norm of a sum: of which one, in which version, and in which run of the parent's forward it was added."""
 
     output: torch.Tensor
     total: weakref.ref
-    weight: torch.Tensor
-    states: tuple[int | None, ...]
-    eps: float | None
+    version: int
+    run: object
 
 
 class NormedAhead:
     """Add for a norm, and keep what the norm gives for the sum until it is called; a copy is of no norm.
 
-    caller: the layer, if any, that gets the sum and calls the norm. parent: the module, if any, whose forward runs
-    between the sum and that, and forward: that function, if its code is known.
+    caller: the layer, if any, that gets the sum and calls the norm. forward: the code that calls both layers, if it is
+    known. straight: the code that may stand between it and them.
     """
 
     def __init__(
-        self, norm: nn.Module | None = None, caller: nn.Module | None = None, parent: nn.Module | None = None
+        self,
+        norm: nn.Module | None = None,
+        caller: nn.Module | None = None,
+        parent: nn.Module | None = None,
+        layer: type[nn.Module] = nn.Module,
     ) -> None:
-        self.norm, self.kind = norm, type(norm)
-        self.caller, self.parent = caller, parent
-        self.forward = type(parent).forward if parent is not None and _is_known(type(parent).forward) else None
+        self.norm, self.kind, self.caller = norm, type(norm), caller
+        self.forward = None if parent is None else _known_forward(type(parent))
+        self.straight = frozenset({nn.Module._call_impl.__code__, layer.forward.__code__, *_calls(layer)})
         self.normed: Normed | None = None
 
     def __reduce__(self) -> tuple:
         return NormedAhead, ()
 
-    def add(self, input: torch.Tensor, residual: torch.Tensor, adder: nn.Module | None = None) -> torch.Tensor:
-        """Compute `residual + input`, and its norm, if the norm is what it was and calling it would do no more.
+    def add(self, input: torch.Tensor, residual: torch.Tensor, adder: nn.Module) -> torch.Tensor:
+        """Compute `residual + input`, and its norm, if it will go straight to the norm, and calling that does no more.
 
-        `adder` is the layer, if any, that the sum leaves as its output.
+        `adder` is the layer that the sum leaves as its output.
         """
-        norm = self.norm
-        weight = norm._parameters.get("weight") if norm is not None and type(norm) is self.kind else None
+        run, norm = self._run(), self.norm
+        weight = None
+        if run is not None and norm is not None and type(norm) is self.kind:
+            weight = norm._parameters.get("weight")
         if weight is None or not _are_plain(input, residual, weight) or not _are_bare((norm, adder, self.caller)):
             return residual + input
-        parent = self.parent
-        if parent is not None and (type(parent).forward is not self.forward or "forward" in vars(parent)):
-            return residual + input
-        eps = eps_of(norm)
-        output, total = torch.ops.ninetoothed.add_rms_norm(input, residual, weight, eps)
-        states = _states(total, weight)
-        if None not in states:
-            self.normed = Normed(output, weakref.ref(total, self._forget), weight, states, eps)
+        output, total = torch.ops.ninetoothed.add_rms_norm(input, residual, weight, eps_of(norm))
+        version = version_of(total)
+        if version is not None:
+            self.normed = Normed(output, weakref.ref(total, self._forget), version, run)
         return total
 
     def _forget(self, total: weakref.ref) -> None:
@@ -77,31 +84,44 @@ class NormedAhead:
         if normed is not None and normed.total is total:
             self.normed = None
 
-    def take(self, input: torch.Tensor) -> torch.Tensor | None:
+    def take(self, norm: nn.Module, input: torch.Tensor) -> torch.Tensor | None:
         """Give the norm of the input if it was computed with it, once; None if it is to be computed."""
         # Read once: another thread may put its own there meanwhile.
         normed, self.normed = self.normed, None
-        if normed is None or normed.total() is not input or self.norm is None:
+        if normed is None or normed.total() is not input or norm is not self.norm:
             return None
-        weight = normed.weight
-        is_same = self.norm._parameters.get("weight") is weight and normed.eps == eps_of(self.norm)
-        if not is_same or _is_observed(input, weight):
+        return normed.output if normed.version == version_of(input) and normed.run is self._run() else None
+
+    def _run(self) -> object | None:
+        """Tell the run of the parent's forward that called the module whose forward asks; None if none did, straight.
+
+        It is told by an object among the locals of its frame: to keep the frame would keep all others, and its address
+        is that of another one later.
+        """
+        # Of this function, of the one that asks, and of the module's forward.
+        frame: Any = None if self.forward is None else sys._getframe(3)
+        while frame is not None and frame.f_code in self.straight:
+            frame = frame.f_back
+        if frame is None or frame.f_code is not self.forward:
             return None
-        return normed.output if normed.states == _states(input, weight) else None
+        return frame.f_locals.setdefault(RUN, object())
 
 
-def _is_known(forward: Any) -> bool:
-    """Tell whether a forward, and all that decorates it, are PyTorch's or transformers'."""
-    while forward is not None:
-        if getattr(forward, "__globals__", {}).get("__name__", "").partition(".")[0] not in PACKAGES:
-            return False
-        forward = getattr(forward, "__wrapped__", None)
-    return True
+def _known_forward(cls: type[nn.Module]) -> CodeType | None:
+    """Find the code of a class's forward; None unless that, and all that the class inherits, is of known packages."""
+    written: Any = inspect.unwrap(cls.forward)
+    names = (getattr(written, "__globals__", {}).get("__name__", ""), *(each.__module__ for each in cls.__mro__[:-1]))
+    return written.__code__ if all(map(_is_known, names)) else None
 
 
-def _states(total: torch.Tensor, weight: torch.Tensor) -> tuple[int | None, ...]:
-    """Give the versions of two tensors, and where they lie."""
-    return version_of(total), version_of(weight), total.data_ptr(), weight.data_ptr()
+def _is_known(name: str) -> bool:
+    return name.partition(".")[0] in PACKAGES
+
+
+def _calls(cls: type[nn.Module]) -> Iterator[CodeType]:
+    """Find the code by which instances of a class are called, where it is PyTorch's or transformers'."""
+    functions = (vars(each).get("__call__") for each in cls.__mro__ if _is_known(each.__module__))
+    return (each.__code__ for each in functions if hasattr(each, "__code__"))
 
 
 def eps_of(norm: Any) -> float | None:
@@ -137,12 +157,6 @@ def _is_observed(*tensors: torch.Tensor) -> bool:
 def _are_bare(modules: Iterable[nn.Module | None]) -> bool:
     """Tell whether calling the modules runs their forwards and no hook or patch."""
     return not has_global_hook() and all(each is None or runs_forward_alone(each) for each in modules)
-
-
-def ahead_of(norm: nn.Module, caller: nn.Module | None = None, parent: nn.Module | None = None) -> NormedAhead:
-    """Give a norm a NormedAhead, and return it."""
-    found = vars(norm)[AHEAD] = NormedAhead(norm, caller, parent)
-    return found
 
 
 def unlink(module: nn.Module) -> None:

@@ -33,7 +33,7 @@ class NTRMSNorm(nn.RMSNorm):
         if are_overridden(input, weight) or (nn.RMSNorm.forward is not FORWARD and shape is not None):
             return _written_out(input, weight, eps_of(self)) if shape is None else nn.RMSNorm.forward(self, input)
         if not torch.compiler.is_compiling() and AHEAD in held:
-            output = held[AHEAD].take(input)
+            output = held[AHEAD].take(self, input)
             if output is not None:
                 return output
         if shape is not None:

@@ -171,50 +171,126 @@ def test_changes_of_the_model_are_seen(make, batch, change):
     assert error(found, expected) < 1e-4 and error(found, before) > 1e-2
 
 
-def test_what_a_norm_gives_depends_on_its_weight_as_it_is_then(make, batch):
-    model, inputs, _, _ = joined(make, batch)
-    norm, states = model.model.norm, torch.randn(2, 3, 64, device=DEVICE)
-    ahead = vars(norm)[AHEAD]
-    with torch.no_grad():
-        total = ahead.add(states, states)
-        waiting = ahead.normed.output
-        assert norm(total) is waiting and ahead.normed is None
-        for change in (
-            lambda _: norm.weight.mul_(2),
-            lambda total: total.add_(1),
-            lambda _: setattr(norm, "weight", nn.Parameter(norm.weight * 2)),
-            lambda _: setattr(norm, "variance_epsilon", 3.0),
-        ):
-            total = ahead.add(states, states)
-            assert ahead.normed is not None
-            change(total)
-            output = norm(total)
-            assert error(output, nn.functional.rms_norm(total, (64,), norm.weight, norm.variance_epsilon)) < 1e-5
+def by_data(tensor):
+    tensor.data.mul_(3).add_(1)
 
 
-def test_a_gradient_is_recorded_where_it_begins_behind_the_sum(make, batch):
-    """The sum is computed without gradients, its norm with them: the norm must be computed then."""
-    model, inputs, _, _ = joined(make, batch)
-    norm = model.model.norm
+def by_numpy(tensor):
+    tensor.detach().cpu().numpy()[...] = 2 if tensor.ndim > 1 else 7
+
+
+def by_dlpack(tensor):
+    torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(tensor.detach())).mul_(3)
+
+
+def by_storage(tensor):
+    torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage()).mul_(3)
+
+
+def by_version(tensor):
     with torch.no_grad():
-        model.model.norm = nn.Identity()
-        kept = model.model(*inputs).last_hidden_state
-    assert vars(norm)[AHEAD].normed is not None
-    assert norm(kept).requires_grad
+        tensor.mul_(3)
+
+
+WRITES = (by_data, by_dlpack, by_storage, by_version, *((by_numpy,) if DEVICE == "cpu" else ()))
+
+
+def by_hand(model, tokens, change, layers):
+    """Run a model's layers as a user would, with a change between each two."""
+    states, positions = model.embed_tokens(tokens), torch.arange(tokens.shape[1], device=DEVICE)[None]
+    given = dict.fromkeys(("attention_mask", "past_key_values", "use_cache"))
+    given |= {"position_ids": positions, "position_embeddings": model.rotary_emb(states, positions)}
+    for layer in layers:
+        states = layer(states, **given)
+        change(states)
+    return model.norm(states)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("changed", ("states", "weights", "nothing"))
+def test_layers_run_by_hand(make, batch, write, changed):
+    """What is written between a sum and its norm is seen, whatever tells of it."""
+    model, (tokens, _), _, _ = joined(make, batch)
+    plain = make("Llama")
+    found = []
+    for each in (model.model, plain.model):
+
+        def change(states, each=each):
+            if changed == "weights":
+                write(each.layers[1].input_layernorm.weight)
+                write(each.norm.weight)
+            elif changed == "states":
+                write(states)
+
+        found.append(by_hand(each, tokens, change, each.layers))
+    assert error(*found) < 1e-4
+
+
+class Between(nn.Module):
+    """Stands for a layer, whose input it changes before."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, states, **given):
+        states.data.add_(1)
+        return self.layer(states, **given)
+
+
+def wrapped_layer(model):
+    model.layers[1] = Between(model.layers[1])
+
+
+def wrapped_norm(model):
+    model.norm = Between(model.norm)
+
+
+def norm_with_another_eps(model):
+    norm = model.layers[1].input_layernorm = copy.copy(model.layers[1].input_layernorm)
+    norm.variance_epsilon = 10.0
+
+
+@pytest.mark.parametrize("change", (wrapped_layer, wrapped_norm, norm_with_another_eps))
+def test_what_is_put_between_two_layers_of_a_model_that_runs(make, batch, change):
+    model, inputs, before, _ = joined(make, batch)
+    plain = make("Llama")
+    for each in (model, plain):
+        change(each.model)
+    found, expected = (logits(each, *inputs, use_cache=False) for each in (model, plain))
+    assert error(found, expected) < 1e-4 and error(found, before) > 1e-2
+
+
+@torch.no_grad()
+def test_a_sum_that_a_run_left_behind(make, batch):
+    """Its norm may wait for it, and another run of the same code, or none, gets the sum."""
+    model, (tokens, mask), _, _ = joined(make, batch)
+    last, norm = model.model.layers[1], model.model.norm
+    ahead = vars(last)[NEXT]
+    model.model.norm = nn.Identity()
+    states = model.model(tokens, mask).last_hidden_state
+    assert ahead.normed is not None and ahead.normed.total() is states
+    model.model.norm = norm
+    states.data.add_(1)
+    model.model.layers = nn.ModuleList()
+    expected = nn.functional.rms_norm(states, (64,), norm.weight, norm.variance_epsilon)
+    found = model.model(inputs_embeds=states, attention_mask=mask).last_hidden_state
+    assert error(found, expected) < 1e-5 and ahead.normed is None
     # What waits for a sum that is gone is gone with it.
-    with torch.no_grad():
-        model(*inputs)
-    assert vars(norm)[AHEAD].normed is None and kept is not None
+    model.model.layers, model.model.norm = nn.ModuleList((last,)), nn.Identity()
+    last.self_attn.layer_idx = 0
+    model.model(tokens, mask)
+    assert ahead.normed is None
 
 
 def test_training_autocast_and_modes_compute_apart(make, batch):
     model, inputs, expected, _ = joined(make, batch)
     plain = make("Llama")
-    _, counts = counted(lambda: model(*inputs))  # weights require gradients
-    assert not counts["add_rms_norm"]
-    # What training adds in the middle of a layer is normed there, with a gradient.
-    _, counts = counted(lambda: model.train()(*inputs))
-    assert counts["add_rms_norm"] == 2
+    # What is added in the middle of a layer is normed there, with a gradient. Of the weights, here.
+    for each in (model, model.train()):
+        _, counts = counted(lambda each=each: each(*inputs))
+        assert counts["add_rms_norm"] == 2
     model.eval()
 
     class Additions(TorchFunctionMode):
@@ -261,14 +337,14 @@ def test_compiled(make, batch):
 
 
 @pytest.mark.parametrize("duplicate", (copy.deepcopy, lambda both: pickle.loads(pickle.dumps(both))))
-def test_copies_add_apart_until_they_are_joined(make, batch, duplicate):
+def test_copies_know_no_next_layer_until_they_are_joined(make, batch, duplicate):
     model, inputs, expected, report = joined(make, batch)
     twin, twins = duplicate((model, report))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
     found, counts = counted(lambda: logits(twin, *inputs))
-    assert not counts["add_rms_norm"] and error(found, expected) < 1e-4
+    assert counts["add_rms_norm"] == 2 and error(found, expected) < 1e-4
     again = swap_modules(twin, join=True)
     found, counts = counted(lambda: logits(twin, *inputs))
     assert counts["add_rms_norm"] == 4 and error(found, expected) < 1e-4
