@@ -25,6 +25,9 @@ from .substitute import Substitute, is_outdated, own_forward
 # are, and changes no config and no registry. The last is registered where it was asked for.
 THEIRS = ("sdpa", "eager")
 IMPLEMENTATIONS = (*THEIRS, "ninetoothed")
+# Continuous batching sets one of these while it runs, by `PAGED` and what was set before, and gives its cache by name.
+PAGED = "paged|"
+SERVED = "paged|sdpa"
 # The functions that the forwards replaced call by name, in the model's own file, and what holds those registered.
 ROTARY = "apply_rotary_pos_emb"
 OTHERS = ("eager_attention_forward", "repeat_kv")
@@ -49,6 +52,9 @@ class NTAttention(Substitute, JointModule):
 
     Where a `TorchFunctionMode` is active, or another library has since registered an attention function of its own or
     replaced one that the module's file calls, the module's own forward runs.
+
+    Continuous batching (`generate_batch`) with "sdpa" reads its pages by `ninetoothed.sdpa`; with other attention the
+    module's own forward runs, on the projections that it has.
 
     A mask means what it means to the model's `config._attn_implementation`. To "sdpa" and "ninetoothed" a boolean one
     says which keys a query sees, and one of numbers is added to the scores. "eager" adds every mask, so that a boolean
@@ -102,7 +108,7 @@ class NTAttention(Substitute, JointModule):
         cls = type(self)
         # A config looks each attribute up by functions in Python.
         implementation = self.config._attn_implementation
-        if is_outdated(self) or are_overridden(hidden_states) or _calls_others(cls, implementation):
+        if is_outdated(self) or are_overridden(hidden_states) or _calls_others(cls, implementation, kwargs):
             arguments = hidden_states, position_embeddings, attention_mask, past_key_values
             return own_forward(self)(self, *arguments, **kwargs)
         _check(self, implementation, kwargs)
@@ -124,9 +130,12 @@ class NTAttention(Substitute, JointModule):
             value = value.transpose(1, 2)
             if past_key_values is not None:
                 key, value = past_key_values.update(key, value, self.layer_idx)
+            elif implementation == SERVED:
+                key, value = _paged(kwargs, self.layer_idx, key, value)
 
         is_eager = implementation == "eager"
-        is_causal = not is_eager and _is_causal(self, query.shape[2], attention_mask, kwargs.get("is_causal"))
+        asked = False if implementation == SERVED else kwargs.get("is_causal")
+        is_causal = not is_eager and _is_causal(self, query.shape[2], attention_mask, asked)
         lengths = _held(past_key_values, self.layer_idx) if query.shape[2] == 1 and attention_mask is not None else None
         if past_key_values is not None:
             key, value, lengths = kept(query, key, value, lengths, is_causal)
@@ -134,8 +143,21 @@ class NTAttention(Substitute, JointModule):
         return self.o_proj(output.transpose(1, 2).reshape(*hidden_states.shape[:-1], -1)), None
 
 
-def _calls_others(cls: type[NTAttention], implementation: str) -> bool:
-    """Tell whether another library has replaced functions that the original's forward calls."""
+def _paged(
+    kwargs: dict[str, Any], layer: int, key: torch.Tensor, value: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Write keys and values to the pages of continuous batching, and read all that the mask speaks of."""
+    places = {name: kwargs[name] for name in ("read_index", "write_index")}
+    held = kwargs["cache"].update(key_states=key, value_states=value, layer_idx=layer, **places)
+    # (tokens, heads, D)
+    key, value = (each.transpose(0, 1).unsqueeze(0) for each in held)
+    return key, value
+
+
+def _calls_others(cls: type[NTAttention], implementation: str, kwargs: dict[str, Any]) -> bool:
+    """Tell whether others compute: functions that replaced those that the forward calls, or pages not read here."""
+    if implementation not in IMPLEMENTATIONS and PAGED in str(implementation):
+        return implementation != SERVED or "cache" not in kwargs
     names = cls.written.__globals__
     for name, function in cls.called:
         if names.get(name) is not function:
@@ -191,7 +213,7 @@ def _attend(
 
 def _check(module: Any, implementation: str, kwargs: dict[str, Any]) -> None:
     """Raise UnsupportedError for what the model may have been set to since the swap."""
-    if implementation not in IMPLEMENTATIONS:
+    if implementation not in (*IMPLEMENTATIONS, SERVED):
         raise UnsupportedError(
             f"NTAttention (layer {module.layer_idx}): it reads the masks of the attention implementations "
             f"{', '.join(IMPLEMENTATIONS)}, and the model's is {implementation!r} now. Set it back with "

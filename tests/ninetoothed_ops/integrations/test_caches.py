@@ -1,6 +1,7 @@
 """One token over a cache that tells where to write: rotation and write in one launch, bit for bit as apart."""
 
 import copy
+from unittest import mock
 
 import pytest
 import torch
@@ -261,3 +262,31 @@ def test_compiled(make, batch):
     assert sum("rope_into_cache" in name for name in names) == 2 and not any("index_copy" in name for name in names)
     assert error(cache.layers[1].keys, other.layers[1].keys) < 1e-5
     assert cache.layers[1].cumulative_length.item() == 8
+
+
+@pytest.mark.parametrize("implementation", ("sdpa", "eager"))
+@pytest.mark.parametrize("name", ("Qwen3", "Mistral"))
+def test_continuous_batching(make, name, implementation):
+    """Its pages are read by our attention where it is "sdpa"; that of others runs on our projections."""
+    from transformers import ContinuousBatchingConfig, GenerationConfig
+
+    model = make(name, implementation)
+    options = GenerationConfig(max_new_tokens=4, do_sample=False, eos_token_id=None, pad_token_id=0)
+    pages = ContinuousBatchingConfig(num_blocks=32, block_size=16, max_batch_tokens=64)
+    prompts = [[5, 6, 7, 8, 1, 2, 4], [9, 10, 11], [3] * 9]
+
+    def tokens():
+        found = model.generate_batch(
+            prompts, generation_config=options, continuous_batching_config=pages, progress_bar=False
+        )
+        return [each.generated_tokens for each in found.values()]
+
+    expected = tokens()
+    assert [len(each) for each in expected] == [4] * 3
+    for join in (False, True):
+        report = swap_modules(model, join=join)
+        # Another thread makes the steps.
+        with mock.patch.object(attention, "sdpa", wraps=attention.sdpa) as ours:
+            assert tokens() == expected
+        assert ours.called == (implementation == "sdpa")
+        report.undo()
