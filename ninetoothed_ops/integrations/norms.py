@@ -9,7 +9,6 @@ from torch import nn
 from ..modules.eligibility import unsuitable
 from ..modules.layer_norm import NTChannelsLayerNorm, NTDebertaLayerNorm, NTRoundedLayerNorm, NTUnitOffsetLayerNorm
 from ..modules.rms_norm import NTRMSNorm, NTRoundedRMSNorm, NTT5RMSNorm, NTUnitOffsetRMSNorm, NTUnroundedRMSNorm
-from ..modules.substitute import Substitute, substitute
 from .recognition import SUBCLASS, computes_like, methods, undecorated
 
 # The classes of which others are copies, each by its file, and what is put in the place of a copy.
@@ -44,7 +43,7 @@ def norm(module: nn.Module) -> type[nn.Module] | str | None:
         return None
     found = next((new for path, new in NORMS.items() if computes_like(cls, path)), None)
     if found is not None:
-        return _unsuitable(module) or (substitute(found, cls) if issubclass(found, Substitute) else found)
+        return _unsuitable(module) or found
     if isinstance(module, (nn.RMSNorm, nn.LayerNorm)) or not any("RMSNorm" in each.__name__ for each in cls.__mro__):
         return None
     return UNKNOWN if cls.__bases__ == (nn.Module,) else SUBCLASS

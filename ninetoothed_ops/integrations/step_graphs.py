@@ -30,6 +30,7 @@ from ninetoothed.runtime.private import count_dispatch_modes
 from ninetoothed.runtime.workspace import lending, zeros_to_lend
 
 from ..modules.overrides import are_overridden
+from ..modules.swap import REPLACEMENTS
 from . import step_masks
 from .attention_interface import LENGTHS
 from .step_caches import StepCache, memory_of, unlike_static
@@ -65,7 +66,7 @@ def attributes(model: nn.Module) -> Iterator[tuple[nn.Module, str, Callable]]:
 def _runs_on_ours(model: Any) -> bool:
     """Tell whether a causal language model was swapped: whether it has as many of our modules as layers."""
     layers = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", 0)
-    ours = sum(type(each).__module__.startswith("ninetoothed_ops.modules.") for each in model.modules())
+    ours = sum(isinstance(each, REPLACEMENTS) for each in model.modules())
     return hasattr(type(model), "prepare_inputs_for_generation") and 0 < layers <= ours
 
 

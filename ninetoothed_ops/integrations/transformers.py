@@ -51,7 +51,7 @@ def attention(module: nn.Module) -> type[nn.Module] | tuple[type[nn.Module], str
     if unlike:
         verdict, reason = rotary(module), _by_name(module, unlike)
         return (verdict[0], reason) if isinstance(verdict, tuple) else reason
-    return unsuitable(module) or _unready(module) or substitute(NTAttention, type(module))
+    return unsuitable(module) or _unready(module) or NTAttention
 
 
 def rotary(module: nn.Module) -> tuple[type[nn.Module], str] | str | None:
@@ -62,8 +62,8 @@ def rotary(module: nn.Module) -> tuple[type[nn.Module], str] | str | None:
     if reason:
         return reason
     try:
-        cls = substitute(NTRotary, type(module))
-        return cls, _by_name(module, "its attention is of no known kind")
+        substitute(NTRotary, type(module))
+        return NTRotary, _by_name(module, "its attention is of no known kind")
     except UnsupportedError as error:
         return str(error)
 
@@ -97,14 +97,14 @@ def gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
         return None
     if not same(vars(type(module)).get("forward"), f"{LLAMA}.LlamaMLP"):
         return "its forward is not that of LlamaMLP"
-    return unsuitable(module) or substitute(NTGatedMLP, type(module))
+    return unsuitable(module) or NTGatedMLP
 
 
 def fused_gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:
     """Choose NTFusedGatedMLP for the MLP of Phi-3 and its copies, whatever their activation."""
     if not same(vars(type(module)).get("forward"), "phi3.modeling_phi3.Phi3MLP"):
         return None
-    return unsuitable(module) or substitute(NTFusedGatedMLP, type(module))
+    return unsuitable(module) or NTFusedGatedMLP
 
 
 def decoder_layer(module: nn.Module) -> type[nn.Module] | str | None:
@@ -117,7 +117,7 @@ def decoder_layer(module: nn.Module) -> type[nn.Module] | str | None:
     behind: nn.Module = module.post_attention_layernorm  # type: ignore[assignment]
     if not isinstance(behind, NTRMSNorm) and norm(behind) is not NTRMSNorm:
         return "its norms stay their own"
-    return unsuitable(module) or substitute(NTDecoderLayer, type(module))
+    return unsuitable(module) or NTDecoderLayer
 
 
 def rules(model: nn.Module, join: bool) -> tuple[Callable[[nn.Module], Any], ...]:

@@ -7,6 +7,7 @@ from .decoder_layer import NTDecoderLayer
 from .gated_mlp import NTGatedMLP
 from .layer_norm import NTLayerNorm
 from .linear import NTLinear
+from .quantisation import PassedByWarning
 from .rms_norm import NTRMSNorm
 from .rotary_module import NTRotary
 from .silu import NTSiLU
@@ -24,6 +25,7 @@ __all__ = [
     "NTRMSNorm",
     "NTRotary",
     "NTSiLU",
+    "PassedByWarning",
     "SwapError",
     "SwapReport",
     "swap_modules",

@@ -10,6 +10,7 @@ from ..ops.conv2d import convolve, operator
 from ..ops.packing import pays
 from .eligibility import unmovable, unsuitable, users_of_memory
 from .overrides import are_overridden
+from .quantisation import PassedBy
 
 # A patch of the class after a swap is seen by comparing.
 FORWARD = nn.Conv2d.forward
@@ -17,7 +18,7 @@ FORWARD = nn.Conv2d.forward
 REPACKED = "_is_repacked"
 
 
-class NTConv2d(nn.Conv2d):
+class NTConv2d(PassedBy, nn.Conv2d):
     """A `torch.nn.Conv2d` that pads with zeros, on `ninetoothed.conv2d`.
 
     `forward(input)`: `(N, in_channels, H, W)`, or without N -> `(N, out_channels, P, Q)`, with channels last where they

@@ -12,7 +12,7 @@ from ..ops.add_rms_norm import operator as add_rms_norm
 from .overrides import are_overridden
 from .residual import AHEAD, NEXT, NormedAhead, are_alike, eps_of
 from .rms_norm import NTRMSNorm
-from .substitute import Substitute, is_outdated, own_forward
+from .substitute import Substitute, is_outdated, kind_of, own_forward
 
 # Adds for no norm.
 NONE = NormedAhead()
@@ -60,7 +60,7 @@ def _summed_and_normed(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute the norm of `residual + input`, and that sum, where nothing can come between the two."""
     # The class first: see `joint._are_plain`.
-    weight = norm._parameters.get("weight") if NTRMSNorm is type(norm) and runs_forward_alone(norm) else None
+    weight = norm._parameters.get("weight") if NTRMSNorm is kind_of(norm) and runs_forward_alone(norm) else None
     is_observed = has_global_hook() or has_transforms() or are_overridden(input, residual, weight)
     if weight is None or is_observed or not are_alike(input, residual, weight):
         total = residual + input
@@ -77,6 +77,6 @@ def link_all(model: nn.Module) -> None:
         for layers in parent.children():
             norm, caller = getattr(parent, "norm", None), None
             for layer in reversed(layers) if isinstance(layers, nn.ModuleList) else ():
-                if isinstance(layer, NTDecoderLayer) and type(norm) is NTRMSNorm:
+                if isinstance(layer, NTDecoderLayer) and NTRMSNorm is kind_of(norm):
                     vars(layer)[NEXT] = vars(norm)[AHEAD] = NormedAhead(norm, caller, parent, type(layer))
                 norm, caller = getattr(layer, "input_layernorm", None), layer

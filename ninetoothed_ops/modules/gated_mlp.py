@@ -12,7 +12,7 @@ from .activations import NTGELU, NTActivation, NTGELUTanh, NTQuickGELU, NTReLUSq
 from .joint import JointModule, joint_parameters, project
 from .overrides import are_overridden, are_recorded
 from .silu import NTSiLU
-from .substitute import Substitute, is_outdated, own_forward
+from .substitute import Substitute, is_outdated, kind_of, own_forward
 
 # Activations that tell their function, by the name that `ninetoothed.gated` knows.
 ACTIVATIONS = (NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared)
@@ -78,13 +78,14 @@ def _function_of(activation: nn.Module) -> str | None:
     for cls, forward in FORWARDS:
         if cls.forward is not forward:
             return None
+    kind = kind_of(activation)
     # The class first: see `joint._are_plain`.
-    if NTSiLU is type(activation):
+    if NTSiLU is kind:
         function: str | None = "silu"
-    elif nn.ReLU is type(activation):
+    elif nn.ReLU is kind:
         function = "relu"
     else:
-        is_ours = type(activation) in ACTIVATIONS
+        is_ours = kind in ACTIVATIONS
         function = function_of(cast(NTActivation, activation)) if is_ours else None
     return function if function is not None and runs_forward_alone(activation) and not has_global_hook() else None
 

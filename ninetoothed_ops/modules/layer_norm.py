@@ -8,13 +8,14 @@ from ..autocast import is_enabled
 from ..ops.layer_norm import operator as layer_norm
 from .eligibility import unsuitable
 from .overrides import are_overridden
+from .quantisation import PassedBy
 from .substitute import Substitute, is_outdated, own_forward
 
 # A patch of the class after a swap is seen by comparing.
 FORWARD = nn.LayerNorm.forward
 
 
-class NTLayerNorm(nn.LayerNorm):
+class NTLayerNorm(PassedBy, nn.LayerNorm):
     """A `torch.nn.LayerNorm` on `ninetoothed.layer_norm`.
 
     `forward(input)`: `(..., *normalized_shape)` -> the same shape, `(input - mean) / sqrt(variance + eps) * weight +

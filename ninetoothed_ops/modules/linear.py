@@ -6,12 +6,13 @@ from torch import nn
 from ..ops.linear import operator as linear
 from .eligibility import unsuitable
 from .overrides import are_overridden
+from .quantisation import PassedBy
 
 # A patch of the class after a swap is seen by comparing.
 FORWARD = nn.Linear.forward
 
 
-class NTLinear(nn.Linear):
+class NTLinear(PassedBy, nn.Linear):
     """A `torch.nn.Linear` on `ninetoothed.linear`.
 
     `forward(input)`: `(..., in_features)` -> `(..., out_features)`, `input @ weight.T + bias`. The weight is never

@@ -5,9 +5,13 @@ know `torch.nn.functional.linear`, not `torch.ops.ninetoothed.linear`: where the
 replace. So they do for inputs that are sparse, nested or of MKL-DNN, of which PyTorch's functions take some.
 """
 
+from typing import Any
+
 import torch
 
 from ninetoothed.runtime import private
+
+from .quantisation import tell_tracer
 
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, type(None)})
 
@@ -23,7 +27,7 @@ def are_overridden(*tensors: torch.Tensor | None) -> bool:
     if isinstance(first, torch.Tensor) and (first.layout is not torch.strided or first.is_nested):
         return True
     for tensor in tensors:
-        if type(tensor) not in _PLAIN and isinstance(tensor, torch.Tensor) and _computes_itself(tensor):
+        if type(tensor) not in _PLAIN and _computes_itself(tensor):
             return True
     for mode in private.function_modes():
         if not type(mode).__module__.startswith("torch."):
@@ -41,7 +45,10 @@ def are_recorded(*tensors: torch.Tensor) -> bool:
     return False
 
 
-def _computes_itself(tensor: torch.Tensor) -> bool:
+def _computes_itself(tensor: Any) -> bool:
+    if not isinstance(tensor, torch.Tensor):
+        tell_tracer(tensor)
+        return False
     # The class is asked: of a tensor itself, compiled code does not say that it has `__tensor_flatten__`.
     cls = type(tensor)
     return cls.__torch_function__ is not private.disabled_torch_function or hasattr(cls, "__tensor_flatten__")

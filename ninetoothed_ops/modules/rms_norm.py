@@ -18,31 +18,31 @@ FORWARD = nn.RMSNorm.forward
 class NTRMSNorm(nn.RMSNorm):
     """A `torch.nn.RMSNorm` on `ninetoothed.rms_norm`.
 
-    `forward(input)`: `(..., *normalized_shape)` -> the same shape, `input / sqrt(mean(input ** 2) + eps) * weight`, the
-    mean over `normalized_shape` in float32.
+    `forward(x)`: `(..., *normalized_shape)` -> the same shape, `x / sqrt(mean(x ** 2) + eps) * weight`, the mean over
+    `normalized_shape` in float32.
 
     An instance may also hold what transformers' `LlamaRMSNorm` holds: a `weight` of one dimension, and
     `variance_epsilon` or `eps`. Where the input is a sum that was added for this norm, its norm is there already
     (residual.py).
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         # A module looks parameters, and what it has not, up by a function in Python.
         held, weight = self.__dict__, self.weight
         shape = held.get("normalized_shape")
-        if are_overridden(input, weight) or (nn.RMSNorm.forward is not FORWARD and shape is not None):
-            return _written_out(input, weight, eps_of(self)) if shape is None else nn.RMSNorm.forward(self, input)
+        if are_overridden(x, weight) or (nn.RMSNorm.forward is not FORWARD and shape is not None):
+            return _written_out(x, weight, eps_of(self)) if shape is None else nn.RMSNorm.forward(self, x)
         if not torch.compiler.is_compiling() and AHEAD in held:
-            output = held[AHEAD].take(self, input)
+            output = held[AHEAD].take(self, x)
             if output is not None:
                 return output
         if shape is not None:
-            return rms_norm(input, shape, weight, self.eps)
+            return rms_norm(x, shape, weight, self.eps)
         eps = eps_of(self)
-        if weight.dtype == input.dtype:
-            return _rounded(input, weight, eps)
+        if weight.dtype == x.dtype:
+            return _rounded(x, weight, eps)
         # Llama's norm leaves types that differ to PyTorch's promotion: float32 weights make a half's output float32.
-        return weight * _rounded(input, None, eps)
+        return weight * _rounded(x, None, eps)
 
     def extra_repr(self) -> str:
         if "normalized_shape" in self.__dict__:

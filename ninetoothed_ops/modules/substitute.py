@@ -1,16 +1,23 @@
-"""Substitutes: modules that exist only in the place of a module of transformers, as a subclass of its class, too.
+"""Substitutes: classes that are made for a class of module that is replaced, so that it is found by what it was.
 
-By that class transformers finds the modules whose outputs it captures. One is made for each class that is replaced, and
-copies and pickles find it by that, which can be imported.
+A module of PyTorch becomes one of NineToothed, as a Linear becomes an NTLinear, which is a Linear. One of another class
+becomes a subclass of both: of NineToothed's, and of the class replaced, whose name, signature and names of parameters
+it keeps. By these others find it: transformers the modules whose outputs it captures, FSDP and device maps the layers
+that stay whole. Printed, it has the name of NineToothed's. Copies and pickles find the class by the two.
 """
 
 import functools
+import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, ClassVar, SupportsIndex, TypeVar
 
 from torch import nn
 
 from ninetoothed.errors import ArgumentTypeError
+
+# The attribute by which a class that was made tells which of NineToothed's it is.
+KIND = "ninetoothed_kind"
 
 
 class Substitute(nn.Module):
@@ -25,43 +32,73 @@ class Substitute(nn.Module):
             "of a module of transformers."
         )
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple:
-        return _instance, parts(type(self)), self.__dict__
-
     @classmethod
     def facts(cls, replaced: type[nn.Module]) -> dict[str, Any]:
         """Find what the class made for `replaced` knows of it; `UnsupportedError` where there can be none."""
         return {}
 
 
-_Kind = TypeVar("_Kind", bound=Substitute)
+_Kind = TypeVar("_Kind", bound=nn.Module)
 
 
 def substitute(kind: type[_Kind], replaced: type[nn.Module]) -> type[_Kind]:
-    """Make the `kind` that is a `replaced` too, whose forward may be patched and be given back."""
+    """Make the `kind` that is a `replaced` too, whose forward may be patched and be given back; `kind` if it is one."""
     # A class is hashable, whatever mypy thinks of `nn.Module.__hash__`.
-    return _substitute(kind, replaced, replaced.forward)  # type: ignore[arg-type]
+    return kind if issubclass(kind, replaced) else _substitute(kind, replaced, replaced.forward)  # type: ignore[arg-type]
 
 
 @functools.cache
 def _substitute(kind: type[_Kind], replaced: type[nn.Module], original: Callable) -> type[_Kind]:
-    attributes = {"__module__": kind.__module__, "replaced": (replaced, original)}
-    return type(kind.__name__, (kind, replaced), {**attributes, **kind.facts(replaced)})
+    attributes = {
+        "__module__": replaced.__module__,
+        "__qualname__": replaced.__qualname__,
+        "__doc__": kind.__doc__,
+        "__reduce_ex__": _reduced,
+        "__init_subclass__": classmethod(_of_no_kind),
+        "_get_name": lambda self: kind.__name__,
+        KIND: kind,
+        "replaced": (replaced, original),
+        "forward": _called_as(original, kind.forward),
+    }
+    facts = kind.facts(replaced) if issubclass(kind, Substitute) else {}
+    return type(replaced.__name__, (kind, replaced), {**attributes, **facts})
 
 
-def parts(cls: Any) -> tuple[Any, type[nn.Module] | None]:
-    """Give the kind of a substitute and the class that it replaces; any other class, or None, and None."""
-    made = next((base for base in getattr(cls, "__mro__", ()) if "replaced" in vars(base)), None)
-    return (cls, None) if made is None else (made.__bases__[0], vars(made)["replaced"][0])
+def _called_as(original: Callable, forward: Any) -> Any:
+    """Copy a forward, of which what it is given has the names, and the signature, that the original has."""
+    signature, code = inspect.signature(original), forward.__code__
+    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    given = [name for name, each in signature.parameters.items() if each.kind in kinds][: code.co_argcount]
+    names = (*given, *code.co_varnames[len(given) :])
+    assert len(set(names)) == len(names), "a local of its own has the name of what it is given"
+    if names != code.co_varnames:
+        code = code.replace(co_varnames=names)
+    made: Any = FunctionType(code, forward.__globals__, forward.__name__, forward.__defaults__, forward.__closure__)
+    made.__signature__, made.__doc__ = signature, forward.__doc__
+    return made
 
 
-def whole(kind: Any, replaced: type[nn.Module] | None) -> Any:
-    """Find the class of which `parts` gives these."""
-    return kind if replaced is None else substitute(kind, replaced)
+def _of_no_kind(cls: Any) -> None:
+    """Let a subclass, which may compute something else, be of its own kind."""
+    setattr(cls, KIND, cls)
 
 
-def _instance(kind: type[Substitute], replaced: type[nn.Module]) -> Substitute:
-    return object.__new__(whole(kind, replaced))
+def _reduced(module: nn.Module, protocol: SupportsIndex) -> tuple:
+    made = next(base for base in type(module).__mro__ if "replaced" in vars(base))
+    return _instance, (made.__bases__[0], vars(made)["replaced"][0]), module.__dict__
+
+
+def _instance(kind: type[nn.Module], replaced: type[nn.Module]) -> nn.Module:
+    return object.__new__(substitute(kind, replaced))
+
+
+def kind_of(module: Any) -> type[nn.Module]:
+    """Give NineToothed's class of a module, whatever class it replaces; its own where it is none.
+
+    The type is asked for last: see `joint._are_plain`.
+    """
+    kind = getattr(module, KIND, None)
+    return type(module) if kind is None else kind
 
 
 def is_outdated(module: Any) -> bool:

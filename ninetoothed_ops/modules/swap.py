@@ -30,7 +30,7 @@ from . import (
 )
 from .joint import JointProjection, join_all, separate
 from .residual import unlink
-from .substitute import Substitute, parts, whole
+from .substitute import Substitute, kind_of, substitute
 
 # What to put in a module's place, perhaps with the reason why it is not more than a part; or why it is left alone.
 Verdict = type[nn.Module] | tuple[type[nn.Module], str] | str | None
@@ -57,21 +57,13 @@ class SwapError(NineToothedError, RuntimeError):
 class Row(NamedTuple):
     """One module of a report: swapped from `old` to `new`, or, where `new` is None, left alone for a `reason`.
 
-    A module of which `new` computes a part alone has a reason, too.
+    A module of which `new` computes a part alone has a reason, too. Its class is a subclass of both; see substitute.py.
     """
 
     name: str
     old: type[nn.Module]
     new: type[nn.Module] | None
     reason: str = ""
-
-    def __reduce__(self) -> tuple:
-        """Let copies and pickles know a class that was made for another one by that, which can be imported."""
-        return _row, (self.name, parts(self.old), parts(self.new), self.reason)
-
-
-def _row(name: str, old: tuple, new: tuple, reason: str) -> Row:
-    return Row(name, whole(*old), whole(*new), reason)
 
 
 class Attribute(NamedTuple):
@@ -214,9 +206,9 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     verdicts = ((_decide(module, name, rules, filter_fn), module) for name, module in model.named_modules())
     decisions = [(row, module) for row, module in verdicts if row is not None]
     report = SwapReport(tuple(row for row, _ in decisions), tuple(module for _, module in decisions))
-    for row, module in decisions:
-        if row.new is not None:
-            module.__class__ = row.new
+    classes = [(module, substitute(row.new, row.old)) for row, module in decisions if row.new is not None]
+    for module, cls in classes:
+        module.__class__ = cls
     repacked = conv2d.repack_all(model, {row.name: module for row, module in decisions if row.new is not None})
     report = replace(report, repacked=repacked)
     if join:
@@ -233,14 +225,15 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
 def _hindrance(row: Row, module: nn.Module) -> str | None:
     """Tell what stands in the way of giving a module its class back, and what to do about it."""
     assert row.new is not None, "a module that was swapped"
-    if type(module) is not row.new:
+    if kind_of(module) is not row.new:
         return (
             f"{_named(row)} was {row.old.__name__}, was made {row.new.__name__}, and something has made it "
             f"{type(module).__name__} since. Take that back first (remove the parametrisation, unshard)"
         )
     forward = vars(module).get("forward")
     # Libraries that take back a patch leave the method of the class behind, which may go with the class.
-    left_over = getattr(forward, "__self__", None) is module and getattr(forward, "__func__", None) is row.new.forward
+    own = type(module).forward
+    left_over = getattr(forward, "__self__", None) is module and getattr(forward, "__func__", None) is own
     if forward is None or left_over:
         return None
     return (
@@ -258,7 +251,7 @@ def _forget_compiled_code() -> None:
 def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Filter | None) -> Row | None:
     old = type(module)
     if isinstance(module, REPLACEMENTS):
-        return Row(name, old, None, "it runs on NineToothed already")
+        return Row(name, kind_of(module), None, "it runs on NineToothed already")
     verdict = next((verdict for rule in rules if (verdict := rule(module)) is not None), None)
     verdict = _unmatched(module) if verdict is None else verdict
     if verdict is None:

@@ -60,7 +60,7 @@ def test_everything_is_swapped_and_the_operators_run(make, batch, name):
     classes = {"NTLinear": NTLinear, "NTRMSNorm": NTRMSNorm, "NTSiLU": NTSiLU, "NTAttention": NTAttention}
     assert not report.skipped
     for row, module in zip(report, report.modules):
-        assert isinstance(module, (row.old, NTRMSNorm, NTSiLU)) and isinstance(module, classes[row.new.__name__])
+        assert isinstance(module, row.old) and isinstance(module, classes[row.new.__name__])
     assert {row.new.__name__ for row in report} == set(classes)
     with torch.no_grad(), Recorder() as recorder:
         model(input_ids=tokens, attention_mask=mask, use_cache=False)

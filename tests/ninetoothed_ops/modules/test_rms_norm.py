@@ -49,7 +49,7 @@ def test_llamas_norm_with_its_rules_for_types(llama, dtype, weight):
         expected = llama(input)
         report = swap_modules(llama)
         output = llama(input)
-    assert type(llama) is NTRMSNorm and len(report.swapped) == 1
+    assert isinstance(llama, NTRMSNorm) and len(report.swapped) == 1
     assert output.dtype == expected.dtype
     assert error(output, expected) < max(TOLERANCE[dtype], TOLERANCE[weight])
 

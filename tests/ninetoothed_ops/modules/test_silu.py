@@ -36,7 +36,7 @@ def test_transformers_activation():
     module = ACT2FN["silu"]
     report = swap_modules(module)
     input = torch.randn(6, 5, device=DEVICE)
-    assert type(module) is NTSiLU and error(module(input), F.silu(input.double())) < 1e-5
+    assert isinstance(module, NTSiLU) and error(module(input), F.silu(input.double())) < 1e-5
     assert repr(module) == "NTSiLU()"
     report.undo()
     assert type(module) is type(ACT2FN["silu"]) and torch.equal(module(input), F.silu(input))
