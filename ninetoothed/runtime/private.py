@@ -182,6 +182,8 @@ def function_modes() -> Sequence[Any]:
 
 # Whether a hook watches the calls of all modules.
 has_global_hook: Callable[[], bool] = getattr(nn.modules.module, "_has_any_global_hook", lambda: True)
+# The functions that stand between the call of a module and its forward.
+calls_of_modules: tuple[Any, ...] = (nn.Module.__call__, getattr(nn.Module, "_call_impl", nn.Module.__call__))
 
 
 def runs_forward_alone(module: nn.Module) -> bool:

@@ -18,7 +18,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ninetoothed.runtime.private import has_global_hook, has_transforms, runs_forward_alone, version_of
+from ninetoothed.runtime.private import (
+    calls_of_modules,
+    has_global_hook,
+    has_transforms,
+    runs_forward_alone,
+    version_of,
+)
 
 from .overrides import are_overridden, are_recorded
 
@@ -55,7 +61,7 @@ class NormedAhead:
     ) -> None:
         self.norm, self.kind, self.caller = norm, type(norm), caller
         self.forward = None if parent is None else _known_forward(type(parent))
-        self.straight = frozenset({nn.Module._call_impl.__code__, layer.forward.__code__, *_calls(layer)})
+        self.straight = frozenset(each.__code__ for each in (*calls_of_modules, layer.forward, *_calls(layer)))
         self.normed: Normed | None = None
 
     def __reduce__(self) -> tuple:
@@ -118,10 +124,10 @@ def _is_known(name: str) -> bool:
     return name.partition(".")[0] in PACKAGES
 
 
-def _calls(cls: type[nn.Module]) -> Iterator[CodeType]:
-    """Find the code by which instances of a class are called, where it is PyTorch's or transformers'."""
+def _calls(cls: type[nn.Module]) -> Iterator[Any]:
+    """Find the functions by which instances of a class are called, where it is PyTorch's or transformers'."""
     functions = (vars(each).get("__call__") for each in cls.__mro__ if _is_known(each.__module__))
-    return (each.__code__ for each in functions if hasattr(each, "__code__"))
+    return (each for each in functions if hasattr(each, "__code__"))
 
 
 def eps_of(norm: Any) -> float | None:

@@ -51,6 +51,7 @@ OTHERS = (
     "torch._is_functional_tensor",
     "torch.overrides._get_current_function_mode_stack",
     "torch.nn.modules.module._has_any_global_hook",
+    "torch.nn.Module._call_impl",
     "torch.utils._python_dispatch.TorchDispatchMode",
     "torch.Tensor._version",
 )
