@@ -254,7 +254,7 @@ def _not_here(context: TraceContext, *_: Any, name: str) -> None:
     raise context.error(f"`{name}` has no meaning in an application; write what it gives, or name the variable itself")
 
 
-PYTHON = {
+PYTHON: dict[Any, Callable[..., Any]] = {
     builtins.max: partial(_max, name="maximum"),
     builtins.min: partial(_max, name="minimum"),
     builtins.sum: _sum,

@@ -161,7 +161,7 @@ def _overlaps(state: ScheduledProgram, target: Target, schedule: Schedule) -> bo
 
 # -- the passes --
 
-# For every backend, on a program as it was traced.
+# On a program as it was traced, for every backend but for the targets that a pass names.
 PORTABLE = (
     Pass("zero_divisors", _where(lambda target: target.backend == "torch", _rewrites(zero_divisors.assert_none))),
     Pass("overhang", _overhang),

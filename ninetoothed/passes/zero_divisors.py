@@ -26,6 +26,10 @@ def assert_none(program: ir.Program) -> ir.Program | None:
     return None if body == program.body else replace(program, body=body)
 
 
+# An operation that takes some lanes of a quotient, and whether they are those inside its mask.
+Taker = tuple[ir.Operation, bool]
+
+
 class _Divisions(ir.Rewriter):
     def __init__(self, program: ir.Program) -> None:
         super().__init__()
@@ -44,10 +48,11 @@ class _Divisions(ir.Rewriter):
         for operation in block:
             if isinstance(operation, Apply) and self._may_fail(operation):
                 takers = self._takers(operation.result)
-                if takers is None or any(taker not in block for taker in takers):
+                if takers is None or any(taker not in block for taker, _ in takers):
                     operations += self._assertion(operation, [])
                 elif takers:
-                    due.setdefault(max(takers, key=block.index), []).append(operation)
+                    last = max((taker for taker, _ in takers), key=block.index)
+                    due.setdefault(last, []).append(operation)
             for division in due.get(operation, ()):
                 operations += self._assertion(division, self._takers(division.result) or [])
             operations += self.operation(operation)
@@ -58,74 +63,63 @@ class _Divisions(ir.Rewriter):
         if operation.function not in ("floordiv", "mod") or operation.result.type.dtype.is_floating:
             return False
         producer = self.producers.get(operation.operands[1])
-        while is_repetition(producer) or (isinstance(producer, Apply) and producer.function == "cast"):
-            producer = self.producers.get(producer.operands[0])  # type: ignore[union-attr]  # it is an Apply
+        while isinstance(producer, Apply) and (is_repetition(producer) or producer.function == "cast"):
+            producer = self.producers.get(producer.operands[0])
         if isinstance(producer, ir.Index):
             low, high = bounds(producer.expr, self.facts)
             return not ((low is not None and low > 0) or (high is not None and high < 0))
         return not isinstance(producer, ir.Constant) or producer.value == 0
 
-    def _takers(self, value: Value) -> list[ir.Operation] | None:
+    def _takers(self, value: Value) -> list[Taker] | None:
         """Return the operations that take some lanes of a value, or of what is computed of it; None: all count."""
-        found: list[ir.Operation] = []
+        found: list[Taker] = []
         for reader in self.readers.get(value, ()):
-            if self._taken(reader, value) is not None:
-                found.append(reader)
+            is_inside = _takes(reader, value)
+            if is_inside is not None:
+                found.append((reader, is_inside))
                 continue
-            is_followed = isinstance(reader, Apply) and reader.primitive.is_map and reader.function != "where"
-            further = self._takers(reader.result) if isinstance(reader, Apply) and is_followed else None
+            is_map = isinstance(reader, Apply) and reader.primitive.is_map and reader.function != "where"
+            further = self._takers(reader.result) if isinstance(reader, Apply) and is_map else None
             if further is None:
                 return None
             found += further
         return found
 
-    def _taken(self, reader: ir.Operation, value: Value | None) -> bool | None:
-        """Tell whether a reader takes the lanes that are in its mask, or those that are not; None: all."""
-        match reader:
-            case Apply(function="where", operands=(condition, then, otherwise)) if then is not otherwise:
-                return None if condition is value else then is value
-            case Apply(operands=(*_, last)) if reader.primitive.is_masked and reader.primitive.effect.writes:
-                has_mask = last is not value and last.type.dtype == dtypes.int1
-                return True if has_mask and reader.operands[0] is not value else None
-            case ir.Store(access=access):
-                is_index = any(bound is value for _, bound in access.bindings)
-                return True if access.guards and not is_index else None
-        return None
-
-    def _assertion(self, division: Apply, takers: list[ir.Operation]) -> list[ir.Operation]:
+    def _assertion(self, division: Apply, takers: list[Taker]) -> list[ir.Operation]:
         """Assert that the divisor is not 0 in the lanes that some taker takes, or in all."""
         divisor = division.operands[1]
         builder = MaskBuilder(self.facts, self.index_type, division.location)
         with builder.block() as operations:
             holds = builder.together("ne", divisor, builder.number(0, divisor.type), dtypes.int1)
-            taken = [self._mask(builder, taker, division) for taker in takers]
-            if taken:
-                first, *rest = taken
-                for other in rest:
-                    first = builder.together("or", first, other, dtypes.int1)
-                holds = builder.together("or", holds, builder.apply("invert", (first,), first.type), dtypes.int1)
+            left = None
+            for taker, is_inside in takers:
+                mask = _mask(builder, taker)
+                mask = builder.apply("invert", (mask,), mask.type) if is_inside else mask
+                left = mask if left is None else builder.together("and", left, mask, dtypes.int1)
+            holds = holds if left is None else builder.together("or", holds, left, dtypes.int1)
             operations.append(Apply((), "device_assert", (holds,), (("message", MESSAGE),), location=division.location))
         return operations
 
-    def _mask(self, builder: MaskBuilder, taker: ir.Operation, division: Apply) -> Value:
-        """Return the mask of the lanes of a quotient that an operation takes."""
-        if isinstance(taker, ir.Store):
-            return _in_bounds(builder, taker.access)
-        assert isinstance(taker, Apply)
-        if taker.function != "where":
-            return taker.operands[-1]
-        condition, then, _ = taker.operands
-        if then is division.result or self._comes_from(then, division.result):
-            return condition
-        return builder.apply("invert", (condition,), condition.type)
 
-    def _comes_from(self, value: Value, other: Value) -> bool:
-        """Tell whether a value is computed from another lane by lane."""
-        producer = self.producers.get(value)
-        if value is other:
-            return True
-        is_map = isinstance(producer, Apply) and producer.primitive.is_map
-        return isinstance(producer, Apply) and is_map and any(self._comes_from(v, other) for v in producer.operands)
+def _takes(reader: ir.Operation, value: Value) -> bool | None:
+    """Tell whether a reader takes the lanes of a value inside its mask (True), outside it (False), or all (None)."""
+    match reader:
+        case Apply(function="where", operands=(condition, then, otherwise)) if then is not otherwise:
+            return None if condition is value else then is value
+        case Apply(operands=(pointers, *_, mask)) if reader.primitive.is_masked and reader.primitive.effect.writes:
+            is_used = mask is not value and pointers is not value and mask.type.dtype == dtypes.int1
+            return True if is_used else None
+        case ir.Store(access=access) if access.guards:
+            return None if any(bound is value for _, bound in access.bindings) else True
+    return None
+
+
+def _mask(builder: MaskBuilder, taker: ir.Operation) -> Value:
+    """Return the mask of an operation that takes some lanes."""
+    if isinstance(taker, ir.Store):
+        return _in_bounds(builder, taker.access)
+    assert isinstance(taker, Apply)
+    return taker.operands[0] if taker.function == "where" else taker.operands[-1]
 
 
 def _in_bounds(builder: MaskBuilder, access: ir.Access) -> Value:

@@ -102,7 +102,19 @@ DIVISORS = torch.tensor([1, 2, 3, 0, 5, 6, 7, 8, 9, 10, 0])
 
 
 @on_cpu
-@pytest.mark.parametrize("body", ("y = a // b", "y = a % b", "y = ntl.cdiv(a, b)", "y = ntl.sum(a // b)", "y = 7 % b"))
+@pytest.mark.parametrize(
+    "body",
+    (
+        "y = a // b",
+        "y = a % b",
+        "y = ntl.cdiv(a, b)",
+        "y = ntl.sum(a // b)",
+        "y = 7 % b",
+        "y = ntl.where(b == 0, a // b, 1)",
+        "y = ntl.where(b != 0, a // b, (a // b) + 1)",
+        "y = ntl.where(a > 0, a // b, 1) + (a // b)",
+    ),
+)
 def test_a_divisor_of_zero_is_an_error(body):
     elements = 1 if "sum" in body else 8
     run(body, TEN, DIVISORS.clamp(1), elements=elements)
