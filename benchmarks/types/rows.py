@@ -85,7 +85,8 @@ full :: out = ntl.full((64,), 3, T) :: np.full(64, 3)
 full of an argument :: out = ntl.full((64,), s, T) :: np.full(64, s)
 zeros :: out = ntl.zeros((64,), T) :: np.zeros(64)
 zeros_like :: out = ntl.zeros_like(x) :: x * 0
-broadcast :: out = ntl.broadcast(x[:, None], y[None, :])[0] :: np.broadcast_to(x[:, None], (64, 64))
+broada number to :: out = ntl.full((64,), s.to(U), U) :: np.full(64, s != 0 if to_bool else s)
+cast :: out = ntl.broadcast(x[:, None], y[None, :])[0] :: np.broadcast_to(x[:, None], (64, 64))
 broadcast_to :: out = ntl.broadcast_to(x[:, None], (64, 2)) :: np.broadcast_to(x[:, None], (64, 2))
 expand_dims :: out = ntl.expand_dims(x, 1) :: x[:, None]
 unsqueeze :: out = ntl.unsqueeze(x, 0) :: x[None, :]
@@ -189,6 +190,7 @@ multiple_of :: out = ntl.multiple_of(x, 2) :: x
 
 _CONVERSIONS = """
 to :: out = x.to(U) :: x != 0 if to_bool else x
+a number to :: out = ntl.full((64,), s.to(U), U) :: np.full(64, s != 0 if to_bool else s)
 cast :: out = ntl.cast(z, U) :: z != 0 if to_bool else z
 to, bit by bit :: out = x.to(U, bitcast=True).to(T, bitcast=True) :: x
 + of two types :: out = z + r :: z + r

@@ -144,6 +144,10 @@ def _fast_tanhf(context: EmitContext, operation: ir.Apply, operands: list[ValueT
     return ValueText(node, operation.result.type.lanes)
 
 
+# The types to and from which Triton converts float8; all others go by way of float32.
+_BESIDE_FLOAT8 = frozenset((dtypes.float16, dtypes.bfloat16, dtypes.float32))
+
+
 def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     """Print a conversion; of a known number, the number that it gives."""
     (operand,) = operands
@@ -153,17 +157,19 @@ def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) 
         number = None if number is None else held(number, dtype)
         if number is not None:
             return ValueText(syntax.number(number), (), number)
-    if dtype == dtypes.int1:
-        node = typed(operand, dtypes.float32)
-        node = syntax.method(node, "to", dtype_node(dtypes.float32)) if _is_float8(value.type.dtype) else node
-        return ValueText(syntax.binary("!=", node, syntax.number(0)), operand.shape)
-    if value.type.is_scalar and value.type.dtype.is_integer:  # in Triton's interpreter a loop counter is an int
-        return ValueText(syntax.call("tl.cast", operand.node, dtype_node(dtype)))
-    node = typed(operand, value.type.dtype)
-    wider = [each for each in (value.type.dtype, dtype) if not _is_float8(each)]
-    if not wider or (len(wider) == 1 and not wider[0].is_floating):  # Triton converts float8 to and from wider floats
-        node = syntax.method(node, "to", dtype_node(dtypes.float32))
-    return ValueText(syntax.method(node, "to", dtype_node(dtype)), operand.shape)
+    others = {each for each in (value.type.dtype, dtype) if not _is_float8(each)}
+    node = typed(operand, dtypes.float32) if dtype == dtypes.int1 else _converted(operand, value.type, dtype)
+    if len(others) < 2 and not others & _BESIDE_FLOAT8:
+        node = _converted(operand, value.type, dtypes.float32)
+        node = node if dtype == dtypes.int1 else syntax.method(node, "to", dtype_node(dtype))
+    return ValueText(syntax.binary("!=", node, syntax.number(0)) if dtype == dtypes.int1 else node, operand.shape)
+
+
+def _converted(operand: ValueText, type: ir.TileType, dtype: DType | PointerType) -> ast.expr:
+    """Print a conversion that Triton has."""
+    if type.is_scalar and type.dtype.is_integer:  # in Triton's interpreter a loop counter is an int
+        return syntax.call("tl.cast", operand.node, dtype_node(dtype))
+    return syntax.method(typed(operand, type.dtype), "to", dtype_node(dtype))
 
 
 def _is_float8(dtype: DType | PointerType) -> bool:
