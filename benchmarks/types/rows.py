@@ -179,7 +179,7 @@ uint_to_uniform_float :: out = ntl.uint_to_uniform_float(x) :: None
 pair_uniform_to_normal :: out = ntl.pair_uniform_to_normal(u, u)[0] :: None
 if :: out = x\nif s > 1:\n    out = y :: np.where(s > 1, y, x)
 a condition :: out = x\nif s:\n    out = y :: y
-while :: n = s + 2\nk = x\nwhile n > 0:\n    n = n - 1\n    k = k + 1\nout = k :: x + 2 + s
+while :: n = s + 2\nk = x + 0\nwhile n > 0:\n    n = n - 1\n    k = k + 1\nout = k :: x + 2 + s
 for to :: k = x\nfor j in range(s):\n    k += 1\nout = k :: x + s
 += in a loop :: t = ntl.zeros((64,), T)\nfor j in range(3):\n    t += z\nout = t :: 3 * z
 range of a number :: t = s\nfor j in range(3):\n    t = t + s\nout = x * 0 + t :: np.full(64, 4 * s)

@@ -208,6 +208,10 @@ class Builder:
             return self.constant(wrapped(producer.value, numeric(dtype)), dtype)
         return self.apply("cast", (value,), shapes.with_dtype(value.type, dtype))
 
+    def taken(self, function: str, value: Value) -> Value:
+        """Convert a value to the type in which a primitive computes with its type."""
+        return self.cast(value, PRIMITIVES[function].computed_in(numeric(value.type.dtype)) or value.type.dtype)
+
     def to_float(self, value: Value) -> Value:
         """Convert to float32 or float64, in which functions and divisions compute."""
         dtype = value.type.dtype

@@ -114,7 +114,8 @@ def atomic_cas(context: TraceContext, pointer_: Any, cmp: Any, val: Any, sem: An
 
 def reduce(context: TraceContext, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
     """Trace a reduction by a combining function of the user's."""
-    values = _tiles(context, input)
+    given = _tiles(context, input)
+    values = tuple(context.builder.taken("reduce", value) for value in given)
     axis = None if axis is None else axis_of(context, values[0], axis)
     combine = combining(context, combine_fn, values)
     if all(value.type.is_scalar for value in values):
@@ -124,16 +125,27 @@ def reduce(context: TraceContext, input: Any, axis: Any, combine_fn: Any, keep_d
         for value, result in zip(values, combine.yields, strict=True)
     )
     result = context.builder.apply("reduce", values, *types, axis=axis, keep_dims=bool(keep_dims), combine=combine)
-    return result
+    return _of_types(context, result, given)
+
+
+def _of_types(context: TraceContext, results: Any, given: tuple[Value, ...]) -> Any:
+    """Convert results back to the types of what was given."""
+    if not isinstance(results, tuple):
+        return context.builder.cast(results, given[0].type.dtype)
+    return tuple(context.builder.cast(each, own.type.dtype) for each, own in zip(results, given, strict=True))
 
 
 def associative_scan(context: TraceContext, input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
     """Trace a scan by a combining function of the user's."""
-    values = _tiles(context, input)
+    given = _tiles(context, input)
+    values = tuple(context.builder.taken("associative_scan", value) for value in given)
     axis = axis_of(context, values[0], axis)
     combine = combining(context, combine_fn, values)
     types = tuple(value.type for value in values)
-    return context.builder.apply("associative_scan", values, *types, axis=axis, reverse=bool(reverse), combine=combine)
+    result = context.builder.apply(
+        "associative_scan", values, *types, axis=axis, reverse=bool(reverse), combine=combine
+    )
+    return _of_types(context, result, given)
 
 
 def _tiles(context: TraceContext, input: Any) -> tuple[Value, ...]:

@@ -120,7 +120,7 @@ class Primitive:
     identity: of a reduction or scan, and of a right operand; a bool is one for int1 alone.
     fold: makes the result of numbers that are known when compiling (bools of int1); None if nobody needs it.
     backends: those that have a lowering. `assign` and `passed` have none: the pass `overhang` takes them away.
-    gaps: the types of its signatures that some GPUs lack.
+    gaps: the types of its first operand that some GPUs lack.
     """
 
     name: str
@@ -201,7 +201,8 @@ class Primitive:
         for position, dtype in enumerate(operands):
             taken = self._taken(position)
             if isinstance(dtype, DType) and taken and dtype not in taken:
-                is_element = self.operands[position].type.relation == "*"
+                place = self.signatures[0].operand(position)
+                is_element = place is not None and place.type.relation == "*"
                 to = f"convert it with `.to(ntl.{nearest(dtype, taken)})`"
                 remedy = "give it a tensor of such a type" if is_element else to
                 return f"`{self.name}` takes {described(taken)}, not {dtype}; {remedy}"
@@ -209,7 +210,7 @@ class Primitive:
 
     def _taken(self, position: int) -> tuple[DType, ...]:
         """List the types that an operand may have; none where pointers or the other operands decide."""
-        places = [each.operands[position] for each in self.signatures if position < len(each.operands)]
+        places = [place for each in self.signatures if (place := each.operand(position)) is not None]
         if not all(place.type.classes for place in places):
             return ()
         taken = frozenset[DType]().union(*(place.type.types for place in places))
@@ -247,7 +248,9 @@ class Primitive:
         return any(each.takes(operands, results) for each in self.signatures)
 
     def lacking(self, types: Iterable[ElementType], backend: str, capability: int) -> str | None:
-        """Say why a backend has no such function of these types, and what to do instead; None if it has.
+        """Say why a backend has no such function of these types of a first operand, and what to do instead.
+
+        None if it has.
 
         capability: of the GPU, 90 for compute capability 9.0.
         """

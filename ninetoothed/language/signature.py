@@ -130,6 +130,12 @@ class Signature:
                 raise ValueError(f"nothing stands for {place.type.variable} in {text!r}")
         return cls(text, operands, results)
 
+    def operand(self, position: int) -> Place | None:
+        """Return the place of an operand; None if there is none so far behind. The last one may be repeated."""
+        is_repeated = bool(self.operands) and self.operands[-1].is_repeated
+        position = min(position, len(self.operands) - 1) if is_repeated else position
+        return self.operands[position] if position < len(self.operands) else None
+
     def takes(self, operands: Sequence[ElementType], results: Sequence[ElementType]) -> bool:
         """Tell whether operands and results of these types are as many and of the types that they should be."""
         found: dict[str, ElementType] = {}

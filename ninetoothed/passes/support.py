@@ -18,6 +18,6 @@ def check(program: ir.Program, target: Target) -> None:
         types = [value.type.dtype for value in (*ir.operands(operation), *ir.results(operation))]
         said = lacking(GAPS, types, *where)
         if said is None and isinstance(operation, ir.Apply):
-            said = operation.primitive.lacking(types, *where)
+            said = operation.primitive.lacking(types[:1], *where)
         if said is not None:
             raise UnsupportedError.at(said, operation.location)
