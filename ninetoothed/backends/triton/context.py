@@ -59,7 +59,8 @@ class TextBlock:
     common: variables that hold integer expressions for all nested blocks, by their text.
     variables: the variable that last stood for each name of the user's.
     own: names used in this block alone, which are free after it. inner: those of ended blocks inside it, and of the
-    branch before it. repeats: whether it is the body of a loop.
+    branch before it. repeats: whether it is the body of a loop. carried: the variables that this loop carries.
+    hoists: whether what no round changes is computed before the loop.
     contents: the types and shapes of its variables. left: those of variables that ended branches have assigned. In
     Triton a variable that both branches of an `if` assign lives on, and must keep one type and shape.
     """
@@ -72,6 +73,8 @@ class TextBlock:
     contents: dict[str, Hashable] = field(default_factory=dict)
     left: dict[str, Hashable] = field(default_factory=dict)
     repeats: bool = False
+    carried: frozenset[str] = frozenset()
+    hoists: bool = False
 
 
 class Dialect(Protocol):

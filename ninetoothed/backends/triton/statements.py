@@ -22,7 +22,9 @@ from ninetoothed.backends.triton.variables import (
 )
 from ninetoothed.effects import has_effect
 from ninetoothed.expr import const
+from ninetoothed.language.primitive import Effect
 from ninetoothed.passes import trip_count
+from ninetoothed.passes.operations import is_dot
 
 
 def block(context: EmitContext, key: BlockKey, operations: ir.Block, targets: YieldTargets) -> None:
@@ -113,11 +115,30 @@ def _give(
             if has_effect(context.analysis.producers[value]):
                 context.run(text.node)
             return
+        if _is_invariant(context, value, text):
+            name = context.fresh(wanted or value.hint or "value", (value.type.dtype, text.shape), context.depth - 1)
+            # The loop itself is appended when its body is done.
+            context.scopes[-2].statements.append(syntax.assign(name, functions.typed(text, value.type.dtype)))
+            context.texts.hold(value, name, text.shape)
+            return
     else:
         text = ValueText(functions.materialise(text, value.type), value.type.lanes)
     name = target(context, value, place, wanted or value.hint or "value", text.shape)
     context.append(syntax.assign(name, functions.typed(text, value.type.dtype)))
     context.texts.hold(value, name, text.shape)
+
+
+def _is_invariant(context: EmitContext, value: ir.Value, text: ValueText) -> bool:
+    """Tell whether a value is the same in each round of the loop at hand, and may be computed before it.
+
+    Loops over products stay as they are: what their instructions read has its place.
+    """
+    scope, operation = context.scopes[-1], context.analysis.producers.get(value)
+    if not scope.hoists or not isinstance(operation, ir.Apply) or operation.primitive.effect is not Effect.NONE:
+        return False
+    names = syntax.names_in(text.node)
+    is_local = all(isinstance(use.operation, ir.Apply | ir.Store) for use in context.analysis.uses[value])
+    return is_local and bool(names) and names.isdisjoint(scope.own | scope.carried)
 
 
 # -- control flow --
@@ -156,6 +177,12 @@ def _leave_loop(context: EmitContext, operation: ir.For | ir.While, names: list[
     for name, result in zip(names, operation.results, strict=True):
         context.texts.hold(result, name, result.type.lanes)
     return body
+
+
+def _round(context: EmitContext, operation: ir.For | ir.While, names: list[str]) -> TextBlock:
+    """Begin the text of a round."""
+    hoists = context.dialect is None and not any(map(is_dot, ir.walk(operation.body)))
+    return TextBlock(repeats=True, carried=frozenset(names), hoists=hoists)
 
 
 def _takes_over_a_twin(operation: ir.For | ir.While, initial: ir.Value, argument: ir.Value, yielded: ir.Value) -> bool:
@@ -204,7 +231,7 @@ def _for(context: EmitContext, operation: ir.For, place: OperationPlace) -> None
     outer_facts = context.facts
     context.facts = _with_counter(context, operation)
     barriers.before_rounds(context, operation)
-    context.scopes.append(TextBlock(repeats=True))
+    context.scopes.append(_round(context, operation, names))
     counter = context.fresh(re.sub(r"_\d+$", "", operation.variable), (dtypes.int32, ()))
     context.variables[operation.variable] = (syntax.name(counter), context.depth)
     block(context, key, operation.body, targets_of(context, key, names, operation.yields))
@@ -245,7 +272,7 @@ def _while(context: EmitContext, operation: ir.While, place: OperationPlace) -> 
     names = _enter_loop(context, operation, place)
     key = key_of(operation)
     barriers.before_rounds(context, operation)
-    context.scopes.append(TextBlock(repeats=True))
+    context.scopes.append(_round(context, operation, names))
     block(context, key, operation.body, targets_of(context, key, names, operation.yields))
     context.append(ast.While(syntax.name(names[0]), _leave_loop(context, operation, names) or [ast.Pass()], []))
 
