@@ -94,7 +94,17 @@ def _floordiv(x: Any, y: Any) -> torch.Tensor:
 
 
 def _mod(x: Any, y: Any) -> torch.Tensor:
-    return torch.remainder(*_safe_division(x, y))
+    x, y = _safe_division(x, y)
+    result = torch.remainder(x, y)
+    if not result.is_floating_point() or not bool(result.isnan().any()):
+        return result
+    # PyTorch's is NaN where the quotient is larger than the type holds, too; NumPy's is exact.
+    arrays = (
+        numpy.asarray(each, dtype=str(x.dtype).removeprefix("torch.")) for each in (x.cpu(), torch.as_tensor(y).cpu())
+    )
+    with numpy.errstate(invalid="ignore"):
+        rest = torch.from_numpy(numpy.asarray(numpy.fmod(*arrays))).to(x.device)
+    return torch.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
 def _safe_division(x: Any, y: Any) -> tuple[Any, Any]:

@@ -106,3 +106,20 @@ def test_numbers_do_not_widen_narrow_types(operation, dtype):
     y = torch.zeros(16, dtype=torch.int32)
     kernel(1, x, y)
     assert torch.equal(y, (operation(x) * 100).int())
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64), ids=str)
+def test_remainders_of_large_quotients_and_of_small_numbers(dtype):
+    """No digit is lost, and none of the signs: the remainder is exact."""
+
+    def application(x, y, z):
+        z = x % y
+
+    tiny = torch.finfo(dtype).tiny
+    x = torch.tensor([200, 1e30, 1e5, -1e5, -1.25 * tiny, 1.25 * tiny, 7, -7], dtype=dtype)
+    y = torch.tensor([tiny, 0.3, 0.3, 0.3, tiny, -tiny, math.inf, -math.inf], dtype=dtype)
+    kernel = ninetoothed.make(lambda *t: tuple(e.tile((8,)) for e in t), application, (Tensor(1), Tensor(1), Tensor(1)))
+    kernel(x, y, z := torch.full_like(x, 77))
+    exact = [math.fmod(a, b) for a, b in zip(x.tolist(), y.tolist())]
+    exact = [rest + b if rest and (rest < 0) != (b < 0) else rest for rest, b in zip(exact, y.tolist())]
+    assert z.tolist() == torch.tensor(exact, dtype=torch.float64).to(dtype).tolist()

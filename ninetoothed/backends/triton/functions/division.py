@@ -23,17 +23,20 @@ def _floordiv(context: EmitContext, operation: ir.Apply, operands: list[ValueTex
     lhs, rhs = named(context, "numerator", lhs), named(context, "divisor", rhs)
     remainder = context.assign("remainder", syntax.binary("%", lhs, rhs))
     if dtype.is_floating:
-        return ValueText(_floating_quotient(context, lhs, rhs, remainder), shape)
+        return ValueText(_floating_quotient(context, lhs, rhs, remainder, operands[1]), shape)
     quotient = context.assign("quotient", syntax.binary("//", lhs, rhs))
     below = syntax.binary("-", quotient, syntax.number(1))
     return ValueText(syntax.call("tl.where", _is_beside(remainder, rhs, operands[1]), below, quotient), shape)
 
 
-def _floating_quotient(context: EmitContext, lhs: ast.expr, rhs: ast.expr, remainder: ast.expr) -> ast.expr:
+def _floating_quotient(
+    context: EmitContext, lhs: ast.expr, rhs: ast.expr, remainder: ast.expr, divisor: ValueText
+) -> ast.expr:
     """Divide floats as Python does: subtract the remainder, divide, and round to the nearest whole number."""
     whole = context.assign("quotient", syntax.binary("/", syntax.binary("-", lhs, remainder), rhs))
-    signs_differ = syntax.binary("<", syntax.binary("*", remainder, rhs), syntax.number(0.0))
-    floored = syntax.call("tl.where", signs_differ, syntax.binary("-", whole, syntax.number(1.0)), whole)
+    floored = syntax.call(
+        "tl.where", _is_beside(remainder, rhs, divisor), syntax.binary("-", whole, syntax.number(1.0)), whole
+    )
     nearest = syntax.call("tl.floor", syntax.binary("+", floored, syntax.number(0.5)))
     is_zero = syntax.binary("==", rhs, syntax.number(0.0))
     return syntax.call("tl.where", is_zero, syntax.binary("/", lhs, rhs), nearest)
@@ -51,18 +54,14 @@ def _mod(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -
         return ValueText(syntax.binary("&", lhs, syntax.number(divisor - 1)), shape)
     rhs = named(context, "divisor", rhs)
     remainder = context.assign("remainder", syntax.binary("%", lhs, rhs))
-    is_beside = (
-        syntax.binary("<", syntax.binary("*", remainder, rhs), syntax.number(0.0))
-        if dtype.is_floating
-        else _is_beside(remainder, rhs, operands[1])
-    )
+    is_beside = _is_beside(remainder, rhs, operands[1])
     return ValueText(syntax.call("tl.where", is_beside, syntax.binary("+", remainder, rhs), remainder), shape)
 
 
 def _is_beside(remainder: ast.expr, divisor: ast.expr, text: ValueText) -> ast.expr:
     """Tell whether truncated and floored remainder differ: the sign is not the divisor's. Nothing overflows."""
     is_negative = syntax.binary("<", remainder, syntax.number(0))
-    if isinstance(text.constant, int):
+    if text.constant is not None:
         return is_negative if text.constant > 0 else syntax.binary(">", remainder, syntax.number(0))
     signs_differ = syntax.binary("!=", is_negative, syntax.binary("<", divisor, syntax.number(0)))
     return syntax.binary("&", syntax.binary("!=", remainder, syntax.number(0)), signs_differ)
