@@ -86,8 +86,10 @@ def _with_keys(site: Site, walked: _Walk, values: Values) -> Site:
     if value is None:
         return site
     tag, keys = values.formula(value, {each.parameter for each in walked.sites if each.is_store})
-    trips = values.of_expressions(walked.trips_of(site)) if keys else ()
-    return replace(site, keys=(*keys, *_sorted(trips)), tag=tag)
+    trips = values.of_expressions(walked.trips_of(site))
+    # How often a `while` goes round follows from what decides on its condition.
+    trips = trips.union(*(values.keys(walked.going[name]) for name in site.rounds if name in walked.going))
+    return replace(site, keys=(*keys, *_sorted(trips if keys else ())), tag=tag)
 
 
 def _waits(body: ir.Block, producers: Mapping[ir.Value, ir.Operation]) -> bool:
@@ -131,6 +133,7 @@ class _Walk:
     """Walk through a program, and keep what is found.
 
     stored: the values that sites store. pointed: the sites that pointers name. counters, rounds: those of loops.
+    going: the condition of each `while`, by its round.
     """
 
     integers: Integers
@@ -140,6 +143,7 @@ class _Walk:
     pointed: set[Site] = field(default_factory=set)
     counters: dict[str, tuple[Expr, ...]] = field(default_factory=dict)
     rounds: dict[ir.Operation, str] = field(default_factory=dict)
+    going: dict[str, ir.Value] = field(default_factory=dict)
 
     def block(self, body: ir.Block, around: _Around) -> None:
         """Walk through a block."""
@@ -156,6 +160,7 @@ class _Walk:
                     self._rounds(operation, here)
                 case ir.While(condition=condition):
                     self.rounds[operation] = name = f"round_{len(self.rounds)}"
+                    self.going[name] = condition
                     self.block(operation.body, here.within(rounds=(name,), unknown=(condition,)))
                 case ir.If(condition=condition):
                     for holds, branch in ((True, operation.then_body), (False, operation.else_body)):

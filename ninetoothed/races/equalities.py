@@ -92,6 +92,9 @@ class Equalities:
             self.is_impossible = True
         if not a.variables & self._names and not b.variables & self._names:
             return
+        if all(c < 0 for e in (a, b) for m, c in e.terms if Expr(((m, c),)).variables & self._names):
+            self._add(-a, -b)
+            return
         for monomial, coefficient in a.terms if len(a.terms) > 1 or len(b.terms) > 1 else ():
             if other.get(monomial) == coefficient and any(
                 isinstance(each, Var) and each.name in self._loaded for each in monomial

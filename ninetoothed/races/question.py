@@ -93,6 +93,10 @@ class Question:
         known = Equalities(sides[0], sides[1], names, self.space.loaded)
         known.learn(variables(self._final(first, second)))
         known.learn(zip(first.place, second.place, strict=True))
+        if first is second:
+            # A condition that leaves one number.
+            pinned = (guard.index for guard in first.guards if guard.lower and guard.upper and guard.size == 1)
+            known.learn((e, e) for e in pinned)
         return known
 
     def _final(self, first: Site, second: Site) -> Iterator[str]:
