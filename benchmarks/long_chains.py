@@ -14,8 +14,7 @@ from ninetoothed import Tensor
 
 SIZE = 100
 
-# Each takes a tensor of one dimension to such a tensor, and does not make it grow without bounds. Missing are steps of
-# which the index mentions the next one's twice, such as tiles that are permuted and flattened: these double.
+# Each takes a tensor of one dimension to such a tensor, and does not make it grow without bounds.
 CHAINS = {
     "pad": lambda x: x.pad(((1, 2),)),
     "pad and slice": lambda x: x.pad(((2, 1),))[1:-1],
@@ -34,12 +33,17 @@ CHAINS = {
     "tile the whole": lambda x: x.tile((-1,)).ravel().squeeze(0),
     "windows and index": lambda x: x.tile((3,), strides=(1,), floor_mode=True).ravel()[:, 1],
 }
+# Of these an index stands twice in the one before, and is written twice as long with each step: 8 of them at most.
+DOUBLING = {
+    "tile and transpose": lambda x: x.tile((3,)).ravel().permute((1, 0)).flatten()[:SIZE],
+    "windows and flatten": lambda x: x.tile((3,), strides=(2,)).ravel().flatten()[:40],
+}
 
 
 def chain(name, steps, x):
     """Apply a step so many times."""
     for _ in range(steps):
-        x = CHAINS[name](x)
+        x = (CHAINS | DOUBLING)[name](x)
     return x
 
 
@@ -67,7 +71,7 @@ def measure(name, steps):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.long_chains", description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, nargs="+", default=(8, 16, 32), help="lengths; default: 8 16 32")
-    parser.add_argument("--chain", choices=CHAINS, action="append", help="only this chain (may be repeated)")
+    parser.add_argument("--chain", choices=CHAINS | DOUBLING, action="append", help="only this chain (may be repeated)")
     options = parser.parse_args(arguments)
     measure("pad", 1)  # what the first call of a process imports
     print(f"{'seconds of make + first call':30}", *(f"{steps:>8} steps" for steps in options.steps))

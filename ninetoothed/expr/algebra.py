@@ -140,14 +140,18 @@ class Expr(Canonical):
         number: int = self.fold(Evaluation(values))
         return number
 
-    def fold(self, algebra: Algebra[T]) -> T:
-        """Walk the expression once, bottom up, and give each form the meaning that `algebra` has for it."""
+    def fold(self, algebra: Algebra[T], known: dict[Atom, T] | None = None) -> T:
+        """Walk the expression once, bottom up, and give each form the meaning that `algebra` has for it.
+
+        known: the meanings of quotients and remainders met before: an index may stand in another many times.
+        """
+        known = {} if known is None else known
         parts = [
             algebra.const(coefficient)
             if not monomial
-            else monomial[0]._fold(algebra)
+            else monomial[0]._fold(algebra, known)
             if coefficient == 1 and len(monomial) == 1
-            else algebra.mul(coefficient, [atom._fold(algebra) for atom in monomial])
+            else algebra.mul(coefficient, [atom._fold(algebra, known) for atom in monomial])
             for monomial, coefficient in self.terms
         ]
         if not parts:

@@ -54,7 +54,7 @@ class Var(_Atom):
     def _print(self) -> str:
         return self.name
 
-    def _fold(self, algebra: Algebra[T]) -> T:
+    def _fold(self, algebra: Algebra[T], known: dict[Atom, T]) -> T:
         return algebra.var(self.name)
 
 
@@ -66,8 +66,10 @@ class FloorDiv(_Atom):
     def _print(self) -> str:
         return f"{_parenthesised(self.numerator)} // {_parenthesised(self.denominator)}"
 
-    def _fold(self, algebra: Algebra[T]) -> T:
-        return algebra.floordiv(self.numerator.fold(algebra), self.denominator.fold(algebra))
+    def _fold(self, algebra: Algebra[T], known: dict[Atom, T]) -> T:
+        if self not in known:
+            known[self] = algebra.floordiv(self.numerator.fold(algebra, known), self.denominator.fold(algebra, known))
+        return known[self]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,8 +80,10 @@ class Mod(_Atom):
     def _print(self) -> str:
         return f"{_parenthesised(self.numerator)} % {_parenthesised(self.denominator)}"
 
-    def _fold(self, algebra: Algebra[T]) -> T:
-        return algebra.mod(self.numerator.fold(algebra), self.denominator.fold(algebra))
+    def _fold(self, algebra: Algebra[T], known: dict[Atom, T]) -> T:
+        if self not in known:
+            known[self] = algebra.mod(self.numerator.fold(algebra, known), self.denominator.fold(algebra, known))
+        return known[self]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,8 +93,8 @@ class Min(_Atom):
     def _print(self) -> str:
         return f"min({', '.join(operand.text for operand in self.operands)})"
 
-    def _fold(self, algebra: Algebra[T]) -> T:
-        return algebra.minimum([operand.fold(algebra) for operand in self.operands])
+    def _fold(self, algebra: Algebra[T], known: dict[Atom, T]) -> T:
+        return algebra.minimum([operand.fold(algebra, known) for operand in self.operands])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,8 +104,8 @@ class Max(_Atom):
     def _print(self) -> str:
         return f"max({', '.join(operand.text for operand in self.operands)})"
 
-    def _fold(self, algebra: Algebra[T]) -> T:
-        return algebra.maximum([operand.fold(algebra) for operand in self.operands])
+    def _fold(self, algebra: Algebra[T], known: dict[Atom, T]) -> T:
+        return algebra.maximum([operand.fold(algebra, known) for operand in self.operands])
 
 
 Atom = Var | FloorDiv | Mod | Min | Max

@@ -6,7 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from ninetoothed.expr.algebra import Expr, ExprLike, as_expr, var
-from ninetoothed.expr.atoms import Var
+from ninetoothed.expr.atoms import Atom, Var
 from ninetoothed.expr.samples import DRAWS, Samples
 
 _ENOUGH = 12  # draws that must not refute an inequality before a proof is tried
@@ -100,6 +100,11 @@ class Facts:
     @cached_property
     def proofs(self) -> dict[Expr, bool]:
         """The outcomes of proofs that an expression is at least 0; for `is_nonnegative` alone."""
+        return {}
+
+    @cached_property
+    def intervals(self) -> dict[Atom, tuple[int | None, int | None]]:
+        """The constant bounds of quotients, remainders, minima and maxima, for `bounds` alone."""
         return {}
 
     @cached_property

@@ -74,15 +74,23 @@ def _times(a: Interval, b: Interval) -> Interval:
 
 
 def _atom_bounds(atom: Atom, facts: Facts) -> Interval:
-    """Return the interval of an atom."""
+    """Return the interval of an atom; steps that mention an index twice ask for those within again and again."""
     if isinstance(atom, Var):
         known = facts.range_of(atom.name)
         low = None if known.lo is None else bounds(known.lo, facts)[0]
         high = None if known.hi is None else bounds(known.hi, facts)[1]
         m = known.multiple_of
         return None if low is None else -(-low // m) * m, None if high is None else high // m * m
-    if isinstance(atom, Min | Max):
-        return _extremum_bounds(atom, facts)
+    if atom not in facts.intervals:
+        if isinstance(atom, Min | Max):
+            facts.intervals[atom] = _extremum_bounds(atom, facts)
+        else:
+            facts.intervals[atom] = _quotient_bounds(atom, facts)
+    return facts.intervals[atom]
+
+
+def _quotient_bounds(atom: FloorDiv | Mod, facts: Facts) -> Interval:
+    """Bound a quotient or a remainder by the bounds of both sides."""
     low, high = bounds(atom.numerator, facts)
     d_low, d_high = bounds(atom.denominator, facts)
     d_low = max(d_low or 1, 1)
