@@ -211,7 +211,8 @@ def unary(context: TraceContext, node: ast.unaryop, value: Any) -> Any:
     value = context.builder.value(value)
     if PRIMITIVES["invert"].computed_in(value.type.dtype) is None:
         raise context.error(
-            "`~` works on integers and bools, not on floats; convert with `.to(ntl.int32)`, or write `1 - x`"
+            f"`~` works on integers and bools, not on {value.type.dtype}; convert with `.to(ntl.int32)`, or write"
+            " `1 - x`"
         )
     return context.builder.apply("invert", (value,), value.type)
 

@@ -248,9 +248,7 @@ class Primitive:
         return any(each.takes(operands, results) for each in self.signatures)
 
     def lacking(self, types: Iterable[ElementType], backend: str, capability: int) -> str | None:
-        """Say why a backend has no such function of these types of a first operand, and what to do instead.
-
-        None if it has.
+        """Say why a backend has no such function of a first operand of these types; None if it has.
 
         capability: of the GPU, 90 for compute capability 9.0.
         """
