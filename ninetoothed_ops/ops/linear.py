@@ -13,7 +13,9 @@ from ..registration import register
 from . import readers
 from .addmm import launch as add_product
 from .checks import alike, check_product, refuse
-from .mm import launch as multiply, operator as mm
+from .layout import is_contiguous
+from .mm import launch as launch_product, operator as mm
+from .product_gradients import multiply
 
 
 def check(input, weight, bias=None) -> None:
@@ -35,7 +37,7 @@ def allocate(input, weight, bias=None):
 def launch(output, input, weight, bias=None):
     rows, output = rows_of(input), rows_of(output)
     if bias is None:
-        multiply(output, rows, weight.t())
+        launch_product(output, rows, weight.t())
     else:
         add_product(output, bias, rows, weight.t())
 
@@ -50,12 +52,14 @@ def setup_context(ctx, inputs, output):
     needs_input, needs_weight = ctx.needs_input_grad[:2]
     ctx.save_for_backward(input if needs_weight else None, weight if needs_input else None)
     ctx.bias_shape = None if bias is None else bias.shape
+    # As in PyTorch, the gradient of a weight whose rows are not dense has dense columns.
+    ctx.is_turned = needs_weight and not is_contiguous(weight)
 
 
 def backward(ctx, grad):
     input, weight = ctx.saved_tensors
     of_input = None if weight is None else operator(grad, weight.t())
-    of_weight = None if input is None else mm(rows_of(grad).t(), rows_of(input))
+    of_weight = None if input is None else multiply(mm, rows_of(grad).t(), rows_of(input), ctx.is_turned)
     of_bias = grad.sum_to_size(ctx.bias_shape) if any(ctx.needs_input_grad[2:3]) else None
 
     return of_input, of_weight, of_bias

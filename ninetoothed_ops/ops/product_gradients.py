@@ -17,13 +17,13 @@ def save_operands(ctx, lhs: torch.Tensor, rhs: torch.Tensor, position: int) -> N
 def operand_gradients(ctx, grad: torch.Tensor, product: Product) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """Compute the gradients that are needed, each in the layout of its operand: columns that are dense stay dense."""
     (lhs, rhs), (is_lhs_turned, is_rhs_turned) = ctx.saved_tensors, ctx.are_turned
-    of_lhs = None if rhs is None else _multiply(product, grad, rhs.mT, is_lhs_turned)
-    of_rhs = None if lhs is None else _multiply(product, lhs.mT, grad, is_rhs_turned)
+    of_lhs = None if rhs is None else multiply(product, grad, rhs.mT, is_lhs_turned)
+    of_rhs = None if lhs is None else multiply(product, lhs.mT, grad, is_rhs_turned)
 
     return of_lhs, of_rhs
 
 
-def _multiply(product: Product, lhs: torch.Tensor, rhs: torch.Tensor, is_turned: bool) -> torch.Tensor:
+def multiply(product: Product, lhs: torch.Tensor, rhs: torch.Tensor, is_turned: bool) -> torch.Tensor:
     """Multiply matrices; (rhs^T @ lhs^T)^T is the same product with its columns dense."""
     return product(rhs.mT, lhs.mT).mT if is_turned else product(lhs, rhs)
 

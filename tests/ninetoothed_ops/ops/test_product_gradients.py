@@ -49,6 +49,18 @@ def test_linear(leading, bias):
     assert [grad.stride() for grad in found] == [grad.stride() for grad in expected]
 
 
+@pytest.mark.parametrize("layout", ("transposed", "sliced"))
+@pytest.mark.parametrize("leading", ((), (3,), (2, 3)))
+def test_the_gradient_of_a_weight_lies_as_pytorchs(layout, leading):
+    args = [random(*leading, 4).requires_grad_(), random(5, 4, layout=layout).requires_grad_()]
+    found, expected = (
+        torch.autograd.grad(function(*args).sum(), args)
+        for function in (operator("linear"), torch.nn.functional.linear)
+    )
+    torch.testing.assert_close(found, expected)
+    assert [grad.stride() for grad in found] == [grad.stride() for grad in expected]
+
+
 @pytest.mark.parametrize("name, own", (("mm", 0), ("addmm", 1), ("bmm", 0), ("conv2d", 0), ("linear", 0)))
 @pytest.mark.parametrize("needed", (0, 1))
 def test_only_what_is_needed_is_kept_and_computed(name, own, needed):
