@@ -173,8 +173,8 @@ def power(context: TraceContext, base: Any, exponent: Any) -> Value:
             if n:
                 square = builder.binary("mul", square, square)
         return result if result is not None else ones_like(context, builder.value(base))
-    if exponent == 0.5:
-        return builder.floating("sqrt", base)
+    if exponent in (0.5, -0.5):  # as PyTorch has them: NaN of -inf
+        return builder.floating("sqrt" if exponent > 0 else "rsqrt", base)
     if not common.is_floating and not isinstance(exponent, int):
         return builder.elementwise("pow", base, exponent, dtype=dtypes.int32 if common.bits < 32 else common)
     return builder.floating("pow", base, exponent)

@@ -95,6 +95,12 @@ def test_numbers_that_are_stored_keep_their_digits():
     assert run(text, x).tolist() == [0.1] * 8
 
 
+@pytest.mark.parametrize("exponent", (0.5, -0.5))
+def test_roots_are_those_of_pytorch(exponent):
+    x = torch.tensor([4, 0.25, 0, -0.0, INF, -INF, -1, NAN], dtype=torch.float64)
+    torch.testing.assert_close(run(f"y = a ** {exponent}", x), x**exponent, equal_nan=True)
+
+
 # -- divisors of zero ------------------------------------------------------------------------------
 
 TEN = torch.full((11,), 10)
