@@ -34,6 +34,7 @@ PARTS = (
     Part("fusions", 1),
     Part("agreement", 2, environment={"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}),
     Part("operators", 3),
+    Part("modules", 2, limit=300),
     Part("errors", 0.5),
     Part("misuse", 0.5),
     Part("cache", 0.5),
