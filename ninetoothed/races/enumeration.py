@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from ninetoothed.expr import Expr, Facts, bounds, var
+from ninetoothed.expr import Expr, Facts, Range, bounds, var
 from ninetoothed.expr.arrays import Arrays
 from ninetoothed.races.site import Site, Space
 
@@ -79,12 +79,15 @@ class _Spread:
         ends, is_bounded = {}, True
         for name in (*space.axes, *site.rounds, *(lane.name for lane in site.lanes)):
             is_last = name in ending
-            low, high = bounds(var(name), facts) if name in facts.ranges else (0, 0)
+            # Each end by itself: a range may be empty.
+            known = facts.ranges.get(name, Range(0, 0))
+            low = None if known.lo is None else bounds(known.lo, facts)[0]
+            high = None if known.hi is None else bounds(known.hi, facts)[1]
             is_open = not is_last and (low is None or high is None)
             is_bounded &= not is_open
             low = low or 0
             high = low + 3 if is_open or high is None else high
-            ends[name] = (high, high, 1) if is_last else (low, high, facts.range_of(name).multiple_of)
+            ends[name] = (high, high, 1) if is_last else (low, high, known.multiple_of)
         points, is_small = _chosen(ends)
         if not is_small:
             points = _with_meetings(site, points, ends)

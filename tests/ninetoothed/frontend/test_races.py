@@ -503,6 +503,18 @@ def test_many_programs_are_decided_by_proof(name):
     assert not y[:99_999].isnan().any() or name == "the last"
 
 
+def test_a_loop_without_rounds_stores_nothing():
+    def application(x, y):
+        last = y.shape[0] - 1
+        for i in range(last):
+            y[i] = x
+        y[last] = x * 2
+
+    kernel = ninetoothed.make(lambda x, y: (x.tile((4,)), y.tile((4,)).tile((1,))), application, (Tensor(1), Tensor(1)))
+    kernel(x := torch.randn(12), y := torch.empty(12))
+    assert torch.equal(y, x * 2)
+
+
 def test_the_warning_comes_once():
     kernel, x, k = scattered("k[0] // 2"), torch.arange(8.0), torch.tensor([2, 0])
     with warnings.catch_warnings(record=True) as found:
