@@ -9,6 +9,8 @@ import torch
 from ninetoothed.runtime import private
 from ninetoothed.runtime.private import OpOverload
 
+from .autocast_cache import cast_once
+
 
 def cast_first(operator: OpOverload, device_type: str, autocast: Callable[[str], torch.dtype | None]) -> Callable:
     """Make the kernel for autocast on devices of one type; PyTorch asks it inside `torch.autocast` alone."""
@@ -45,7 +47,7 @@ def cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
         return [cast(item, device_type, dtype) for item in value]
     is_cast = isinstance(value, torch.Tensor) and value.device.type == device_type and value.is_floating_point()
 
-    return value.to(dtype) if is_cast and value.dtype != torch.float64 else value
+    return cast_once(value, device_type, dtype) if is_cast and value.dtype != torch.float64 else value
 
 
 def autocast(*tensors: torch.Tensor) -> list[torch.Tensor]:

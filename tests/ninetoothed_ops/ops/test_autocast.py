@@ -5,6 +5,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ninetoothed_ops as ops
+from ninetoothed_ops import autocast_cache
+from ninetoothed_ops.autocast import cast
 from tests.conftest import DEVICE
 from tests.ninetoothed_ops.autocast import autocast_on_gpus
 from tests.ninetoothed_ops.samples import NAMESAKES, OPERATORS, operator, random, samples
@@ -87,3 +89,46 @@ def test_lists_of_tensors():
     with torch.autocast(DEVICE, dtype=torch.bfloat16):
         assert first([x, x.int(), x.double()], [4, 5]).dtype == torch.bfloat16
     assert seen == [([torch.bfloat16, torch.int32, torch.float64], [4, 5])]
+
+
+def test_a_weight_is_cast_once_a_region():
+    """As by PyTorch: until the region ends, or its casts are cleared, or (here alone) the weight is written."""
+    weight, half = torch.nn.Parameter(random(8, 8)), torch.bfloat16
+
+    def same(options=None, change=lambda: None, given=weight):
+        with torch.autocast(DEVICE, dtype=half, **(options or {})):
+            first = cast(given, DEVICE, half)
+            change()
+            return cast(given, DEVICE, half) is first
+
+    with torch.autocast(DEVICE, dtype=half):
+        kept = cast(weight, DEVICE, half)
+        assert same() and cast(weight, DEVICE, half) is kept and kept.grad_fn is not None
+        with torch.no_grad():
+            assert cast(weight, DEVICE, half).grad_fn is None
+    assert same() and not autocast_cache._CASTS
+    assert not same(change=torch.clear_autocast_cache)
+    assert not same(change=lambda: torch.no_grad()(weight.mul_)(2))
+    assert not same({"cache_enabled": False}) and not same(given=weight.detach()) and not same(given=weight[:2])
+
+
+def test_casts_that_are_remembered_are_right():
+    """After a weight is written, of another grad mode, and for gradients of several uses."""
+    x, weight = random(5, 8), torch.nn.Parameter(random(8, 8))
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        with torch.no_grad():
+            assert torch.equal(ops.linear(x, weight), torch.nn.functional.linear(x, weight))
+        with torch.no_grad():
+            weight.mul_(2)
+            torch.testing.assert_close(ops.linear(x, weight), ops.linear(x, weight.detach()))
+        y = x
+        for _ in range(3):
+            y = ops.linear(y, weight).tanh()
+    (found,) = torch.autograd.grad(y.float().sum(), weight)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        y = x
+        for _ in range(3):
+            y = torch.nn.functional.linear(y, weight).tanh()
+    (expected,) = torch.autograd.grad(y.float().sum(), weight)
+    assert found.dtype == torch.float32
+    assert (found - expected).norm() <= 3e-2 * expected.norm()

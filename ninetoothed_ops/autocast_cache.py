@@ -1,0 +1,73 @@
+"""Weights that `torch.autocast` has cast: once a region, as for PyTorch's operators, and let go at its end.
+
+PyTorch's own memory of casts cannot be reached from Python. But what it holds ends with the region, or with
+`torch.clear_autocast_cache`: a tensor of no elements is given to it, and our casts go when that does.
+"""
+
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from ninetoothed.runtime import private
+
+
+class _Cast(NamedTuple):
+    source: Callable[[], torch.Tensor | None]
+    version: int | None
+    result: torch.Tensor
+
+
+# By device type: the tensor that PyTorch casts and holds, and what is told of it. By weight, type and grad mode: casts.
+_GIVEN: dict[str, torch.Tensor] = {}
+_HELD: dict[str, Callable[[], Any]] = {}
+_CASTS: dict[tuple[int, torch.dtype, bool], _Cast] = {}
+
+
+def cast_once(weight: torch.Tensor, device_type: str, dtype: torch.dtype) -> torch.Tensor:
+    """Cast a tensor; a weight once in a region of `torch.autocast`, or again after it was written."""
+    if not _is_remembered(weight, device_type, dtype):
+        return weight.to(dtype)
+    key = id(weight), dtype, torch.is_grad_enabled()
+    known, version = _CASTS.get(key), private.version_of(weight)
+    if known is not None and known.source() is weight and known.version == version:
+        return known.result
+    held = _HELD.get(device_type)
+    if (held is None or held() is None) and not _begin(device_type):
+        return weight.to(dtype)
+    result = weight.to(dtype)
+    _CASTS[key] = _Cast(weakref.ref(weight), version, result)
+
+    return result
+
+
+def _is_remembered(weight: torch.Tensor, device_type: str, dtype: torch.dtype) -> bool:
+    """Tell whether PyTorch would remember the cast: that of a parameter, to the type of the region."""
+    if type(weight) not in (torch.Tensor, torch.nn.Parameter) or not (weight.requires_grad and weight.is_leaf):
+        return False
+    if weight.dtype is not torch.float32 or dtype is torch.float32 or not torch.is_autocast_cache_enabled():
+        return False
+    if torch.is_inference_mode_enabled() or torch.compiler.is_compiling() or private.has_transforms():
+        return False
+    is_watched = private.count_dispatch_modes() or private.function_modes()
+    return not is_watched and dtype is torch.get_autocast_dtype(device_type)
+
+
+def _begin(device_type: str) -> bool:
+    """Let PyTorch cast a tensor of no elements, and forget our casts once it forgets that; tell whether it did."""
+    if device_type not in _GIVEN:
+        _GIVEN[device_type] = torch.empty(0, 0, device=device_type, requires_grad=True)
+    given, saved = _GIVEN[device_type], list[torch.Tensor]()
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        saved.append(tensor)
+        return tensor
+
+    # A product saves what it has multiplied: the cast itself.
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        torch.mm(given, given)
+    if not saved or saved[0] is given or saved[0].dtype is given.dtype:
+        return False
+    _HELD[device_type] = weakref.ref(saved[0], lambda _: _CASTS.clear())
+    return True
