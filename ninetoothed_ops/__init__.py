@@ -3,7 +3,8 @@
 Importing this registers `torch.ops.ninetoothed.{add, addmm, bmm, conv2d, gelu, layer_norm, linear, mm, rms_norm, rope,
 sdpa, silu, softmax}`. The functions of these names take the arguments of PyTorch's. `add_rms_norm`, `gated`,
 `rope_into_cache` and `swiglu` are one launch each for what are several operators of PyTorch's. `register` makes an
-operator of a kernel of your own; `swap_modules` puts modules that run on the operators into a model.
+operator of a kernel of your own; `swap_modules` puts modules that run on the operators into a model, and
+`register_attention` lets models of transformers ask for our attention by name.
 """
 
 try:
@@ -15,10 +16,12 @@ except ImportError:
         " the one that you want"
     ) from None
 
+from .integrations import register_attention
 from .modules import (
     NTGELU,
     NTActivation,
     NTAttention,
+    NTConv1D,
     NTConv2d,
     NTDecoderLayer,
     NTGatedMLP,
@@ -56,6 +59,7 @@ __all__ = [
     "NTGELU",
     "NTActivation",
     "NTAttention",
+    "NTConv1D",
     "NTConv2d",
     "NTDecoderLayer",
     "NTGatedMLP",
@@ -77,6 +81,7 @@ __all__ = [
     "linear",
     "mm",
     "register",
+    "register_attention",
     "rms_norm",
     "rope",
     "rope_into_cache",

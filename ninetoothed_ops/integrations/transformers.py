@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from torch import nn
+from transformers import pytorch_utils
 from transformers.integrations import sdpa_attention
 
 from ninetoothed.errors import UnsupportedError
@@ -22,6 +23,7 @@ from ..modules.attention import IMPLEMENTATIONS, OTHERS, REGISTRY, ROTARY, NTAtt
 from ..modules.decoder_layer import NTDecoderLayer
 from ..modules.eligibility import unsuitable, unsupported
 from ..modules.gated_mlp import NTFusedGatedMLP, NTGatedMLP
+from ..modules.linear import NTConv1D
 from ..modules.rms_norm import NTRMSNorm
 from ..modules.rotary_module import NTRotary, rotates
 from ..modules.rotary_trial import recognised
@@ -39,6 +41,7 @@ LLAMA = "llama.modeling_llama"
 BARE = (f"{LLAMA}.LlamaAttention", "mistral.modeling_mistral.MistralAttention", "qwen2.modeling_qwen2.Qwen2Attention")
 NORMED = ("qwen3.modeling_qwen3.Qwen3Attention",)
 LAYER = f"{LLAMA}.LlamaDecoderLayer"
+REGISTRATION = "ninetoothed_ops.register_attention()"
 EAGER_ALONE = "it takes the eager function of its own file, whatever attn_implementation names"
 PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_key_values")
 
@@ -75,7 +78,20 @@ def attention_by_name(module: nn.Module) -> str | None:
     return EAGER_ALONE if REGISTRY in names_of(vars(type(module)).get("forward")) else None
 
 
-RULES = (norm, activation, attention, rotary, attention_by_name)
+def conv1d(module: nn.Module) -> type[nn.Module] | str | None:
+    """Choose NTConv1D for the linear layer of GPT-2, whose weight is (in, out)."""
+    known, cls = getattr(pytorch_utils, "Conv1D", None), type(module)
+    if known is None or not isinstance(module, known):
+        return None
+    if cls is not known:
+        return SUBCLASS
+    code = getattr(cls.forward, "__code__", None)
+    if code is None or code.co_filename != pytorch_utils.__file__ or "addmm" not in code.co_names:
+        return "its forward is not that of transformers' Conv1D"
+    return unsuitable(module, "weight", "bias") or NTConv1D
+
+
+RULES = (norm, activation, conv1d, attention, rotary, attention_by_name)
 
 
 def _looks_up(module: nn.Module) -> bool:
@@ -88,7 +104,8 @@ def _by_name(module: nn.Module, reason: str) -> str:
         return reason
     name = attention_interface.NAME
     runs = getattr(getattr(module, "config", None), "_attn_implementation", None) == name
-    return f'{reason}; {"it runs" if runs else "it would run"} on ninetoothed.sdpa by attn_implementation="{name}"'
+    how = f'on ninetoothed.sdpa by attn_implementation="{name}"'
+    return f"{reason}; it runs {how}" if runs else f"{reason}; it would run {how} after {REGISTRATION}"
 
 
 def gated_mlp(module: nn.Module) -> type[nn.Module] | str | None:

@@ -6,7 +6,7 @@ from .conv2d import NTConv2d
 from .decoder_layer import NTDecoderLayer
 from .gated_mlp import NTGatedMLP
 from .layer_norm import NTLayerNorm
-from .linear import NTLinear
+from .linear import NTConv1D, NTLinear
 from .quantisation import PassedByWarning
 from .rms_norm import NTRMSNorm
 from .rotary_module import NTRotary
@@ -17,6 +17,7 @@ __all__ = [
     "NTGELU",
     "NTActivation",
     "NTAttention",
+    "NTConv1D",
     "NTConv2d",
     "NTDecoderLayer",
     "NTGatedMLP",

@@ -262,6 +262,8 @@ def replacement(module: nn.Module) -> type[nn.Module] | str | None:
     """Give a reason to leave alone whatever looks like attention: only integrations know what can be replaced."""
     if projects(module):
         return "an attention module of no known kind"
-    if type(module).__name__.endswith("Attention"):
+    # The parts of attention in parts tell.
+    in_parts = any("Attention" in type(each).__name__ for each in module.children())
+    if type(module).__name__.endswith("Attention") and not in_parts:
         return f"it has no {', '.join(PROJECTIONS)}"
     return None

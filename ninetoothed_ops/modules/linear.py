@@ -1,12 +1,14 @@
-"""`torch.nn.Linear` on NineToothed's linear."""
+"""`torch.nn.Linear` on NineToothed's linear, and GPT-2's `Conv1D` on its addmm."""
 
 import torch
 from torch import nn
 
+from ..ops.addmm import operator as addmm
 from ..ops.linear import operator as linear
 from .eligibility import unsuitable
 from .overrides import are_overridden
 from .quantisation import PassedBy
+from .substitute import Substitute, is_outdated, own_forward
 
 # A patch of the class after a swap is seen by comparing.
 FORWARD = nn.Linear.forward
@@ -28,6 +30,27 @@ class NTLinear(PassedBy, nn.Linear):
         if are_overridden(input, weight, bias) or nn.Linear.forward is not FORWARD:
             return nn.Linear.forward(self, input)
         return linear(input, weight, bias)
+
+
+class NTConv1D(Substitute):
+    """A `Conv1D` of transformers, the linear layer of GPT-2, on `ninetoothed.addmm`.
+
+    `forward(x)`: `(..., in)` -> `(..., out)`, `x @ weight + bias`. The weight is (in, out), and is read as it lies.
+    """
+
+    nf: int
+    weight: torch.Tensor
+    bias: torch.Tensor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight, bias = self.weight, self.bias
+        if is_outdated(self) or are_overridden(x, weight, bias):
+            return own_forward(self)(self, x)
+        return addmm(bias, x.view(-1, x.size(-1)), weight).view(x.size()[:-1] + (self.nf,))
+
+    def __repr__(self) -> str:
+        # Conv1D's names itself.
+        return f"NTConv1D(nf={self.nf}, nx={self.weight.shape[0]})"
 
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:

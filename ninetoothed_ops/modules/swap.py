@@ -30,6 +30,8 @@ from . import (
 )
 from .joint import JointProjection, join_all, separate
 from .residual import unlink
+from .rotary_module import NTRotary
+from .share import TABLES, Share, of_weights, own_parameters
 from .substitute import Substitute, kind_of, substitute
 
 # What to put in a module's place, perhaps with the reason why it is not more than a part; or why it is left alone.
@@ -91,6 +93,10 @@ class SwapReport:
     repacked: tuple[str, ...] = ()
     joint: tuple[JointProjection, ...] = ()
     attributes: tuple[Attribute, ...] = ()
+    # Modules that were ours before: joining may link them, too.
+    known: tuple[nn.Module, ...] = field(default=(), repr=False)
+    # Of the elements of the model's weights, embeddings aside.
+    share: Share = Share()
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -122,7 +128,7 @@ class SwapReport:
         for row, module in pending:
             vars(module).pop("forward", None)
             module.__class__ = row.old
-        for module in (*self.modules, *(each.module for each in self.joint)):
+        for module in (*self.modules, *self.known, *(each.module for each in self.joint)):
             separate(module)
             unlink(module)
             conv2d.unpack(module)
@@ -131,7 +137,10 @@ class SwapReport:
         _forget_compiled_code()
 
     def __repr__(self) -> str:
-        """Print a table, with one line for modules that differ only in the number of their layer."""
+        """Print the share of the weights that runs on NineToothed, and a table.
+
+        It has one line for modules that differ only in the number of their layer.
+        """
         groups: dict[tuple[str, str, str], list[str]] = {}
         for row in self.rows:
             pattern = _pattern(row.name)
@@ -149,6 +158,8 @@ class SwapReport:
         )
         repacked = f"\n{len(self.repacked)} weights were given the strides of channels_last" if self.repacked else ""
         counts = f"{len(self.swapped)} swapped, {len(self.skipped)} left alone"
+        if self.share.total:
+            counts += f"; {self.share} of the weights (embeddings aside) run on NineToothed"
         return f"{counts}\n{body}{repacked}{self._joint_lines()}{self._step_lines()}"
 
     def _joint_lines(self) -> str:
@@ -180,9 +191,10 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     `generate`, until `undo()`. (PyTorch's fused optimisers refuse state that has other strides than its weight:
     swap before their first step.) `filter_fn(module, name)` says of each module that could be swapped whether it shall
     be. Modules that look like one of these and cannot be swapped are reported with the reason, and so is whatever else
-    has weights of its own, embeddings aside. A module that two models share is one module, and is swapped in both; one
-    at several names goes by the first. Of attention that is not known otherwise, the rotary embedding alone is swapped,
-    where it is known: it becomes an NTRotary.
+    has weights of its own, embeddings and the model itself aside. Containers and modules that run on NineToothed
+    already are not. The report's first line says which share of the weights runs on NineToothed. A module that two
+    models share is one module, and is swapped in both; one at several names goes by the first. Of attention that is not
+    known otherwise, the rotary embedding alone is swapped, where it is known: it becomes an NTRotary.
 
     `join=True` also makes one product of the q, k and v projections of each NTAttention, and of gate and up of each
     gated MLP of transformers, which becomes an NTGatedMLP. For that their weights move into one memory: the Parameters
@@ -205,7 +217,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     # Every decision before the first change: a filter_fn that raises leaves the model as it was.
     verdicts = ((_decide(module, name, rules, filter_fn), module) for name, module in model.named_modules())
     decisions = [(row, module) for row, module in verdicts if row is not None]
-    report = SwapReport(tuple(row for row, _ in decisions), tuple(module for _, module in decisions))
+    known = tuple(module for module in model.modules() if isinstance(module, REPLACEMENTS))
+    report = SwapReport(tuple(row for row, _ in decisions), tuple(module for _, module in decisions), known=known)
     classes = [(module, substitute(row.new, row.old)) for row, module in decisions if row.new is not None]
     for module, cls in classes:
         module.__class__ = cls
@@ -219,7 +232,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
         for module, name, value in report.attributes:
             setattr(module, name, value)
     _forget_compiled_code()
-    return report
+    # Of an NTRotary the rotation alone is ours.
+    return replace(report, share=of_weights(model, REPLACEMENTS, NTRotary))
 
 
 def _hindrance(row: Row, module: nn.Module) -> str | None:
@@ -250,10 +264,12 @@ def _forget_compiled_code() -> None:
 
 def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Filter | None) -> Row | None:
     old = type(module)
-    if isinstance(module, REPLACEMENTS):
-        return Row(name, kind_of(module), None, "it runs on NineToothed already")
+    if isinstance(module, REPLACEMENTS) or _is_container(module):
+        return None
     verdict = next((verdict for rule in rules if (verdict := rule(module)) is not None), None)
-    verdict = _unmatched(module) if verdict is None else verdict
+    # Of a model, its parts tell.
+    is_part = bool(name) or not any(True for _ in module.children())
+    verdict = _unmatched(module) if verdict is None and is_part else verdict
     if verdict is None:
         return None
     if isinstance(verdict, str):
@@ -264,17 +280,23 @@ def _decide(module: nn.Module, name: str, rules: tuple[Rule, ...], filter_fn: Fi
     return Row(name, old, new, reason)
 
 
+def _is_container(module: nn.Module) -> bool:
+    """Tell whether a module has no weights and no forward but those of its parts."""
+    is_bare = type(module).forward in (nn.Module.forward, nn.Sequential.forward)
+    return is_bare and not any(True for _ in own_parameters(module))
+
+
 def _unmatched(module: nn.Module) -> str | None:
     """Give the reason why a module with weights of its own stays, where no rule knows it; None for one with none.
 
     A table that is looked up and a container compute nothing. Parametrised weights belong to the module that uses them,
     not to the container that holds them for it.
     """
-    if isinstance(module, (nn.Embedding, nn.EmbeddingBag, nn.ParameterList, nn.ParameterDict, ParametrizationList)):
+    if isinstance(module, (*TABLES, nn.ParameterList, nn.ParameterDict, ParametrizationList)):
         return None
     holders = [module, *(module.get_submodule("parametrizations").children() if is_parametrized(module) else ())]
-    own = (parameter for holder in holders for parameter in holder._parameters.values())
-    return "NineToothed has no module for it" if any(parameter is not None for parameter in own) else None
+    has_weights = any(True for holder in holders for _ in own_parameters(holder))
+    return "NineToothed has no module for it" if has_weights else None
 
 
 def _integration(model: nn.Module) -> Any:

@@ -1,9 +1,12 @@
 """What is left alone, the reason that the report gives, and the errors for what a model is set to after a swap."""
 
+import sys
+
 import pytest
 import torch
 from torch import nn
 
+import ninetoothed_ops
 from ninetoothed.errors import UnsupportedError
 from ninetoothed_ops.modules import NTLinear, NTRotary, swap_modules
 from tests.ninetoothed_ops.integrations.calls import DEVICE, TOLERANCE, error, logits, reasons
@@ -109,9 +112,39 @@ def test_a_version_of_transformers_that_is_not_supported(make, monkeypatch):
 
     model = make("Llama")
     monkeypatch.setattr(versions, "OLDEST", "99.0")
-    for call in (register_attention, lambda: swap_modules(model)):
+    for call in (register_attention, ninetoothed_ops.register_attention, lambda: swap_modules(model)):
         with pytest.raises(UnsupportedError, match="is installed, and 99.0 or later is supported"):
             call()
+
+
+def test_registering_attention_without_transformers(monkeypatch):
+    from ninetoothed_ops import integrations
+
+    for missing, kind, match in (
+        ("transformers", UnsupportedError, "register_attention: transformers is not installed: pip install"),
+        # Something else that is missing is not hidden.
+        ("torch.torch_version", ImportError, "torch.torch_version"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, "ninetoothed_ops.integrations.versions", raising=False)
+            patch.delattr(integrations, "versions", raising=False)
+            patch.setitem(sys.modules, missing, None)
+            with pytest.raises(kind, match=match):
+                ninetoothed_ops.register_attention()
+
+
+def test_registering_attention(monkeypatch):
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface
+
+    from ninetoothed_ops.integrations import attention_interface
+
+    for registry in (AttentionInterface, AttentionMaskInterface):
+        monkeypatch.setattr(registry, "_global_mapping", dict(registry._global_mapping))
+        registry._global_mapping.pop("ninetoothed", None)
+    ninetoothed_ops.register_attention()
+    assert AttentionInterface()["ninetoothed"] is attention_interface.attend
+    assert AttentionMaskInterface()["ninetoothed"] is attention_interface.make_mask
 
 
 def test_float64_is_for_the_cpu(make, batch):

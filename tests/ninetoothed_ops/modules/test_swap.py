@@ -39,6 +39,10 @@ def network():
     return model
 
 
+def network_size():
+    return sum(parameter.numel() for parameter in network().parameters())
+
+
 def types(model):
     return [type(module) for module in model.modules()]
 
@@ -88,7 +92,8 @@ def test_report_names_every_module_its_classes_and_why():
     ]
     assert len(report) == 5 and len(report.swapped) == 3 and len(report.skipped) == 2
     lines = repr(report).splitlines()
-    assert lines[0] == "3 swapped, 2 left alone"
+    # 48 * 96 + 96 and 96 of 48 * 96 + 96 + 96 + 96 * 7 + 7 * 7 + 7.
+    assert lines[0] == "3 swapped, 2 left alone; 86.8% of the weights (embeddings aside) run on NineToothed"
     assert lines[3].split() == ["1", "1", "SiLU", "NTSiLU"]
     assert lines[5].split()[:3] == ["3", "1", "Linear"] and lines[5].endswith("left alone: filter_fn said no")
 
@@ -131,7 +136,9 @@ def test_swapping_twice():
     model = network()
     first = swap_modules(model)
     second = swap_modules(model)
-    assert not second.swapped and set(reasons(second).values()) == {"it runs on NineToothed already"}
+    # What is ours already is no row, and counts.
+    assert not list(second) and second.share == first.share == (network_size(), network_size())
+    assert str(second).startswith("0 swapped, 0 left alone; 100% of the weights")
     second.undo()
     assert type(model[0]) is NTLinear
     first.undo()
@@ -309,7 +316,7 @@ def test_transformers_is_never_imported_unasked():
 import sys
 import torch
 from torch import nn
-from ninetoothed_ops.modules import swap_modules
+from ninetoothed_ops import register_attention, swap_modules
 assert swap_modules(nn.Sequential(nn.Linear(3, 3))).swapped
 assert "transformers" not in sys.modules
 """
@@ -329,7 +336,87 @@ def test_whatever_else_has_weights_is_reported():
     model.append(nn.GroupNorm(1, 3, affine=False))
     report = swap_modules(model)
     assert {row.name: row.reason for row in report.skipped} == dict.fromkeys("124", "NineToothed has no module for it")
-    assert "1 swapped, 3 left alone" in str(report)
+    # Of 3 and 3 of the norm, 3 and 3 of Scaled, 9 and 3 each of the others, 12 are ours: not the table's.
+    assert report.share == (12, 36)
+    assert str(report).startswith("1 swapped, 3 left alone; 33.3% of the weights (embeddings aside) run on NineToothed")
+
+
+def test_containers_are_no_rows_whatever_their_names():
+    class Linear(nn.Sequential):
+        """A container by its forward."""
+
+    class LinearAttention(nn.ModuleList):
+        """A container that has none."""
+
+    class OwnAttention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.own = nn.Linear(3, 3)
+
+        def forward(self, input):
+            return self.own(input)
+
+    class CrossAttention(OwnAttention):
+        """Attention in parts, which tell."""
+
+        def __init__(self):
+            super().__init__()
+            self.inner = OwnAttention()
+
+    class Head(OwnAttention):
+        """A head whose weight is that of its part, as BERT's bias is."""
+
+        def __init__(self):
+            super().__init__()
+            self.bias = self.own.bias
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(8))
+            self.parts = LinearAttention([Linear(nn.Linear(3, 3)), nn.ModuleDict({"cross": CrossAttention()})])
+            self.list = nn.ParameterList([torch.ones(3)])
+            self.head = Head()
+
+        def forward(self, input):
+            return self.scale * input
+
+    report = swap_modules(Model())
+    assert reasons(report) == {"parts.1.cross.inner": "it has no q_proj, k_proj, v_proj, o_proj"}
+    # The weights that a model has itself count.
+    assert len(report.swapped) == 4 and report.share == (48, 48 + 8 + 3)
+    # A layer that is the model has a row.
+    assert reasons(swap_modules(nn.Conv1d(3, 3, 1))) == {"": "NineToothed has no module for it"}
+    # A forward that is not the container's computes anything.
+    Linear.forward = lambda self, input: self[0](input)
+    assert reasons(swap_modules(nn.ModuleList([Linear(nn.SiLU())]))) == {"0": "not a torch.nn.Linear"}
+
+
+def test_share_of_weights_that_are_shared_quantised_or_not_there_yet():
+    first, second = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+    table = nn.Embedding(4, 4)
+    second.weight = table.weight
+    other = LoraLinear(4, 4, bias=False)
+    other.weight = first.weight
+
+    class Linear8bit(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Buffer(torch.zeros(4, 4, dtype=torch.int8))
+            self.mask = nn.Buffer(torch.zeros(9, 9), persistent=False)
+
+    # The weight of two modules is one; it runs on ours if it does in both. A table that is multiplied by is a weight.
+    assert swap_modules(nn.ModuleList([first, second, table])).share == (32, 32)
+    model = nn.ModuleList([other, nn.Linear(4, 4), Linear8bit(), nn.LazyLinear(3), nn.LayerNorm(4)])
+    model.append(first)
+    report = swap_modules(model, lambda module, name: name != "4")
+    assert report.share == (20, 16 + 20 + 16 + 8)
+    assert swap_modules(nn.SiLU()).share.total == 0 and "%" not in str(swap_modules(nn.SiLU()))
+
+
+def test_nearly_all_is_not_all():
+    report = swap_modules(nn.ModuleList([nn.Linear(100, 100), nn.GroupNorm(1, 1)]))
+    assert "; 99.9% of the weights" in str(report)
 
 
 @pytest.mark.parametrize("bias", (True, False))
