@@ -46,7 +46,8 @@ class Side:
     model: nn.Module
     report: SwapReport | None = None
     handles: list[Any] = field(default_factory=list)
-    compiled: Callable | None = None
+    # The names of what modules are given, of the unswapped ones, which are called first.
+    words: dict[str, list[str]] = field(default_factory=dict)
 
     def parameter(self, choice: random.Random) -> tuple[nn.Module, str]:
         """Choose a module and the name of one of its parameters."""
@@ -318,6 +319,7 @@ def by_keyword(side: Side, choice: random.Random, inputs: tuple) -> list[torch.T
         return [result]
     given = {key: value for key, value in bound.arguments.items() if key != "self"}
     given |= given.pop("kwargs", {})
+    given = dict(zip(side.words.setdefault(f"{name} {list(given)[1:]}", list(given)), given.values()))
     return [result, tensor_of(module(**given))]
 
 
@@ -364,7 +366,7 @@ def cases(seed: int, *, compiles: bool = True) -> Iterator[Case]:
         for parameter in model.parameters():
             parameter.normal_(std=0.3)
     model.eval()
-    theirs, ours = Side(model), Side(copy.deepcopy(model))
+    theirs, ours = Side(model, words=(words := {})), Side(copy.deepcopy(model), words=words)
     join, kept = rng.random() < 0.7, rng.random() < 0.2
     seeds = random.Random(seed + 1)
     ours.report = swap_modules(ours.model, (lambda module, name: seeds.random() < 0.7) if kept else None, join=join)
