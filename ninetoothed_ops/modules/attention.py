@@ -1,5 +1,6 @@
 """Attention of transformers' Llama, Mistral and Qwen models on NineToothed's rope and sdpa."""
 
+import functools
 import inspect
 import sys
 from collections.abc import Mapping
@@ -25,7 +26,8 @@ from .substitute import Substitute, is_outdated, own_forward
 # are, and changes no config and no registry. The last is registered where it was asked for.
 THEIRS = ("sdpa", "eager")
 IMPLEMENTATIONS = (*THEIRS, "ninetoothed")
-# Continuous batching sets one of these while it runs, by `PAGED` and what was set before, and gives its cache by name.
+# Continuous batching gives its cache by name. While it runs, versions of transformers set one of these, by `PAGED` and
+# what was set before, or leave "sdpa".
 PAGED = "paged|"
 SERVED = "paged|sdpa"
 # The functions that the forwards replaced call by name, in the model's own file, and what holds those registered.
@@ -114,6 +116,7 @@ class NTAttention(Substitute, JointModule):
         _check(self, implementation, kwargs)
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
 
+        is_paged = kwargs.get("cache") is not None
         # The default is the original's; models pass tables.
         cos, sin = position_embeddings  # type: ignore[misc]
         cache, layer, is_normed = past_key_values, self.layer_idx, "q_norm" in self._modules
@@ -130,11 +133,11 @@ class NTAttention(Substitute, JointModule):
             value = value.transpose(1, 2)
             if past_key_values is not None:
                 key, value = past_key_values.update(key, value, self.layer_idx)
-            elif implementation == SERVED:
+            elif is_paged:
                 key, value = _paged(kwargs, self.layer_idx, key, value)
 
         is_eager = implementation == "eager"
-        asked = False if implementation == SERVED else kwargs.get("is_causal")
+        asked = False if is_paged else kwargs.get("is_causal")
         is_causal = not is_eager and _is_causal(self, query.shape[2], attention_mask, asked)
         lengths = _held(past_key_values, self.layer_idx) if query.shape[2] == 1 and attention_mask is not None else None
         if past_key_values is not None:
@@ -147,11 +150,19 @@ def _paged(
     kwargs: dict[str, Any], layer: int, key: torch.Tensor, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Write keys and values to the pages of continuous batching, and read all that the mask speaks of."""
-    places = {name: kwargs[name] for name in ("read_index", "write_index")}
-    held = kwargs["cache"].update(key_states=key, value_states=value, layer_idx=layer, **places)
+    update, given = kwargs["cache"].update, {"key_states": key, "value_states": value, "layer_idx": layer}
+    if _takes_all(type(kwargs["cache"])):
+        return update(**given, kwargs=dict(kwargs))
     # (tokens, heads, D)
+    held = update(**given, read_index=kwargs["read_index"], write_index=kwargs["write_index"])
     key, value = (each.transpose(0, 1).unsqueeze(0) for each in held)
     return key, value
+
+
+@functools.cache
+def _takes_all(cls: type) -> bool:
+    """Tell whether a cache of pages finds its indices itself, and gives (1, heads, tokens, D): transformers 5.23's."""
+    return "kwargs" in inspect.signature(cls.update).parameters  # type: ignore[attr-defined]
 
 
 def _calls_others(cls: type[NTAttention], implementation: str, kwargs: dict[str, Any]) -> bool:
