@@ -53,7 +53,8 @@ weights is called with random inputs, on eager attention and with `attn_implemen
 - *Rope*: what rotates queries and keys, if anything does: a module of ours, or a function of the family's own. Those
   are few: groups of keys with tables of their own (EdgeTAM's cross-attention), methods of RoFormer and of conformers,
   which take both tables as one tensor, and angles that each call computes anew (V-JEPA 2).
-- *Left, and why*: modules with weights of their own, or that look like attention, and activation functions.
+- *Left, and why*: modules with weights of their own, or that look like attention, and activation functions;
+  containers and the model itself aside.
 
 [The README](../README.md#a-swap) says how to swap and how to register.
 
