@@ -151,7 +151,7 @@ def _paged(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Write keys and values to the pages of continuous batching, and read all that the mask speaks of."""
     update, given = kwargs["cache"].update, {"key_states": key, "value_states": value, "layer_idx": layer}
-    if _takes_all(type(kwargs["cache"])):
+    if _takes_all(type(kwargs["cache"])):  # type: ignore[arg-type]  # a class is hashable
         return update(**given, kwargs=dict(kwargs))
     # (tokens, heads, D)
     held = update(**given, read_index=kwargs["read_index"], write_index=kwargs["write_index"])
