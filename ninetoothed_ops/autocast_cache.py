@@ -6,7 +6,7 @@ PyTorch's own memory of casts cannot be reached from Python. But what it holds e
 
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -19,25 +19,33 @@ class _Cast(NamedTuple):
     result: torch.Tensor
 
 
-# By device type: the tensor that PyTorch casts and holds, and what is told of it. By weight, type and grad mode: casts.
+class _Region(NamedTuple):
+    """The cast that PyTorch holds, and ours, which go with it: by weight, type and grad mode."""
+
+    held: weakref.ref
+    casts: dict[tuple[int, torch.dtype, bool], _Cast]
+
+
+# By device type: the tensor that PyTorch casts and holds, and the region in which it does. Regions of several threads
+# are one, as PyTorch's are.
 _GIVEN: dict[str, torch.Tensor] = {}
-_HELD: dict[str, Callable[[], Any]] = {}
-_CASTS: dict[tuple[int, torch.dtype, bool], _Cast] = {}
+_REGIONS: dict[str, _Region] = {}
 
 
 def cast_once(weight: torch.Tensor, device_type: str, dtype: torch.dtype) -> torch.Tensor:
     """Cast a tensor; a weight once in a region of `torch.autocast`, or again after it was written."""
     if not _is_remembered(weight, device_type, dtype):
         return weight.to(dtype)
+    region = _REGIONS.get(device_type) or _begin(device_type)
+    if region is None:
+        return weight.to(dtype)
     key = id(weight), dtype, torch.is_grad_enabled()
-    known, version = _CASTS.get(key), private.version_of(weight)
+    known, version = region.casts.get(key), private.version_of(weight)
     if known is not None and known.source() is weight and known.version == version:
         return known.result
-    held = _HELD.get(device_type)
-    if (held is None or held() is None) and not _begin(device_type):
-        return weight.to(dtype)
     result = weight.to(dtype)
-    _CASTS[key] = _Cast(weakref.ref(weight), version, result)
+    # If another thread has ended the region meanwhile, nobody finds it there.
+    region.casts[key] = _Cast(weakref.ref(weight), version, result)
 
     return result
 
@@ -54,8 +62,8 @@ def _is_remembered(weight: torch.Tensor, device_type: str, dtype: torch.dtype) -
     return not is_watched and dtype is torch.get_autocast_dtype(device_type)
 
 
-def _begin(device_type: str) -> bool:
-    """Let PyTorch cast a tensor of no elements, and forget our casts once it forgets that; tell whether it did."""
+def _begin(device_type: str) -> _Region | None:
+    """Let PyTorch cast a tensor of no elements, and forget our casts once it forgets that; None if it does not."""
     if device_type not in _GIVEN:
         _GIVEN[device_type] = torch.empty(0, 0, device=device_type, requires_grad=True)
     given, saved = _GIVEN[device_type], list[torch.Tensor]()
@@ -65,9 +73,14 @@ def _begin(device_type: str) -> bool:
         return tensor
 
     # A product saves what it has multiplied: the cast itself.
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        torch.mm(given, given)
+    try:
+        hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+        with torch.enable_grad(), hooks:
+            torch.mm(given, given)
+    except RuntimeError:  # The user has disabled such hooks.
+        return None
     if not saved or saved[0] is given or saved[0].dtype is given.dtype:
-        return False
-    _HELD[device_type] = weakref.ref(saved[0], lambda _: _CASTS.clear())
-    return True
+        return None
+    held = weakref.ref(saved[0], lambda _: _REGIONS.pop(device_type, None))
+    region = _REGIONS[device_type] = _Region(held, {})
+    return region

@@ -1,5 +1,7 @@
 """Operators inside `torch.autocast`, beside PyTorch's own: what is cast, and to which type."""
 
+import threading
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -106,7 +108,7 @@ def test_a_weight_is_cast_once_a_region():
         assert same() and cast(weight, DEVICE, half) is kept and kept.grad_fn is not None
         with torch.no_grad():
             assert cast(weight, DEVICE, half).grad_fn is None
-    assert same() and not autocast_cache._CASTS
+    assert same() and not autocast_cache._REGIONS
     assert not same(change=torch.clear_autocast_cache)
     assert not same(change=lambda: torch.no_grad()(weight.mul_)(2))
     assert not same({"cache_enabled": False}) and not same(given=weight.detach()) and not same(given=weight[:2])
@@ -132,3 +134,37 @@ def test_casts_that_are_remembered_are_right():
     (expected,) = torch.autograd.grad(y.float().sum(), weight)
     assert found.dtype == torch.float32
     assert (found - expected).norm() <= 3e-2 * expected.norm()
+
+
+def test_a_thread_that_ends_its_region_ends_all(monkeypatch):
+    """PyTorch's casts go with whichever region ends first; ours are not left for one that comes later."""
+    x, weight = random(5, 8), torch.nn.Parameter(random(8, 8))
+
+    def end_a_region():
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+            pass
+
+    def remembered_late(*args):
+        thread = threading.Thread(target=end_a_region)
+        thread.start()
+        thread.join()
+        return made(*args)
+
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        ops.linear(x, torch.nn.Parameter(random(8, 8)))
+        made = autocast_cache._Cast
+        with monkeypatch.context() as patch:
+            patch.setattr(autocast_cache, "_Cast", remembered_late)
+            ops.linear(x, weight)
+    assert not autocast_cache._REGIONS
+    weight.data.mul_(2)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        torch.testing.assert_close(ops.linear(x, weight), ops.linear(x, weight.detach()))
+
+
+def test_casts_where_hooks_of_saved_tensors_are_disabled():
+    x, weight = random(5, 8), torch.nn.Parameter(random(8, 8))
+    with torch.autograd.graph.disable_saved_tensors_hooks("no hooks here"):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+            torch.testing.assert_close(ops.linear(x, weight), torch.nn.functional.linear(x, weight))
+    assert not autocast_cache._REGIONS
