@@ -164,8 +164,8 @@ def _read_by(code: CodeType, file: dict[str, Any]) -> Iterator[tuple[Mapping[str
 
 
 def name_of(code: CodeType, file: dict[str, Any]) -> str:
-    """Give the name of the file of a function."""
-    return file.get("__name__") or code.co_filename
+    """Give the name of the file of a function: of a forward with other globals, `__spec__` alone has it."""
+    return file.get("__name__") or getattr(file.get("__spec__"), "name", "") or code.co_filename
 
 
 @dataclass(frozen=True)

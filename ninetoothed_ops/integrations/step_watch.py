@@ -86,7 +86,7 @@ def _place() -> str:
     frame: Any = sys._getframe()
     while frame is not None and not name_of(frame.f_code, frame.f_globals).startswith(MODELS):
         frame = frame.f_back
-    return f" ({frame.f_globals['__name__']}, line {frame.f_lineno})" if frame is not None else ""
+    return f" ({name_of(frame.f_code, frame.f_globals)}, line {frame.f_lineno})" if frame is not None else ""
 
 
 @contextlib.contextmanager
