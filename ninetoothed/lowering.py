@@ -39,8 +39,8 @@ class CutEdge:
 
     reached: guards of the steps after that `tile`. Where one fails, the program reached for padding or for a missing
         tile, and the lane does not belong to the tile. fails: whether an index may lie past the end at all.
-    cut: the number of the step that cuts, and the dimension. axes: those of one lane of the tile on which the index
-        lies, where no other does; see `axes_of`.
+    cut: the number of the step that cuts, and the dimension. axes: those of the tile on which the index lies, where it
+        is the same in all lanes; see `with_axes`.
     """
 
     index: Expr
@@ -97,9 +97,10 @@ def lower(
 
 
 def with_axes(edge: CutEdge, arrangement: Arrangement, indices: Indices, axes: Mapping[int, int]) -> CutEdge:
-    """Note on which axes of one lane an edge lies: nothing in its index tells, for that is the same in all lanes.
+    """Note on which axes an edge lies whose index does not tell, for it is the same in all lanes.
 
-    axes: the axes of one lane, by their positions among the innermost indices.
+    So it is along axes of one lane, and along those of which an earlier edge leaves but one.
+    axes: the axes of the tile, by their positions among the innermost indices.
     """
     names = {f"axis_{position}": axis for position, axis in axes.items()}
     innermost = tuple(var(f"axis_{i}") if i in axes else as_expr(index) for i, index in enumerate(indices[-1]))

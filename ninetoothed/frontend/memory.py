@@ -52,7 +52,7 @@ def place_of(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | 
     """Return the access of a tile, or of elements of it, with the edges that it has where nothing is read past them."""
     extents = shape(context, ref)
     chosen = tuple(indices or ()) + (slice(None),) * (len(extents) - len(indices or ()))
-    lanes, innermost, single = [], [], {}
+    lanes, innermost, axes = [], [], {}
     gathered = [index for index in chosen if isinstance(index, Value)]
     tile_extents, names, guards = _gathered(context, gathered)
     for index, size in zip(chosen, extents, strict=True):
@@ -63,8 +63,8 @@ def place_of(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | 
                 tile_extent = shapes.extent(size, context.facts)
             except shapes.ShapeMismatch as error:
                 raise context.error(f"parameter {name(context, ref)!r}: {error}") from None
+            axes[len(innermost)] = len(tile_extents)
             if tile_extent.lanes == 1 and tile_extent.size.is_constant:
-                single[len(innermost)] = len(tile_extents)
                 innermost.append(const(0))
             else:
                 lanes.append(lane(context, len(tile_extents), tile_extent.lanes))
@@ -76,15 +76,15 @@ def place_of(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | 
         raise context.error("tiles of indices must be given for every dimension of the tile, or for none")
     levels = (*ref.indices, *((tuple(innermost),) if extents or ref.level < len(context.levels(ref.parameter)) else ()))
     place = _located(context, ref.parameter, levels, tuple(tile_extents), tuple(lanes), guards, bool(gathered))
-    return _with_axes(context, ref.parameter, place, levels, single)
+    return _with_axes(context, ref.parameter, place, levels, axes)
 
 
-def _with_axes(context: TraceContext, parameter: int, place: Access, levels: Any, single: dict[int, int]) -> Access:
-    """Note on which axes of one lane the edges lie past which a whole tile may be."""
+def _with_axes(context: TraceContext, parameter: int, place: Access, levels: Any, axes: dict[int, int]) -> Access:
+    """Note on which axes the edges lie past which a whole tile may be."""
     names = {lane.name for lane in place.lanes}
     edges = tuple(
-        with_axes(edge, context.arrangement(parameter), levels, single)
-        if single and edge.fails and not edge.index.variables & names
+        with_axes(edge, context.arrangement(parameter), levels, axes)
+        if axes and edge.fails and not edge.index.variables & names
         else edge
         for edge in place.edges
     )

@@ -21,13 +21,14 @@ from ninetoothed.lowering import Guard
 class BoundEdge:
     """Lanes are elements where `index < size`, which is `room > 0`, or where some guard of `reached` fails.
 
-    single: the axes of one lane along which the end lies, in whatever number of lanes they were broadcast since.
+    uniform: the axes along which the end lies although `room` is the same in all of their lanes: there is one, or
+    another edge leaves one, or they were broadcast since.
     fails: whether some lane may be overhang. parameter: whose end it is; None where it only rounds an extent up.
     """
 
     room: Expr
     reached: tuple[Guard, ...] = ()
-    single: frozenset[int] = frozenset()
+    uniform: frozenset[int] = frozenset()
     index: Expr = field(kw_only=True, compare=False)
     size: Expr = field(kw_only=True, compare=False)
     lanes: tuple[ir.Lane, ...] = field(kw_only=True, compare=False)
@@ -43,19 +44,19 @@ class BoundEdge:
         lanes: Iterable[ir.Lane],
         facts: Facts,
         reached: Iterable[Guard] = (),
-        single: frozenset[int] = frozenset(),
+        uniform: frozenset[int] = frozenset(),
         **rest: Any,
     ) -> BoundEdge:
         # Lanes that do not matter have no counterpart later, and are not to be mentioned.
         index, size, room = (simplify(e, facts) for e in (index, size, size - index))
         names = set().union(room.variables, *(g.index.variables | g.size.variables for g in reached))
         own = tuple(lane for lane in lanes if lane.name in names)
-        return cls(condition(room), tuple(reached), single, index=index, size=size, lanes=own, **rest)
+        return cls(condition(room), tuple(reached), uniform, index=index, size=size, lanes=own, **rest)
 
     @property
     def axes(self) -> frozenset[int]:
         """The axes along which the edge lies."""
-        return self.single.union(lane.axis for lane in self.lanes)
+        return self.uniform.union(lane.axis for lane in self.lanes)
 
     @property
     def names(self) -> frozenset[str]:
@@ -69,7 +70,7 @@ class BoundEdge:
             Guard(guard.index.subs(values), guard.size.subs(values), guard.lower, guard.upper) for guard in self.reached
         )
         return BoundEdge.of(
-            self.index.subs(values), self.size.subs(values), lanes, facts, reached, self.single,
+            self.index.subs(values), self.size.subs(values), lanes, facts, reached, self.uniform,
             bindings=self.bindings, fails=self.fails, parameter=self.parameter,
         )  # fmt: skip
 
@@ -97,7 +98,7 @@ class MaskEdge:
     parameter = None
     is_prefix = False
     names: frozenset[str] = frozenset()
-    single: frozenset[int] = frozenset()
+    uniform: frozenset[int] = frozenset()
 
     @property
     def axes(self) -> frozenset[int]:
@@ -116,7 +117,7 @@ def rounding(type: ir.TileType, facts: Facts) -> tuple[BoundEdge, ...]:
             variable = ir.Lane.of(axis, count)
             found.append(BoundEdge.of(var(variable.name), size, (variable,), facts))
         elif count == 1 and not is_nonnegative(size - 1, facts):
-            found.append(BoundEdge.of(const(0), size, (), facts, single=frozenset((axis,))))
+            found.append(BoundEdge.of(const(0), size, (), facts, uniform=frozenset((axis,))))
     return tuple(found)
 
 
@@ -239,14 +240,17 @@ def moved(
 ) -> BoundEdge | None:
     """Move a bound to a tile of `type`, given its operand's axes there; None where one has no counterpart.
 
-    places: the numbers of the axes of one lane, where they change.
+    places: the numbers of the axes whose lanes `axes` does not tell, where they change.
     """
     if not all(lane.axis in axes for lane in bound.lanes):
         return None
-    if places is not None:
-        bound = replace(bound, single=frozenset(places[axis] for axis in bound.single if axis in places))
-    values = {lane.name: axes[lane.axis] for lane in bound.lanes}
     lanes = [ir.Lane.of(axis, count) for axis, count in enumerate(type.lanes)]
+    if places is not None:
+        names = {axis: axes[axis].variables if axis in axes else frozenset() for axis in bound.uniform}
+        told = {lane.axis for lane in lanes if any(lane.name in own for own in names.values())}
+        rest = {places[axis] for axis, own in names.items() if not own and axis in places}
+        bound = replace(bound, uniform=frozenset(told | rest))
+    values = {lane.name: axes[lane.axis] for lane in bound.lanes}
     return bound.at(values, lanes, facts)
 
 

@@ -53,7 +53,7 @@ def _agree(
     rewriter: OverhangRewriter, ends: list[dict[OverhangEdge, OverhangEdge | None]], location: ir.SourceLocation | None
 ) -> None:
     """Check that the two sides end at the same place."""
-    left, right = ([e for e in own if isinstance(e, BoundEdge) and e.parameter and not e.single] for own in ends)
+    left, right = ([e for e in own if isinstance(e, BoundEdge) and e.parameter and not e.uniform] for own in ends)
     for a in left:
         for b in right:
             other = ends[1][b]

@@ -24,9 +24,10 @@ def _axes(operation: ir.Apply) -> frozenset[int]:
     return frozenset(range(rank)) if axis is None else frozenset((axis % rank,))
 
 
-def _met(ends: Iterable[OverhangEdge], axes: frozenset[int], rank: int) -> list[OverhangEdge]:
-    """Return the edges along some axes; those that concern the tile as a whole where no axis is left."""
-    return [edge for edge in ends if edge.axes & axes or (not edge.axes and len(axes) == rank)]
+def _met(ends: Iterable[OverhangEdge], axes: frozenset[int], type: TileType) -> list[OverhangEdge]:
+    """Return the edges along some axes; those that concern the whole tile where none is left but axes of one lane."""
+    is_all = all(count == 1 for axis, count in enumerate(type.lanes) if axis not in axes)
+    return [edge for edge in ends if edge.axes & axes or (not edge.axes and is_all)]
 
 
 def _left(
@@ -34,9 +35,8 @@ def _left(
 ) -> TrackedTile:
     """Make the result of a reduction, with the edges along the axes that remain."""
     ends = distinct((*tile.edges, *tile.ends(rewriter.facts))) if result.type.lanes else ()
-    found = {
-        edge: _kept(rewriter, operation, edge, tile.value.type, result.type) for edge in ends if not edge.axes & axes
-    }
+    met = _met(ends, axes, tile.value.type)
+    found = {edge: _kept(rewriter, operation, edge, tile.value.type, result.type) for edge in ends if edge not in met}
     held = [(new, tile.held(edge)) for edge, new in found.items()]
     is_any = operation.function in ("max", "min")
     known = {edge: n for edge, n in held if n is not None and is_any or n == 0 and operation.function == "sum"}
@@ -66,7 +66,7 @@ def _reduction(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     (raw,) = operation.operands
     tile, axes = rewriter.tile(raw), _axes(operation)
     rewriter.settle(tile.clashes, axes, operation.location)
-    ends = _met(tile.ends(rewriter.facts), axes, len(tile.value.type.lanes))
+    ends = _met(tile.ends(rewriter.facts), axes, tile.value.type)
     number = contents.identity(operation.primitive, tile.value.type.dtype)
     if operation.function.startswith("arg") and not all(edge.is_prefix for edge in ends):
         tile = _candidates(rewriter, raw, tile, ends, operation)
@@ -109,7 +109,7 @@ def _scan(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     (raw,) = operation.operands
     tile, axes = rewriter.tile(raw), _axes(operation)
     rewriter.settle(tile.clashes, axes, operation.location)
-    ends = _met(tile.ends(rewriter.facts), axes, len(tile.value.type.lanes))
+    ends = _met(tile.ends(rewriter.facts), axes, tile.value.type)
     # Overhang behind all elements changes no result.
     if operation.attribute("reverse") or not all(edge.is_prefix for edge in ends):
         tile = rewriter.filled(raw, tile, contents.identity(operation.primitive, tile.value.type.dtype), ends)
@@ -123,7 +123,7 @@ def sort(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     tile, type = rewriter.tile(raw), operation.result.type
     last = len(type.lanes) - 1
     rewriter.settle(tile.clashes, frozenset((last,)), operation.location)
-    ends = _met(tile.ends(rewriter.facts), frozenset((last,)), len(type.lanes))
+    ends = _met(tile.ends(rewriter.facts), frozenset((last,)), type)
     chosen = PRIMITIVES["max" if operation.attribute("descending") else "min"]
     filled = rewriter.filled(raw, tile, contents.identity(chosen, type.dtype), ends)
     rewriter.emit(operation, (filled.value,))
@@ -173,7 +173,7 @@ def _combined(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     # A lane of any result is made of all operands.
     edges, pairs = distinct(edge for tile in tiles for edge in tile.edges), clashes(tiles)
     rewriter.settle(pairs, axes, operation.location)
-    ends = distinct(e for tile in tiles for e in _met(tile.ends(rewriter.facts), axes, len(type.lanes)))
+    ends = distinct(e for tile in tiles for e in _met(tile.ends(rewriter.facts), axes, type))
     is_scan = operation.function == "associative_scan"
     if is_scan and not operation.attribute("reverse") and all(edge.is_prefix for edge in ends):
         ends = ()

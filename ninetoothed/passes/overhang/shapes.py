@@ -72,7 +72,8 @@ def _split(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
         axes = {axis: edges_.lane(result.type, axis) for axis in range(last)} | {last: const(half)}
         facts = with_lanes(rewriter.facts, result.type)
         bounds = [edge for edge in tile.ends(rewriter.facts) if isinstance(edge, BoundEdge)]
-        moved = {edge: edges_.moved(edge, axes, result.type, facts) for edge in bounds}
+        places = {axis: axis for axis in range(last)}
+        moved = {edge: edges_.moved(edge, axes, result.type, facts, places) for edge in bounds}
         found = {edge: new for edge, new in moved.items() if new is not None}
         known: dict[OverhangEdge, Number | None] = {
             new: tile.held(edge) for edge, new in found.items() if tile.held(edge) is not None

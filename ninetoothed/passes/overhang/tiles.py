@@ -68,7 +68,7 @@ def clashes(tiles: Iterable[TrackedTile]) -> tuple[EdgeClash, ...]:
         for other in seen:
             left = [edge for edge in other.edges if edge not in tile.edges]
             right = [edge for edge in tile.edges if edge not in other.edges]
-            left, right = ([edge for edge in own if not edge.single] for own in (left, right))
+            left, right = ([edge for edge in own if not edge.uniform] for own in (left, right))
             pairs = ((a, b) for a in left for b in right if a.axes & b.axes and (a.fails or b.fails))
             found += [(a, b) for a, b in pairs if not _origins(a) & _origins(b)]
         seen.append(tile)

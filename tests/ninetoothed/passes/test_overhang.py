@@ -160,38 +160,119 @@ def test_rows_of_a_tile_that_end():
 ROWS_PAST_THE_END = {
     "sum": (lambda x: ntl.sum(ntl.sum(x, 0) + 1), lambda t: (t.sum(0) + 1).sum()),
     "kept": (lambda x: ntl.sum(ntl.trans(ntl.sum(x + 1, 0, keep_dims=True)) + 1), lambda t: ((t + 1).sum(0) + 1).sum()),
+    "maximum": (
+        lambda x: ntl.max(ntl.maximum(ntl.max(x, 0), -9.0)),
+        lambda t: torch.cat([t.ravel(), t.new_tensor([-9.0])]).max(),
+    ),
     "moved": (
         lambda x: ntl.sum(ntl.sum(ntl.trans(x)[:, None], 2) + 1),
         lambda t: (t.sum(0) + 1).sum(),
     ),
+    "reshaped": (
+        lambda x: ntl.sum(ntl.sum(ntl.sum(ntl.reshape(x, (x.shape[0], 2, 2)), 0) + 1, 0) + 1),
+        lambda t: (t.sum(0) + 1).sum() + 2,
+    ),
+    "flattened": (lambda x: ntl.sum(ntl.sum(ntl.ravel(x), 0, keep_dims=True) + 1), lambda t: t.sum() + 1),
+    "both": (
+        lambda x: ntl.sum(ntl.sum(ntl.sum(x, 0, keep_dims=True) + 1, 1, keep_dims=True) + 1),
+        lambda t: (t.sum(0) + 1).sum() + 1,
+    ),
     "broadcast": (
+        lambda x: ntl.sum(ntl.sum(ntl.broadcast_to(x[None], (2, *x.shape)), 1) + 1),
+        lambda t: 2 * (t.sum(0) + 1).sum(),
+    ),
+    "stretched": (
         lambda x: ntl.sum(ntl.sum(ntl.broadcast_to(x, (2, 4)), 0) + 1),
         lambda t: (2 * t.sum(0) + 1).sum(),
     ),
     "product": (
-        lambda x: ntl.sum(ntl.dot(ntl.trans(x), ntl.full((1, 4), 1.0, ntl.float32)) + 1),
+        lambda x: ntl.sum(ntl.dot(ntl.trans(x), ntl.full((x.shape[0], 4), 1.0, ntl.float32)) + 1),
         lambda t: (t.T @ torch.ones(len(t), 4, device=DEVICE) + 1).sum(),
     ),
     "other axis": (lambda x: ntl.sum(ntl.max(x, 1) * 0 + 1), lambda t: torch.tensor(float(len(t)))),
+    "other axis kept": (
+        lambda x: ntl.sum(ntl.max(x, 1, keep_dims=True) * 0 + 1),
+        lambda t: torch.tensor(float(len(t))),
+    ),
 }
 
 
-@pytest.mark.parametrize("name", ROWS_PAST_THE_END)
-def test_a_row_that_is_past_the_end(name):
-    """The last of four tiles of one row begins where the tensor ends: reduced, it has the identity in each column."""
+def rows_of_tiles(x):
+    """Tiles of one row; the first of a sequence begins at rows 0, 3, 6, ..."""
+    x = x.tile((1, 4), strides=(3, 4)).tile((1, -1)).squeeze(1)
+    x.dtype = x.dtype.squeeze(0)
+    return x
+
+
+def rows_of_parts(x):
+    """Parts of a tile of three rows: the second has the tile's last one alone."""
+    x = x.tile((3, 4)).squeeze(1)
+    x.dtype = x.dtype.tile((2, 4)).squeeze(1)
+    return x
+
+
+# An arrangement of rows of four, the tile that is read, how many rows there are, and which is read.
+ROWS = {
+    "tiles": (rows_of_tiles, lambda x: x[0], 9, (0, 3, 6, 9)),
+    "parts": (rows_of_parts, lambda x: x[1], 10, (2, 5, 8, 11)),
+}
+
+
+@pytest.mark.parametrize(
+    "name, arranged",
+    # A tile of two lanes is not stretched to two.
+    [(name, arranged) for name in ROWS_PAST_THE_END for arranged in ROWS if (name, arranged) != ("stretched", "parts")],
+)
+def test_a_row_that_is_past_the_end(name, arranged):
+    """The row of the last program lies past the end: reduced, it has the identity in each column."""
     function, expected = ROWS_PAST_THE_END[name]
+    arrange, read, size, places = ROWS[arranged]
 
     def application(x, y):
-        y = function(x[0])
+        y = function(read(x))
 
-    def arrangement(x, y):
-        x = x.tile((1, 4), strides=(3, 4)).tile((1, -1)).squeeze(1)
-        x.dtype = x.dtype.squeeze(0)
-        return x, y.tile((1,))
+    x = random(size, 4)
+    found = run(lambda x, y: (arrange(x), y.tile((1,))), application, x, 4, tensors=(Tensor(2), Tensor(1)))
+    torch.testing.assert_close(found, torch.stack([expected(x[i : i + 1]).to(found) for i in places]))
 
-    x = random(9, 4)
-    found = run(arrangement, application, x, 4, tensors=(Tensor(2), Tensor(1)))
-    torch.testing.assert_close(found, torch.stack([expected(x[i : i + 1]).to(found) for i in (0, 3, 6, 9)]))
+
+@pytest.mark.parametrize("keep_dims", (False, True))
+def test_what_is_past_the_end_as_a_whole(keep_dims):
+    """Reduced along all of its axes it is the identity and no overhang, whether or not the axes are kept."""
+
+    def picked(x, y):
+        y = ntl.sum(ntl.sum(x[2], 0, keep_dims=keep_dims) + 1)
+
+    def plane(x, y):
+        rows = ntl.sum(x[2], 0, keep_dims=keep_dims) + 1
+        y = ntl.sum(ntl.sum(rows, -1, keep_dims=keep_dims) + 1)
+
+    for application, shape, counts in ((picked, (4, 4), 0), (plane, (4, 2, 4), 4)):
+        x, rest = random(*shape), shape[1:]
+        found = run(
+            lambda x, y, rest=rest: (x.tile((3, *rest)).squeeze(tuple(range(1, len(rest) + 1))), y.tile((1,))),
+            application, x, 2, tensors=(Tensor(len(shape)), Tensor(1)),
+        )  # fmt: skip
+        torch.testing.assert_close(found, torch.stack([x[2].sum() + counts + 1, torch.ones((), device=DEVICE)]))
+
+
+def test_the_old_value_joins_a_part_that_is_past_the_end_as_a_whole():
+    """What it is reduced to is no overhang: it changes the old value."""
+
+    def application(x, y, z):
+        total = y + y
+        total = total - ntl.min(x[2] + 3, 0, keep_dims=True) // 2
+        z = total
+
+    def arrangement(x, y, z):
+        x = x.tile((5,))
+        x.dtype = x.dtype.tile((2,))
+        return x, y.tile((2,)), z.tile((2,))
+
+    x, y, z = (torch.randint(-9, 9, (n,), device=DEVICE) for n in (8, 4, 4))
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1), Tensor(1)))(x, y, z)
+    least = torch.stack([x[4] + 3, torch.tensor(torch.iinfo(torch.int64).max, device=DEVICE)])
+    assert torch.equal(z, 2 * y - (least // 2).repeat_interleave(2))
 
 
 def test_both_axes_end():
