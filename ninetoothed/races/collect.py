@@ -32,23 +32,20 @@ def survey(
     space = Space(smallest, counts, _ranges(facts, walked, names), dict.fromkeys(walked.integers.loaded, ()))
     waits = _waits(body, producers)
     orders = any(isinstance(each, ir.Apply) and each.primitive.effect is Effect.ORDERS for each in ir.walk(body))
+    changed = _changed(body)
     questions: list[Question] = []
     values: Values | None = None
     for name in () if waits else dict.fromkeys(site.parameter for site in walked.sites if site.is_store):
         sites = tuple(site for site in walked.sites if site.parameter == name)
+        placed = sites
         if any(site in walked.pointed for site in sites):
-            sites = tuple(site if site in walked.pointed else memories[name].flat(site) for site in sites)
-        if Question(name, sites, space, facts).left():
-            values = values or Values.of(body, walked.integers, walked.rounds, tuple(axes))
-            sites = tuple(_with_keys(site, walked, values) for site in sites)
-            question = Question(name, sites, replace(space, loaded=_loaded(walked, values)), facts)
+            placed = tuple(site if site in walked.pointed else memories[name].flat(site) for site in sites)
+        if Question(name, placed, space, facts).left():
+            values = values or Values.of(body, walked.integers, walked.rounds, tuple(axes), changed)
+            keyed = (_with_keys(site, walked, values) for site in sites)
+            placed = tuple(replace(site, place=at.place) for site, at in zip(keyed, placed, strict=True))
+            question = Question(name, placed, replace(space, loaded=_loaded(walked, values)), facts)
             questions += [question] if question.left() else []
-    updated = (each for each in ir.walk(body) if isinstance(each, ir.Apply) and each.primitive.effect is Effect.UPDATES)
-    changed = frozenset(
-        each.operands[0].type.dtype.parameter
-        for each in updated
-        if isinstance(each.operands[0].type.dtype, PointerType)
-    )
     return Footprints(
         tuple(questions),
         tuple(walked.sites),
@@ -59,6 +56,13 @@ def survey(
         space,
         facts,
     )
+
+
+def _changed(body: ir.Block) -> frozenset[str]:
+    """Return the parameters that atomic functions change."""
+    applied = (each for each in ir.walk(body) if isinstance(each, ir.Apply))
+    types = (each.operands[0].type.dtype for each in applied if each.primitive.effect is Effect.UPDATES)
+    return frozenset(type.parameter for type in types if isinstance(type, PointerType))
 
 
 def _names(sites: Iterable[Site]) -> frozenset[str]:
@@ -85,10 +89,13 @@ def _with_keys(site: Site, walked: _Walk, values: Values) -> Site:
     value = walked.stored.get(site)
     if value is None:
         return site
-    tag, keys = values.formula(value, {each.parameter for each in walked.sites if each.is_store})
+    tag, keys = values.formula(value, {each.parameter for each in walked.sites if each.is_store} | values.changed)
     trips = values.of_expressions(walked.trips_of(site))
     # How often a `while` goes round follows from what decides on its condition.
     trips = trips.union(*(values.keys(walked.going[name]) for name in site.rounds if name in walked.going))
+    if not site.mentioned.issuperset(site.rounds):
+        # Which round is the last that stores follows from the conditions, too.
+        trips = trips.union(*(values.keys(condition) for condition in walked.in_rounds[site]))
     return replace(site, keys=(*keys, *_sorted(trips if keys else ())), tag=tag)
 
 
@@ -112,20 +119,30 @@ def _waits(body: ir.Block, producers: Mapping[ir.Value, ir.Operation]) -> bool:
 
 @dataclass(frozen=True)
 class _Around:
-    """The surroundings of an operation: its place in the order, what must hold, loops, and conditions of run time."""
+    """The surroundings of an operation: its place in the order, what must hold, and loops.
+
+    unknown: conditions of run time, and whether they must hold. in_rounds: those that each round of a loop asks anew.
+    """
 
     order: tuple[Expr, ...] = ()
     guards: tuple[Guard, ...] = ()
     rounds: tuple[str, ...] = ()
-    unknown: tuple[ir.Value, ...] = ()
+    unknown: tuple[tuple[ir.Value, bool], ...] = ()
+    in_rounds: tuple[ir.Value, ...] = ()
 
     def at(self, place: Expr) -> _Around:
         return replace(self, order=(*self.order, place))
 
     def within(
-        self, guards: tuple[Guard, ...] = (), rounds: tuple[str, ...] = (), unknown: tuple[ir.Value, ...] = ()
+        self,
+        guards: tuple[Guard, ...] = (),
+        rounds: tuple[str, ...] = (),
+        unknown: tuple[tuple[ir.Value, bool], ...] = (),
     ) -> _Around:
-        return _Around(self.order, self.guards + guards, self.rounds + rounds, self.unknown + unknown)
+        in_rounds = tuple(condition for condition, _ in unknown) if self.rounds else ()
+        return _Around(
+            self.order, self.guards + guards, self.rounds + rounds, self.unknown + unknown, self.in_rounds + in_rounds
+        )
 
 
 @dataclass(eq=False)
@@ -133,7 +150,7 @@ class _Walk:
     """Walk through a program, and keep what is found.
 
     stored: the values that sites store. pointed: the sites that pointers name. counters, rounds: those of loops.
-    going: the condition of each `while`, by its round.
+    going: the condition of each `while`, by its round. in_rounds: those that a site's loops ask in each round.
     """
 
     integers: Integers
@@ -144,6 +161,7 @@ class _Walk:
     counters: dict[str, tuple[Expr, ...]] = field(default_factory=dict)
     rounds: dict[ir.Operation, str] = field(default_factory=dict)
     going: dict[str, ir.Value] = field(default_factory=dict)
+    in_rounds: dict[Site, tuple[ir.Value, ...]] = field(default_factory=dict)
 
     def block(self, body: ir.Block, around: _Around) -> None:
         """Walk through a block."""
@@ -161,11 +179,11 @@ class _Walk:
                 case ir.While(condition=condition):
                     self.rounds[operation] = name = f"round_{len(self.rounds)}"
                     self.going[name] = condition
-                    self.block(operation.body, here.within(rounds=(name,), unknown=(condition,)))
+                    self.block(operation.body, here.within(rounds=(name,), unknown=((condition, True),)))
                 case ir.If(condition=condition):
                     for holds, branch in ((True, operation.then_body), (False, operation.else_body)):
                         guards = self.integers.guards(condition, holds)
-                        unknown = (condition,) if guards is None else ()
+                        unknown = ((condition, holds),) if guards is None else ()
                         self.block(branch, here.at(const(int(holds))).within(guards or (), unknown=unknown))
 
     def _rounds(self, loop: ir.For, around: _Around) -> None:
@@ -193,7 +211,7 @@ class _Walk:
         value = rest.pop(0) if operation.primitive.effect is Effect.WRITES else None
         place = self.integers.pointer(pointers)
         guards: tuple[Guard, ...] | None = self.integers.guards(rest[0], True) if rest else ()
-        around = around.within(guards or (), unknown=(rest[0],) if guards is None else ())
+        around = around.within(guards or (), unknown=((rest[0], True),) if guards is None else ())
         place = self.integers.name(pointers) if place is None else place
         site = self._add(operation, pointers.type.dtype.parameter, pointers.type, (place,), value, around)
         self.pointed.add(site)
@@ -209,12 +227,13 @@ class _Walk:
     ) -> Site:
         lanes = tuple(ir.Lane.of(axis, count) for axis, count in enumerate(type.lanes) if count != 1)
         # What is read of the parameter itself keeps no two programs apart.
-        is_certain = all(parameter in self._read_by(condition) for condition in around.unknown)
+        is_certain = all(parameter in self._read_by(condition) for condition, _ in around.unknown)
         site = Site(
             parameter, value is not None, place, around.guards, around.rounds, lanes, around.order, is_certain,
-            operation.location,
+            frozenset(around.unknown), operation.location,
         )  # fmt: skip
         self.sites.append(site)
+        self.in_rounds[site] = around.in_rounds
         if value is not None:
             self.stored[site] = value
         return site

@@ -228,7 +228,8 @@ def _of_values(touches: _Touches, space: Space) -> Clash | None:
     _, owner = numpy.unique(owner, return_inverse=True)
     # What a program stores later to the same element hides what it stored before.
     last = numpy.full(int(owner.max()) + 1, -1)
-    sure = touches.is_certain[stores]
+    always = numpy.array([not site.conditions for site in touches.sites])
+    sure = touches.is_certain[stores] & always[touches.number[stores]]
     numpy.maximum.at(last, owner[sure], touches.moment[stores][sure])
     left = stores[touches.moment[stores] >= last[owner]]
     order = numpy.lexsort((touches.program[left], touches.value[left], touches.place[left]))

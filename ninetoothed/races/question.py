@@ -131,5 +131,9 @@ _REMEMBERED = 64
 def _covers(later: Site, earlier: Site) -> bool:
     """Tell whether a store always overwrites what another stored: then the later counts."""
     is_after = all(a.is_constant for a in (*later.order, *earlier.order)) and len(later.order) <= len(earlier.order)
-    is_same = later.place == earlier.place and set(later.guards) <= set(earlier.guards) and later.is_certain
+    is_same = (
+        later.place == earlier.place
+        and set(later.guards) <= set(earlier.guards)
+        and later.conditions <= earlier.conditions
+    )
     return is_after and is_same

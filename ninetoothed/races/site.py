@@ -17,7 +17,8 @@ class Site:
     place: the indices of an element. guards: what must hold for it to be touched.
     rounds: the counters of the loops around it. lanes: those of its tile.
     order: where it stands among the operations of a program: positions and counters, the outermost first.
-    is_certain: whether nothing but its guards decides that it happens.
+    is_certain: whether nothing but its guards keeps programs from touching it.
+    conditions: what else decides that it happens, which only a run knows, each with the side that it is on.
     keys: expressions that decide on the number that is stored. tag: how it is computed of them.
     """
 
@@ -29,6 +30,7 @@ class Site:
     lanes: tuple[ir.Lane, ...]
     order: tuple[Expr, ...]
     is_certain: bool
+    conditions: frozenset[tuple[ir.Value, bool]]
     location: ir.SourceLocation | None
     keys: tuple[Expr, ...] = ()
     tag: object = None

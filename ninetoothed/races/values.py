@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ninetoothed import ir
+from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Max, Min, Var, const, maximum, minimum, var
 from ninetoothed.expr.algebra import build, of_atom
 from ninetoothed.language.primitive import Effect, Form
@@ -32,21 +33,28 @@ class Values:
     """The keys of all values of a program, followed to a fixed point: loop-carried variables bring keys back.
 
     rounds: the name of each loop's round. programs: the program indices.
+    changed: the parameters that atomic functions change: what is read of them depends on when.
     """
 
     integers: Integers
     rounds: Mapping[ir.Operation, str]
     programs: tuple[str, ...]
+    changed: frozenset[str]
     _keys: dict[ir.Value, Keys] = field(default_factory=dict)
     _tags: dict[Any, int] = field(default_factory=dict)
     _formulas: dict[ir.Value, tuple[Any, tuple[Expr, ...]]] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, body: ir.Block, integers: Integers, rounds: Mapping[ir.Operation, str], programs: tuple[str, ...]
+        cls,
+        body: ir.Block,
+        integers: Integers,
+        rounds: Mapping[ir.Operation, str],
+        programs: tuple[str, ...],
+        changed: frozenset[str],
     ) -> Values:
         """Follow the values of a program."""
-        values, before = cls(integers, rounds, programs), -1
+        values, before = cls(integers, rounds, programs, changed), -1
         while before != (count := sum(map(len, values._keys.values()))):
             before = count
             for operation in ir.walk(body):
@@ -118,6 +126,8 @@ class Values:
         match operation:
             case ir.Index(result=result, expr=e, bindings=bindings):
                 self._join(result, self.of_expressions((integers.within(e, bindings),)))
+            case ir.Load(result=result, access=access) if access.parameter in self.changed:
+                self._join(result, self._all(result))
             case ir.Load(result=result, access=access):
                 reached = [integers.within(e, access.bindings) for e in _reached(access)]
                 self._join(result, self.of_expressions(reached))
@@ -130,7 +140,7 @@ class Values:
                 bounds = self.of_expressions(integers.within(e, operation.bindings) for e in trips)
                 self._follow_rounds(operation, variable, bounds)
             case ir.While():
-                self._follow_rounds(operation, self.rounds[operation], _NONE)
+                self._follow_rounds(operation, self.rounds[operation], self.keys(operation.condition))
             case ir.If():
                 branches = zip(operation.results, operation.then_yields, operation.else_yields, strict=True)
                 for result, then, otherwise in branches:
@@ -147,11 +157,8 @@ class Values:
     def _applied(self, operation: ir.Apply) -> Keys:
         """Return the keys of what a primitive computes, in the lanes of its result."""
         primitive = operation.primitive
-        if primitive.effect is Effect.UPDATES:
-            lanes = operation.results[0].type.lanes
-            return frozenset(
-                (*map(var, self.programs), *map(var, self.rounds.values()), *_lanes(lanes, range(len(lanes))))
-            )
+        if primitive.effect is Effect.UPDATES or (primitive.effect is Effect.READS and self._changes(operation)):
+            return self._all(operation.results[0])
         if primitive.form is Form.ELEMENTWISE:
             return _NONE.union(*map(self.keys, operation.operands))
         if (at := moved_lanes(operation)) is not None:
@@ -161,6 +168,16 @@ class Values:
         if primitive.form is Form.PRODUCT and operation.function == "dot":
             return self._multiplied(operation)
         return self._combined(operation)
+
+    def _changes(self, operation: ir.Apply) -> bool:
+        """Tell whether pointers are to a parameter that atomic functions change."""
+        dtype = operation.operands[0].type.dtype
+        return isinstance(dtype, PointerType) and dtype.parameter in self.changed
+
+    def _all(self, value: ir.Value) -> Keys:
+        """Return the keys of what is different wherever and whenever it is computed."""
+        lanes = value.type.lanes
+        return frozenset((*map(var, self.programs), *map(var, self.rounds.values()), *_lanes(lanes, range(len(lanes)))))
 
     def _multiplied(self, operation: ir.Apply) -> Keys:
         x, y, *accumulators = operation.operands

@@ -1,5 +1,6 @@
 """Programs that store different values to the same elements are refused by name; those that store one value run."""
 
+import contextlib
 import linecache
 import math
 import warnings
@@ -67,6 +68,31 @@ RUNS = (
 def test_one_value_atomics_and_one_program_run(application, expected):
     make(application)(torch.ones(20), y := torch.zeros(1))
     assert y.item() == expected
+
+
+# Which a round, a branch or another program decides that only a run knows; `y` has four elements, all for each program.
+BY_RUN = [
+    ("count = 0\nwhile count < ntl.cast(ntl.sum(x), ntl.int32):\n    count += 1\ny.source[0] = count", RaceError),
+    ("for k in range(5):\n    if x.source[k + ntl.program_id(0)] > 0:\n        y.source[0] = 1.0 * k", RaceWarning),
+    ("if y.source[1 + ntl.program_id(0)] > 0:\n    y.source[0] = 3.0\nelse:\n    y.source[0] = 5.0", RaceError),
+    ("ntl.atomic_add(y.source.data_ptr(), 1.0)\ny.source[1] = y.source[0]", RaceError),
+    ("ntl.atomic_add(y.source.data_ptr(), 1.0)\ny.source[1] = ntl.load(y.source.data_ptr())", RaceError),
+    ("y.source[1] = ntl.sum(x) + ntl.load(y.source.data_ptr())", RaceError),
+    ("count = 0\nwhile count < x.source.shape[0]:\n    count += 1\ny.source[0] = count", None),
+    ("for k in range(5):\n    if x.source[k] > 0:\n        y.source[0] = 1.0 * k", None),
+    ("if ntl.sum(x) > 0:\n    for k in range(5):\n        y.source[0] = 1.0 * k", None),
+    ("if ntl.sum(x) > 0:\n    y.source[0] = 3.0\n    y.source[0] = 5.0", None),
+    ("y.source[1] = 3.0 + ntl.load(y.source.data_ptr())", None),
+]
+
+
+@pytest.mark.parametrize(("application", "found"), BY_RUN, ids=[each[0] for each in BY_RUN])
+def test_what_only_a_run_decides(application, found):
+    kernel = make(application, lambda x, y: y.tile((-1,)).expand((x.shape[0],)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(found) if found else contextlib.nullcontext():
+            kernel(torch.arange(20.0) % 7 - 3, torch.zeros(4))
 
 
 def test_the_number_of_programs_is_that_of_the_call():
