@@ -95,6 +95,10 @@ def scalar(array):
     return tl.tensor(TensorHandle(array, dtype), dtype)
 
 
+# The functions of libdevice that are primitives, and those that are not.
+FUNCTIONS = {"fast_dividef": torch.true_divide, "fast_expf": torch.exp, "fast_logf": torch.log, **LIBDEVICE}
+
+
 class Libdevice:
     """Triton's interpreter has none of its functions: those of the CPU's backend stand in."""
 
@@ -104,7 +108,7 @@ class Libdevice:
 
         def function(*operands):
             arrays = [torch.from_numpy(operand.handle.data) for operand in operands]
-            result = LIBDEVICE[name](*arrays).numpy()
+            result = FUNCTIONS[name](*arrays).numpy()
             widest = max(operands, key=lambda operand: operand.handle.data.size)
             return tl.tensor(TensorHandle(result, widest.handle.dtype), widest.type)
 
