@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import bounds
@@ -30,6 +31,18 @@ def assert_none(program: ir.Program) -> ir.Program | None:
 Taker = tuple[ir.Operation, bool]
 
 
+@dataclass(frozen=True)
+class _Taken:
+    """The operations of a block that take some lanes of a value, and where the last mask is known that they need."""
+
+    takers: dict[Taker, None]
+    last: int
+
+
+# Of the values of a block: what takes some of their lanes; None where all lanes count.
+Lanes = Mapping[Value, _Taken | None]
+
+
 class _Divisions(ir.Rewriter):
     def __init__(self, program: ir.Program) -> None:
         super().__init__()
@@ -43,18 +56,17 @@ class _Divisions(ir.Rewriter):
 
     def block(self, block: ir.Block) -> ir.Block:
         """Add an assertion before each division, or before the last operation that takes lanes of it."""
-        operations: list[ir.Operation] = []
+        failing = [each for each in block if isinstance(each, Apply) and self._may_fail(each)]
+        lanes = self._lanes(block) if failing else {}
         due: dict[ir.Operation, list[Apply]] = {}
+        for division in failing:
+            taken = lanes[division.result]
+            if taken is None or taken.takers:
+                due.setdefault(division if taken is None else block[taken.last], []).append(division)
+        operations: list[ir.Operation] = []
         for operation in block:
-            if isinstance(operation, Apply) and self._may_fail(operation):
-                takers = self._takers(operation.result)
-                if takers is None or any(taker not in block for taker, _ in takers):
-                    operations += self._assertion(operation, [])
-                elif takers:
-                    last = max((taker for taker, _ in takers), key=block.index)
-                    due.setdefault(last, []).append(operation)
             for division in due.get(operation, ()):
-                operations += self._assertion(division, self._takers(division.result) or [])
+                operations += self._assertion(division, lanes)
             operations += self.operation(operation)
         return tuple(operations)
 
@@ -70,35 +82,61 @@ class _Divisions(ir.Rewriter):
             return not ((low is not None and low > 0) or (high is not None and high < 0))
         return not isinstance(producer, ir.Constant) or producer.value == 0
 
-    def _takers(self, value: Value) -> list[Taker] | None:
-        """Return the operations that take some lanes of a value, or of what is computed of it; None: all count."""
-        found: list[Taker] = []
-        for reader in self.readers.get(value, ()):
+    def _lanes(self, block: ir.Block) -> Lanes:
+        """Find what takes some lanes of the values of a block, from its end."""
+        places, lanes = {operation: place for place, operation in enumerate(block)}, dict[Value, _Taken | None]()
+        for operation in reversed(block):
+            for value in ir.results(operation):
+                lanes[value] = self._taken(value, places, lanes)
+        return lanes
+
+    def _taken(self, value: Value, places: Mapping[ir.Operation, int], lanes: Lanes) -> _Taken | None:
+        """Find what takes some lanes of a value, or of what is computed of it."""
+        takers, last = dict[Taker, None](), -1
+        for reader in dict.fromkeys(self.readers.get(value, ())):
+            if reader not in places:
+                return None
+            further = _further(reader, lanes)
             is_inside = _takes(reader, value)
             if is_inside is not None:
-                found.append((reader, is_inside))
-                continue
-            is_map = isinstance(reader, Apply) and reader.primitive.is_map and reader.function != "where"
-            further = self._takers(reader.result) if isinstance(reader, Apply) and is_map else None
-            if further is None:
+                takers[reader, is_inside] = None
+                last = max(last, places[reader])
+            elif further is not None and isinstance(reader, Apply) and reader.function != "where":
+                takers |= further.takers
+            else:
                 return None
-            found += further
-        return found
+            last = last if further is None else max(last, further.last)
+        return _Taken(takers, last)
 
-    def _assertion(self, division: Apply, takers: list[Taker]) -> list[ir.Operation]:
-        """Assert that the divisor is not 0 in the lanes that some taker takes, or in all."""
+    def _assertion(self, division: Apply, lanes: Lanes) -> list[ir.Operation]:
+        """Assert that the divisor is not 0 in the lanes that count."""
         divisor = division.operands[1]
         builder = MaskBuilder(self.facts, self.index_type, division.location)
         with builder.block() as operations:
             holds = builder.together("ne", divisor, builder.number(0, divisor.type), dtypes.int1)
-            left = None
-            for taker, is_inside in takers:
-                mask = _mask(builder, taker)
-                mask = builder.apply("invert", (mask,), mask.type) if is_inside else mask
-                left = mask if left is None else builder.together("and", left, mask, dtypes.int1)
+            left = _left(builder, lanes[division.result], lanes, {})
             holds = holds if left is None else builder.together("or", holds, left, dtypes.int1)
             operations.append(Apply((), "device_assert", (holds,), (("message", MESSAGE),), location=division.location))
         return operations
+
+
+def _left(builder: MaskBuilder, taken: _Taken | None, lanes: Lanes, known: dict[Taker, Value]) -> Value | None:
+    """Return the mask of the lanes that no taker takes, or of which nothing takes what it makes; None: all count."""
+    left = None
+    for taker in () if taken is None else taken.takers:
+        if taker not in known:
+            operation, is_inside = taker
+            mask = _mask(builder, operation)
+            mask = builder.apply("invert", (mask,), mask.type) if is_inside else mask
+            later = _left(builder, _further(operation, lanes), lanes, known)
+            known[taker] = mask if later is None else builder.together("or", mask, later, dtypes.int1)
+        left = known[taker] if left is None else builder.together("and", left, known[taker], dtypes.int1)
+    return left
+
+
+def _further(operation: ir.Operation, lanes: Lanes) -> _Taken | None:
+    """Return what takes some lanes of what an operation computes lane by lane; None for any other, too."""
+    return lanes[operation.result] if isinstance(operation, Apply) and operation.primitive.is_map else None
 
 
 def _takes(reader: ir.Operation, value: Value) -> bool | None:

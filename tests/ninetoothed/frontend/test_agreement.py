@@ -119,6 +119,7 @@ DIVISORS = torch.tensor([1, 2, 3, 0, 5, 6, 7, 8, 9, 10, 0])
         "y = ntl.where(b == 0, a // b, 1)",
         "y = ntl.where(b != 0, a // b, (a // b) + 1)",
         "y = ntl.where(a > 0, a // b, 1) + (a // b)",
+        "q = ntl.where(a > 3, a // b, 0)\ny = ntl.where(b != 0, q, -1) + q",
     ),
 )
 def test_a_divisor_of_zero_is_an_error(body):
@@ -134,6 +135,8 @@ def test_a_divisor_of_zero_is_an_error(body):
     (
         "y = ntl.where(b != 0, a // b, -1)",
         "y = ntl.where(b == 0, -1, (a // b) * 1)",
+        "y = ntl.where(b != 0, ntl.where(a > 3, a // b, 0), -1)",
+        "q = a // b\nfor _ in ntl.static_range(30):\n    q = q ^ (q & 0)\ny = ntl.where(b != 0, q, -1)",
         "i = a.offsets(0)\nz = ntl.load(b.source.data_ptr() + i, mask=i < 3)\n"
         "y = -1\nntl.store(y.source.data_ptr() + i, a // z, mask=i < 3)",
     ),
