@@ -143,29 +143,32 @@ class _Call:
 
     recorded: _Recorded
     kwargs: dict[str, Any]
-    output: Any
     # For each positional argument, and for each output: the length of a list of tensors.
     lengths: tuple[int | None, ...]
     output_lengths: tuple[int | None, ...]
 
 
 class _CallInGraph:
-    """A call of an operator in the graph of autograd: `apply(call, *flat)`, `flat` the positional arguments."""
+    """A call of an operator in the graph of autograd: `apply(call, (output,), *flat)`, `flat` the positional arguments.
+
+    The output is no part of the call, which the graph keeps: the output keeps the graph.
+    """
 
     @staticmethod
-    def forward(ctx: Any, call: _Call, *flat: Any) -> Any:
-        # The call itself is the first argument.
-        ctx.call, ctx.needs_input_grad = call, tuple(_nested(ctx.needs_input_grad[1:], call.lengths))
-        call.recorded.set_up(ctx, tuple(_nested(flat, call.lengths)), call.kwargs, call.output)
-        if isinstance(call.output, torch.Tensor):
-            return call.output
-        return tuple(_flat([call.output] if call.recorded.is_one else call.output, call.output_lengths))
+    def forward(ctx: Any, call: _Call, computed: tuple, *flat: Any) -> Any:
+        # The call and what it computed are the first arguments.
+        ctx.call, ctx.needs_input_grad = call, tuple(_nested(ctx.needs_input_grad[2:], call.lengths))
+        (output,) = computed
+        call.recorded.set_up(ctx, tuple(_nested(flat, call.lengths)), call.kwargs, output)
+        if isinstance(output, torch.Tensor):
+            return output
+        return tuple(_flat([output] if call.recorded.is_one else output, call.output_lengths))
 
     @staticmethod
     def backward(ctx: Any, *flat: Any) -> Any:
         call = ctx.call
         grads = call.recorded.backward(ctx, _nested(flat, call.output_lengths))
-        return None, *_flat(grads, call.lengths)
+        return None, None, *_flat(grads, call.lengths)
 
 
 class _MadeByPyTorch(torch.library.Library):
@@ -194,14 +197,14 @@ def _recorder(recorded: _Recorded, below_autograd: Callable[[], AbstractContextM
     bases = torch.autograd.Function, private.FunctionOfOneLevel
     function, of_one_level = (type(recorded.name, (_CallInGraph, base), {}) for base in bases)
 
-    def apply(call, *flat):
+    def apply(*args):
         if not private.has_transforms():
-            return function.apply(call, *flat)  # type: ignore[attr-defined]
+            return function.apply(*args)  # type: ignore[attr-defined]
         if private.at_one_level is None:
             raise _no_transforms(recorded.operator)
         # The kernel for autograd is called at each level of `torch.func`, and records for that one alone.
         with private.at_one_level():
-            return of_one_level.apply(call, *flat)  # type: ignore[attr-defined]
+            return of_one_level.apply(*args)  # type: ignore[attr-defined]
 
     def record(keyset, args, kwargs):
         args = (*args, *recorded.defaults[len(args) :])
@@ -209,8 +212,8 @@ def _recorder(recorded: _Recorded, below_autograd: Callable[[], AbstractContextM
         with below_autograd():
             output = recorded.operator.redispatch(keyset & keys_below, *args, **kwargs)
         lengths, output_lengths = _lengths(args), _lengths([output] if recorded.is_one else output)
-        call = _Call(recorded, kwargs, output, lengths, output_lengths)
-        output = apply(call, *_flat(args, lengths))
+        call = _Call(recorded, kwargs, lengths, output_lengths)
+        output = apply(call, (output,), *_flat(args, lengths))
         if isinstance(output, torch.Tensor):
             return output
         outputs = _nested(output, output_lengths)

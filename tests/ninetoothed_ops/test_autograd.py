@@ -1,6 +1,9 @@
 """The frame of backward: what reaches an operator's `backward`, and which derivatives PyTorch then takes through it."""
 
+import contextlib
+import gc
 import sys
+import weakref
 
 import pytest
 import torch
@@ -9,6 +12,10 @@ from torch.func import grad, jacrev, vjp
 from ninetoothed.errors import ArgumentError, UnsupportedError
 from ninetoothed_ops import register, silu
 from tests.conftest import DEVICE
+from tests.ninetoothed_ops import every
+from tests.ninetoothed_ops.recorder import Recorder
+
+SAMPLES = every.samples()
 
 
 def scaled(name, backward, **options):
@@ -233,3 +240,19 @@ def test_computed_by_others_where_it_is_recorded(backend):
     torch.testing.assert_close(torch.autograd.grad(output.sum(), x)[0], output)
     torch.testing.assert_close(grad(lambda x: operator(x).sum())(x.detach()), output)
     assert torch.equal(function(x.detach()), output)
+
+
+@pytest.mark.parametrize("context", (contextlib.nullcontext, Recorder))
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_results_are_let_go(name, context):
+    """At once, and not when Python next looks for cycles: the graph that a result keeps does not keep the result."""
+    # What a mode sees is recorded as a call of any arguments, not as a plain one.
+    args = every.mapped(SAMPLES[name].args, lambda x: x.detach().clone().requires_grad_())
+    gc.collect()
+    gc.disable()
+    try:
+        with context():
+            results = [weakref.ref(each) for each in every.run(SAMPLES[name], args)]
+        assert not [each for each in results if each() is not None]
+    finally:
+        gc.enable()
