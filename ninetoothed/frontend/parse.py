@@ -75,8 +75,8 @@ def unwrap(function: Any) -> Any:
 def is_foreign(function: types.FunctionType) -> bool:
     """Tell whether a function belongs to a library that works on numbers: it is called, and not inlined."""
     module, _, rest = (function.__module__ or "").partition(".")
-    if module == "ninetoothed_ops":  # its kernels' applications are helpers as any; its operators take tensors
-        return not rest.startswith("kernels.")
+    if module == "ninetoothed_ops":  # its operators take tensors; its kernels' applications are helpers as any
+        return rest.partition(".")[0] == "ops"
     return module in ("torch", "numpy", "math", "functools", "operator", "typing", "dataclasses", "enum", "ninetoothed")
 
 
