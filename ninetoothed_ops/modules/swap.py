@@ -93,7 +93,7 @@ class SwapReport:
     repacked: tuple[str, ...] = ()
     joint: tuple[JointProjection, ...] = ()
     attributes: tuple[Attribute, ...] = ()
-    # Modules that were ours before: joining may link them, too.
+    # Modules that were ours before joining, which may link them, too.
     known: tuple[nn.Module, ...] = field(default=(), repr=False)
     # Of the elements of the model's weights, embeddings aside.
     share: Share = Share()
@@ -217,7 +217,7 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     # Every decision before the first change: a filter_fn that raises leaves the model as it was.
     verdicts = ((_decide(module, name, rules, filter_fn), module) for name, module in model.named_modules())
     decisions = [(row, module) for row, module in verdicts if row is not None]
-    known = tuple(module for module in model.modules() if isinstance(module, REPLACEMENTS))
+    known = tuple(module for module in model.modules() if join and isinstance(module, REPLACEMENTS))
     report = SwapReport(tuple(row for row, _ in decisions), tuple(module for _, module in decisions), known=known)
     classes = [(module, substitute(row.new, row.old)) for row, module in decisions if row.new is not None]
     for module, cls in classes:

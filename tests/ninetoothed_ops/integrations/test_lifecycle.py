@@ -25,6 +25,17 @@ def test_undo_restores_the_very_same_logits(make, batch, name):
     assert torch.equal(logits(model, tokens, mask), expected) and model.config.to_dict() == config
 
 
+def test_undo_leaves_what_an_earlier_swap_joined(make):
+    """A report that joined nothing takes nothing apart."""
+    model = make("Llama")
+    swap_modules(model, join=True)
+    held = [sorted(vars(module)) for module in model.modules()]
+    memory = [parameter.data_ptr() for parameter in model.parameters()]
+    swap_modules(model).undo()
+    assert [sorted(vars(module)) for module in model.modules()] == held
+    assert [parameter.data_ptr() for parameter in model.parameters()] == memory
+
+
 def test_models_that_share_a_config_or_a_class(make, batch):
     from transformers import LlamaForCausalLM
 
