@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1
 from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, maximum, minimum, var
+from ninetoothed.language.primitive import Effect
 from ninetoothed.lowering import Guard
 from ninetoothed.races.site import lane_variable
 
@@ -49,7 +50,7 @@ _COMPARED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "
 
 @dataclass
 class Integers:
-    """The expressions of computed integers; what cannot be read back has a name of its own.
+    """The expressions of computed integers; what cannot be read back, loaded or computed, has a name of its own.
 
     loaded: the values that names stand for.
     """
@@ -74,6 +75,19 @@ class Integers:
     def has_loaded(self, e: Expr) -> bool:
         """Tell whether an expression depends on a number that was not read back."""
         return not e.variables.isdisjoint(self.loaded)
+
+    def computed(self) -> frozenset[str]:
+        """Return the names of what is computed: no element that was loaded, nor one moved, converted or chosen."""
+        return frozenset(name for name, value in self.loaded.items() if self._is_computed(value))
+
+    def _is_computed(self, value: ir.Value) -> bool:
+        operation = self.producers.get(value)
+        if not isinstance(operation, ir.Apply) or operation.primitive.effect in (Effect.READS, Effect.UPDATES):
+            return False
+        is_choice = operation.function == "where"
+        if not (is_choice or operation.primitive.moves_lanes or operation.function == "cast"):
+            return True
+        return any(self._is_computed(each) for each in operation.operands[is_choice:])
 
     def pointer(self, value: ir.Value) -> Expr | None:
         """Return how many elements a pointer is from the first of its parameter; None where that cannot be read."""

@@ -90,7 +90,8 @@ class Question:
         facts = self.space.facts(self.facts, own)
         names = frozenset((*self.space.axes, *self.space.ranges, *first.rounds, *second.rounds))
         sides = [inside(site, facts) for site in (first, second)]
-        known = Equalities(sides[0], sides[1], names, self.space.loaded)
+        apart = {name: keys for name, keys in self.space.loaded.items() if name not in self.space.computed}
+        known = Equalities(sides[0], sides[1], names, apart)
         known.learn(variables(self._final(first, second)))
         known.learn(zip(first.place, second.place, strict=True))
         if first is second:

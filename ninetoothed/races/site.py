@@ -59,12 +59,14 @@ class Space:
     axes: the program indices, and how many there are along each: where no place depends on one, for the smallest
         blocks, since no choice of blocks makes a race legal. counts: the same as launched.
     ranges: of counters, of lanes and of numbers of run time. loaded: of each number of run time, what decides on it.
+    computed: those numbers of run time that may be equal where what decides on them differs, as those of `x & 3` are.
     """
 
     axes: Mapping[str, Expr]
     counts: Mapping[str, Expr]
     ranges: Mapping[str, Range]
     loaded: Mapping[str, tuple[Expr, ...]]
+    computed: frozenset[str]
 
     def extent(self, axis: str, mentioned: frozenset[str]) -> Expr:
         """Tell how many programs to count along an axis, for sites that depend on these names."""
@@ -79,7 +81,7 @@ class Space:
         axes, counts = ({a: e.subs(values) for a, e in own.items()} for own in (self.axes, self.counts))
         ranges = {name: Range(number(r.lo), number(r.hi), r.multiple_of) for name, r in self.ranges.items()}
         loaded = {name: tuple(key.subs(values) for key in keys) for name, keys in self.loaded.items()}
-        return Space(axes, counts, ranges, loaded)
+        return Space(axes, counts, ranges, loaded, self.computed)
 
     def facts(self, start: Facts, sites: tuple[Site, ...]) -> Facts:
         """Bind the names that these sites are made of."""

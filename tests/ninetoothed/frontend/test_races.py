@@ -95,6 +95,16 @@ def test_what_only_a_run_decides(application, found):
             kernel(torch.arange(20.0) % 7 - 3, torch.zeros(4))
 
 
+@pytest.mark.parametrize(
+    "index", ("h & 3", "h >> 1", "h ^ (h >> 1)", "ntl.cast(ntl.cast(h, ntl.float32) / 2, ntl.int32)")
+)
+def test_computed_indices_may_repeat(index):
+    """What is computed of different numbers may be one; the elements of an index that is loaded are the caller's."""
+    kernel = make(f"h = x.offsets(0)\ny.source[{index}] = x", lambda x, y: y.tile((8,)))
+    with pytest.warns(RaceWarning, match="nothing tells"):
+        kernel(torch.randn(16), torch.zeros(16))
+
+
 def test_the_number_of_programs_is_that_of_the_call():
     kernel = make("y = y + ntl.sum(x)")
     for x in (torch.ones(7), torch.ones(5), torch.ones(0)):
