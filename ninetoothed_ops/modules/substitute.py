@@ -69,12 +69,11 @@ def _called_as(original: Callable, forward: Any) -> Any:
     signature, code = inspect.signature(original), forward.__code__
     kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
     given = [name for name, each in signature.parameters.items() if each.kind in kinds][: code.co_argcount]
-    names = (*given, *code.co_varnames[len(given) :])
-    assert len(set(names)) == len(names), "a local of its own has the name of what it is given"
+    names = (*given, *(f"{name}_" if name in given else name for name in code.co_varnames[len(given) :]))
     if names != code.co_varnames:
         code = code.replace(co_varnames=names)
     made: Any = FunctionType(code, forward.__globals__, forward.__name__, forward.__defaults__, forward.__closure__)
-    made.__signature__, made.__doc__ = signature, forward.__doc__
+    made.__signature__, made.__doc__, made.__kwdefaults__ = signature, forward.__doc__, forward.__kwdefaults__
     return made
 
 

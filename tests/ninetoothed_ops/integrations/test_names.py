@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ninetoothed_ops.modules import PassedByWarning, swap_modules
-from ninetoothed_ops.modules.substitute import kind_of
+from ninetoothed_ops.modules.substitute import _called_as, kind_of
 from tests.ninetoothed_ops.integrations.calls import DEVICE, error, logits
 from tests.ninetoothed_ops.integrations.families import DECODERS, decoder, filled
 from tests.ninetoothed_ops.integrations.test_family_modules import OPTIONS, SPEECH, VISION
@@ -118,6 +118,17 @@ def test_those_of_pytorch(module):
     swap_modules(module)
     assert inspect.signature(module.forward) == signature
     assert error(module(**{name: input}), expected) < 1e-5
+
+
+def test_a_local_may_have_the_name_of_what_is_given():
+    def original(self, normed, **kwargs): ...
+
+    def forward(self, x, *, scale=3):
+        normed = x + 1
+        return normed * scale
+
+    made = _called_as(original, forward)
+    assert made(None, normed=2) == made(None, 2) == 9 and str(inspect.signature(made)) == "(self, normed, **kwargs)"
 
 
 def test_fsdp_and_device_maps_find_layers(make):
