@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ninetoothed import dtypes, ir
-from ninetoothed.expr import bounds
 from ninetoothed.ir import Apply, Value
-from ninetoothed.passes.operations import is_repetition, producers
+from ninetoothed.passes.operations import producers
 from ninetoothed.passes.overhang.masks import MaskBuilder
+from ninetoothed.passes.safe_divisors import divides_by_zero
 
 MESSAGE = "integers are divided by zero; choose what that gives, with `ntl.where(z != 0, x // z, other)`"
 
@@ -56,7 +56,8 @@ class _Divisions(ir.Rewriter):
 
     def block(self, block: ir.Block) -> ir.Block:
         """Add an assertion before each division, or before the last operation that takes lanes of it."""
-        failing = [each for each in block if isinstance(each, Apply) and self._may_fail(each)]
+        divisions = (each for each in block if isinstance(each, Apply))
+        failing = [each for each in divisions if divides_by_zero(each, self.producers, self.facts)]
         lanes = self._lanes(block) if failing else {}
         due: dict[ir.Operation, list[Apply]] = {}
         for division in failing:
@@ -69,18 +70,6 @@ class _Divisions(ir.Rewriter):
                 operations += self._assertion(division, lanes)
             operations += self.operation(operation)
         return tuple(operations)
-
-    def _may_fail(self, operation: Apply) -> bool:
-        """Tell whether an operation divides integers by what may be 0."""
-        if operation.function not in ("floordiv", "mod") or operation.result.type.dtype.is_floating:
-            return False
-        producer = self.producers.get(operation.operands[1])
-        while isinstance(producer, Apply) and (is_repetition(producer) or producer.function == "cast"):
-            producer = self.producers.get(producer.operands[0])
-        if isinstance(producer, ir.Index):
-            low, high = bounds(producer.expr, self.facts)
-            return not ((low is not None and low > 0) or (high is not None and high < 0))
-        return not isinstance(producer, ir.Constant) or producer.value == 0
 
     def _lanes(self, block: ir.Block) -> Lanes:
         """Find what takes some lanes of the values of a block, from its end."""
