@@ -47,12 +47,12 @@ from ninetoothed_ops.kernels.sdpa import NO_MASK
 
 def large(name, dtype=torch.float16):
     """A kernel and arguments of the size of the paper's tasks (or of as many elements as tell the same)."""
-    return _call(name, lambda *shape: torch.empty(shape, dtype=dtype), LARGE)
+    return call(name, lambda *shape: torch.empty(shape, dtype=dtype), LARGE)
 
 
 def small(name, dtype):
     """A kernel and random arguments of odd sizes; the output, the last tensor, is filled with NaN."""
-    return _call(name, lambda *shape: torch.randn(shape, dtype=dtype), SMALL)
+    return call(name, lambda *shape: torch.randn(shape, dtype=dtype), SMALL)
 
 
 LARGE = {
@@ -113,7 +113,7 @@ GRADIENTS = (
 )
 
 
-def _call(name, make, sizes):
+def call(name, make, sizes):
     match name:
         case "activation" | "activation_backward" | "gated" | "gated_backward":
             kernels = {"activation": (activation, 2), "activation_backward": (activation_backward, 3)}
