@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts
 from ninetoothed.free_names import FreeName
+from ninetoothed.language.axes import Axes
 from ninetoothed.language.primitive import Primitive
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.lowering import CutEdge, Guard
@@ -143,6 +145,14 @@ class Apply(Operation):
     def primitive(self) -> Primitive:
         """The row of `function`."""
         return PRIMITIVES[self.function]
+
+    @functools.cached_property
+    def axes(self) -> Axes:
+        """The names of the axes of operands and results."""
+        operands, results = ([value.type.lanes for value in side] for side in (self.operands, self.results))
+        axes = self.primitive.axes_of(operands, results, dict(self.attributes))
+        assert axes is not None, f"{self} has lanes that do not fit together"
+        return axes
 
     @property
     def result(self) -> Value:

@@ -19,8 +19,8 @@ from ninetoothed.dtypes import (
     int64,
     nearest,
 )
-from ninetoothed.language import lane_rules
-from ninetoothed.language.lane_rules import LaneRule, Lanes
+from ninetoothed.language.axes import Axes, Lanes, fit
+from ninetoothed.language.axis_rules import AxisRule, Moves
 from ninetoothed.language.signature import AttributeNames, ElementType, Place, Signature
 
 BACKENDS = frozenset({"triton", "torch"})
@@ -116,7 +116,7 @@ class Primitive:
     """A function of `ir.Apply`; ValueError, when it is made, where its facts are missing or contradict each other.
 
     signatures: alternatives for operands and results.
-    lanes: whether the lanes of operands and results fit together.
+    axes: the signature of axes, or what gives it. moves: the lanes that it does not tell.
     identity: of a reduction or scan, and of a right operand; a bool is one for int1 alone.
     fold: makes the result of numbers that are known when compiling (bools of int1); None if nobody needs it.
     backends: those that have a lowering. `assign` and `passed` have none: the pass `overhang` takes them away.
@@ -127,9 +127,10 @@ class Primitive:
     form: Form
     effect: Effect
     signatures: tuple[Signature, ...]
-    lanes: LaneRule
+    axes: str | AxisRule
     attributes: AttributeNames
     doc: str
+    moves: Moves | None = None
     identity: Identity | None = None
     is_commutative: bool = False
     sign: Sign = Sign.UNKNOWN
@@ -149,8 +150,8 @@ class Primitive:
             yield "needs a name, signatures and a docstring"
         if not self.backends <= BACKENDS:
             yield f"names backends that do not exist: {sorted(self.backends - BACKENDS)}"
-        if self.is_elementwise and self.lanes not in (lane_rules.same, lane_rules.assign):
-            yield f"has the form {self.form.name}, and lanes by the rule {self.lanes.__name__!r}"
+        if self.is_elementwise and not str(self.axes).endswith("... -> ..."):
+            yield f"has the form {self.form.name}, and axes by {self.axes!r}"
         if has_effect and not self.is_elementwise:
             yield "has an effect, but not lane by lane"
         if not has_effect and not self.results:
@@ -187,14 +188,21 @@ class Primitive:
         types = [[each.dtype for each in side] for side in (operands, results)]
         if not self.takes(*types):
             return f"`{self.name}` takes {self.signature}, and is given {_shown(*types)}"
-        sources, targets = _tiles(self.operands, operands), _tiles(self.results, results)
-        if sources is None or targets is None:
+        sources, targets = ([each.lanes for each in side] for side in (operands, results))
+        if _has_tiled_scalar(self.operands, sources) or _has_tiled_scalar(self.results, targets):
             return f"`{self.name}` takes {self.signature}, and is given a tile for a scalar"
-        if not self.lanes(sources, targets, attributes):
+        if self.axes_of(sources, targets, attributes) is None:
             return (
                 f"`{self.name}` has lanes that do not fit together: {_shown(sources, targets)} with {dict(attributes)}"
             )
         return None
+
+    def axes_of(
+        self, operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]
+    ) -> Axes | None:
+        """Name the axes of operands and results that have these lanes; None where these do not fit together."""
+        text = self.axes if isinstance(self.axes, str) else self.axes(operands, results, attributes)
+        return None if text is None else fit(text, tuple(operands), tuple(results))
 
     def unfit(self, operands: Sequence[ElementType]) -> str | None:
         """Say which operand has a type that no signature takes in its place, and how to mend it; None if none has."""
@@ -304,12 +312,9 @@ class Primitive:
         return bool(self.operands) and self.operands[-1].name == "mask"
 
 
-def _tiles(places: tuple[Place, ...], types: Sequence[Typed]) -> list[Lanes] | None:
-    """Return the lanes of operands or results, scalars left out; None where what is to be a scalar has lanes."""
-    are_scalars = [place.is_scalar for place in places[: len(types)]] + [False] * (len(types) - len(places))
-    if any(type.lanes for type, is_scalar in zip(types, are_scalars) if is_scalar):
-        return None
-    return [type.lanes for type, is_scalar in zip(types, are_scalars) if not is_scalar]
+def _has_tiled_scalar(places: tuple[Place, ...], lanes: Sequence[Lanes]) -> bool:
+    """Tell whether what is to be a scalar has lanes."""
+    return any(own and place.is_scalar for place, own in zip(places, lanes, strict=False))
 
 
 def _shown(operands: Iterable[object], results: Iterable[object]) -> str:

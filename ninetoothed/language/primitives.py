@@ -11,8 +11,8 @@ import operator
 from functools import partial
 
 from ninetoothed.dtypes import float64
-from ninetoothed.language import lane_rules
-from ninetoothed.language.lane_rules import LaneRule
+from ninetoothed.language import axis_rules
+from ninetoothed.language.axis_rules import AxisRule, Moves
 from ninetoothed.language.primitive import BACKENDS, Effect, Fold, Form, Gap, Identity, Number, Primitive, Sign
 from ninetoothed.language.signature import AttributeNames, Signature
 
@@ -26,7 +26,8 @@ def _rows(
     doc: str,
     attributes: str = "",
     *,
-    lanes: LaneRule = lane_rules.same,
+    axes: str | AxisRule = "... -> ...",
+    moves: Moves | None = None,
     effect: Effect = Effect.NONE,
     identity: Identity | None = None,
     is_commutative: bool = False,
@@ -39,7 +40,7 @@ def _rows(
     signatures = tuple(Signature.parse(each.strip()) for each in signature.split(" or "))
     return {
         name: Primitive(
-            name=name, form=form, effect=effect, signatures=signatures, lanes=lanes,
+            name=name, form=form, effect=effect, signatures=signatures, axes=axes, moves=moves,
             attributes=AttributeNames.parse(attributes), doc=doc.replace("{name}", name), identity=identity,
             is_commutative=is_commutative, sign=sign, fold=fold, backends=backends, gaps=gaps,
         )
@@ -124,79 +125,82 @@ _ELEMENTWISE: dict[str, Primitive] = {
     **_rows("fast_expf fast_logf fast_tanhf", _MAP, "x: float32 -> float32", "Approximate what its name says."),
     **_rows("fast_dividef", _MAP, "x: float32, y: float32 -> float32", "Divide, as GPUs do approximately."),
     **_rows("assign", _MAP, "old: any, value: any T -> T", "Give `value` to a variable that held `old`.",
-            lanes=lane_rules.assign, sign=Sign.KEPT, backends=frozenset()),
+            axes="old..., ... -> ...", sign=Sign.KEPT, backends=frozenset()),
     **_rows("passed", _MAP, "value: any T -> T", "Read the tile that was stored to `access`, of a tensor in no memory.",
             "access", backends=frozenset()),
     **_rows("rand randn", _MAP, "seed: scalar integer, offset: integer -> float32",
-            "Draw a number by counters: uniform in [0, 1), or normal (`randn`).", "n_rounds?"),
+            "Draw a number by counters: uniform in [0, 1), or normal (`randn`).", "n_rounds?",
+            axes=", ... -> ..."),
     **_rows("randint", _MAP, "seed: scalar integer, offset: integer -> uint32", "Draw 32 bits by counters.",
-            "n_rounds?"),
+            "n_rounds?", axes=", ... -> ..."),
     **_rows("randint4x", _MAP, "seed: scalar integer, offset: integer -> uint32, uint32, uint32, uint32",
-            "Draw four times 32 bits by counters.", "n_rounds?"),
+            "Draw four times 32 bits by counters.", "n_rounds?", axes=", ... -> ..."),
     **_rows("inline_asm_elementwise", _MAP, "inputs: any... -> any...", "Run instructions given as text.",
             "asm constraints is_pure pack", effect=Effect.DECLARED, backends=_TRITON_ONLY),
 }  # fmt: skip
 
 _SHAPES: dict[str, Primitive] = {
-    **_rows("full", Form.BROADCAST, "x: scalar any T -> T", "Make a tile of one number.", lanes=lane_rules.free,
+    **_rows("full", Form.BROADCAST, "x: scalar any T -> T", "Make a tile of one number.", axes="-> ...",
             sign=Sign.KEPT),
     **_rows("broadcast", Form.BROADCAST, "x: any T -> T", "Repeat along axes of one element; the rank stays.",
-            lanes=lane_rules.broadcast, sign=Sign.KEPT),
+            axes="...? -> ...", sign=Sign.KEPT),
     **_rows("expand_dims", Form.BROADCAST, "x: any T -> T", "Insert an axis of one element.", "axis",
-            lanes=lane_rules.expand_dims, sign=Sign.KEPT),
+            axes=axis_rules.expand_dims, sign=Sign.KEPT),
     **_rows("reshape", Form.VIEW, "x: any T -> T", "Take the lanes, row-major, for another shape.",
-            lanes=lane_rules.reshape, sign=Sign.KEPT),
-    **_rows("permute", Form.VIEW, "x: any T -> T", "Reorder the axes.", "dims", lanes=lane_rules.permute,
+            axes=axis_rules.reshape, moves=axis_rules.reshaped, sign=Sign.KEPT),
+    **_rows("permute", Form.VIEW, "x: any T -> T", "Reorder the axes.", "dims", axes=axis_rules.permute,
             sign=Sign.KEPT),
-    **_rows("flip", Form.SHUFFLE, "x: any T -> T", "Reverse an axis.", "axis", lanes=lane_rules.flip),
+    **_rows("flip", Form.SHUFFLE, "x: any T -> T", "Reverse an axis.", "axis", axes=axis_rules.along,
+            moves=axis_rules.flipped),
     **_rows("join", Form.SHUFFLE, "x: any T, y: T -> T", "Put two tiles side by side, along a new last axis of two.",
-            lanes=lane_rules.join),
-    **_rows("split", Form.SHUFFLE, "x: any T -> T, T", "Take apart a last axis of two.", lanes=lane_rules.split),
-    **_rows("cat", Form.SHUFFLE, "x: any T, y: T -> T", "Put one tile behind another.", lanes=lane_rules.cat),
+            axes="..., ... -> ... [2]"),
+    **_rows("split", Form.SHUFFLE, "x: any T -> T, T", "Take apart a last axis of two.", axes="... [2] -> ..., ..."),
+    **_rows("cat", Form.SHUFFLE, "x: any T, y: T -> T", "Put one tile behind another.", axes=axis_rules.cat),
     **_rows("gather", Form.SHUFFLE, "source: any T, index: integer -> T", "Take elements of a tile along an axis.",
-            "axis", lanes=lane_rules.gather),
+            "axis", axes=axis_rules.gather),
 }  # fmt: skip
 
 # Along `axis`, or all axes without one; `keep_dims` keeps axes of one element.
 _ALONG = "axis? keep_dims?"
 _REDUCTIONS: dict[str, Primitive] = {
-    **_rows("sum", _REDUCTION, "x: number T -> T", "Add up.", _ALONG, lanes=lane_rules.reduction,
+    **_rows("sum", _REDUCTION, "x: number T -> T", "Add up.", _ALONG, axes=axis_rules.reduction,
             identity=0, sign=Sign.GROWING),
     **_rows("xor_sum", _REDUCTION, "x: integer T -> T", "Combine by `xor`.", _ALONG,
-            lanes=lane_rules.reduction, identity=0),
+            axes=axis_rules.reduction, identity=0),
     **_rows("max", _REDUCTION, "x: number T -> T", "Take the greatest; NaN if all are, or, to `propagate_nan`, one is.",
-            f"{_ALONG} propagate_nan?", lanes=lane_rules.reduction, identity="least", sign=Sign.KEPT),
+            f"{_ALONG} propagate_nan?", axes=axis_rules.reduction, identity="least", sign=Sign.KEPT),
     **_rows("min", _REDUCTION, "x: number T -> T", "Take the smallest; NaN if all are, or, to `propagate_nan`, one is.",
-            f"{_ALONG} propagate_nan?", lanes=lane_rules.reduction, identity="greatest", sign=Sign.KEPT),
+            f"{_ALONG} propagate_nan?", axes=axis_rules.reduction, identity="greatest", sign=Sign.KEPT),
     **_rows("argmax", _REDUCTION, "x: number -> int32", "Find the first of the greatest.", _ALONG,
-            lanes=lane_rules.reduction, identity="least"),
+            axes=axis_rules.reduction, identity="least"),
     **_rows("argmin", _REDUCTION, "x: number -> int32", "Find the first of the smallest.", _ALONG,
-            lanes=lane_rules.reduction, identity="greatest"),
+            axes=axis_rules.reduction, identity="greatest"),
     **_rows("reduce", _REDUCTION, "x: number... -> number...", "Combine tiles, element by element, by a function.",
-            f"{_ALONG} combine", lanes=lane_rules.reduction),
+            f"{_ALONG} combine", axes=axis_rules.reduction),
     **_rows("cumsum", _SCAN, "x: number T -> T", "Add up what comes before, too.", "axis reverse?",
-            lanes=lane_rules.scan, identity=0),
+            axes=axis_rules.along, identity=0),
     **_rows("cumprod", _SCAN, "x: number T -> T", "Multiply by what comes before.", "axis reverse?",
-            lanes=lane_rules.scan, identity=1),
+            axes=axis_rules.along, identity=1),
     **_rows("associative_scan", _SCAN, "x: number... -> number...", "Combine with what comes before, by a function.",
-            "axis reverse? combine", lanes=lane_rules.scan),
+            "axis reverse? combine", axes=axis_rules.along),
     **_rows("sort", Form.SORT, "x: number T -> T", "Sort along the last axis.", "descending?",
-            lanes=lane_rules.sort),
+            axes="... [n] -> ... [n]"),
     **_rows("histogram", Form.HISTOGRAM, "x: integer|int1, mask: int1? -> int32",
             "Count 0, 1, ... below `num_bins`, where the mask is set; no other number may be there.", "num_bins",
-            lanes=lane_rules.histogram),
+            axes=axis_rules.histogram),
 }  # fmt: skip
 
 _FACTORS = f"x: int8|float8|{_ANY_FLOAT} T, y: T"
 _PRODUCTS: dict[str, Primitive] = {
     **_rows("dot", Form.PRODUCT, f"{_FACTORS} -> number or {_FACTORS}, accumulator: number A -> A",
-            "Multiply matrices, and add an accumulator.", "input_precision?", lanes=lane_rules.dot,
+            "Multiply matrices, and add an accumulator.", "input_precision?",
+            axes="...? m [k], ...? [k] n, ... m n -> ... m n",
             # Triton before 3.8 sends them to tensor cores that take none.
             gaps=(Gap((float64,), range(100, 110), "multiply in float32, or call the kernel with CPU tensors"),)),
     **_rows("dot_scaled", Form.PRODUCT,
             "x: number, x_scale: number, y: number, y_scale: number, accumulator: number? -> number",
-            "Multiply matrices whose elements share scales in blocks.", "formats", lanes=lane_rules.dot_scaled,
-            backends=_TRITON_ONLY),
+            "Multiply matrices whose elements share scales in blocks.", "formats",
+            axes="m [k], m [s], [p] n, n [t], m n -> m n", backends=_TRITON_ONLY),
 }  # fmt: skip
 
 _ATOMIC = "sem? scope?"

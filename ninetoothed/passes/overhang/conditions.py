@@ -74,6 +74,4 @@ def expression(rewriter: OverhangRewriter, raw: Value) -> Expr | None:
 
 def _moved(e: Expr, view: ir.Apply) -> Expr | None:
     """Express an expression over the lanes of a view's operand in those of its result; None where one is lost."""
-    axes = edges_.forwards(view)
-    assert axes is not None, "of a view it is known"
-    return edges_.expressed(e, view.operands[0].type, axes)
+    return edges_.expressed(e, view.operands[0].type, edges_.forwards(view))

@@ -6,7 +6,6 @@ An edge is an inequality, `room > 0`, in the variables of the value's axes (a `B
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -144,88 +143,25 @@ def lane(type: ir.TileType, axis: int) -> Expr:
     return var(ir.Lane.of(axis, type.lanes[axis]).name) if type.lanes[axis] > 1 else const(0)
 
 
-def forwards(operation: ir.Apply) -> Axes | None:
-    """Map each axis of a shape operation's operand to the result's lanes; None where that is not known."""
-    source, target = operation.operands[0].type, operation.results[0].type
-    ranks = range(len(source.lanes))
-    match operation.function:
-        case "broadcast" | "full":
-            return {axis: lane(target, axis) for axis in ranks if source.lanes[axis] == target.lanes[axis]}
-        case "expand_dims":
-            own = operation.attribute("axis")
-            return {axis: lane(target, axis + (axis >= own)) for axis in ranks}
-        case "permute":
-            dims = operation.attribute("dims")
-            return {axis: lane(target, dims.index(axis)) for axis in ranks}
-        case "flip":
-            own = operation.attribute("axis")
-            return {a: target.lanes[a] - 1 - lane(target, a) if a == own else lane(target, a) for a in ranks}
-        case "reshape":
-            return _reshaped(source, target)
-    return None
+def forwards(operation: ir.Apply, operand: int = 0, result: int = 0) -> Axes:
+    """Map the axes of an operand to the lanes of a result, as far as these tell."""
+    source, target = operation.operands[operand].type, operation.results[result].type
+    return _told(operation, source, target, operation.axes.kept(operand, result))
 
 
-def backwards(operation: ir.Apply) -> Axes | None:
-    """Map each axis of a shape operation's result to the lanes of its operand, or of each of them."""
-    source, target = operation.operands[0].type, operation.results[0].type
-    ranks = range(len(target.lanes))
-    match operation.function:
-        case "broadcast" | "full":
-            return {axis: lane(target, axis) for axis in ranks if target.lanes[axis] == _count(source, axis)}
-        case "expand_dims":
-            own = operation.attribute("axis")
-            return {axis: lane(source, axis - (axis > own)) for axis in ranks if axis != own}
-        case "permute":
-            dims = operation.attribute("dims")
-            return {axis: lane(source, dims[axis]) for axis in ranks}
-        case "flip":
-            return forwards(operation)
-        case "reshape":
-            return _reshaped(target, source)
-        case "join" | "split":
-            return {axis: lane(source, axis) for axis in range(min(len(source.lanes), len(target.lanes)))}
-    return None
+def backwards(operation: ir.Apply, operand: int = 0, result: int = 0) -> Axes:
+    """Map the axes of a result to the lanes of an operand, as far as these tell."""
+    source, target = operation.operands[operand].type, operation.results[result].type
+    kept = operation.axes.kept(operand, result)
+    return _told(operation, target, source, {other: axis for axis, other in kept.items()})
 
 
-def places(operation: ir.Apply) -> Mapping[int, int]:
-    """Map the axes of a shape operation's operand to those of its result; of a reshape, those of one lane."""
-    source, target = operation.operands[0].type.lanes, operation.results[0].type.lanes
-    match operation.function:
-        case "expand_dims":
-            return {axis: axis + (axis >= operation.attribute("axis")) for axis in range(len(source))}
-        case "permute":
-            return {axis: operation.attribute("dims").index(axis) for axis in range(len(source))}
-        case "reshape":
-            before = {math.prod(target[:axis]): axis for axis, count in reversed([*enumerate(target)]) if count == 1}
-            found = {axis: before.get(math.prod(source[:axis])) for axis, count in enumerate(source) if count == 1}
-            return {axis: other for axis, other in found.items() if other is not None}
-    return {axis: axis for axis in range(len(source))}
-
-
-def _count(type: ir.TileType, axis: int) -> int | None:
-    return type.lanes[axis] if axis < len(type.lanes) else None
-
-
-def _reshaped(source: ir.TileType, target: ir.TileType) -> Axes:
-    """Map axes of a row-major reshape: an axis keeps its variable where it stays one."""
-    linear = const(0)
-    for axis, count in enumerate(target.lanes):
-        linear = linear * count + lane(target, axis)
-    left = [axis for axis, count in enumerate(source.lanes) if count > 1]
-    right = [axis for axis, count in enumerate(target.lanes) if count > 1]
-    if [source.lanes[axis] for axis in left] == [target.lanes[axis] for axis in right]:
-        return {axis: lane(target, other) for axis, other in zip(left, right, strict=True)}
-    axes: Axes = {}
-    for axis in left:
-        inner = math.prod(source.lanes[axis + 1 :])
-        axes[axis] = linear // inner % source.lanes[axis]
-    return axes
-
-
-def reduced(type: ir.TileType, axis: int | None, keep_dims: bool) -> dict[int, int]:
-    """Map the axes that a reduction leaves to those of its result."""
-    kept = [a for a in range(len(type.lanes)) if axis is not None and a != axis]
-    return {a: a if keep_dims else position for position, a in enumerate(kept)}
+def _told(operation: ir.Apply, own: ir.TileType, other: ir.TileType, kept: Mapping[int, int]) -> Axes:
+    axes = {axis: lane(other, place) for axis, place in kept.items() if own.lanes[axis] == other.lanes[place]}
+    if operation.primitive.moves is None:
+        return axes
+    lanes = [lane(other, axis) for axis in range(len(other.lanes))]
+    return operation.primitive.moves(own.lanes, lanes, other.lanes, dict(operation.attributes)) | axes
 
 
 def expressed(e: Expr, source: ir.TileType, axes: Axes) -> Expr | None:

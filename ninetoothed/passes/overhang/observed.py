@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from ninetoothed import ir
 from ninetoothed.effects import has_effect
 from ninetoothed.expr import Expr, Facts, simplify
-from ninetoothed.language.primitive import Form
 from ninetoothed.passes.overhang import edges
-from ninetoothed.passes.overhang.edges import Axes, with_lanes
+from ninetoothed.passes.overhang.edges import with_lanes
 
 # Lanes with `room <= 0` by any of these are left out; None: all lanes are.
 Rooms = frozenset[Expr] | None
@@ -108,47 +107,19 @@ class _Work:
         if not found and not has_effect(operation) and operation.results:
             return  # nothing reads it, so it reads nothing
         rooms = frozenset.intersection(*found) if found else frozenset()
-        primitive = operation.primitive
-        if operation.function == "dot":
-            self.product(operation, rooms)
-        elif operation.function == "passed":  # Out of bounds it is another number.
+        if operation.function == "passed":  # Out of bounds it is another number.
             self.read(operation.operands[0], rooms | self.guarded(operation.attribute("access")))
-        elif primitive.is_elementwise and not primitive.effect.writes:
+        elif operation.primitive.effect.writes:
+            self.read_all(operation.operands)
+        elif operation.primitive.is_elementwise:
             for value in operation.operands:
                 self.read(value, rooms)
         else:
-            for value in operation.operands:
-                self.read(value, self.moved_back(rooms, operation, value.type))
+            for position, value in enumerate(operation.operands):
+                self.read(value, self.moved_back(rooms, operation, position))
 
-    def product(self, operation: ir.Apply, rooms: frozenset[Expr]) -> None:
-        """Note what a product reads: the rows of one side, the columns of the other, all of the depth."""
-        a, b, *rest = operation.operands
-        for value, depth in ((a, len(a.type.lanes) - 1), (b, len(b.type.lanes) - 2)):
-            back = {axis: edges.lane(value.type, axis) for axis in range(len(value.type.lanes)) if axis != depth}
-            self.read(value, self.moved(rooms, operation.result.type, back, value.type))
-        for value in rest:
-            self.read(value, rooms)
-
-    def moved_back(self, rooms: frozenset[Expr], operation: ir.Apply, type: ir.TileType) -> frozenset[Expr]:
-        """Move rooms of an operation's results to an operand of `type`; none where the operand's lanes are not told."""
-        axes = _axes_of(operation, type) if operation.results else None
-        return frozenset() if axes is None else self.moved(rooms, operation.results[0].type, axes, type)
-
-    def moved(self, rooms: frozenset[Expr], source: ir.TileType, axes: Axes, target: ir.TileType) -> frozenset[Expr]:
-        """Move rooms of a tile of `source` to the axes of one of `target`, less those that lose an axis."""
-        facts = with_lanes(self.facts, target)
-        found = (edges.expressed(room, source, axes) for room in rooms)
+    def moved_back(self, rooms: frozenset[Expr], operation: ir.Apply, position: int) -> frozenset[Expr]:
+        """Move rooms of an operation's results to an operand, less those of axes that it combines."""
+        facts, axes = with_lanes(self.facts, operation.operands[position].type), edges.backwards(operation, position)
+        found = (edges.expressed(room, operation.results[0].type, axes) for room in rooms)
         return frozenset(simplify(room, facts) for room in found if room is not None)
-
-
-def _axes_of(operation: ir.Apply, type: ir.TileType) -> Axes | None:
-    """Map each axis of an operation's results to the lanes of an operand of `type`, less those that are combined."""
-    match operation.primitive.form:
-        case Form.REDUCTION:
-            axis, keep_dims = operation.attribute("axis"), bool(operation.attribute("keep_dims"))
-            kept = edges.reduced(operation.operands[0].type, axis, keep_dims)
-            return {new: edges.lane(type, old) for old, new in kept.items()}
-        case Form.SCAN | Form.SORT as form:
-            along = len(type.lanes) - 1 if form is Form.SORT else operation.attribute("axis")
-            return {axis: edges.lane(type, axis) for axis in range(len(type.lanes)) if axis != along}
-    return edges.backwards(operation) if operation.operands else None

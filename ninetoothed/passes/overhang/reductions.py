@@ -49,14 +49,13 @@ def _kept(
     rewriter: OverhangRewriter, operation: ir.Apply, edge: OverhangEdge, source: TileType, target: TileType
 ) -> OverhangEdge:
     """Return an edge of a reduction's operand, along axes that remain, as one of its result."""
-    keep_dims = bool(operation.attribute("keep_dims"))
-    kept = edges_.reduced(source, operation.attribute("axis"), keep_dims)
+    kept = operation.axes.kept()
     if isinstance(edge, BoundEdge):
         moves = {old: edges_.lane(target, new) for old, new in kept.items()}
         bound = edges_.moved(edge, moves, target, with_lanes(rewriter.facts, target), kept)
         assert bound is not None, "it has none of the axes that are lost"
         return bound
-    if keep_dims:
+    if operation.attribute("keep_dims"):
         return edge
     lanes = tuple(edge.value.type.lanes[a] for a in sorted(kept))
     return MaskEdge(rewriter.builder.apply("reshape", (edge.value,), TileType(dtypes.int1, target.shape, lanes)))

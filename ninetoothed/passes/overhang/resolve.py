@@ -290,9 +290,8 @@ class OverhangRewriter:
         """Move an edge of a shape operation's operand to its result."""
         type = operation.results[0].type
         if isinstance(edge, BoundEdge):
-            axes = edges_.forwards(operation)
-            assert axes is not None, "of an operation that moves lanes it is known"
-            return edges_.moved(edge, axes, type, with_lanes(self.facts, type), edges_.places(operation))
+            facts, places = with_lanes(self.facts, type), operation.axes.shared()
+            return edges_.moved(edge, edges_.forwards(operation), type, facts, places)
         source = operation.operands[0].type
         mask = self.builder.stretched(edge.value, source)
         return MaskEdge(

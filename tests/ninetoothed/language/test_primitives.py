@@ -1,7 +1,9 @@
 """The rows of primitives: each is whole, has its lowerings, and a forgotten fact is an error when it is made."""
 
 import dataclasses
+import math
 
+import numpy as np
 import pytest
 
 from ninetoothed import ir
@@ -9,7 +11,7 @@ from ninetoothed.backends.torch.functions import FUNCTIONS as TORCH
 from ninetoothed.backends.triton.functions import FUNCTIONS as TRITON
 from ninetoothed.dtypes import PointerType, float8e5, float16, float32, float64, int1, int8, int32, int64, uint32
 from ninetoothed.expr import const
-from ninetoothed.language import lane_rules
+from ninetoothed.language import axis_rules
 from ninetoothed.language.primitive import Effect, Form, Primitive
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.language.signature import AttributeNames, Signature
@@ -37,7 +39,7 @@ def test_a_shuffle_without_a_rule_of_its_own_is_an_error():
         rule_of(dataclasses.replace(PRIMITIVES["join"], name="weave"))
 
 
-@pytest.mark.parametrize("field", ("name", "form", "effect", "signatures", "lanes", "attributes", "doc"))
+@pytest.mark.parametrize("field", ("name", "form", "effect", "signatures", "axes", "attributes", "doc"))
 def test_a_fact_left_out_is_an_error(field):
     facts = {each.name: getattr(PRIMITIVES["sum"], each.name) for each in dataclasses.fields(Primitive)}
     Primitive(**facts)
@@ -52,7 +54,7 @@ def test_a_fact_left_out_is_an_error(field):
         ("exp", {"doc": ""}, "needs a name, signatures and a docstring"),
         ("exp", {"signatures": ()}, "needs a name, signatures and a docstring"),
         ("exp", {"backends": frozenset({"tritn"})}, "backends that do not exist: ['tritn']"),
-        ("exp", {"lanes": lane_rules.reshape}, "has the form ELEMENTWISE, and lanes by the rule 'reshape'"),
+        ("exp", {"axes": axis_rules.reshape}, "has the form ELEMENTWISE, and axes by"),
         ("sum", {"identity": None}, "folds lanes: it needs an identity"),
         ("reduce", {"identity": 0}, "folds lanes: it needs an identity, or a combining function of the user's"),
         ("sum", {"effect": Effect.READS}, "has an effect, but not lane by lane"),
@@ -204,18 +206,43 @@ LANES = (
 
 @pytest.mark.parametrize("name, operands, results, attributes, wrong", LANES)
 def test_lanes_fit_together(name, operands, results, attributes, wrong):
-    rule = PRIMITIVES[name].lanes
-    assert rule(operands, results, attributes) and not rule(operands, wrong, attributes)
+    of = PRIMITIVES[name].axes_of
+    assert of(operands, results, attributes) and not of(operands, wrong, attributes)
 
 
-def test_the_pass_overhang_knows_where_lanes_move():
-    examples = {name: (*operands, *results, attributes) for name, operands, results, attributes, _ in LANES}
-    examples["full"] = (), (4, 8), {}
-    for name in (name for name, row in PRIMITIVES.items() if row.moves_lanes):
-        *lanes, attributes = examples[name]
-        source, target = (ir.Value(ir.TileType(float32, tuple(map(const, counts)), counts)) for counts in lanes)
-        operation = ir.Apply((target,), name, (source,), tuple(attributes.items()))
-        assert edges.forwards(operation) is not None and edges.backwards(operation) is not None
+MOVED = (
+    ("full", (), (4, 8), {}, np.broadcast_to),
+    ("broadcast", (1, 8), (4, 8), {}, np.broadcast_to),
+    ("expand_dims", (4, 8), (4, 1, 8), {"axis": 1}, np.reshape),
+    ("permute", (2, 4, 8), (4, 8, 2), {"dims": (1, 2, 0)}, lambda x, lanes: x.transpose(1, 2, 0)),
+    ("reshape", (4, 8), (2, 16), {}, np.reshape),
+    ("reshape", (4, 1, 8), (1, 4, 8), {}, np.reshape),
+    ("flip", (4, 8), (4, 8), {"axis": 1}, lambda x, lanes: x[:, ::-1]),
+)
+
+
+@pytest.mark.parametrize("name, source, target, attributes, moved", MOVED)
+def test_axes_tell_where_lanes_move(name, source, target, attributes, moved):
+    values = [ir.Value(ir.TileType(float32, tuple(map(const, lanes)), lanes)) for lanes in (source, target)]
+    operation = ir.Apply((values[1],), name, (values[0],), tuple(attributes.items()))
+    assert operation.primitive.moves_lanes
+    found = moved(np.arange(math.prod(source)).reshape(source), target)
+    for place in np.ndindex(*target):
+        origin = np.unravel_index(found[place], source)
+        _assert_told(edges.forwards(operation), source, origin, target, place)
+        _assert_told(edges.backwards(operation), target, place, source, origin)
+
+
+def _assert_told(axes, own, place, other, other_place):
+    """Of each axis of so many lanes as there are of its numbers, a lane is told by those of the other tile."""
+    numbers = {ir.Lane.of(a, count).name: const(int(n)) for (a, n), count in zip(enumerate(other_place), other)}
+    told = {axis: int(e.subs(numbers).constant) for axis, e in axes.items()}
+    assert told == {axis: place[axis] for axis in told}
+    assert math.prod(own) > math.prod(other) or {axis for axis, count in enumerate(own) if count > 1} <= told.keys()
+
+
+def test_every_primitive_that_moves_lanes_is_tested():
+    assert {name for name, *_ in MOVED} == {name for name, row in PRIMITIVES.items() if row.moves_lanes}
 
 
 def test_what_is_derived_of_rows():
