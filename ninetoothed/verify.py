@@ -12,6 +12,7 @@ from ninetoothed.ir import (
     If,
     Index,
     Load,
+    Loop,
     Operation,
     Program,
     Store,
@@ -44,18 +45,15 @@ def _block(block: Block, defined: set[Value], program: Program) -> set[Value]:
 def _nested(operation: Operation, defined: set[Value], program: Program) -> None:
     """Check the blocks of an operation: what they read is defined, and what they yield fits."""
     match operation:
-        case For():
-            inner = _block(operation.body, defined | set(operation.arguments), program)
-            _all_in(operation.yields, inner)
-            _alike(operation.initial, operation.arguments, operation.yields, operation.results)
-            if operation.merge is not None:
-                merge, count = operation.merge, len(operation.results)
-                _all_in(merge.yields, _block(merge.body, defined | set(merge.arguments), program))
-                _alike(merge.arguments[:count], merge.arguments[count:], merge.yields, operation.results)
-        case While():
-            assert operation.condition.type == TileType(int1), "a loop's condition is one int1"
+        case Loop():
+            if isinstance(operation, While):
+                assert operation.condition.type == TileType(int1), "a loop's condition is one int1"
             _all_in(operation.yields, _block(operation.body, defined | set(operation.arguments), program))
             _alike(operation.initial, operation.arguments, operation.yields, operation.results)
+            if isinstance(operation, For) and (merge := operation.merge) is not None:
+                count = len(operation.results)
+                _all_in(merge.yields, _block(merge.body, defined | set(merge.arguments), program))
+                _alike(merge.arguments[:count], merge.arguments[count:], merge.yields, operation.results)
         case If():
             assert operation.condition.type == TileType(int1), "a branch's condition is one int1"
             _all_in(operation.then_yields, _block(operation.then_body, defined, program))

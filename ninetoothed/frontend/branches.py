@@ -115,7 +115,8 @@ def _branch(
     then, orelse = (branch.operations for branch in branches)
     results = define_results(context, types, write_log, then, orelse)
     context.builder.location = location
-    context.builder.emit(ir.If(condition, tuple(then), yields[0], tuple(orelse), yields[1], results, location=location))
+    outcomes = ir.Outcome.of(*yields, results)
+    context.builder.emit(ir.If(condition, tuple(then), tuple(orelse), outcomes, location=location))
 
 
 def _close(context: TraceContext, branch: _Branch, cell: Cell, before: Any) -> Any:

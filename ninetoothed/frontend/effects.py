@@ -203,10 +203,9 @@ class _Flattener(ir.Rewriter):
             raise self.context.error(
                 "a branch of a combining function stores, asserts or prints; it may only compute", operation.location
             )
-        results = zip(operation.results, operation.then_yields, operation.else_yields, strict=True)
         choices = (
-            ir.Apply((result,), "where", (operation.condition, *yields), location=operation.location)
-            for result, *yields in results
+            ir.Apply((e.result,), "where", (operation.condition, e.then, e.otherwise), location=operation.location)
+            for e in operation.outcomes
         )
         return (*self.block(operation.then_body + operation.else_body), *choices)
 

@@ -14,7 +14,16 @@ from ninetoothed import ir
 from ninetoothed.effects import may_write
 from ninetoothed.errors import ApplicationError
 from ninetoothed.frontend import memory
-from ninetoothed.frontend.block_arguments import convert, equal_types, fresh, join, materialise, same, type_of
+from ninetoothed.frontend.block_arguments import (
+    convert,
+    define_results,
+    equal_types,
+    fresh,
+    join,
+    materialise,
+    same,
+    type_of,
+)
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import operand
 from ninetoothed.frontend.regions import region, write
@@ -113,19 +122,21 @@ class TracedLoop:
     """One traced round of a loop, with an argument for each loop-carried variable.
 
     types: the types of the loop-carried variables.
-    initial, arguments, yields: their values before the loop, at the start and at the end of a round.
-    operations: the operations of the round.
+    inside: their values before the loop, at the start and at the end of a round.
+    body: the operations of the round.
     returned: the result of the traced function.
     write_log: the values of all assigned variables before the loop.
     """
 
     types: dict[Cell, Any]
-    initial: tuple[Value, ...]
-    arguments: tuple[Value, ...]
-    yields: tuple[Value, ...]
-    operations: list[ir.Operation]
+    inside: tuple[Iterable[Value], Iterable[Value], Iterable[Value]]
+    body: ir.Block
     returned: Any
     write_log: dict[Cell, Any]
+
+    def leave(self, context: TraceContext) -> tuple[ir.Carried, ...]:
+        """Give the variables their values after the loop, and return what it carries."""
+        return ir.Carried.of(*self.inside, define_results(context, self.types, self.write_log, self.body))
 
 
 def loop(context: TraceContext, body: Callable[[], Any], variable: str | None = None) -> TracedLoop:
@@ -147,8 +158,8 @@ def loop(context: TraceContext, body: Callable[[], Any], variable: str | None = 
             hid_store = not stores and may_write(operations)
             is_final = widened.keys() == types.keys() and all(equal_types(widened[c], types[c]) for c in types)
             if is_final and not hid_store:
-                yields = _values_of(context, types)
-                return TracedLoop(types, initial, tuple(arguments), yields, operations, returned, write_log)
+                inside = initial, arguments, _values_of(context, types)
+                return TracedLoop(types, inside, tuple(operations), returned, write_log)
         types, stores = widened, stores or hid_store
     raise context.error(
         "the types of what this loop carries from one round to the next do not settle; give each variable the type that"

@@ -11,7 +11,6 @@ from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, as_expr, const, divisor, is_nonnegative, var
 from ninetoothed.frontend import memory
 from ninetoothed.frontend.arguments import bind
-from ninetoothed.frontend.block_arguments import define_results
 from ninetoothed.frontend.builder import EmissionForbidden
 from ninetoothed.frontend.calls import language_function
 from ninetoothed.frontend.context import TraceContext
@@ -93,14 +92,9 @@ def _counted(
 
     traced = loop(context, body, variable)
     merge = None if merge is None else trace_merge(context, merge, traced)
-    results = define_results(context, traced.types, traced.write_log, traced.operations)
-    bindings = context.builder.bindings(start, stop, step)
-    context.builder.emit(
-        ir.For(
-            variable, start, stop, step, bindings, traced.initial, traced.arguments, tuple(traced.operations),
-            traced.yields, results, hints, merge, location=location,
-        )
-    )  # fmt: skip
+    carried, bindings = traced.leave(context), context.builder.bindings(start, stop, step)
+    bounds = start, stop, step, bindings
+    context.builder.emit(ir.For(carried, traced.body, variable, *bounds, hints, merge, location=location))
 
 
 def _rounds(context: TraceContext, start: Expr, stop: Expr, step: Expr) -> Expr:
@@ -190,14 +184,9 @@ def while_(context: TraceContext, scope: Scope, node: ast.While) -> Any:
     traced = loop(context, body)
     if _known(context, entered) and _known(context, traced.returned):
         raise context.error("this loop never ends: nothing in it changes what its condition depends on", location)
-    condition = Value(entered.type, "going")
-    results = define_results(context, traced.types, traced.write_log, traced.operations)
-    context.builder.emit(
-        ir.While(
-            (entered, *traced.initial), (condition, *traced.arguments), tuple(traced.operations),
-            (traced.returned, *traced.yields), (Value(entered.type, "going"), *results), location=location,
-        )
-    )  # fmt: skip
+    going, gone = (Value(entered.type, "going") for _ in range(2))
+    condition = ir.Carried(entered, going, traced.returned, gone)
+    context.builder.emit(ir.While((condition, *traced.leave(context)), traced.body, location=location))
     return None
 
 

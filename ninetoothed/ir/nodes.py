@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts
@@ -146,7 +147,7 @@ class Apply(Operation):
         """The row of `function`."""
         return PRIMITIVES[self.function]
 
-    @functools.cached_property
+    @cached_property
     def axes(self) -> Axes:
         """The names of the axes of operands and results."""
         operands, results = ([value.type.lanes for value in side] for side in (self.operands, self.results))
@@ -184,14 +185,62 @@ class Store(Operation):
 Block = tuple[Operation, ...]
 
 
+_RowType = TypeVar("_RowType", bound="_Row")
+
+
+class _Row:
+    """The base of rows of values, of which the tuples of a loop or a branch are the columns."""
+
+    @classmethod
+    def of(cls: type[_RowType], *columns: Iterable[Value]) -> tuple[_RowType, ...]:
+        """Return the rows of columns: one for each field, of one length."""
+        return tuple(cls(*row) for row in zip(*columns, strict=True))
+
+
+@dataclass(frozen=True)
+class Carried(_Row):
+    """A loop-carried variable: before the loop, at the start and at the end of a round, and after the loop."""
+
+    initial: Value
+    argument: Value
+    yielded: Value
+    result: Value
+
+
 @dataclass(frozen=True, eq=False)
-class For(Operation):
-    """Repeat `body` as `for variable in range(start, stop, step)` does, with loop-carried variables.
+class Loop(Operation):
+    """The base of loops: repeat `body`, each round with what the one before it has left of the variables `carried`."""
+
+    carried: tuple[Carried, ...]
+    body: Block
+
+    @cached_property
+    def initial(self) -> tuple[Value, ...]:
+        """The loop-carried variables before the loop."""
+        return tuple(each.initial for each in self.carried)
+
+    @cached_property
+    def arguments(self) -> tuple[Value, ...]:
+        """The loop-carried variables at the start of a round."""
+        return tuple(each.argument for each in self.carried)
+
+    @cached_property
+    def yields(self) -> tuple[Value, ...]:
+        """The loop-carried variables at the end of a round."""
+        return tuple(each.yielded for each in self.carried)
+
+    @cached_property
+    def results(self) -> tuple[Value, ...]:
+        """The loop-carried variables after the loop."""
+        return tuple(each.result for each in self.carried)
+
+
+@dataclass(frozen=True, eq=False)
+class For(Loop):
+    """Repeat `body` as `for variable in range(start, stop, step)` does.
 
     variable: the counter; it occurs in expressions only.
     step: a constant other than zero, or proved to be positive.
-    arguments: the loop-carried variables inside `body`: `initial` at first, then what the iteration before yields.
-    results: the loop-carried variables after the loop.
     hints: keywords for the backend (`num_stages`, `flatten`, ...).
     merge: combines the results of two parts of the rounds, each of which started from `initial`; None where the rounds
         may not be shared out.
@@ -201,50 +250,58 @@ class For(Operation):
     start: Expr
     stop: Expr
     step: Expr
-    bindings: Bindings
-    initial: tuple[Value, ...]
-    arguments: tuple[Value, ...]
-    body: Block
-    yields: tuple[Value, ...]
-    results: tuple[Value, ...]
+    bindings: Bindings = ()
     hints: tuple[tuple[str, Any], ...] = ()
     merge: Lambda | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class While(Operation):
+class While(Loop):
     """Repeat `body` while a condition holds: the first loop-carried variable, an int1.
 
         while x > 1: x = x / 2
     ->  going = x > 1
         while going: x = x / 2; going = x > 1
-
-    initial: the condition and the other loop-carried variables before the loop.
-    yields: the same at the end of a round. arguments, results: as in `For`.
     """
-
-    initial: tuple[Value, ...]
-    arguments: tuple[Value, ...]
-    body: Block
-    yields: tuple[Value, ...]
-    results: tuple[Value, ...]
 
     @property
     def condition(self) -> Value:
         """The loop-carried variable that decides, at the start of a round, whether there is one."""
-        return self.arguments[0]
+        return self.carried[0].argument
+
+
+@dataclass(frozen=True)
+class Outcome(_Row):
+    """A result of a branch: at the end of either side, and after them."""
+
+    then: Value
+    otherwise: Value
+    result: Value
 
 
 @dataclass(frozen=True, eq=False)
 class If(Operation):
-    """Branch on a run-time scalar of type int1; `results` take the yields of the branch taken."""
+    """Branch on a run-time scalar of type int1; the results are those of the branch taken."""
 
     condition: Value
     then_body: Block
-    then_yields: tuple[Value, ...]
-    else_body: Block
-    else_yields: tuple[Value, ...]
-    results: tuple[Value, ...]
+    else_body: Block = ()
+    outcomes: tuple[Outcome, ...] = ()
+
+    @cached_property
+    def then_yields(self) -> tuple[Value, ...]:
+        """The results at the end of the first branch."""
+        return tuple(each.then for each in self.outcomes)
+
+    @cached_property
+    def else_yields(self) -> tuple[Value, ...]:
+        """The results at the end of the other branch."""
+        return tuple(each.otherwise for each in self.outcomes)
+
+    @cached_property
+    def results(self) -> tuple[Value, ...]:
+        """The results after the branches."""
+        return tuple(each.result for each in self.outcomes)
 
 
 @dataclass(frozen=True, eq=False)

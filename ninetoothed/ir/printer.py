@@ -39,6 +39,7 @@ from ninetoothed.ir.nodes import (
     Lambda,
     Lane,
     Load,
+    Loop,
     Operation,
     Parameter,
     Print,
@@ -201,7 +202,7 @@ class _Printer:
     def operation(self, operation: Operation, depth: int) -> None:
         """Print an operation as a line."""
         match operation:
-            case For() | While() | If():
+            case Loop() | If():
                 self.branch(operation, depth)
             case Store(access=access, value=value):
                 place = self.place(access)
@@ -266,7 +267,7 @@ class _Printer:
 
     # -- blocks --
 
-    def branch(self, operation: For | While | If, depth: int) -> None:
+    def branch(self, operation: Loop | If, depth: int) -> None:
         """Print a loop or a branch with its blocks."""
         match operation:
             case For(variable=variable, bindings=bindings):
@@ -285,17 +286,15 @@ class _Printer:
                 gives = f" -> ({self.typed(given)})" if given else ""
                 self.line(depth, f"if {self.name(condition)}{gives}:")
                 self.body(operation.then_body, operation.then_yields, depth)
-                if operation.else_body or operation.else_yields:
+                if operation.else_body or operation.outcomes:
                     self.line(depth, "else:")
                     self.body(operation.else_body, operation.else_yields, depth)
 
-    def carried(self, operation: For | While) -> str:
+    def carried(self, operation: Loop) -> str:
         """Write the loop-carried variables as `carry (total: f32 = v) -> (total_1)`: inside, before and after."""
-        if not operation.arguments:
+        if not operation.carried:
             return ""
-        initial = [self.name(value) for value in operation.initial]
-        held = zip(operation.arguments, initial, strict=True)
-        pairs = _listed(f"{self.typed((value,))} = {before}" for value, before in held)
+        pairs = _listed(f"{self.typed((e.argument,))} = {self.name(e.initial)}" for e in operation.carried)
         return f" carry {pairs} -> ({self.list_of(operation.results)})"
 
     def body(self, block: Block, yields: tuple[Value, ...], depth: int) -> None:

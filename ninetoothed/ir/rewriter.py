@@ -24,18 +24,20 @@ from ninetoothed.ir.nodes import (
     Bindings,
     Block,
     Breakpoint,
+    Carried,
     Constant,
     For,
     If,
     Index,
     Lambda,
     Load,
+    Loop,
     Operation,
+    Outcome,
     Print,
     ScalarArgument,
     Store,
     Value,
-    While,
 )
 from ninetoothed.lowering import Guard
 
@@ -112,7 +114,7 @@ class Rewriter:
                 return {"access": self.access(operation), "value": self.value(value)}
             case Apply(operands=operands, results=results):
                 return {"operands": self._all(operands), "results": self._all_new(results)}
-            case For() | While():
+            case Loop():
                 return self._parts_of_loop(operation)
             case If():
                 return self._parts_of_branch(operation)
@@ -122,30 +124,25 @@ class Rewriter:
                 return {"variables": tuple((name, self._shown(item)) for name, item in variables)}
         raise AssertionError(f"no way to rebuild {type(operation).__name__}")
 
-    def _parts_of_loop(self, loop: For | While) -> dict[str, Any]:
+    def _parts_of_loop(self, loop: Loop) -> dict[str, Any]:
         parts: dict[str, Any] = {}
         if isinstance(loop, For):
             parts = {name: self.at(getattr(loop, name)) for name in ("start", "stop", "step")}
             parts["bindings"] = self.bindings(loop.bindings)
             parts["merge"] = loop.merge and self.function(loop.merge)
-        return {
-            **parts,
-            "initial": self._all(loop.initial),
-            "arguments": self._all_new(loop.arguments),
-            "body": self.block(loop.body),
-            "yields": self._all(loop.yields),
-            "results": self._all_new(loop.results),
-        }
+        entered = self._all(loop.initial), self._all_new(loop.arguments)
+        parts["body"] = self.block(loop.body)
+        parts["carried"] = Carried.of(*entered, self._all(loop.yields), self._all_new(loop.results))
+        return parts
 
     def _parts_of_branch(self, branch: If) -> dict[str, Any]:
-        return {
+        parts = {
             "condition": self.value(branch.condition),
             "then_body": self.block(branch.then_body),
-            "then_yields": self._all(branch.then_yields),
             "else_body": self.block(branch.else_body),
-            "else_yields": self._all(branch.else_yields),
-            "results": self._all_new(branch.results),
         }
+        yields = self._all(branch.then_yields), self._all(branch.else_yields)
+        return {**parts, "outcomes": Outcome.of(*yields, self._all_new(branch.results))}
 
     def _all(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         return tuple(map(self.value, values))

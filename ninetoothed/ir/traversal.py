@@ -14,19 +14,19 @@ from ninetoothed.ir.nodes import (
     If,
     Index,
     Load,
+    Loop,
     Operation,
     Print,
     ScalarArgument,
     Store,
     Value,
-    While,
 )
 
 
 def blocks(operation: Operation) -> tuple[Block, ...]:
     """Return the blocks nested directly in an operation."""
     match operation:
-        case For(body=body) | While(body=body):
+        case Loop(body=body):
             return (body,)
         case If(then_body=then_body, else_body=else_body):
             return (then_body, else_body)
@@ -52,10 +52,8 @@ def operands(operation: Operation) -> tuple[Value, ...]:
             return tuple(value for _, value in access.bindings)
         case Store(access=access, value=value):
             return (*(bound for _, bound in access.bindings), value)
-        case For():
-            return (*(value for _, value in operation.bindings), *operation.initial, *operation.yields)
-        case While():
-            return (*operation.initial, *operation.yields)
+        case Loop():
+            return (*reads(operation), *operation.yields)
         case If():
             return (operation.condition, *operation.then_yields, *operation.else_yields)
         case Print(pieces=pieces):
@@ -70,7 +68,7 @@ def reads(operation: Operation) -> tuple[Value, ...]:
     match operation:
         case For():
             return (*(value for _, value in operation.bindings), *operation.initial)
-        case While():
+        case Loop():
             return operation.initial
         case If():
             return (operation.condition,)
@@ -82,7 +80,7 @@ def results(operation: Operation) -> tuple[Value, ...]:
     match operation:
         case Constant(result=result) | ScalarArgument(result=result) | Index(result=result) | Load(result=result):
             return (result,)
-        case Apply(results=values) | For(results=values) | While(results=values) | If(results=values):
+        case Apply(results=values) | Loop(results=values) | If(results=values):
             return values
     return ()
 

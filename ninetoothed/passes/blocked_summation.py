@@ -20,7 +20,6 @@ A part takes as many registers as a total. Where both do not fit, or a loop has 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -64,12 +63,12 @@ class _Summer(ir.Rewriter):
         sums = tuple(filter(_is_exact, summed_products(loop, self.producers)))
         tiles = [argument for argument in loop.arguments if not argument.type.is_scalar]
         others = set(filter(is_dot, ir.walk(loop.body))) - {each.dot for each in sums}
-        registers = sum(math.prod(each.total.type.lanes) for each in sums) // self.threads
+        registers = sum(math.prod(each.sum.argument.type.lanes) for each in sums) // self.threads
         return sums if len(sums) == len(tiles) and not others and registers <= MOST_REGISTERS else ()
 
 
 def _is_exact(each: SummedProduct) -> bool:
-    return each.dot.attribute("input_precision") == "ieee" and each.total.type.dtype == float32
+    return each.dot.attribute("input_precision") == "ieee" and each.sum.argument.type.dtype == float32
 
 
 def _rounds(loop: ir.For, facts: Facts) -> Expr:
@@ -83,9 +82,10 @@ def _each_round(loop: ir.For, sums: tuple[SummedProduct, ...]) -> ir.Block:
     """Add each product to the total by itself."""
     new: dict[ir.Operation, ir.Block] = {}
     for each in sums:
-        ones, product = _full(each.total, 1.0), ir.Value(each.dot.result.type)
+        total, product = each.sum.argument, ir.Value(each.dot.result.type)
+        ones = _full(total, 1.0)
         dot = replace(each.dot, results=(product,), operands=each.dot.operands[:2])
-        add = ir.Apply((each.end,), "fma", (product, ones[1].result, each.total), location=each.add.location)
+        add = ir.Apply((each.sum.yielded,), "fma", (product, ones[1].result, total), location=each.add.location)
         new[each.dot] = (dot,)
         new[each.add] = (*(() if each.add is not each.dot else (dot,)), *ones, add)
     return (replace(loop, body=_replaced(loop.body, new)),)
@@ -93,46 +93,40 @@ def _each_round(loop: ir.For, sums: tuple[SummedProduct, ...]) -> ir.Block:
 
 def _in_blocks(loop: ir.For, sums: tuple[SummedProduct, ...], rounds: Expr) -> ir.Block:
     """Add products to parts, and each part to its total where a block ends and after the loop."""
-    zeros = [_full(each.total, 0.0) for each in sums]
-    parts, ends, next_parts, last_parts = ([ir.Value(each.total.type, "part") for each in sums] for _ in range(4))
-    totals = [_like(each.total) for each in sums]
-    adds: dict[ir.Operation, ir.Block] = {
-        each.add: (_reading(each.add, each.total, part, end),)
-        for each, part, end in zip(sums, parts, ends, strict=True)
-    }
-    body = (*_replaced(loop.body, adds), *_ending(loop, sums, rounds, ends, next_parts))
-    new = dict(zip((each.result for each in sums), totals, strict=True))
-    in_blocks = replace(
-        loop,
-        initial=(*loop.initial, *(zero.result for _, zero in zeros)),
-        arguments=(*loop.arguments, *parts),
-        body=body,
-        yields=(*loop.yields, *next_parts),
-        results=(*(new.get(result, result) for result in loop.results), *last_parts),
-        merge=None,
-    )
-    last = zip(sums, totals, last_parts, strict=True)
-    rest = (ir.Apply((each.result,), "add", (total, part)) for each, total, part in last)
-    return (*itertools.chain(*zeros), in_blocks, *rest)
+    before: list[ir.Operation] = []
+    after: list[ir.Operation] = []
+    adds: dict[ir.Operation, ir.Block] = {}
+    own, parts = {each: each for each in loop.carried}, []
+    totals, next_parts, ending, zeros = [], [], [], []
+    for each in sums:
+        total = each.sum.argument
+        end, *values = (ir.Value(total.type, "part") for _ in range(4))
+        (number, zero), (next_number, next_zero) = _full(total, 0.0), _full(total, 0.0)
+        part, new_total, new_result = ir.Carried(zero.result, *values), _like(total), _like(total)
+        before += [number, zero]
+        adds[each.add] = (_reading(each.add, total, part.argument, end),)
+        own[each.sum] = replace(each.sum, result=new_result)
+        parts.append(part)
+        ending.append(ir.Apply((new_total,), "add", (total, end)))
+        zeros += [next_number, next_zero]
+        totals.append(ir.Outcome(new_total, total, each.sum.yielded))
+        next_parts.append(ir.Outcome(next_zero.result, end, part.yielded))
+        after.append(ir.Apply((each.sum.result,), "add", (new_result, part.result)))
+    is_last, condition = _is_last(loop, rounds)
+    end_of_block = ir.If(is_last, (*ending, *zeros), outcomes=(*totals, *next_parts))
+    body = (*_replaced(loop.body, adds), *condition, end_of_block)
+    return (*before, replace(loop, carried=(*own.values(), *parts), body=body, merge=None), *after)
 
 
-def _ending(
-    loop: ir.For, sums: tuple[SummedProduct, ...], rounds: Expr, parts: list[ir.Value], next_parts: list[ir.Value]
-) -> ir.Block:
-    """Add parts to totals in the last round of a block, and begin them anew."""
+def _is_last(loop: ir.For, rounds: Expr) -> tuple[ir.Value, ir.Block]:
+    """Tell whether a round is the last of a block: the result, and the operations that compute it."""
     number, last, is_last = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int1))
-    zeros = [_full(each.total, 0.0) for each in sums]
-    totals = [_like(each.total) for each in sums]
-    adds = (ir.Apply((new,), "add", (each.total, part)) for each, part, new in zip(sums, parts, totals, strict=True))
-    results = (*(each.end for each in sums), *next_parts)
-    then = (*totals, *(zero.result for _, zero in zeros))
-    otherwise = (*(each.total for each in sums), *parts)
-    return (
+    block = (
         ir.Index(number, var(loop.variable) // loop.step % rounds, bindings=loop.bindings),
         ir.Index(last, rounds - 1, bindings=loop.bindings),
         ir.Apply((is_last,), "eq", (number, last)),
-        ir.If(is_last, (*adds, *itertools.chain(*zeros)), then, (), otherwise, results),
     )
+    return is_last, block
 
 
 def _replaced(body: ir.Block, new: Mapping[ir.Operation, ir.Block]) -> ir.Block:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ninetoothed import ir
 from ninetoothed.effects import has_effect
-from ninetoothed.ir import Apply, Block, For, If, Operation, Program, Value, While
+from ninetoothed.ir import Apply, Block, For, If, Loop, Operation, Program, Value, While
 
 
 def remove(program: Program) -> Program | None:
@@ -37,7 +37,7 @@ def _sweep(block: Block, live: set[Value]) -> tuple[Block, set[Value]]:
         if not has_effect(operation) and not any(result in live for result in ir.results(operation)):
             continue
         match operation:
-            case For() | While():
+            case Loop():
                 operation, needed = _sweep_loop(operation, live)
             case If():
                 operation, needed = _sweep_branch(operation, live)
@@ -58,7 +58,7 @@ def _inside(combine: ir.Lambda) -> set[Value]:
     return {value for nested in ir.walk(combine.body) for value in ir.operands(nested)} | set(combine.yields)
 
 
-def _sweep_loop(loop: For | While, live: set[Value]) -> tuple[Operation, set[Value]]:
+def _sweep_loop(loop: Loop, live: set[Value]) -> tuple[Operation, set[Value]]:
     """Return a loop without the variables that nothing reads, and the values that it reads."""
     needed = {i for i, result in enumerate(loop.results) if result in live}
     merge = loop.merge if isinstance(loop, For) else None
@@ -72,19 +72,7 @@ def _sweep_loop(loop: For | While, live: set[Value]) -> tuple[Operation, set[Val
         if more == needed:
             break
         needed = more
-    order = sorted(needed)
-
-    def pick(values: tuple[Value, ...]) -> tuple[Value, ...]:
-        return tuple(values[i] for i in order)
-
-    slim: For | While = replace(
-        loop,
-        body=body,
-        initial=pick(loop.initial),
-        arguments=pick(loop.arguments),
-        yields=pick(loop.yields),
-        results=pick(loop.results),
-    )
+    slim = replace(loop, body=body, carried=tuple(loop.carried[i] for i in sorted(needed)))
     outside = used | set(slim.initial) | set(slim.yields)
     if isinstance(loop, For):
         outside |= {value for _, value in loop.bindings}
@@ -94,17 +82,8 @@ def _sweep_loop(loop: For | While, live: set[Value]) -> tuple[Operation, set[Val
 
 def _sweep_branch(branch: If, live: set[Value]) -> tuple[Operation, set[Value]]:
     """Return a branch without the results that nothing reads, and the values that it reads."""
-    order = [i for i, result in enumerate(branch.results) if result in live]
-    then_yields = tuple(branch.then_yields[i] for i in order)
-    else_yields = tuple(branch.else_yields[i] for i in order)
-    then_body, used_then = _sweep(branch.then_body, set(then_yields))
-    else_body, used_else = _sweep(branch.else_body, set(else_yields))
-    slim = replace(
-        branch,
-        then_body=then_body,
-        then_yields=then_yields,
-        else_body=else_body,
-        else_yields=else_yields,
-        results=tuple(branch.results[i] for i in order),
-    )
+    outcomes = tuple(each for each in branch.outcomes if each.result in live)
+    then_body, used_then = _sweep(branch.then_body, {each.then for each in outcomes})
+    else_body, used_else = _sweep(branch.else_body, {each.otherwise for each in outcomes})
+    slim = replace(branch, then_body=then_body, else_body=else_body, outcomes=outcomes)
     return slim, used_then | used_else | {branch.condition}

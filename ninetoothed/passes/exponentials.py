@@ -174,7 +174,7 @@ class _PowersOfTwo(ir.Rewriter):
         match new:
             case ir.Apply() if operation in self.exponents:
                 new = replace(new, function="exp2", operands=(self.exponents[operation],))
-            case ir.For(arguments=arguments, body=body) | ir.While(arguments=arguments, body=body):
+            case ir.Loop(arguments=arguments, body=body):
                 new = replace(new, body=(*self.following(arguments), *body))
         return (new, *self.following(ir.results(operation)))
 

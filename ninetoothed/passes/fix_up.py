@@ -70,7 +70,7 @@ def if_more(count: Expr, many: ir.Block, one: ir.Block) -> ir.Block:
         ir.Index(number, count),
         ir.Constant(single, 1),
         ir.Apply((is_more,), "gt", (number, single)),
-        ir.If(is_more, many, (), one, (), ()),
+        ir.If(is_more, many, one),
     )
 
 
@@ -153,7 +153,7 @@ class _FixUpBuilder:
             ir.Apply((arrived,), "atomic_add", (semaphore, one)),
             ir.Index(last, self._partial.count - 1),
             ir.Apply((is_last,), "eq", (arrived, last)),
-            ir.If(is_last, (*rest, *leave), (), (), (), ()),
+            ir.If(is_last, (*rest, *leave)),
         )
 
     def _merge_parts(self) -> tuple[_Values, ir.Block]:
@@ -164,8 +164,8 @@ class _FixUpBuilder:
         loaded = tuple(ir.Value(each.type, hint) for each, hint in zip(results, hints, strict=True))
         merging, yields = self._merged(state, loaded)
         body = (*map(ir.Load, loaded, self._accesses(var(_OTHER))), *merging)
-        bounds = (const(1), self._partial.count, const(1))
-        loop = ir.For(_OTHER, *bounds, (), first, state, body, yields, totals, self._hints())
+        carried = ir.Carried.of(first, state, yields, totals)
+        loop = ir.For(carried, body, _OTHER, const(1), self._partial.count, const(1), hints=self._hints())
         return totals, (*map(ir.Load, first, self._accesses(const(0))), loop)
 
     def _hints(self) -> tuple[tuple[str, int], ...]:

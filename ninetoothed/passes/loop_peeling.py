@@ -70,7 +70,8 @@ class _Peeler(ir.Rewriter):
         counter = _fresh(loop.variable, self.facts)
         self.facts = self.facts.bind(counter, loop.start, end - 1)
         first = _UnmaskedRounds(loop=loop, counter=counter, facts=self.facts, guarded=guarded).until(end)
-        return first, replace(loop, start=end, initial=first.results, hints=())
+        carried = ir.Carried.of(first.results, loop.arguments, loop.yields, loop.results)
+        return first, replace(loop, start=end, carried=carried, hints=())
 
     def end(self, loop: ir.For, limit: Expr) -> Expr | None:
         """Find where the rounds end whose counter is less than `limit`; None where more than one may be left."""

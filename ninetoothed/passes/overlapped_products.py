@@ -92,7 +92,8 @@ class _Overlapped:
         total = self._added(last, state.weights, state.scaled, {last.loop.variable: stop - 1}, block)
         yields = (*state.others[: last.total], total, *state.others[last.total :])
         has_any, condition = _is_less(self.start, stop)
-        return (*condition, ir.If(has_any, tuple(block), yields, (), self.rounds[0].loop.initial, last.loop.results))
+        outcomes = ir.Outcome.of(yields, self.rounds[0].loop.initial, last.loop.results)
+        return (*condition, ir.If(has_any, tuple(block), outcomes=outcomes))
 
     def _first(self, block: list[ir.Operation]) -> _State:
         """Compute the first round but for its second product, in the form of the first loop that has any."""
@@ -116,8 +117,8 @@ class _Overlapped:
         other = self._branches(others, scores, initial, else_body)
         results = then.like()
         is_own, condition = _is_less(self.start, own.loop.stop)
-        branch = ir.If(is_own, tuple(then_body), then.values, tuple(else_body), other.values, results.values)
-        block += (*condition, branch)
+        outcomes = ir.Outcome.of(then.values, other.values, results.values)
+        block += (*condition, ir.If(is_own, tuple(then_body), tuple(else_body), outcomes))
         return results
 
     def _loop(self, own: Round, state: _State, block: list[ir.Operation]) -> _State:
@@ -130,17 +131,8 @@ class _Overlapped:
         arguments = (*carried.others[: own.total], total, *carried.others[own.total :])
         end = _middle(own, here.value(own.scores), arguments, total, {}, body)
         start = self.start + 1 if own is self.rounds[0] else maximum(loop.start, self.start + 1)
-        block.append(
-            replace(
-                loop,
-                start=start,
-                initial=state.values,
-                arguments=carried.values,
-                body=tuple(body),
-                yields=end.values,
-                results=results.values,
-            )
-        )
+        rows = ir.Carried.of(state.values, carried.values, end.values, results.values)
+        block.append(replace(loop, carried=rows, body=tuple(body), start=start))
         return results
 
     def _added(

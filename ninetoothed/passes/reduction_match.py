@@ -54,11 +54,11 @@ def _is_pure(operation: ir.Operation) -> bool:
 
 
 def _is_sum(loop: ir.For, before: ir.Block) -> bool:
-    if len(loop.initial) != 1 or not _is_counted(loop) or loop.bindings:
+    if len(loop.carried) != 1 or not _is_counted(loop) or loop.bindings:
         return False
     defined_by = producers((*before, *loop.body))
-    (start,), (carried,), (end,) = loop.initial, loop.arguments, loop.yields
-    zeros, total = defined_by.get(start), defined_by.get(end)
+    (each,) = loop.carried
+    carried, zeros, total = each.argument, defined_by.get(each.initial), defined_by.get(each.yielded)
     match zeros, total:
         case ir.Apply(function="full", operands=(number,)), ir.Apply(function="add", operands=operands):
             zero = defined_by.get(number)
@@ -76,14 +76,10 @@ def _is_large(type: ir.TileType) -> bool:
 class SummedProduct:
     """A loop-carried variable to which each round adds a product, and which nothing else reads.
 
-    initial, result: its value before and after the loop. total, end: at the start and at the end of a round.
     add: the operation that adds the product `dot`: the product itself where that takes an accumulator.
     """
 
-    initial: ir.Value
-    total: ir.Value
-    end: ir.Value
-    result: ir.Value
+    sum: ir.Carried
     add: ir.Apply
     dot: ir.Apply
 
@@ -92,12 +88,12 @@ def summed_products(loop: ir.For, defined_by: Mapping[ir.Value, ir.Operation]) -
     """Match the variables of a loop that are sums of products. defined_by: the operations that define values."""
     read = [value for operation in ir.walk(loop.body) for value in ir.operands(operation)] + [*loop.yields]
     found = []
-    for initial, total, end, result in zip(loop.initial, loop.arguments, loop.yields, loop.results, strict=True):
-        add = defined_by.get(end)
-        dot = _added(add, total, defined_by)
+    for each in loop.carried:
+        add = defined_by.get(each.yielded)
+        dot = _added(add, each.argument, defined_by)
         if isinstance(add, ir.Apply) and dot is not None and add in loop.body and dot in loop.body:
-            if all(read.count(value) == 1 for value in (total, end, dot.result)):
-                found.append(SummedProduct(initial, total, end, result, add, dot))
+            if all(read.count(value) == 1 for value in (each.argument, each.yielded, dot.result)):
+                found.append(SummedProduct(each, add, dot))
     return found
 
 

@@ -73,14 +73,12 @@ def _quarter(before: ir.Block, loop: ir.For, after: ir.Block, piece: Subtile) ->
     def early(value: ir.Value, piece: Subtile) -> ir.Value:
         return earlier.of(value, piece) if piece else value
 
-    (initial,), (carried,), (end,), (total,) = loop.initial, loop.arguments, loop.yields, loop.results
+    (each,), total = loop.carried, loop.results[0]
     type = subtile_type(total.type, piece)
-    argument, result = ir.Value(type, carried.hint), ir.Value(type, total.hint)
-    within = SubtileBuilder(producers(loop.body), early, known={(carried, piece): argument})
-    yields, start = (within.of(end, piece),), (earlier.of(initial, piece),)
-    new = replace(
-        loop, initial=start, arguments=(argument,), body=tuple(within.operations), yields=yields, results=(result,)
-    )
+    argument, result = ir.Value(type, each.argument.hint), ir.Value(type, total.hint)
+    within = SubtileBuilder(producers(loop.body), early, known={(each.argument, piece): argument})
+    end, start = within.of(each.yielded, piece), earlier.of(each.initial, piece)
+    new = replace(loop, carried=(ir.Carried(start, argument, end, result),), body=tuple(within.operations))
     later = SubtileBuilder(producers(after), early, known={(total, piece): result})
     stores = tuple(later.stored(store, piece) for store in _stores(after, total))
     early_loads = (operation.result.type.lanes for operation in before if isinstance(operation, ir.Load))
@@ -125,7 +123,7 @@ def _if_stored(block: ir.Block, end: ir.Block) -> ir.Block:
                 ir.Index(index, guard.index.subs(first)),
                 ir.Index(size, guard.size),
                 ir.Apply((is_inside,), "lt", (index, size)),
-                ir.If(is_inside, block, (), (), (), ()),
+                ir.If(is_inside, block),
             )
     return block
 

@@ -59,18 +59,18 @@ class _LoopsToo(SubtileBuilder):
             return super().computed(operation, value, piece)
         if operation.merge is not None or operation.bindings or not piece or piece[0].axis != 0:
             raise Inseparable
-        pieces = [piece if argument.type.lanes[:1] not in ((), (1,)) else () for argument in operation.arguments]
-        arguments, results = (
-            tuple(ir.Value(subtile_type(each.type, part), each.hint) for each, part in zip(values, pieces, strict=True))
-            for values in (operation.arguments, operation.results)
-        )
-        known = dict(zip(zip(operation.arguments, pieces, strict=True), arguments, strict=True))
-        within = _LoopsToo(producers(operation.body), self.of, known=known)
-        yields = tuple(map(within.of, operation.yields, pieces))
-        initial = tuple(map(self.of, operation.initial, pieces))
-        body = tuple(within.operations)
-        self.operations.append(
-            replace(operation, initial=initial, arguments=arguments, body=body, yields=yields, results=results)
-        )
-        self.known |= dict(zip(zip(operation.results, pieces, strict=True), results, strict=True))
+        pieces = {each: piece if each.argument.type.lanes[:1] not in ((), (1,)) else () for each in operation.carried}
+        known = {(each.argument, part): _like(each.argument, part) for each, part in pieces.items()}
+        within = _LoopsToo(producers(operation.body), self.of, known=dict(known))
+        yields = [within.of(each.yielded, part) for each, part in pieces.items()]
+        initial = [self.of(each.initial, part) for each, part in pieces.items()]
+        results = {(each.result, part): _like(each.result, part) for each, part in pieces.items()}
+        carried = ir.Carried.of(initial, known.values(), yields, results.values())
+        self.operations.append(replace(operation, carried=carried, body=tuple(within.operations)))
+        self.known |= results
         return self.known[value, piece]
+
+
+def _like(value: ir.Value, piece: Subtile) -> ir.Value:
+    """Return a new value for a piece of another."""
+    return ir.Value(subtile_type(value.type, piece), value.hint)

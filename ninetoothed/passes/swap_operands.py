@@ -57,7 +57,7 @@ def _match(loop: ir.For, defined_by: Mapping[ir.Value, ir.Operation]) -> tuple[S
 
 def _is_flat(each: SummedProduct) -> bool:
     """Tell whether a product has few rows and many columns, and tensor cores multiply it."""
-    lanes, lhs = each.total.type.lanes, each.dot.operands[0]
+    lanes, lhs = each.sum.argument.type.lanes, each.dot.operands[0]
     is_flat = len(lanes) == 2 and lanes[0] <= MOST_ROWS and lanes[1] >= INSTRUCTION_ROWS
     return is_flat and each.add is not each.dot and lhs.type.dtype.bits <= 16
 
@@ -66,28 +66,19 @@ def _turned(loop: ir.For, sums: tuple[SummedProduct, ...], defined_by: Mapping[i
     """Return a loop that sums the transposed products, with what turns them before and after it."""
     before: list[ir.Apply] = []
     after: list[ir.Apply] = []
-    arguments, yields = [], []
+    carried: list[ir.Carried] = []
     new: dict[ir.Operation, ir.Block] = {}
     for each in sums:
-        before.append(_start(each.initial, defined_by))
+        before.append(_start(each.sum.initial, defined_by))
         lhs, rhs = map(_transpose, each.dot.operands)
-        values = (each.dot.result, each.total, each.add.result, each.result)
+        values = (each.dot.result, each.sum.argument, each.add.result, each.sum.result)
         product, argument, end, final = map(_transposed, values)
         new[each.dot] = (rhs, lhs, replace(each.dot, results=(product,), operands=(rhs.result, lhs.result)))
         new[each.add] = (replace(each.add, results=(end,), operands=(product, argument)),)
-        arguments.append(argument)
-        yields.append(end)
-        after.append(ir.Apply((each.result,), "permute", (final,), (("dims", (1, 0)),)))
+        carried.append(ir.Carried(before[-1].result, argument, end, final))
+        after.append(ir.Apply((each.sum.result,), "permute", (final,), (("dims", (1, 0)),)))
     body = tuple(each for operation in loop.body for each in new.get(operation, (operation,)))
-    sums_of_columns = replace(
-        loop,
-        initial=tuple(start.result for start in before),
-        arguments=tuple(arguments),
-        body=body,
-        yields=tuple(yields),
-        results=tuple(turned.operands[0] for turned in after),
-    )
-    return (*before, sums_of_columns, *after)
+    return (*before, replace(loop, carried=tuple(carried), body=body), *after)
 
 
 def _start(initial: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> ir.Apply:

@@ -27,13 +27,13 @@ _REGISTER = 32  # bits
 def keep_in_shared_memory(program: ir.Program) -> ir.Program | None:
     """Keep products from holding left operands in registers for a whole loop; None where none would."""
     defined_by = producers(program.body)
-    loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.For | ir.While))
+    loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.Loop))
     operands = (value for loop in loops for value in _unchanged(loop) if not is_in_memory(value, defined_by))
     moved = {value: ir.Value(value.type, value.hint) for value in operands if _REGISTER >= value.type.dtype.bits}
     return replace(program, body=_Mover(moved=moved).block(program.body)) if moved else None
 
 
-def _unchanged(loop: ir.For | ir.While) -> Iterator[ir.Value]:
+def _unchanged(loop: ir.Loop) -> Iterator[ir.Value]:
     """Yield the left operands of a loop's products that are defined before it."""
     inside = [operation for block in ir.blocks(loop) for operation in ir.walk(block)]
     defined = {value for operation in (loop, *inside) for value in _defined_in(operation)}
@@ -64,7 +64,7 @@ class _Mover(ir.Rewriter):
         match new:
             case ir.Apply(operands=(left, *others)) if is_dot(new):
                 new = replace(new, operands=(self.moved.get(left, left), *others))
-            case ir.For(arguments=arguments, body=body) | ir.While(arguments=arguments, body=body):
+            case ir.Loop(arguments=arguments, body=body):
                 new = replace(new, body=(*self.moves(arguments), *body))
         return (new, *self.moves(ir.results(operation)))
 

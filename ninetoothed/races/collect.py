@@ -114,7 +114,7 @@ def _waits(body: ir.Block, producers: Mapping[ir.Value, ir.Operation]) -> bool:
         for operation in ir.walk(body):
             if not found.isdisjoint(ir.operands(operation)):
                 found.update(ir.results(operation))
-                found.update(operation.arguments if isinstance(operation, ir.For | ir.While) else ())
+                found.update(operation.arguments if isinstance(operation, ir.Loop) else ())
     return any(isinstance(operation, ir.If | ir.While) and operation.condition in found for operation in ir.walk(body))
 
 

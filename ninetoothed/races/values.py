@@ -142,17 +142,14 @@ class Values:
             case ir.While():
                 self._follow_rounds(operation, self.rounds[operation], self.keys(operation.condition))
             case ir.If():
-                branches = zip(operation.results, operation.then_yields, operation.else_yields, strict=True)
-                for result, then, otherwise in branches:
-                    self._join(result, *map(self.keys, (operation.condition, then, otherwise)))
+                for each in operation.outcomes:
+                    self._join(each.result, *map(self.keys, (operation.condition, each.then, each.otherwise)))
 
-    def _follow_rounds(self, loop: ir.For | ir.While, counter: str, bounds: Keys) -> None:
+    def _follow_rounds(self, loop: ir.Loop, counter: str, bounds: Keys) -> None:
         """Follow loop-carried variables: after the loop, which round it is does not count."""
-        for initial, argument, yielded, result in zip(
-            loop.initial, loop.arguments, loop.yields, loop.results, strict=True
-        ):
-            self._join(argument, self.keys(initial), self.keys(yielded), bounds, (var(counter),))
-            self._join(result, self._without(self.keys(argument), {counter}))
+        for each in loop.carried:
+            self._join(each.argument, self.keys(each.initial), self.keys(each.yielded), bounds, (var(counter),))
+            self._join(each.result, self._without(self.keys(each.argument), {counter}))
 
     def _applied(self, operation: ir.Apply) -> Keys:
         """Return the keys of what a primitive computes, in the lanes of its result."""

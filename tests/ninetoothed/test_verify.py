@@ -117,7 +117,7 @@ def test_lanes_are_powers_of_two():
 
 def test_branches_yield_one_type_on_one_condition():
     def branch(condition, yielded, result):
-        return program(*tiles(condition, X, yielded), If(condition, (), (X,), (), (yielded,), (result,)))
+        return program(*tiles(condition, X, yielded), If(condition, (), (), (ir.Outcome(X, yielded, result),)))
 
     verify(branch(value(int1), Y, new()))
     with pytest.raises(AssertionError, match="changes its type"):
@@ -129,7 +129,7 @@ def test_branches_yield_one_type_on_one_condition():
 def test_the_condition_of_a_loop_is_loop_carried():
     def loop(*initial):
         inside, after = (tuple(Value(each.type) for each in initial) for _ in range(2))
-        return program(*tiles(*initial), While(initial, inside, (), inside, after))
+        return program(*tiles(*initial), While(ir.Carried.of(initial, inside, inside, after), ()))
 
     verify(loop(value(int1), X))
     with pytest.raises(AssertionError, match="a loop's condition is one int1"):

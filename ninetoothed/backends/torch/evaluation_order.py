@@ -55,7 +55,7 @@ class _Builder:
 def _own(operation: ir.Operation) -> set[ir.Value]:
     """Return the values that are known only inside the blocks of an operation."""
     match operation:
-        case ir.For() | ir.While():
+        case ir.Loop():
             return set(operation.arguments)
         case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):
             return set(combine.arguments)
@@ -65,7 +65,7 @@ def _own(operation: ir.Operation) -> set[ir.Value]:
 def _nested(operation: ir.Operation) -> tuple[tuple[ir.Block, tuple[ir.Value, ...]], ...]:
     """Return the blocks in an operation, each with the values that must outlive it."""
     match operation:
-        case ir.For() | ir.While():
+        case ir.Loop():
             return ((operation.body, operation.yields),)
         case ir.If():
             return (operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields)

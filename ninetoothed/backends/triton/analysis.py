@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ninetoothed import ir
 from ninetoothed.expr import var
-from ninetoothed.ir import Apply, Block, Constant, For, If, Index, Operation, Value, While
+from ninetoothed.ir import Apply, Block, Constant, If, Index, Loop, Operation, Value
 from ninetoothed.passes.operations import is_ordered, is_repetition
 
 END = 1 << 30  # the position of a block's yields: after all of its operations
@@ -167,7 +167,7 @@ def _visit(
 
 def _nested(operation: Operation):
     match operation:
-        case For() | While():
+        case Loop():
             yield operation.body, operation.arguments, operation.yields
         case If():
             yield operation.then_body, (), operation.then_yields

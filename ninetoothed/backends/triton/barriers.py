@@ -38,7 +38,7 @@ def before_write(context: EmitContext, parameter: str, access: ir.Access | None 
     context.written.setdefault(parameter, set()).update(() if access is None else (access,))
 
 
-def before_rounds(context: EmitContext, loop: ir.For | ir.While) -> None:
+def before_rounds(context: EmitContext, loop: ir.Loop) -> None:
     """Note what earlier rounds of a loop store or read: a later round may touch the same memory."""
     inside = [inner for block in ir.blocks(loop) for inner in ir.walk(block)]
     changed = stored(inside)

@@ -144,23 +144,23 @@ def _is_invariant(context: EmitContext, value: ir.Value, text: ValueText) -> boo
 # -- control flow --
 
 
-def _enter_loop(context: EmitContext, operation: ir.For | ir.While, place: OperationPlace) -> list[str]:
+def _enter_loop(context: EmitContext, operation: ir.Loop, place: OperationPlace) -> list[str]:
     """Name the loop-carried variables and assign their initial values."""
     names, values = [], []
-    carried = zip(operation.initial, operation.arguments, operation.yields, operation.results, strict=True)
-    for initial, argument, yielded, result in carried:
-        hint = result.hint or argument.hint or yielded.hint or initial.hint or "carried"
+    for each in operation.carried:
+        initial = each.initial
+        hint = each.result.hint or each.argument.hint or each.yielded.hint or initial.hint or "carried"
         text = context.texts[initial]
         is_counter = text.constant is not None and initial.type == ir.TileType(dtypes.int32)
         node = text.node if is_counter else functions.materialise(text, initial.type)
-        wanted = place.targets.get(result)
+        wanted = place.targets.get(each.result)
         if wanted is not None and is_free(context, wanted, place, operation):
             name = wanted
         elif isinstance(node, ast.Name) and is_taken_over(context, node.id, initial, operation, place):
             name = node.id
         else:
             name = context.fresh(hint, (initial.type.dtype, initial.type.lanes))
-        if isinstance(node, ast.Name) and _takes_over_a_twin(operation, initial, argument, yielded):
+        if isinstance(node, ast.Name) and _takes_over_a_twin(operation, each):
             node = _copy(node, initial.type.dtype)
         names.append(name)
         values.append(node)
@@ -170,7 +170,7 @@ def _enter_loop(context: EmitContext, operation: ir.For | ir.While, place: Opera
     return names
 
 
-def _leave_loop(context: EmitContext, operation: ir.For | ir.While, names: list[str]) -> list[ast.stmt]:
+def _leave_loop(context: EmitContext, operation: ir.Loop, names: list[str]) -> list[ast.stmt]:
     """Assign the loop-carried variables for the next round, end the loop, and return its statements."""
     _yield_all(context, names, operation.yields)
     body = context.leave()
@@ -179,19 +179,19 @@ def _leave_loop(context: EmitContext, operation: ir.For | ir.While, names: list[
     return body
 
 
-def _round(context: EmitContext, operation: ir.For | ir.While, names: list[str]) -> TextBlock:
+def _round(context: EmitContext, operation: ir.Loop, names: list[str]) -> TextBlock:
     """Begin the text of a round."""
     hoists = context.dialect is None and not any(map(is_dot, ir.walk(operation.body)))
     return TextBlock(repeats=True, carried=frozenset(names), hoists=hoists)
 
 
-def _takes_over_a_twin(operation: ir.For | ir.While, initial: ir.Value, argument: ir.Value, yielded: ir.Value) -> bool:
+def _takes_over_a_twin(operation: ir.Loop, own: ir.Carried) -> bool:
     """Tell whether a variable takes over another with the same initial value: a = b = x; loop: a, b = b, a + b.
 
     Triton carries variables that a loop changes, and sees no change where both begin as one value.
     """
-    pairs = zip(operation.initial, operation.arguments, strict=True)
-    return any(other is yielded and first is initial for first, other in pairs if other is not argument)
+    others = (each for each in operation.carried if each is not own)
+    return any(other.argument is own.yielded and other.initial is own.initial for other in others)
 
 
 def _copy(node: ast.expr, dtype) -> ast.expr:
@@ -281,9 +281,10 @@ def _if(context: EmitContext, operation: ir.If, place: OperationPlace) -> None:
     """Print a branch; a result is a variable that both sides assign."""
     condition = functions.typed(context.texts[operation.condition], dtypes.int1)
     names: list[str] = []
-    for result, then, other in zip(operation.results, operation.then_yields, operation.else_yields, strict=True):
-        wanted = result.hint or then.hint or other.hint or "chosen"
-        names.append(target(context, result, place, wanted, result.type.lanes, by_branches=True, taken=names))
+    for each in operation.outcomes:
+        wanted = each.result.hint or each.then.hint or each.otherwise.hint or "chosen"
+        lanes = each.result.type.lanes
+        names.append(target(context, each.result, place, wanted, lanes, by_branches=True, taken=names))
     before = _copied(context.written), _copied(context.read)
     holders = context.texts.holders
     branches: list[list[ast.stmt]] = []

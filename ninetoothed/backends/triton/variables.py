@@ -23,7 +23,7 @@ class OperationPlace:
     targets: YieldTargets
 
 
-def is_free(context: EmitContext, name: str, place: OperationPlace, loop: ir.For | ir.While | None = None) -> bool:
+def is_free(context: EmitContext, name: str, place: OperationPlace, loop: ir.Loop | None = None) -> bool:
     """Tell whether no value that a variable holds is read after the operation at `place`.
 
     A `loop` assigns all initial values at once, and only then reads what its bounds and blocks need.
@@ -44,9 +44,7 @@ def is_target(context: EmitContext, value: ir.Value, place: OperationPlace) -> b
     return name is not None and is_free(context, name, place)
 
 
-def is_taken_over(
-    context: EmitContext, name: str, initial: ir.Value, loop: ir.For | ir.While, place: OperationPlace
-) -> bool:
+def is_taken_over(context: EmitContext, name: str, initial: ir.Value, loop: ir.Loop, place: OperationPlace) -> bool:
     """Tell whether a loop may reuse the variable of an initial value: of this block, and read by nothing else.
 
     A variable that the block's own loop carries is one of these: at the end of the round it is assigned anyway.

@@ -61,12 +61,12 @@ class _Work:
                     self.read(bound, self.of(result) if same else frozenset())
             case ir.Apply():
                 self.apply(operation)
-            case ir.For() | ir.While():
+            case ir.Loop():
                 self.loop(operation)
             case ir.If():
-                for yields in (operation.then_yields, operation.else_yields):
-                    for value, result in zip(yields, operation.results, strict=True):
-                        self.read(value, self.of(result))
+                for each in operation.outcomes:
+                    self.read(each.then, self.of(each.result))
+                    self.read(each.otherwise, self.of(each.result))
                 self.read(operation.condition, frozenset())
                 self.block(operation.then_body)
                 self.block(operation.else_body)
@@ -85,18 +85,18 @@ class _Work:
         rooms = (simplify(guard.size - guard.index, facts) for guard in access.guards if guard.upper)
         return frozenset(room for room in rooms if not room.variables & bound)
 
-    def loop(self, loop: ir.For | ir.While) -> None:
+    def loop(self, loop: ir.Loop) -> None:
         """Note what a loop reads, whose arguments may be what its results are."""
         counter = {loop.variable} if isinstance(loop, ir.For) else set()
         if isinstance(loop, ir.While):
             self.read(loop.condition, frozenset())
-        for initial, argument, end, result in zip(loop.initial, loop.arguments, loop.yields, loop.results, strict=True):
-            inside = self.of(argument)
+        for each in loop.carried:
+            inside = self.of(each.argument)
             if inside is not None:  # in the next round the counter is another
                 inside = frozenset(room for room in inside if not room.variables & counter)
-            for value in (initial, end, argument):  # each may be what the result is
+            for value in (each.initial, each.yielded, each.argument):  # each may be what the result is
                 self.read(value, inside)
-                self.read(value, self.of(result))
+                self.read(value, self.of(each.result))
         self.block(loop.body)
         if isinstance(loop, ir.For):
             self.read_all(value for _, value in loop.bindings)

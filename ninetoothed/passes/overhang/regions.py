@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,45 +19,54 @@ if TYPE_CHECKING:
 
 @dataclass
 class _LoopCarried:
-    """A loop-carried variable, with the same edges in each round or with a loop-carried mask."""
+    """A loop-carried variable, with the same edges in each round or with a loop-carried mask.
 
+    initial: it before the loop. masks: those at the start of a round and after the loop.
+    end, end_mask: it and its mask at the end of the last round.
+    lost: the edges past which it was changed, which is undone after the loop (see `_only_accumulates`).
+    """
+
+    own: ir.Carried
     initial: TrackedTile
-    argument: Value
-    result: Value
-    edges: tuple[OverhangEdge, ...] = ()
-    contents: dict[OverhangEdge, Number | None] = field(default_factory=dict)
+    edges: tuple[OverhangEdge, ...]
+    contents: dict[OverhangEdge, Number | None]
+    is_deferred: bool
+    end: TrackedTile
     masks: tuple[Value, Value] | None = None
-    is_deferred: bool = False
+    end_mask: Value | None = None
+    lost: Mapping[OverhangEdge, None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rewriter: OverhangRewriter, initial: TrackedTile, argument: Value, result: Value) -> _LoopCarried:
+    def of(cls, rewriter: OverhangRewriter, loop: ir.Loop, own: ir.Carried) -> _LoopCarried:
+        initial = rewriter.tile(own.initial)
         ends = initial.ends(rewriter.facts)
         held = {edge: initial.held(edge) for edge in ends if initial.held(edge) is not None}
-        carried = cls(initial, argument, result, initial.edges, held)
-        rewriter.set(argument, replace(initial, value=argument))
-        carried.edges = rewriter.tile(argument).edges
-        return carried
+        rewriter.set(own.argument, replace(initial, value=own.argument))
+        edges = rewriter.tile(own.argument).edges
+        return cls(own, initial, edges, held, _only_accumulates(rewriter, loop, own), end=initial)
+
+    @property
+    def height(self) -> int:
+        """The number of times that what is known of it may still change."""
+        return len(self.contents) + (self.masks is None) + self.is_deferred
 
     def at(self, value: Value, mask: int) -> TrackedTile:
         """Return the variable as a round sees it (mask 0), or as it is after the loop (mask 1)."""
         own = self.edges if self.masks is None else (MaskEdge(self.masks[mask]),)
         return TrackedTile(value, own, dict(self.contents))
 
-    def settles(self, rewriter: OverhangRewriter, end: TrackedTile, counter: frozenset[str], inner: set[Value]) -> bool:
-        """Merge the variable's edges at the end of a round into those at its start; tell whether these stay."""
-        rewriter.set(self.argument, end)  # drops the edges that nobody can tell
-        left = rewriter.tile(self.argument)
-        held = {edge: number for edge, number in self.contents.items() if end.held(edge) == number}
+    def settle(self, rewriter: OverhangRewriter, counter: frozenset[str], inner: set[Value]) -> None:
+        """Merge the variable's edges at the end of a round into those at its start."""
+        rewriter.set(self.own.argument, self.end)  # drops the edges that nobody can tell
+        left = rewriter.tile(self.own.argument)
         if self.masks is None:
             is_same = {e for e in left.edges if e.fails} == {e for e in self.edges if e.fails}
             if not is_same or any(_is_inner(edge, counter, inner) for edge in left.edges if edge.fails):
-                type = TileType(int1, self.argument.type.shape, self.argument.type.lanes)
+                type = TileType(int1, self.own.argument.type.shape, self.own.argument.type.lanes)
                 self.masks, self.contents, self.edges = (Value(type), Value(type)), {}, ()
-                return False
             self.edges = tuple(edge for edge in self.edges if edge in left.edges)
-        is_settled = held == self.contents
-        self.contents = held
-        return is_settled
+        self.contents = {edge: number for edge, number in self.contents.items() if self.end.held(edge) == number}
+        self.is_deferred &= not any(_is_inner(edge, counter, inner) for edge in self.lost)
 
 
 def _is_inner(edge: OverhangEdge, counter: frozenset[str], inner: set[Value]) -> bool:
@@ -67,97 +76,62 @@ def _is_inner(edge: OverhangEdge, counter: frozenset[str], inner: set[Value]) ->
     return bool(edge.names & counter) or any(value in inner for name, value in edge.bindings if name in edge.names)
 
 
-def loop(rewriter: OverhangRewriter, operation: ir.For | ir.While) -> None:
+def loop(rewriter: OverhangRewriter, operation: ir.Loop) -> None:
     """Rewrite a loop: rounds are traced until its variables have the same edges before and after one."""
-    rows = zip(operation.initial, operation.arguments, operation.results, strict=True)
-    carried = [
-        _LoopCarried.of(rewriter, rewriter.tile(initial), argument, result) for initial, argument, result in rows
-    ]
-    for each, end in zip(carried, operation.yields, strict=True):
-        each.is_deferred = _only_accumulates(rewriter, operation, each.argument, end)
-    entered = dict(rewriter.tiles)
-    while True:
+    carried = [_LoopCarried.of(rewriter, operation, each) for each in operation.carried]
+    entered, body = dict(rewriter.tiles), operation.body
+    height = -1
+    while height != (height := sum(each.height for each in carried)):  # Each round but the last makes it less.
         rewriter.tiles = dict(entered)
-        traced = _Round.of(rewriter, operation, carried)
-        if _is_settled(rewriter, operation, carried, traced):
-            break
+        body = _round(rewriter, operation, carried)
     rewriter.tiles = entered
     rewriter.builder.location = operation.location
-    new = _with_masks(rewriter, operation, carried, traced)
+    new = _with_masks(rewriter, operation, carried, body)
     rewriter.builder.emit(new)
     for each in carried:
+        result = each.own.result
         # Past the edges, what is made of two parts need not be what each of them holds there.
         each.contents = {} if isinstance(new, ir.For) and new.merge is not None else each.contents
-        rewriter.set(each.result, each.at(each.result, 1))
-        if lost := traced.deferred.get(each.argument):
-            mask = rewriter.builder.mask_of_some(lost, each.result.type)
-            value = rewriter.builder.choice(mask, each.result, each.initial.value)
-            rewriter.add(each.result, replace(rewriter.tile(each.result), value=value))
+        rewriter.set(result, each.at(result, 1))
+        if each.lost:
+            mask = rewriter.builder.mask_of_some(each.lost, result.type)
+            value = rewriter.builder.choice(mask, result, each.initial.value)
+            rewriter.add(result, replace(rewriter.tile(result), value=value))
 
 
-@dataclass
-class _Round:
-    """A round of a loop, rewritten: its body, and its variables at its end.
-
-    masked: for each variable with a mask carried beside it, the masks, the initial tile, and the mask at the end.
-    deferred: the edges past which accumulating variables were changed, which is undone after the loop.
-    """
-
-    body: list[ir.Operation]
-    ends: list[TrackedTile]
-    masked: list[tuple[tuple[Value, Value], TrackedTile, Value]]
-    deferred: dict[Value, dict[OverhangEdge, None]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, rewriter: OverhangRewriter, operation: ir.For | ir.While, carried: list[_LoopCarried]) -> _Round:
-        for each in carried:
-            rewriter.tiles[each.argument] = (each.at(each.argument, 0),)
-        rewriter.deferred = {**rewriter.deferred, **{each.argument: {} for each in carried if each.is_deferred}}
-        with rewriter.builder.block() as body:
-            rewriter.block(operation.body)
-            ends = [rewriter.tile(raw) for raw in operation.yields]
-            masked = [
-                (each.masks, each.initial, _whole_mask(rewriter, end))
-                for each, end in zip(carried, ends, strict=True)
-                if each.masks
-            ]
-        return cls(body, ends, masked)
-
-
-def _is_settled(
-    rewriter: OverhangRewriter, operation: ir.For | ir.While, carried: list[_LoopCarried], traced: _Round
-) -> bool:
-    """Take in how variables are at the end of a round; tell whether another round would be the same."""
-    counter = frozenset((operation.variable,)) if isinstance(operation, ir.For) else frozenset()
-    inner = {result for each in ir.walk(tuple(traced.body)) for result in ir.results(each)}
-    inner |= {mask for (mask, _), _, _ in traced.masked}
-    settled = [each.settles(rewriter, end, counter, inner) for each, end in zip(carried, traced.ends, strict=True)]
-    traced.deferred = {each.argument: rewriter.deferred.pop(each.argument) for each in carried if each.is_deferred}
+def _round(rewriter: OverhangRewriter, operation: ir.Loop, carried: list[_LoopCarried]) -> ir.Block:
+    """Rewrite a round of a loop, and take in how the variables are at its end."""
     for each in carried:
-        if any(_is_inner(edge, counter, inner) for edge in traced.deferred.get(each.argument, ())):
-            each.is_deferred, settled = False, [False]
-    return all(settled)
+        rewriter.tiles[each.own.argument] = (each.at(each.own.argument, 0),)
+    rewriter.deferred = {**rewriter.deferred, **{each.own.argument: {} for each in carried if each.is_deferred}}
+    with rewriter.builder.block() as body:
+        rewriter.block(operation.body)
+        for each in carried:
+            each.end = rewriter.tile(each.own.yielded)
+        for each in carried:
+            each.end_mask = _whole_mask(rewriter, each.end) if each.masks else None
+    counter = frozenset((operation.variable,)) if isinstance(operation, ir.For) else frozenset()
+    inner = {result for each in ir.walk(tuple(body)) for result in ir.results(each)}
+    inner |= {each.masks[0] for each in carried if each.masks}
+    for each in carried:
+        each.lost = rewriter.deferred.pop(each.own.argument, {})
+        each.settle(rewriter, counter, inner)
+    return tuple(body)
 
 
-def _with_masks(
-    rewriter: OverhangRewriter, operation: ir.For | ir.While, carried: list[_LoopCarried], traced: _Round
-) -> ir.For | ir.While:
+def _with_masks(rewriter: OverhangRewriter, operation: ir.Loop, carried: list[_LoopCarried], body: ir.Block) -> ir.Loop:
     """Return the loop with its new body, which carries masks beside the variables whose edges change."""
-    new = replace(
-        operation,
-        body=tuple(traced.body),
-        initial=(
-            *(each.initial.value for each in carried),
-            *(_whole_mask(rewriter, initial) for _, initial, _ in traced.masked),
-        ),
-        arguments=(*operation.arguments, *(pair[0] for pair, _, _ in traced.masked)),
-        yields=(*(end.value for end in traced.ends), *(mask for _, _, mask in traced.masked)),
-        results=(*operation.results, *(pair[1] for pair, _, _ in traced.masked)),
-    )
-    if isinstance(new, ir.While):
+    variables = [replace(each.own, initial=each.initial.value, yielded=each.end.value) for each in carried]
+    masks = [
+        ir.Carried(_whole_mask(rewriter, each.initial), each.masks[0], each.end_mask, each.masks[1])
+        for each in carried
+        if each.masks is not None and each.end_mask is not None
+    ]
+    new = replace(operation, carried=(*variables, *masks), body=body)
+    if not isinstance(new, ir.For):
         return new
     # A mask that the loop carries is no variable that `merge` takes.
-    merge = new.merge if not traced.masked else None
+    merge = None if masks else new.merge
     return replace(new, bindings=rewriter.bound(new.bindings), merge=merge and _current(rewriter, merge))
 
 
@@ -168,11 +142,12 @@ def _current(rewriter: OverhangRewriter, merge: ir.Lambda) -> ir.Lambda:
     return ir.Rewriter(values={value: rewriter.value(value) for value in read - own}).function(merge)
 
 
-def _only_accumulates(rewriter: OverhangRewriter, loop: ir.For | ir.While, argument: Value, end: Value) -> bool:
+def _only_accumulates(rewriter: OverhangRewriter, loop: ir.Loop, own: ir.Carried) -> bool:
     """Tell whether a variable is only ever replaced by an operation on itself, `total += x[i]`, once a round.
 
     What other operands are past their edges then need not be kept out of it in each round.
     """
+    argument, end = own.argument, own.yielded
     assignment = rewriter.producers.get(end)
     if (
         not isinstance(assignment, ir.Apply)
@@ -195,69 +170,54 @@ def _whole_mask(rewriter: OverhangRewriter, tile: TrackedTile) -> Value:
 
 
 @dataclass
-class _Side:
-    """A branch of an `if`, rewritten: its operations, and its results as it yields them and as later uses see them.
+class _End:
+    """A result at the end of a branch: as the branch yields it, as later uses see it, and the mask of that."""
 
-    masks: those of the results. inner: the values that the branch defines.
-    """
+    yielded: TrackedTile
+    seen: TrackedTile
+    mask: Value
+    is_inner: bool = False
 
-    operations: list[ir.Operation]
-    yields: list[TrackedTile]
-    seen: list[TrackedTile]
-    masks: list[Value]
-    inner: set[Value]
 
-    @classmethod
-    def of(cls, rewriter: OverhangRewriter, body: ir.Block, yields: tuple[Value, ...], operation: ir.If) -> _Side:
-        with rewriter.builder.block() as operations:
-            rewriter.block(body)
-            tiles = [rewriter.tile(raw) for raw in yields]
-            for raw, result in zip(yields, operation.results, strict=True):
-                rewriter.set(result, rewriter.tile(raw))
-            seen = [rewriter.tile(result) for result in operation.results]
-            masks = [_whole_mask(rewriter, tile) for tile in seen]
-        inner = {result for o in ir.walk(tuple(operations)) for result in ir.results(o)}
-        return cls(operations, tiles, seen, masks, inner)
-
-    def is_inner(self, position: int) -> bool:
-        """Tell whether a result has an edge that means something inside the branch alone."""
-        return any(_is_inner(edge, frozenset(), self.inner) for edge in self.seen[position].edges)
-
-    def all_yields(self, masked: Iterable[int]) -> tuple[Value, ...]:
-        """Return what the branch yields: its results, and the masks of some of them."""
-        return (*(tile.value for tile in self.yields), *(self.masks[position] for position in masked))
+def _side(
+    rewriter: OverhangRewriter, body: ir.Block, yields: tuple[Value, ...], operation: ir.If
+) -> tuple[ir.Block, list[_End]]:
+    """Rewrite a branch of an `if`: its operations, and its results, which may have edges that only it knows."""
+    with rewriter.builder.block() as operations:
+        rewriter.block(body)
+        tiles = [rewriter.tile(raw) for raw in yields]
+        for tile, result in zip(tiles, operation.results, strict=True):
+            rewriter.set(result, tile)
+        seen = [rewriter.tile(result) for result in operation.results]
+        ends = [_End(tile, own, _whole_mask(rewriter, own)) for tile, own in zip(tiles, seen, strict=True)]
+    inner = {result for o in ir.walk(tuple(operations)) for result in ir.results(o)}
+    for end in ends:
+        end.is_inner = any(_is_inner(edge, frozenset(), inner) for edge in end.seen.edges)
+    return tuple(operations), ends
 
 
 def branch(rewriter: OverhangRewriter, operation: ir.If) -> None:
     """Rewrite an `if`: a result whose edges depend on the side taken gets a mask beside it."""
     entered = dict(rewriter.tiles)
     condition = rewriter.value(operation.condition)
-    sides = []
-    for body, yields in ((operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields)):
-        rewriter.tiles = dict(entered)
-        sides.append(_Side.of(rewriter, body, yields, operation))
+    then_body, then_ends = _side(rewriter, operation.then_body, operation.then_yields, operation)
+    rewriter.tiles = dict(entered)
+    else_body, else_ends = _side(rewriter, operation.else_body, operation.else_yields, operation)
     rewriter.tiles = entered
-    then, otherwise = sides
-    pairs = list(zip(operation.results, then.seen, otherwise.seen, strict=True))
-    masked: dict[int, Value] = {}
-    for position, (result, a, b) in enumerate(pairs):
-        is_same = {e for e in a.edges if e.fails} == {e for e in b.edges if e.fails}
-        if not is_same or any(side.is_inner(position) for side in sides):
-            masked[position] = Value(TileType(int1, result.type.shape, result.type.lanes))
+    masks, tiles = [], []
+    for result, a, b in zip(operation.results, then_ends, else_ends, strict=True):
+        held = {e: n for e in a.seen.ends(rewriter.facts) if (n := a.seen.held(e)) is not None and n == b.seen.held(e)}
+        tile = TrackedTile(result, a.seen.edges, held)
+        is_same = {e for e in a.seen.edges if e.fails} == {e for e in b.seen.edges if e.fails}
+        if not is_same or a.is_inner or b.is_inner:
+            mask = Value(TileType(int1, result.type.shape, result.type.lanes))
+            masks.append(ir.Outcome(a.mask, b.mask, mask))
+            tile = TrackedTile(result, (MaskEdge(mask),))
+        tiles.append(tile)
+    yields = ([end.yielded.value for end in ends] for ends in (then_ends, else_ends))
+    outcomes = (*ir.Outcome.of(*yields, operation.results), *masks)
     rewriter.builder.emit(
-        replace(
-            operation,
-            condition=condition,
-            then_body=tuple(then.operations),
-            else_body=tuple(otherwise.operations),
-            then_yields=then.all_yields(masked),
-            else_yields=otherwise.all_yields(masked),
-            results=(*operation.results, *masked.values()),
-        )
+        replace(operation, condition=condition, then_body=then_body, else_body=else_body, outcomes=outcomes)
     )
-    for position, (result, a, b) in enumerate(pairs):
-        if position in masked:
-            rewriter.set(result, TrackedTile(result, (MaskEdge(masked[position]),)))
-        else:
-            held = {e: a.held(e) for e in a.ends(rewriter.facts) if a.held(e) is not None and a.held(e) == b.held(e)}
-            rewriter.set(result, TrackedTile(result, a.edges, held))
+    for tile in tiles:
+        rewriter.set(tile.value, tile)

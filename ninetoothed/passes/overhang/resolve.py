@@ -235,7 +235,7 @@ class OverhangRewriter:
                 if self.poison:
                     poison.check_store(self, access, self.tile(raw))
                 self.builder.emit(self.current.rebuilt(operation))
-            case ir.For() | ir.While():
+            case ir.Loop():
                 regions.loop(self, operation)
             case ir.If():
                 regions.branch(self, operation)

@@ -1,5 +1,7 @@
 """Control flow that differs between programs, against the same computation in a Python loop over programs."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -25,7 +27,7 @@ def counted_sum(x, stop, bindings=(), lanes=()):
         ir.Load(loaded, access("x", F32, lanes, indices)),
         ir.Apply((total,), "add", (argument, loaded)),
     )
-    loop = ir.For("k", const(0), stop, const(1), bindings, (start,), (argument,), body, (total,), (result,))
+    loop = ir.For((ir.Carried(start, argument, total, result),), body, "k", const(0), stop, const(1), bindings)
     return [ir.Constant(zero, 0.0), ir.Apply((start,), "full", (zero,)), loop], result
 
 
@@ -97,17 +99,16 @@ def test_while_and_if_for_each_program_on_its_own():
         ir.If(
             even,
             (ir.Apply((half,), "floordiv", (n, two)),),
-            (half,),
             (ir.Apply((tripled,), "mul", (n, three)), ir.Apply((odd,), "add", (tripled, one))),
-            (odd,),
-            (following,),
+            (ir.Outcome(half, odd, following),),
         ),
         ir.Apply((counted,), "add", (steps, one)),
         ir.Apply((again,), "ne", (following, one)),
     )
     results = value(I1), value(I32), value(I32)
     entered = ir.Apply((entry,), "ne", (first, one))
-    loop = ir.While((entry, first, zero), (going, n, steps), body, (again, following, counted), results)
+    carried = ir.Carried.of((entry, first, zero), (going, n, steps), (again, following, counted), results)
+    loop = ir.While(carried, body)
     target = access("out", I32, (), [var("program_0")])
     execute([load, *constants, entered, loop, ir.Store(target, results[2])], {"numbers": numbers, "out": out}, (7,))
     assert out.tolist() == [collatz(n) for n in numbers.tolist()]
@@ -127,7 +128,7 @@ def test_side_effects_before_a_split_happen_once():
             ir.Store(rows("x", x), after),
         )
 
-    branch = ir.If(flag, increment(), (), (), (), ())
+    branch = ir.If(flag, increment())
     constants = [ir.Constant(one, 1.0), ir.Apply((wide,), "full", (one,))]
     execute([*constants, *increment(), load, branch, *increment()], {"x": x, "flags": flags}, (8,))
     assert torch.equal(x, (2 + flags.float())[:, None].expand(8, 4))
@@ -141,10 +142,8 @@ def test_a_branch_yields_numbers_and_tiles():
     branch = ir.If(
         flag,
         (ir.Load(loaded, rows("x", x)),),
-        (loaded,),
         (ir.Constant(number, 5.0), ir.Apply((full,), "full", (number,))),
-        (full,),
-        (result,),
+        (ir.Outcome(loaded, full, result),),
     )
     execute([load, branch, ir.Store(rows("out", out), result)], {"flags": flags, "x": x, "out": out}, (3,))
     assert torch.equal(out, torch.where(flags[:, None], x, 5.0))
@@ -154,8 +153,7 @@ def test_a_branch_yields_numbers_and_tiles():
 def test_ranges_are_those_of_python(start, stop, step):
     x, out = torch.randn(8), torch.zeros(2)
     operations, result = counted_sum(x, const(stop))
-    loop = operations[-1]
-    loop = ir.For("k", const(start), const(stop), const(step), (), *_carried(loop))
+    loop = replace(operations[-1], start=const(start), stop=const(stop), step=const(step))
     execute(
         [*operations[:-1], loop, ir.Store(access("out", F32, (), [var("program_0")]), result)],
         {"x": x, "out": out},
@@ -164,17 +162,14 @@ def test_ranges_are_those_of_python(start, stop, step):
     close(out, sum((x[k] for k in range(start, stop, step)), start=torch.tensor(0.0)).expand(2))
 
 
-def _carried(loop):
-    return loop.initial, loop.arguments, loop.body, loop.yields, loop.results
-
-
 def test_carried_values_are_exchanged_at_once():
     """`a, b = b, a` three times."""
     x, out = torch.randn(2, 4), torch.zeros(2, 4)
     a, b = value(F32), value(F32)
     first, second, left, right = (value(F32) for _ in range(4))
     loads = [ir.Load(v, access("x", F32, (), [const(i), var("program_0")])) for i, v in enumerate((a, b))]
-    swap = ir.For("k", const(0), const(3), const(1), (), (a, b), (first, second), (), (second, first), (left, right))
+    carried = ir.Carried(a, first, second, left), ir.Carried(b, second, first, right)
+    swap = ir.For(carried, (), "k", const(0), const(3), const(1))
     stores = [ir.Store(access("out", F32, (), [const(i), var("program_0")]), v) for i, v in enumerate((left, right))]
     execute([*loads, swap, *stores], {"x": x, "out": out}, (4,))
     assert torch.equal(out, x.flip(0))
@@ -186,11 +181,8 @@ def test_many_programs_may_leave_a_loop_one_after_the_other():
     program, zero, one, i, following, result = (value(I32) for _ in range(6))
     entered, going, again, left = (value(I1) for _ in range(4))
     loop = ir.While(
-        (entered, zero),
-        (going, i),
+        (ir.Carried(entered, going, again, left), ir.Carried(zero, i, following, result)),
         (ir.Apply((following,), "add", (i, one)), ir.Apply((again,), "lt", (following, program))),
-        (again, following),
-        (left, result),
     )
     body = [
         ir.Index(program, var("program_0")),

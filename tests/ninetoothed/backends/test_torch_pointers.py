@@ -132,7 +132,8 @@ def test_a_spinning_lock_is_released_by_the_program_that_holds_it():
 
     first_try, waits = try_lock()
     next_try, again = try_lock()
-    spin = ir.While((waits,), (value(dtypes.int1),), next_try, (again,), (value(dtypes.int1),))
+    going, gone = value(dtypes.int1), value(dtypes.int1)
+    spin = ir.While((ir.Carried(waits, going, again, gone),), next_try)
     body = [
         ir.Apply((place,), "data_ptr", (), (("parameter", "lock"),)),
         ir.Constant(zero, 0),

@@ -31,10 +31,10 @@ def copies(block: ir.Block, memory: SharedMemory) -> ir.Block:
         match operation:
             case ir.For(body=body):
                 body = copies(body, memory)
-                operation = replace(operation, body=body, initial=(), arguments=(), yields=(), results=())
+                operation = replace(operation, body=body, carried=())
             case ir.If(then_body=then_body, else_body=else_body):
                 then_body, else_body = copies(then_body, memory), copies(else_body, memory)
-                operation = ir.If(operation.condition, then_body, (), else_body, (), (), location=operation.location)
+                operation = ir.If(operation.condition, then_body, else_body, location=operation.location)
         if operation in memory.rings or any(ir.blocks(operation)) or needed.intersection(ir.results(operation)):
             kept.append(operation)
             needed |= set(ir.reads(operation))
