@@ -1,8 +1,9 @@
 """Shares: how much of a model runs on NineToothed."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
@@ -36,6 +37,17 @@ def of_weights(model: nn.Module, kinds: tuple[type[nn.Module], ...], parts: type
                 sizes[is_ours][id(each)] = each.numel()
     ours = sum(size for key, size in sizes[True].items() if key not in sizes[False])
     return Share(ours, ours + sum(sizes[False].values()))
+
+
+def of_flops(model: nn.Module, *args: Any, **kwargs: Any) -> Share:
+    """Call a model, without gradients, and count the floating-point operations of its products, and those of ours."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(*args, **kwargs)
+    counts = {str(operator): count for operator, count in counter.get_flop_counts()["Global"].items()}
+    ours = sum(count for name, count in counts.items() if name.startswith("ninetoothed."))
+    return Share(ours, sum(counts.values()))
 
 
 def own_parameters(module: nn.Module) -> Iterator[nn.Parameter]:

@@ -5,6 +5,7 @@ wherever it is referenced from. Two things are done to weights, which stay the s
 are taken back by undoing: convolutions get theirs with channels last (conv2d.py), and `join` moves some (joint.py).
 """
 
+import importlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ from . import (
 from .joint import JointProjection, join_all, separate
 from .residual import unlink
 from .rotary_module import NTRotary
-from .share import TABLES, Share, of_weights, own_parameters
+from .share import TABLES, Share, of_flops, of_weights, own_parameters
 from .substitute import Substitute, kind_of, substitute
 
 # What to put in a module's place, perhaps with the reason why it is not more than a part; or why it is left alone.
@@ -97,6 +98,8 @@ class SwapReport:
     known: tuple[nn.Module, ...] = field(default=(), repr=False)
     # Of the elements of the model's weights, embeddings aside.
     share: Share = Share()
+    # Of the floating-point operations of a forward's products, where one was counted.
+    flops: Share = Share()
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -111,6 +114,16 @@ class SwapReport:
     @property
     def skipped(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.new is None)
+
+    def count_flops(self, model: nn.Module, *args: Any, **kwargs: Any) -> "SwapReport":
+        """Call `model(*args, **kwargs)` once, and return the report with the share of its FLOPs in the first line.
+
+        Counted are products, as `torch.utils.flop_counter.FlopCounterMode` counts them, attention's whole whatever its
+        mask.
+
+            print(swap_modules(model).count_flops(model, input_ids))
+        """
+        return replace(self, flops=of_flops(model, *args, **kwargs))
 
     def undo(self) -> None:
         """Give every module its class back, whatever its weights have become since; one that has it stays as it is.
@@ -159,7 +172,8 @@ class SwapReport:
         repacked = f"\n{len(self.repacked)} weights were given the strides of channels_last" if self.repacked else ""
         counts = f"{len(self.swapped)} swapped, {len(self.skipped)} left alone"
         if self.share.total:
-            counts += f"; {self.share} of the weights (embeddings aside) run on NineToothed"
+            forward = f" and {self.flops} of the forward's FLOPs" if self.flops.total else ""
+            counts += f"; {self.share} of the weights (embeddings aside){forward} run on NineToothed"
         return f"{counts}\n{body}{repacked}{self._joint_lines()}{self._step_lines()}"
 
     def _joint_lines(self) -> str:
@@ -192,9 +206,10 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     swap before their first step.) `filter_fn(module, name)` says of each module that could be swapped whether it shall
     be. Modules that look like one of these and cannot be swapped are reported with the reason, and so is whatever else
     has weights of its own, embeddings and the model itself aside. Containers and modules that run on NineToothed
-    already are not. The report's first line says which share of the weights runs on NineToothed. A module that two
-    models share is one module, and is swapped in both; one at several names goes by the first. Of attention that is not
-    known otherwise, the rotary embedding alone is swapped, where it is known: it becomes an NTRotary.
+    already are not. The report's first line says which share of the weights runs on NineToothed; `count_flops` adds
+    that of a forward's operations. A module that two models share is one module, and is swapped in both; one at several
+    names goes by the first. Of attention that is not known otherwise, the rotary embedding alone is swapped, where it
+    is known: it becomes an NTRotary.
 
     `join=True` also makes one product of the q, k and v projections of each NTAttention, and of gate and up of each
     gated MLP of transformers, which becomes an NTGatedMLP. For that their weights move into one memory: the Parameters
@@ -212,6 +227,8 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     """
     if not isinstance(model, nn.Module):
         raise ArgumentTypeError(f"swap_modules: model must be a torch.nn.Module, and is a {type(model).__name__}.")
+    # The model's floating-point operations count as before.
+    importlib.import_module("..ops.flops", __package__)
     integration = _integration(model)
     rules = RULES if integration is None else (*integration.rules(model, join), *RULES)
     # Every decision before the first change: a filter_fn that raises leaves the model as it was.

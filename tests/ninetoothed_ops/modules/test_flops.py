@@ -1,0 +1,85 @@
+"""PyTorch's counter of floating-point operations finds in a swapped model what it found before, and reports tell it."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
+
+from ninetoothed_ops import swap_modules
+from tests.conftest import DEVICE
+
+transformers = pytest.importorskip("transformers")
+IDS = torch.arange(18, device=DEVICE).view(2, 9)
+
+
+def llama():
+    config = transformers.LlamaConfig(
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=40,
+    )
+    return transformers.LlamaForCausalLM(config).to(DEVICE)
+
+
+def count(call):
+    with FlopCounterMode(display=False) as counter:
+        call()
+    return counter.get_total_flops()
+
+
+def forward(model):
+    return model(input_ids=IDS, labels=IDS).loss
+
+
+def train(model):
+    forward(model).backward()
+
+
+def decode(model):
+    model.generate(IDS, max_new_tokens=3, min_new_tokens=3, do_sample=False)
+
+
+@pytest.mark.parametrize("join", (False, True))
+@pytest.mark.parametrize("call", (forward, train, decode))
+def test_a_swapped_model_counts_as_before(call, join):
+    model = llama()
+    expected = count(lambda: call(model))
+    swap_modules(model, join=join)
+    assert count(lambda: call(model)) == expected > 0
+
+
+def test_convolutions_count_each_multiplication_twice():
+    model = nn.Sequential(nn.Conv2d(4, 8, 3, groups=2, padding=1), nn.Conv2d(8, 8, 3, stride=2)).to(DEVICE)
+    swap_modules(model)
+    x = torch.randn(2, 4, 11, 11, device=DEVICE)
+    first, second = 2 * (2 * 8 * 11 * 11) * (2 * 9), 2 * (2 * 8 * 5 * 5) * (8 * 9)
+    assert count(lambda: model(x)) == first + second
+    # The gradient of x is not asked for.
+    assert count(lambda: model(x).sum().backward()) == 2 * first + 3 * second
+
+
+def test_a_report_tells_the_share_of_a_forward():
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.weight = nn.Linear(8, 16), nn.Parameter(torch.ones(8, 16))
+
+        def forward(self, x):
+            return functional.linear(self.layer(x), self.weight)
+
+    model = Network().to(DEVICE)
+    report = swap_modules(model).count_flops(model, torch.randn(3, 8, device=DEVICE))
+    assert report.flops == (2 * 3 * 8 * 16, 4 * 3 * 8 * 16)
+    assert "of the weights (embeddings aside) and 50% of the forward's FLOPs run on NineToothed" in str(report)
+
+
+def test_the_operators_alone_do_not_import_the_counter():
+    program = "import sys, ninetoothed_ops; assert not {'torch.utils.flop_counter', 'triton'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", program], check=True)
