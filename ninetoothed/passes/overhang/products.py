@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
-from ninetoothed.expr import Facts
 from ninetoothed.ir import TileType, Value
 from ninetoothed.passes.overhang import edges as edges_
 from ninetoothed.passes.overhang.conditions import is_implied
@@ -20,33 +19,27 @@ def dot(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Put 0 into both sides past an edge along the depth: 0 times NaN or infinity would be NaN."""
     a, b, *accumulator = operation.operands
     left, right = rewriter.tile(a), rewriter.tile(b)
-    rank = len(a.type.lanes)
-    depths = rank - 1, rank - 2
-    for tile, depth in zip((left, right), depths, strict=True):
-        rewriter.settle(tile.clashes, frozenset((depth,)), operation.location)
+    (depth,), (other,) = map(operation.axes.worked, (0, 1))
+    sides = (a, left, depth), (b, right, other)
+    for _, tile, axis in sides:
+        rewriter.settle(tile.clashes, frozenset((axis,)), operation.location)
     ends = [
-        {edge: _across(rewriter, edge, depth, other) for edge in tile.ends(rewriter.facts) if depth in edge.axes}
-        for tile, depth, other in ((left, depths[0], b.type), (right, depths[1], a.type))
+        {edge: _across(rewriter, edge, axis, *to) for edge in tile.ends(rewriter.facts) if axis in edge.axes}
+        for (_, tile, axis), to in zip(sides, ((b.type, other), (a.type, depth)), strict=True)
     ]
     _agree(rewriter, ends, operation.location)
-    sides = []
-    for raw, tile, own, theirs in ((a, left, ends[0], ends[1]), (b, right, ends[1], ends[0])):
+    values = []
+    for (raw, tile, _), own, theirs in zip(sides, ends, ends[::-1], strict=True):
         met = [*own, *(edge for edge in theirs.values() if edge is not None and edge not in own)]
-        sides.append(rewriter.filled(raw, tile, 0, met))
+        values.append(rewriter.filled(raw, tile, 0, met).value)
     rest = [rewriter.tile(raw) for raw in accumulator]
-    rewriter.emit(operation, tuple(tile.value for tile in (*sides, *rest)))
-    parts = [*rest, *(_of_side(rewriter, operation.result, *each) for each in zip((left, right), depths, strict=True))]
-    edges = distinct(edge for part in parts for edge in part.edges)
-    clashes = tuple(pair for part in parts for pair in part.clashes)
+    rewriter.emit(operation, (*values, *(tile.value for tile in rest)))
+    for place, (_, tile, axis) in enumerate(sides):
+        met = [edge for edge in tile.edges if axis in edge.axes]
+        rest.append(rewriter.carried(operation, tile, place, met=met))
+    edges = distinct(edge for part in rest for edge in part.edges)
+    clashes = tuple(pair for part in rest for pair in part.clashes)
     rewriter.set(operation.result, TrackedTile(operation.result, edges, clashes=clashes))
-
-
-def _of_side(rewriter: OverhangRewriter, result: Value, tile: TrackedTile, depth: int) -> TrackedTile:
-    """Return the product with the edges that it has by one side: those along the depth are left out."""
-    moved = {edge: _outside(edge, depth, tile, result.type, rewriter.facts) for edge in tile.edges}
-    pairs = [(moved.get(x), moved.get(y)) for x, y in tile.clashes]
-    clashes = tuple((x, y) for x, y in pairs if x is not None and y is not None)
-    return TrackedTile(result, tuple(edge for edge in moved.values() if edge is not None), clashes=clashes)
 
 
 def _agree(
@@ -61,30 +54,19 @@ def _agree(
                 rewriter.settle_one(a, other, location)
 
 
-def _across(rewriter: OverhangRewriter, edge: OverhangEdge, depth: int, type: TileType) -> OverhangEdge | None:
-    """Move an edge along the depth of one side to the other; None where it depends on other axes, too."""
+def _across(
+    rewriter: OverhangRewriter, edge: OverhangEdge, depth: int, type: TileType, other: int
+) -> OverhangEdge | None:
+    """Move an edge along the depth of one side to the `other` axis of a type; None if it depends on more axes."""
     if edge.axes != {depth}:
         return None
-    rank = len(type.lanes)
-    other = rank - 1 if depth == rank - 2 else rank - 2
     if isinstance(edge, BoundEdge):
         axes, facts = {depth: edges_.lane(type, other)}, with_lanes(rewriter.facts, type)
         return edges_.moved(edge, axes, type, facts, {depth: other})
-    dims = (*range(rank - 2), rank - 1, rank - 2)
+    dims = tuple({depth: other, other: depth}.get(axis, axis) for axis in range(len(type.lanes)))
     source = edge.value.type
     target = TileType(dtypes.int1, tuple(source.shape[d] for d in dims), tuple(source.lanes[d] for d in dims))
     return MaskEdge(rewriter.builder.apply("permute", (edge.value,), target, dims=dims))
-
-
-def _outside(edge: OverhangEdge, depth: int, tile: TrackedTile, type: TileType, facts: Facts) -> OverhangEdge | None:
-    """Return a side's edge as one of the product; None for one along the depth."""
-    if depth in edge.axes:
-        return None
-    if isinstance(edge, MaskEdge):
-        return edge
-    lanes = enumerate(tile.value.type.lanes)
-    axes = {axis: edges_.lane(type, axis) for axis, count in lanes if type.lanes[axis] == count}
-    return edges_.moved(edge, axes, type, with_lanes(facts, type))
 
 
 # -- effects ---------------------------------------------------------------------------------------

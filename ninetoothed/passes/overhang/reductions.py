@@ -9,19 +9,14 @@ from typing import TYPE_CHECKING
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import const, var
 from ninetoothed.ir import TileType, Value
-from ninetoothed.language.primitive import Form
+from ninetoothed.language.primitive import Form, Number
 from ninetoothed.language.primitives import PRIMITIVES
-from ninetoothed.passes.overhang import contents, edges as edges_
-from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, with_lanes
+from ninetoothed.passes.overhang import contents
+from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile, clashes, distinct
 
 if TYPE_CHECKING:
     from ninetoothed.passes.overhang.resolve import OverhangRewriter
-
-
-def _axes(operation: ir.Apply) -> frozenset[int]:
-    axis, rank = operation.attribute("axis"), len(operation.operands[0].type.lanes)
-    return frozenset(range(rank)) if axis is None else frozenset((axis % rank,))
 
 
 def _met(ends: Iterable[OverhangEdge], axes: frozenset[int], type: TileType) -> list[OverhangEdge]:
@@ -30,49 +25,37 @@ def _met(ends: Iterable[OverhangEdge], axes: frozenset[int], type: TileType) -> 
     return [edge for edge in ends if edge.axes & axes or (not edge.axes and is_all)]
 
 
-def _left(
-    rewriter: OverhangRewriter, operation: ir.Apply, tile: TrackedTile, result: Value, axes: frozenset[int]
-) -> TrackedTile:
-    """Make the result of a reduction, with the edges along the axes that remain."""
-    ends = distinct((*tile.edges, *tile.ends(rewriter.facts))) if result.type.lanes else ()
-    met = _met(ends, axes, tile.value.type)
-    found = {edge: _kept(rewriter, operation, edge, tile.value.type, result.type) for edge in ends if edge not in met}
-    held = [(new, tile.held(edge)) for edge, new in found.items()]
-    is_any = operation.function in ("max", "min")
-    known = {edge: n for edge, n in held if n is not None and is_any or n == 0 and operation.function == "sum"}
-    own = tuple(new for edge, new in found.items() if edge in tile.edges)
-    pairs = tuple((found[a], found[b]) for a, b in tile.clashes if a in found and b in found)
-    return TrackedTile(result, own, known, clashes=pairs)
-
-
-def _kept(
-    rewriter: OverhangRewriter, operation: ir.Apply, edge: OverhangEdge, source: TileType, target: TileType
-) -> OverhangEdge:
-    """Return an edge of a reduction's operand, along axes that remain, as one of its result."""
-    kept = operation.axes.kept()
-    if isinstance(edge, BoundEdge):
-        moves = {old: edges_.lane(target, new) for old, new in kept.items()}
-        bound = edges_.moved(edge, moves, target, with_lanes(rewriter.facts, target), kept)
-        assert bound is not None, "it has none of the axes that are lost"
-        return bound
-    if operation.attribute("keep_dims"):
-        return edge
-    lanes = tuple(edge.value.type.lanes[a] for a in sorted(kept))
-    return MaskEdge(rewriter.builder.apply("reshape", (edge.value,), TileType(dtypes.int1, target.shape, lanes)))
-
-
-def _reduction(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    (raw,) = operation.operands
-    tile, axes = rewriter.tile(raw), _axes(operation)
+def fold(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
+    """Rewrite a reduction, a scan or a sort, which puts overhang last in either direction."""
+    (raw,), axes, form = operation.operands, operation.axes.worked(), operation.primitive.form
+    tile, type = rewriter.tile(raw), raw.type
     rewriter.settle(tile.clashes, axes, operation.location)
-    ends = _met(tile.ends(rewriter.facts), axes, tile.value.type)
-    number = contents.identity(operation.primitive, tile.value.type.dtype)
-    if operation.function.startswith("arg") and not all(edge.is_prefix for edge in ends):
+    ends = _met(tile.ends(rewriter.facts), axes, type)
+    is_prefix, kept = all(edge.is_prefix for edge in ends), tile.edges
+    if operation.function.startswith("arg") and not is_prefix:
         tile = _candidates(rewriter, raw, tile, ends, operation)
-    else:
-        tile = rewriter.filled(raw, tile, number, ends)
+    elif form is not Form.SCAN or not is_prefix or operation.attribute("reverse"):
+        # In a scan, overhang behind all elements changes no result.
+        chosen = "max" if operation.attribute("descending") else "min"
+        primitive = PRIMITIVES[chosen] if form is Form.SORT else operation.primitive
+        tile = rewriter.filled(raw, tile, contents.identity(primitive, type.dtype), ends)
     rewriter.emit(operation, (tile.value,))
-    rewriter.set(operation.result, _left(rewriter, operation, tile, operation.result, axes))
+    if form is Form.SORT and not is_prefix:
+        kept = (*(edge for edge in kept if edge not in ends), _counted(rewriter, ends, operation.result.type, *axes))
+    if form is Form.REDUCTION:
+        rewriter.set(operation.result, _left(rewriter, operation, tile))
+    else:
+        rewriter.set(operation.result, TrackedTile(operation.result, kept))
+
+
+def _left(rewriter: OverhangRewriter, operation: ir.Apply, tile: TrackedTile, result: int = 0) -> TrackedTile:
+    """Make the result of a reduction, with the edges along the axes that remain."""
+
+    def held(number: Number) -> bool:
+        return operation.function in ("max", "min") or (number == 0 and operation.function == "sum")
+
+    met = _met((*tile.edges, *tile.ends(rewriter.facts)), operation.axes.worked(), tile.value.type)
+    return rewriter.carried(operation, tile, result=result, met=met, held=held)
 
 
 def _candidates(
@@ -84,8 +67,9 @@ def _candidates(
     """
     builder, type = rewriter.builder, tile.value.type
     filled = rewriter.filled(raw, tile, contents.identity(operation.primitive, type.dtype), ends)
-    shape = tuple(s if a not in _axes(operation) else const(1) for a, s in enumerate(type.shape))
-    lanes = tuple(n if a not in _axes(operation) else 1 for a, n in enumerate(type.lanes))
+    axes = operation.axes.worked()
+    shape = tuple(s if a not in axes else const(1) for a, s in enumerate(type.shape))
+    lanes = tuple(n if a not in axes else 1 for a, n in enumerate(type.lanes))
     extremum = builder.apply(
         operation.function.removeprefix("arg"), (filled.value,), TileType(type.dtype, shape, lanes),
         axis=operation.attribute("axis"), keep_dims=True, **({"propagate_nan": True} if type.dtype.is_floating else {}),
@@ -99,37 +83,6 @@ def _candidates(
     if operation.function == "argmin":
         number = builder.apply("neg", (number,), number.type)
     return replace(tile, value=number, contents={}, number=None)
-
-
-# -- scans and sorts -------------------------------------------------------------------------------
-
-
-def _scan(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    (raw,) = operation.operands
-    tile, axes = rewriter.tile(raw), _axes(operation)
-    rewriter.settle(tile.clashes, axes, operation.location)
-    ends = _met(tile.ends(rewriter.facts), axes, tile.value.type)
-    # Overhang behind all elements changes no result.
-    if operation.attribute("reverse") or not all(edge.is_prefix for edge in ends):
-        tile = rewriter.filled(raw, tile, contents.identity(operation.primitive, tile.value.type.dtype), ends)
-    rewriter.emit(operation, (tile.value,))
-    rewriter.set(operation.result, TrackedTile(operation.result, tile.edges))
-
-
-def sort(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """Sort overhang last, in either direction."""
-    (raw,) = operation.operands
-    tile, type = rewriter.tile(raw), operation.result.type
-    last = len(type.lanes) - 1
-    rewriter.settle(tile.clashes, frozenset((last,)), operation.location)
-    ends = _met(tile.ends(rewriter.facts), frozenset((last,)), type)
-    chosen = PRIMITIVES["max" if operation.attribute("descending") else "min"]
-    filled = rewriter.filled(raw, tile, contents.identity(chosen, type.dtype), ends)
-    rewriter.emit(operation, (filled.value,))
-    kept = tile.edges
-    if not all(edge.is_prefix for edge in ends):
-        kept = (*(edge for edge in tile.edges if edge not in ends), _counted(rewriter, ends, type, last))
-    rewriter.set(operation.result, TrackedTile(operation.result, kept))
 
 
 def _counted(rewriter: OverhangRewriter, ends: list[OverhangEdge], type: TileType, axis: int) -> MaskEdge:
@@ -162,12 +115,12 @@ def histogram(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 # -- with a function of the user's -----------------------------------------------------------------
 
 
-def _combined(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
+def combine(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Combine a flag beside the values, which tells overhang: no identity is needed.
 
     reduce(x, f)  ->  reduce((x, inside), lambda a, in_a, b, in_b: (f(a, b) if in_a and in_b else a or b, in_a or in_b))
     """
-    tiles, axes = [rewriter.tile(raw) for raw in operation.operands], _axes(operation)
+    tiles, axes = [rewriter.tile(raw) for raw in operation.operands], operation.axes.worked()
     type = operation.operands[0].type
     # A lane of any result is made of all operands.
     edges, pairs = distinct(edge for tile in tiles for edge in tile.edges), clashes(tiles)
@@ -188,9 +141,9 @@ def _combined(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
         rewriter.builder.emit(
             replace(operation, operands=(*values, flag), results=(*operation.results, last), attributes=attributes)
         )
-    for tile, result in zip(tiles, operation.results, strict=True):
+    for number, (tile, result) in enumerate(zip(tiles, operation.results, strict=True)):
         joined = TrackedTile(tile.value, edges, clashes=pairs)
-        known = replace(joined, value=result) if is_scan else _left(rewriter, operation, joined, result, axes)
+        known = replace(joined, value=result) if is_scan else _left(rewriter, operation, joined, number)
         rewriter.set(result, known)
 
 
@@ -214,10 +167,3 @@ def _flagged(combine: ir.Lambda) -> ir.Lambda:
     yields.append(apply("or", (in_left, in_right), flag))
     arguments = (*left, in_left, *right, in_right)
     return replace(combine, arguments=arguments, body=tuple(body), yields=tuple(yields))
-
-
-def fold(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """Rewrite a reduction or a scan."""
-    primitive = operation.primitive
-    rule = _combined if primitive.has_combine else _scan if primitive.form is Form.SCAN else _reduction
-    rule(rewriter, operation)

@@ -6,12 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ninetoothed import ir
-from ninetoothed.dtypes import int1
 from ninetoothed.expr import const
-from ninetoothed.ir import TileType, Value
-from ninetoothed.language.primitive import Number
-from ninetoothed.passes.overhang import edges as edges_
-from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, mask_type, with_lanes
+from ninetoothed.ir import Value
+from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge, mask_type
 from ninetoothed.passes.overhang.tiles import TrackedTile
 
 if TYPE_CHECKING:
@@ -19,15 +16,11 @@ if TYPE_CHECKING:
 
 
 def move(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
+    """Rewrite an operation that only moves the lanes of one tile."""
     tile = rewriter.tile(operation.operands[0])
     rewriter.emit(operation, (tile.value,))
-    found = {edge: rewriter.moved(edge, operation) for edge in tile.edges}
-    ends = {edge: found.get(edge) or rewriter.moved(edge, operation) for edge in tile.ends(rewriter.facts)}
-    known = {new: tile.held(edge) for edge, new in ends.items() if new is not None and tile.held(edge) is not None}
-    left = {edge: new for edge, new in found.items() if new is not None}
-    pairs = tuple((left[a], left[b]) for a, b in tile.clashes if a in left and b in left)
-    result = operation.result
-    rewriter.set(result, TrackedTile(result, tuple(left.values()), known, tile.number, pairs))
+    moved = rewriter.carried(operation, tile, held=lambda number: True)
+    rewriter.set(operation.result, replace(moved, number=tile.number))
 
 
 def _full_mask(rewriter: OverhangRewriter, raw: Value) -> Value:
@@ -43,49 +36,27 @@ def _two(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     rewriter.emit(operation, tuple(tile.value for tile in tiles))
     result = operation.result
     own: tuple[OverhangEdge, ...] = ()
-    if operation.function == "join" and set(tiles[0].edges) == set(tiles[1].edges):
-        own = tuple(_same(rewriter, edge, result.type) for edge in tiles[0].edges)
+    if operation.axes.kept() and set(tiles[0].edges) == set(tiles[1].edges):
+        own = rewriter.carried(operation, tiles[0]).edges
     elif any(edge.fails for tile in tiles for edge in tile.edges):
         masks = tuple(_full_mask(rewriter, raw) for raw in operation.operands)
         own = (MaskEdge(rewriter.builder.apply(operation.function, masks, mask_type(result.type))),)
     rewriter.set(result, TrackedTile(result, own))
 
 
-def _same(rewriter: OverhangRewriter, edge: OverhangEdge, type: TileType) -> OverhangEdge:
-    """Move an edge of a tile to one that has one axis more, the last."""
-    if isinstance(edge, BoundEdge):
-        return edge
-    lanes = (*edge.value.type.lanes, 1)
-    shape = (*edge.value.type.shape, const(1))
-    return MaskEdge(
-        rewriter.builder.apply("expand_dims", (edge.value,), TileType(int1, shape, lanes), axis=len(lanes) - 1)
-    )
-
-
 def _split(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Rewrite a split: each half has the edges of the operand at its own place."""
-    tile = rewriter.tile(operation.operands[0])
+    (raw,), (last,) = operation.operands, operation.axes.worked()
+    tile = rewriter.tile(raw)
     rewriter.emit(operation, (tile.value,))
-    source = operation.operands[0].type
-    last = len(source.lanes) - 1
-    for half, result in enumerate(operation.results):
-        axes = {axis: edges_.lane(result.type, axis) for axis in range(last)} | {last: const(half)}
-        facts = with_lanes(rewriter.facts, result.type)
-        bounds = [edge for edge in tile.ends(rewriter.facts) if isinstance(edge, BoundEdge)]
-        places = {axis: axis for axis in range(last)}
-        moved = {edge: edges_.moved(edge, axes, result.type, facts, places) for edge in bounds}
-        found = {edge: new for edge, new in moved.items() if new is not None}
-        known: dict[OverhangEdge, Number | None] = {
-            new: tile.held(edge) for edge, new in found.items() if tile.held(edge) is not None
-        }
-        rewriter.set(
-            result, TrackedTile(result, tuple(new for edge, new in found.items() if edge in tile.edges), known)
-        )
     masks = tuple(edge for edge in tile.edges if isinstance(edge, MaskEdge))
+    bounds = replace(tile, edges=tuple(edge for edge in tile.edges if edge not in masks), clashes=())
+    for half, result in enumerate(operation.results):
+        told = {last: const(half)}
+        rewriter.set(result, rewriter.carried(operation, bounds, result=half, held=lambda number: True, told=told))
     if masks:
-        mask = rewriter.builder.stretched(rewriter.builder.mask_of_some(masks, source), source)
-        types = [mask_type(result.type) for result in operation.results]
-        halves = tuple(Value(type) for type in types)
+        mask = rewriter.builder.stretched(rewriter.builder.mask_of_some(masks, raw.type), raw.type)
+        halves = tuple(Value(mask_type(result.type)) for result in operation.results)
         rewriter.builder.emit(ir.Apply(halves, "split", (mask,), location=operation.location))
         for own, result in zip(halves, operation.results, strict=True):
             part = rewriter.tile(result)
