@@ -31,12 +31,16 @@ class Axes:
 
     def kept(self, operand: int = 0, result: int = 0) -> dict[int, int]:
         """Map the axes of an operand to those of a result, lane by lane."""
-        worked = self.worked(operand)
-        return {axis: other for axis, other in self.shared(operand, result).items() if axis not in worked}
+        free = self.free(result)
+        return {axis: other for axis, other in self.shared(operand, result).items() if other in free}
 
     def worked(self, operand: int = 0) -> frozenset[int]:
         """Return the axes of an operand along which lanes are combined, or change their places."""
         return frozenset(axis for axis, name in enumerate(self.operands[operand]) if name.startswith("["))
+
+    def free(self, result: int = 0) -> frozenset[int]:
+        """Return the axes of a result each of whose lanes is made of lanes of that number alone."""
+        return frozenset(axis for axis, name in enumerate(self.results[result]) if not name.startswith("["))
 
 
 @functools.lru_cache(4096)

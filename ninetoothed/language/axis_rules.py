@@ -58,19 +58,11 @@ def permute(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Map
 
 
 def reshape(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> str | None:
-    """a b -> a 1 b; [a] [b] -> [c] where axes are joined or taken apart"""
-    (source,), (target,) = operands, results
-    is_kept = [n for n in source if n > 1] == [n for n in target if n > 1]
-    names = " -> ".join(
-        " ".join(_by_lanes_before(lanes, "a{}" if is_kept else f"[{side}{{}}]"))
-        for side, lanes in (("a", source), ("b", target))
-    )
-    return names if math.prod(source) == math.prod(target) else None
-
-
-def _by_lanes_before(lanes: Lanes, name: str) -> list[str]:
-    counts = enumerate(lanes)
-    return [("one{}" if count == 1 else name).format(math.prod(lanes[:axis])) for axis, count in counts]
+    """a b c -> a 1 b [d] [e]; an axis is kept where as many lanes are before it"""
+    sides = [[f"a{math.prod(lanes[:a])}x{n}" for a, n in enumerate(lanes)] for lanes in (*operands, *results)]
+    kept = set(sides[0]).intersection(sides[1])
+    texts = (" ".join(name if name in kept else f"[{name}]" for name in names) for names in sides)
+    return " -> ".join(texts) if math.prod(operands[0]) == math.prod(results[0]) else None
 
 
 def cat(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> str:

@@ -9,14 +9,16 @@ Values that depend on the program index get an axis for it, before their others;
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, cdiv, const, is_nonnegative, var
 from ninetoothed.ir.rewriter import access_at
+from ninetoothed.language.primitive import Effect
 from ninetoothed.lowering import Guard
-from ninetoothed.passes.operations import is_dot, is_fold, is_lanewise
+from ninetoothed.passes.operations import is_dot
 
 _LANE = "coarsened"
 
@@ -95,28 +97,35 @@ class _Coarsener(ir.Rewriter):
 
     def _apply(self, operation: ir.Apply) -> None:
         """Repeat an application: with one axis more, or as it is where its operands are the same for all programs."""
-        if not any(operand in self.values for operand in operation.operands):
-            if not (is_lanewise(operation) or _has_axis(operation) or is_dot(operation)):
-                raise _Uncoarsenable
+        is_common = not any(operand in self.values for operand in operation.operands)
+        # A product of more axes is slower than those of several programs.
+        if operation.primitive.effect is not Effect.NONE or (is_dot(operation) and not is_common):
+            raise _Uncoarsenable
+        if is_common:
             self.operations.append(operation)
-            return
-        attributes = dict(operation.attributes)
-        (first, *_) = operation.operands
-        if _has_axis(operation):
-            rank = len(operation.result.type.lanes if operation.function == "expand_dims" else first.type.lanes)
-            axis = attributes.get("axis")
+        elif operation.function == "full":
+            first = self._with_rank(operation.operands[0], len(operation.result.type.lanes))
+            results = (self.new(operation.result),)
+            self.operations.append(replace(operation, function="broadcast", operands=(first,), results=results))
+        else:
+            self.operations.append(self.rebuilt(self._with_axis(operation)))
+
+    def _with_axis(self, operation: ir.Apply) -> ir.Apply:
+        """Return an operation that does the same along the other axes of tiles with one more."""
+        attributes, sides = dict(operation.attributes), (operation.operands, operation.results)
+        if "axis" in operation.primitive.attributes.known:
+            axis, rank = attributes.get("axis"), max(len(value.type.lanes) for side in sides for value in side)
             if axis is None and rank != 1:
                 raise _Uncoarsenable
             attributes["axis"] = (axis or 0) % rank + 1
-        elif not is_lanewise(operation):
+        if "dims" in attributes:
+            attributes["dims"] = (0, *(dim + 1 for dim in attributes["dims"]))
+        operands, results = ([(self.count, *value.type.lanes) for value in side] for side in sides)
+        axes = operation.primitive.axes_of(operands, results, attributes)
+        places = itertools.product(range(len(operands)), range(len(results)))
+        if axes is None or any(axes.kept(*place).get(0) != 0 for place in places):
             raise _Uncoarsenable
-        own = replace(operation, attributes=tuple(attributes.items()))
-        if operation.function in ("full", "broadcast"):
-            first = self._with_rank(first, len(operation.result.type.lanes))
-            own = replace(own, function="broadcast", operands=(first,), results=(self.new(operation.result),))
-            self.operations.append(own)
-        else:
-            self.operations.append(self.rebuilt(own))
+        return replace(operation, attributes=tuple(attributes.items()))
 
     # -- values that depend on the program --
 
@@ -190,8 +199,3 @@ class _Coarsener(ir.Rewriter):
             self.operations.append(ir.Apply((wider,), "expand_dims", (value,), (("axis", len(type.lanes) - 1),)))
             value = wider
         return value
-
-
-def _has_axis(operation: ir.Apply) -> bool:
-    """Tell whether an operation works along an axis, which is the next one once programs have an axis of their own."""
-    return is_fold(operation) or operation.function == "expand_dims"

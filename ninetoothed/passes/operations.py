@@ -15,11 +15,6 @@ def is_ordered(operation: ir.Operation) -> bool:
     return not isinstance(operation, ir.Constant | ir.ScalarArgument | ir.Index)
 
 
-def is_lanewise(operation: ir.Apply) -> bool:
-    """Tell whether each lane of the result depends only on the same lane of the operands."""
-    return operation.primitive.is_map or operation.function in ("full", "broadcast")
-
-
 def is_repetition(operation: ir.Operation | None) -> TypeGuard[ir.Apply]:
     """Tell whether an operation repeats the lanes of its operand, which costs nothing wherever it is done."""
     return isinstance(operation, ir.Apply) and operation.primitive.form is Form.BROADCAST

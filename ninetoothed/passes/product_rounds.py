@@ -16,7 +16,7 @@ from functools import partial
 from ninetoothed import ir
 from ninetoothed.expr import Expr, var
 from ninetoothed.ir.rewriter import access_at
-from ninetoothed.passes.operations import is_dot, is_fold, is_ordered, producers, readers
+from ninetoothed.passes.operations import is_dot, is_fold, is_repetition, producers, readers
 from ninetoothed.passes.trip_count import is_at_least
 
 
@@ -126,15 +126,12 @@ def _narrowing(weights: ir.Value, middle: ir.Block, kept: Sequence[ir.Value]) ->
 def _is_plain(operation: ir.Operation) -> bool:
     """Tell whether an operation is a load, or computes lane by lane, or row by row of a matrix."""
     match operation:
-        case ir.Apply(function="dot"):
+        case ir.Apply(function="dot" | "permute"):
             return True
         case ir.Apply() if is_fold(operation):
-            rank = len(operation.operands[0].type.lanes)
-            return rank == 2 and operation.attribute("axis") in (1, -1)
-        case ir.Apply(function="full" | "broadcast" | "expand_dims" | "permute"):
-            return True
+            return len(operation.operands[0].type.lanes) == 2 and operation.axes.worked() == {1}
         case ir.Apply():
-            return operation.primitive.is_map and not is_ordered(operation)
+            return operation.primitive.is_map or is_repetition(operation)
         case ir.Load(access=access):
             return not access.bindings
     return isinstance(operation, ir.Constant | ir.ScalarArgument | ir.Index)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from ninetoothed import ir
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.ir.rewriter import access_at
-from ninetoothed.passes.operations import is_fold, is_lanewise, producers
+from ninetoothed.language.primitive import Effect
+from ninetoothed.passes.operations import producers
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class SubtileBuilder:
             case ir.Load(access=access):
                 operation = replace(operation, access=_access(access, piece))
             case ir.Apply(operands=operands, results=(_,)):
-                pieces = tuple(map(self.of, operands, _of_operands(operation, value, piece)))
+                pieces = tuple(map(self.of, operands, _of_operands(operation, piece)))
                 operation = replace(operation, operands=pieces)
             case ir.Index(expr=e, lanes=lanes, bindings=()):
                 lanes, moved = _cut_lanes(lanes, piece)
@@ -121,23 +122,10 @@ def _cut_lanes(lanes: tuple[ir.Lane, ...], piece: Subtile) -> tuple[tuple[ir.Lan
     return tuple(new), moved
 
 
-def _of_operands(operation: ir.Apply, value: ir.Value, piece: Subtile) -> list[Subtile]:
+def _of_operands(operation: ir.Apply, piece: Subtile) -> list[Subtile]:
     """Return the subtile of each operand that gives a subtile of the result."""
-    operands, rank = operation.operands, len(value.type.lanes)
-    if not piece or is_lanewise(operation):
-        if piece and any(operand.type.lanes and len(operand.type.lanes) != rank for operand in operands):
-            raise Inseparable
-        return [piece] * len(operands)
-    match operation.function, operands:
-        case "expand_dims", (_,):
-            new = operation.attribute("axis") % rank
-            return [tuple(replace(part, axis=part.axis - (part.axis > new)) for part in piece)]
-        case "permute", (_,):
-            order = operation.attribute("dims")
-            return [tuple(replace(part, axis=order[part.axis] % rank) for part in piece)]
-        case "dot", (_, _) if rank == 2:
-            return [tuple(part for part in piece if part.axis == axis) for axis in (0, 1)]
-        case _, (operand,) if is_fold(operation) and len(operand.type.lanes) == rank + 1:
-            gone = operation.attribute("axis") % (rank + 1)
-            return [tuple(replace(part, axis=part.axis + (part.axis >= gone)) for part in piece)]
-    raise Inseparable
+    axes, places = operation.axes, {part.axis: part for part in piece}
+    if piece and (operation.primitive.effect is not Effect.NONE or not axes.free().issuperset(places)):
+        raise Inseparable
+    kept = (axes.kept(position) for position in range(len(operation.operands)))
+    return [tuple(replace(places[other], axis=axis) for axis, other in own.items() if other in places) for own in kept]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1
-from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, maximum, minimum, var
+from ninetoothed.expr import Expr, Facts, const, is_nonnegative, maximum, minimum, var
+from ninetoothed.ir.lanes import forwards
 from ninetoothed.language.primitive import Effect
 from ninetoothed.lowering import Guard
 from ninetoothed.races.site import lane_variable
@@ -99,9 +100,9 @@ class Integers:
                 offset = [v for v in operands if v not in moved]
                 start = self.pointer(moved[0]) if len(moved) == 1 and offset else None
                 return None if start is None else start + self.of(offset[0])
-            case ir.Apply(operands=(operand,)) as moved:
-                start, at = self.pointer(operand), moved_lanes(moved)
-                return None if start is None or at is None else self._moved(start, operand, at)
+            case ir.Apply(operands=(operand,)) as view if view.primitive.is_view:
+                start = self.pointer(operand)
+                return None if start is None else self._moved(start, view)
         return None
 
     def guards(self, condition: ir.Value, holds: bool) -> tuple[Guard, ...] | None:
@@ -150,8 +151,8 @@ class Integers:
         function, operands = operation.function, operation.operands
         if not operands or not all(map(_is_integer, operands)):
             return None
-        if (at := moved_lanes(operation)) is not None:
-            return self._moved(self.of(operands[0]), operands[0], at)
+        if operation.primitive.is_view:
+            return self._moved(self.of(operands[0]), operation)
         if function == "cast":
             is_kept = isinstance(dtype, DType) and dtype.is_integer and dtype.bits >= 32
             return self.of(operands[0]) if is_kept else None
@@ -164,47 +165,19 @@ class Integers:
         form = _FORMS.get(function) or (_LOGIC.get(function) if is_logic else None)
         return None if form is None else form(*map(self.of, operands))
 
-    def _moved(self, e: Expr, operand: ir.Value, at: tuple[Expr, ...]) -> Expr | None:
-        """Put the lanes of a result for those of its operand; None where a name depends on lanes, too."""
-        if self.has_loaded(e) and any(count != 1 for count in operand.type.lanes):
-            own = tuple(lane_variable(axis, count) for axis, count in enumerate(operand.type.lanes))
-            return e if at[: len(own)] == own else None
-        return e.subs(renamed(operand.type.lanes, at))
+    def _moved(self, e: Expr, view: ir.Apply) -> Expr | None:
+        """Put the lanes of a view for those of its operand; None where a name depends on lanes, too."""
+        at, lanes = moved_lanes(view), view.operands[0].type.lanes
+        is_in_place = all(at[ir.Lane.of(*own).name] == lane_variable(*own) for own in enumerate(lanes) if own[1] > 1)
+        if self.has_loaded(e) and any(count != 1 for count in lanes):
+            return e if is_in_place else None
+        return e.subs(at)
 
 
-def renamed(lanes: tuple[int, ...], at: tuple[Expr, ...]) -> dict[str, Expr]:
-    """Return what to put for the variables of an operand's lanes."""
-    own = (ir.Lane.of(axis, count).name for axis, count in enumerate(lanes))
-    return dict(zip(own, at, strict=True))
-
-
-def moved_lanes(operation: ir.Apply) -> tuple[Expr, ...] | None:
-    """Return, for each axis of a view's operand, the lane that a lane of the result is; None for other functions."""
-    if not operation.primitive.is_view or len(operation.operands) != 1:
-        return None
-    lanes, result = operation.operands[0].type.lanes, operation.results[0].type.lanes
-    own = [lane_variable(axis, count) for axis, count in enumerate(result)]
-    match operation.function:
-        case "full":
-            return ()
-        case "broadcast":
-            return tuple(const(0) if count == 1 else at for at, count in zip(own, lanes, strict=True))
-        case "expand_dims":
-            axis = operation.attribute("axis") % len(result)
-            return tuple(own[:axis] + own[axis + 1 :])
-        case "permute":
-            dims = [dim % len(lanes) for dim in operation.attribute("dims")]
-            return tuple(own[dims.index(axis)] for axis in range(len(lanes)))
-        case "reshape":
-            whole = as_expr(0)
-            for at, count in zip(own, result, strict=True):
-                whole = whole * count + at
-            found = []
-            for axis in range(len(lanes) - 1, -1, -1):
-                found.append(whole % lanes[axis] if axis else whole)
-                whole = whole // lanes[axis]
-            return tuple(reversed(found))
-    return None
+def moved_lanes(operation: ir.Apply, operand: int = 0) -> dict[str, Expr]:
+    """Return, for the variables of an operand, the lanes of the result that they are."""
+    lanes = operation.operands[operand].type.lanes
+    return {ir.Lane.of(axis, lanes[axis]).name: e for axis, e in forwards(operation, operand).items()}
 
 
 def _is_integer(value: ir.Value) -> bool:

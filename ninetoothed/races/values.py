@@ -16,16 +16,15 @@ from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Max, Min, Var, const, maximum, minimum, var
 from ninetoothed.expr.algebra import build, of_atom
-from ninetoothed.language.primitive import Effect, Form
+from ninetoothed.language.primitive import Effect
 from ninetoothed.lowering import Guard
-from ninetoothed.races.integers import Integers, moved_lanes, renamed
+from ninetoothed.races.integers import Integers, moved_lanes
 from ninetoothed.races.site import lane_variable
 
 Keys = frozenset[Expr]
 _NONE: Keys = frozenset()
 # With more of them, the variables of keys stand for them.
 _MOST = 24
-_ALONG = (Form.REDUCTION, Form.SCAN, Form.SORT)
 
 
 @dataclass
@@ -156,15 +155,15 @@ class Values:
         primitive = operation.primitive
         if primitive.effect is Effect.UPDATES or (primitive.effect is Effect.READS and self._changes(operation)):
             return self._all(operation.results[0])
-        if primitive.form is Form.ELEMENTWISE:
+        if primitive.is_elementwise:
             return _NONE.union(*map(self.keys, operation.operands))
-        if (at := moved_lanes(operation)) is not None:
-            (operand,) = operation.operands
-            moved = renamed(operand.type.lanes, at)
-            return frozenset(e.subs(moved) for e in self.keys(operand) if e.subs(moved).variables)
-        if primitive.form is Form.PRODUCT and operation.function == "dot":
-            return self._multiplied(operation)
-        return self._combined(operation)
+        found = _NONE
+        for position, operand in enumerate(operation.operands):
+            moved, lanes = moved_lanes(operation, position), operand.type.lanes
+            gone = {ir.Lane.of(axis, count).name for axis, count in enumerate(lanes)} - moved.keys()
+            found |= {e.subs(moved) for e in self._without(self.keys(operand), gone)}
+        own = operation.results[0].type.lanes
+        return found if primitive.moves else found | _lanes(own, set(range(len(own))) - operation.axes.free())
 
     def _changes(self, operation: ir.Apply) -> bool:
         """Tell whether pointers are to a parameter that atomic functions change."""
@@ -175,45 +174,6 @@ class Values:
         """Return the keys of what is different wherever and whenever it is computed."""
         lanes = value.type.lanes
         return frozenset((*map(var, self.programs), *map(var, self.rounds.values()), *_lanes(lanes, range(len(lanes)))))
-
-    def _multiplied(self, operation: ir.Apply) -> Keys:
-        x, y, *accumulators = operation.operands
-        rank, result = len(operation.result.type.lanes), operation.result.type.lanes
-        found = _NONE.union(*map(self.keys, accumulators))
-        for operand, axis in ((x, rank - 1), (y, rank - 2)):
-            kept = [lane_variable(a, result[a] if c != 1 else 1) for a, c in enumerate(operand.type.lanes)]
-            found |= self._along(operand, (axis,), kept)
-        return found
-
-    def _combined(self, operation: ir.Apply) -> Keys:
-        """Return the keys of what lanes are combined to: along an axis, or anywhere."""
-        axis, result = operation.attribute("axis"), operation.results[0].type.lanes
-        form = operation.primitive.form
-        found = _NONE
-        for operand in operation.operands:
-            rank = len(operand.type.lanes)
-            axes = tuple(range(rank))
-            if form in _ALONG and rank and (axis is not None or form is Form.SORT):
-                axes = ((rank - 1 if axis is None else axis) % rank,)
-            is_dropped = form is Form.REDUCTION and not operation.attribute("keep_dims")
-            kept = [a for a in range(rank) if a not in axes] if is_dropped else list(range(rank))
-            at = [const(0)] * rank
-            for position, a in enumerate(kept):
-                if a not in axes and position < len(result):
-                    at[a] = lane_variable(position, result[position])
-            found |= self._along(operand, axes, at)
-        if form is not Form.REDUCTION:
-            own = range(len(result)) if form not in _ALONG else [(len(result) - 1 if axis is None else axis)]
-            found |= _lanes(result, (a % len(result) for a in own))
-        return found
-
-    def _along(self, operand: ir.Value, axes: tuple[int, ...], at: list[Expr]) -> Keys:
-        """Return the keys of all lanes along axes, the others moved."""
-        lanes = operand.type.lanes
-        gone = {ir.Lane.of(axis, lanes[axis]).name for axis in axes}
-        moved = renamed(lanes, tuple(at))
-        moved = {name: e for name, e in moved.items() if name not in gone}
-        return frozenset(e.subs(moved) for e in self._without(self.keys(operand), gone))
 
     def _without(self, keys: Keys, gone: set[str]) -> Keys:
         """Return the keys of what depends on all numbers of some variables: what is left of keys without these."""
@@ -237,7 +197,7 @@ def _parts(e: Expr, gone: set[str]) -> Iterator[Expr]:
 
 def _is_lane_by_lane(operation: ir.Apply) -> bool:
     primitive = operation.primitive
-    return primitive.form is Form.ELEMENTWISE and primitive.effect is Effect.NONE and len(operation.results) == 1
+    return primitive.is_elementwise and primitive.effect is Effect.NONE and len(operation.results) == 1
 
 
 def _reached(access: ir.Access) -> tuple[Expr, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import Expr, Min, condition as simplest, const, is_nonnegative, simplify
 from ninetoothed.ir import Value
+from ninetoothed.ir.lanes import forwards
 from ninetoothed.passes.overhang import edges as edges_
 from ninetoothed.passes.overhang.edges import BoundEdge, OverhangEdge
 
@@ -74,4 +75,4 @@ def expression(rewriter: OverhangRewriter, raw: Value) -> Expr | None:
 
 def _moved(e: Expr, view: ir.Apply) -> Expr | None:
     """Express an expression over the lanes of a view's operand in those of its result; None where one is lost."""
-    return edges_.expressed(e, view.operands[0].type, edges_.forwards(view))
+    return edges_.expressed(e, view.operands[0].type, forwards(view))

@@ -13,6 +13,7 @@ from typing import Any
 from ninetoothed import ir
 from ninetoothed.dtypes import int1
 from ninetoothed.expr import Expr, Facts, condition, const, is_nonnegative, maximum, minimum, simplify, var
+from ninetoothed.ir.lanes import Told
 from ninetoothed.lowering import Guard
 
 
@@ -134,37 +135,8 @@ def with_lanes(facts: Facts, type: ir.TileType) -> Facts:
 
 # -- through shape operations ----------------------------------------------------------------------
 
-# The expressions of an operand's lanes in those of the result, by axis; an axis that is missing has no counterpart.
-Axes = dict[int, Expr]
 
-
-def lane(type: ir.TileType, axis: int) -> Expr:
-    """Return the variable of a tile's axis; 0 where it has one lane."""
-    return var(ir.Lane.of(axis, type.lanes[axis]).name) if type.lanes[axis] > 1 else const(0)
-
-
-def forwards(operation: ir.Apply, operand: int = 0, result: int = 0) -> Axes:
-    """Map the axes of an operand to the lanes of a result, as far as these tell."""
-    source, target = operation.operands[operand].type, operation.results[result].type
-    return _told(operation, source, target, operation.axes.kept(operand, result))
-
-
-def backwards(operation: ir.Apply, operand: int = 0, result: int = 0) -> Axes:
-    """Map the axes of a result to the lanes of an operand, as far as these tell."""
-    source, target = operation.operands[operand].type, operation.results[result].type
-    kept = operation.axes.kept(operand, result)
-    return _told(operation, target, source, {other: axis for axis, other in kept.items()})
-
-
-def _told(operation: ir.Apply, own: ir.TileType, other: ir.TileType, kept: Mapping[int, int]) -> Axes:
-    axes = {axis: lane(other, place) for axis, place in kept.items() if own.lanes[axis] == other.lanes[place]}
-    if operation.primitive.moves is None:
-        return axes
-    lanes = [lane(other, axis) for axis in range(len(other.lanes))]
-    return operation.primitive.moves(own.lanes, lanes, other.lanes, dict(operation.attributes)) | axes
-
-
-def expressed(e: Expr, source: ir.TileType, axes: Axes) -> Expr | None:
+def expressed(e: Expr, source: ir.TileType, axes: Told) -> Expr | None:
     """Express what is said of the lanes of a tile of `source` in those that `axes` tells; None where one is lost."""
     names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(source.lanes)}
     own = {name: names[name] for name in e.variables if name in names}
@@ -172,7 +144,7 @@ def expressed(e: Expr, source: ir.TileType, axes: Axes) -> Expr | None:
 
 
 def moved(
-    bound: BoundEdge, axes: Axes, type: ir.TileType, facts: Facts, places: Mapping[int, int] | None = None
+    bound: BoundEdge, axes: Told, type: ir.TileType, facts: Facts, places: Mapping[int, int] | None = None
 ) -> BoundEdge | None:
     """Move a bound to a tile of `type`, given its operand's axes there; None where one has no counterpart.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from ninetoothed import ir
 from ninetoothed.effects import has_effect
 from ninetoothed.expr import Expr, Facts, simplify
+from ninetoothed.ir.lanes import backwards
 from ninetoothed.passes.overhang import edges
 from ninetoothed.passes.overhang.edges import with_lanes
 
@@ -120,6 +121,6 @@ class _Work:
 
     def moved_back(self, rooms: frozenset[Expr], operation: ir.Apply, position: int) -> frozenset[Expr]:
         """Move rooms of an operation's results to an operand, less those of axes that it combines."""
-        facts, axes = with_lanes(self.facts, operation.operands[position].type), edges.backwards(operation, position)
+        facts, axes = with_lanes(self.facts, operation.operands[position].type), backwards(operation, position)
         found = (edges.expressed(room, operation.results[0].type, axes) for room in rooms)
         return frozenset(simplify(room, facts) for room in found if room is not None)

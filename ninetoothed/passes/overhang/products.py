@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
 from ninetoothed.ir import TileType, Value
+from ninetoothed.ir.lanes import lane
 from ninetoothed.passes.overhang import edges as edges_
 from ninetoothed.passes.overhang.conditions import is_implied
 from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, rounding, with_lanes
@@ -61,7 +62,7 @@ def _across(
     if edge.axes != {depth}:
         return None
     if isinstance(edge, BoundEdge):
-        axes, facts = {depth: edges_.lane(type, other)}, with_lanes(rewriter.facts, type)
+        axes, facts = {depth: lane(type, other)}, with_lanes(rewriter.facts, type)
         return edges_.moved(edge, axes, type, facts, {depth: other})
     dims = tuple({depth: other, other: depth}.get(axis, axis) for axis in range(len(type.lanes)))
     source = edge.value.type

@@ -12,6 +12,7 @@ from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, const, simplify
 from ninetoothed.ir import TileType, Value
+from ninetoothed.ir.lanes import Told, forwards
 from ninetoothed.language.primitive import Effect, Form, Number, Primitive
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.operations import producers
@@ -26,7 +27,7 @@ from ninetoothed.passes.overhang import (
     regions,
     shapes,
 )
-from ninetoothed.passes.overhang.edges import Axes, BoundEdge, MaskEdge, OverhangEdge, mask_type, with_lanes
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, mask_type, with_lanes
 from ninetoothed.passes.overhang.masks import MaskBuilder
 from ninetoothed.passes.overhang.observed import unobserved
 from ninetoothed.passes.overhang.tiles import EdgeClash, TrackedTile, distinct
@@ -287,7 +288,7 @@ class OverhangRewriter:
         self.builder.emit(replace(operation, operands=operands))
 
     def moved(
-        self, edge: OverhangEdge, operation: ir.Apply, operand: int = 0, result: int = 0, told: Axes | None = None
+        self, edge: OverhangEdge, operation: ir.Apply, operand: int = 0, result: int = 0, told: Told | None = None
     ) -> OverhangEdge | None:
         """Move an edge of an operand to a result; None along an axis that the result has not.
 
@@ -295,7 +296,7 @@ class OverhangRewriter:
         """
         type, shared = operation.results[result].type, operation.axes.shared(operand, result)
         if isinstance(edge, BoundEdge):
-            axes = edges_.forwards(operation, operand, result) | (told or {})
+            axes = forwards(operation, operand, result) | (told or {})
             return edges_.moved(edge, axes, type, with_lanes(self.facts, type), shared)
         if operation.primitive.moves_lanes:
             mask = self.builder.stretched(edge.value, operation.operands[operand].type)
@@ -317,7 +318,7 @@ class OverhangRewriter:
         result: int = 0,
         met: Container[OverhangEdge] = (),
         held: Callable[[Number], bool] = lambda number: False,
-        told: Axes | None = None,
+        told: Told | None = None,
     ) -> TrackedTile:
         """Make a result with the edges of an operand, less those that are `met` where lanes are combined.
 

@@ -11,11 +11,11 @@ from ninetoothed.backends.torch.functions import FUNCTIONS as TORCH
 from ninetoothed.backends.triton.functions import FUNCTIONS as TRITON
 from ninetoothed.dtypes import PointerType, float8e5, float16, float32, float64, int1, int8, int32, int64, uint32
 from ninetoothed.expr import const
+from ninetoothed.ir.lanes import backwards, forwards
 from ninetoothed.language import axis_rules
 from ninetoothed.language.primitive import Effect, Form, Primitive
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.language.signature import AttributeNames, Signature
-from ninetoothed.passes.overhang import edges
 from ninetoothed.passes.overhang.resolve import rule_of
 
 POINTER = PointerType(float32, "x")
@@ -229,8 +229,8 @@ def test_axes_tell_where_lanes_move(name, source, target, attributes, moved):
     found = moved(np.arange(math.prod(source)).reshape(source), target)
     for place in np.ndindex(*target):
         origin = np.unravel_index(found[place], source)
-        _assert_told(edges.forwards(operation), source, origin, target, place)
-        _assert_told(edges.backwards(operation), target, place, source, origin)
+        _assert_told(forwards(operation), source, origin, target, place)
+        _assert_told(backwards(operation), target, place, source, origin)
 
 
 def _assert_told(axes, own, place, other, other_place):
