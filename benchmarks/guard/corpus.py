@@ -100,9 +100,16 @@ def _kernel(calls: Any, name: str, sizes: dict[str, Any], size: str, dtype: torc
     def empty(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype)
 
-    kernel, args = calls.call(name, empty, sizes)
+    def make() -> tuple[Any, tuple[Any, ...]]:
+        return calls.call(name, empty, sizes)
+
     kind = str(dtype).removeprefix("torch.")
-    yield Call(f"kernels: {name} {size} {kind}", kernel, args, group=f"kernels: {name} {kind}")
+    try:
+        kernel, args = make()
+    except Exception:
+        yield Attempt(f"kernels: {name} {size} {kind}, made", make)
+    else:
+        yield Call(f"kernels: {name} {size} {kind}", kernel, args, group=f"kernels: {name} {kind}")
 
 
 # -- calls that are caught --

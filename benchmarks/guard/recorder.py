@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from . import questions
+from .census import Census
 from .corpus import PARTS, Attempt, Call, Program
 
 GPUS = ("A100", "H100", "H200", "B200")
@@ -31,7 +32,7 @@ class Recorder:
     unasked: what this tree cannot be asked, and why. results: of each program by target (`cpu` or a GPU) and kind.
     """
 
-    def __init__(self, quick: bool, only: tuple[str, ...] = (), reverse: bool = False):
+    def __init__(self, quick: bool, only: tuple[str, ...] = (), reverse: bool = False, census: Census | None = None):
         self.quick, self.reverse = quick, reverse
         self.gpus = QUICK_GPUS if quick else GPUS
         self.parts = [part for part in PARTS if not only or part.__name__ in only][:: -1 if reverse else 1]
@@ -40,21 +41,24 @@ class Recorder:
         self.counts: dict[str, dict[str, int]] = {}
         self.seconds: dict[str, float] = {}
         self.roots = [str(ROOT)]
-        self.ask = questions.ask
+        self.census = census
+        self.ask: Callable[..., dict[str, Any]] = census or questions.ask
 
     def run(self) -> dict[str, Any]:
         import ninetoothed
 
         self.roots.append(str(pathlib.Path(ninetoothed.__file__).resolve().parents[1]))
         stand_in_for_missing_kernels(pathlib.Path(self.roots[-1]))
-        self.probe()
+        if self.census is None:
+            self.probe()
         for part in self.parts:
             self.part(part)
         return {
             "programs": self.results,
             "variants": self.counts,
-            "unasked": self.unasked,
+            "unasked": self.unasked | (self.census.watch.missing if self.census else {}),
             "seconds": self.seconds,
+            "watched": self.census.watch.watched if self.census else [],
         }
 
     def probe(self) -> None:
@@ -76,7 +80,7 @@ class Recorder:
             self.unasked["launch, variants"] = self.said(error)
 
     def part(self, part: Callable[[bool], Iterator[Program]]) -> None:
-        start, groups = time.monotonic(), {}
+        start, groups = time.process_time(), {}
         try:
             for program in part(self.quick):
                 if isinstance(program, Call):
@@ -88,7 +92,7 @@ class Recorder:
         listed = list(groups.items())
         for group, calls in listed[:: -1 if self.reverse else 1]:
             self.group(group, list(calls.values()))
-        self.seconds[part.__name__] = round(time.monotonic() - start, 1)
+        self.seconds[part.__name__] = round(time.process_time() - start, 1)
 
     def group(self, group: str, calls: list[Call]) -> None:
         """Ask about the calls of one kernel, each as the first one, and count the variants of all of them together."""
@@ -103,12 +107,14 @@ class Recorder:
             keys.discard(None)
             if len(calls) > 1 and all(call.is_told for call in calls) and keys:
                 counts[gpu] = len(keys)
-        if calls[0].is_run:
+        if calls[0].is_run and self.census is None:
             self.run_on_cpu(calls, counts)
+        elif calls[0].is_run:
+            self.results[calls[0].name]["cpu"] = self.told(calls[0], None)
         if counts:
             self.counts[group] = counts
 
-    def told(self, call: Call, gpu: str) -> dict[str, Any]:
+    def told(self, call: Call, gpu: str | None) -> dict[str, Any]:
         """All answers about a call, of a kernel that has not been called, or the error."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -165,7 +171,7 @@ def numbers(args: tuple[Any, ...]) -> str:
     digest = hashlib.sha256()
     for value in args:
         if isinstance(value, torch.Tensor) and value.layout is torch.strided and value.device.type == "cpu":
-            own = value.detach().contiguous()
+            own = torch.empty(value.shape, dtype=value.dtype).copy_(value.detach())
             if own.is_floating_point():
                 own = torch.where(own.isnan(), torch.full_like(own, float("nan")), own)
             digest.update(own.view(-1).view(torch.uint8).numpy().tobytes())
@@ -189,10 +195,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("path", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--part", action="append", default=[])
+    parser.add_argument("--census", action="store_true", help="count what applies, instead")
     parser.add_argument("--reverse", action="store_true", help="the programs in another order, which changes nothing")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    record = Recorder(options.quick, tuple(options.part), options.reverse).run()
+    record = Recorder(options.quick, tuple(options.part), options.reverse, Census() if options.census else None).run()
     text = json.dumps(record, sort_keys=True)
     temporary = options.path.with_suffix(".tmp")
     temporary.write_bytes(gzip.compress(text.encode(), 3, mtime=0))

@@ -22,9 +22,11 @@ PACKAGES = ("ninetoothed", "ninetoothed_ops")
 WORKING_TREE = "the working tree"
 # What records are made from, beside the packages: files, and folders of files.
 SOURCES = (
+    "benchmarks/guard/census.py",
     "benchmarks/guard/corpus.py",
     "benchmarks/guard/questions.py",
     "benchmarks/guard/recorder.py",
+    "benchmarks/guard/watch.py",
     "benchmarks/trust",
     "benchmarks/types",
     "examples",
@@ -61,14 +63,14 @@ class Recording:
         return json.loads(gzip.decompress(self.path.read_bytes()))
 
 
-def begin(commit: str, options: Iterable[str] = (), module: str = "recorder") -> Recording:
+def begin(commit: str, options: Iterable[str] = ()) -> Recording:
     """Begin to record a commit, or the working tree, in a process of its own; nothing runs where it is known."""
     options = tuple(options)
     folder = tempfile.TemporaryDirectory(prefix="ninetoothed-guard-")
     packages, empty = pathlib.Path(folder.name, "packages"), pathlib.Path(folder.name, "empty")
     empty.mkdir()
     export(commit, packages)
-    path = kept() / f"{fingerprint(packages, (*options, module))}.json.gz"
+    path = kept() / f"{fingerprint(packages, options)}.json.gz"
     if path.exists():
         folder.cleanup()
         path.touch()
@@ -82,7 +84,7 @@ def begin(commit: str, options: Iterable[str] = (), module: str = "recorder") ->
         "CUDA_VISIBLE_DEVICES": "",
         "NINETOOTHED_CACHE_DIR": str(pathlib.Path(folder.name, "cache")),
     }
-    command = [sys.executable, "-m", f"benchmarks.guard.{module}", str(path), *options]
+    command = [sys.executable, "-m", "benchmarks.guard.recorder", str(path), *options]
     process = subprocess.Popen(command, cwd=empty, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     return Recording(commit, path, folder, process)
 

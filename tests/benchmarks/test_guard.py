@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import ninetoothed
-from benchmarks.guard import __main__ as guard, corpus, questions, recorder, trees
+from benchmarks.guard import __main__ as guard, applies, census, corpus, questions, recorder, trees, watch
 from benchmarks.guard.compare import compare, show
 from ninetoothed import Tensor
 from ninetoothed.errors import ApplicationError
@@ -132,6 +132,33 @@ def test_records_do_not_depend_on_hashes_and_order(tmp_path):
     first, second = ((process.wait(), json.loads(gzip.decompress(path.read_bytes()))) for path, process in processes)
     assert first[0] == second[0] == 0 and first[1]["programs"] and not first[1]["unasked"]
     assert told(first[1], second[1]).endswith("identical, 0 differ")
+
+
+def test_what_applies_is_counted(monkeypatch):
+    """A shared factor of `exp` becomes one of `exp2`; a parameter of no branch that is left is exempted."""
+
+    def programs(quick):
+        x, y = torch.ones(100), torch.ones(100)
+        cut = lambda *tensors: tuple(tensor.tile((64,)) if tensor.ndim else tensor for tensor in tensors)  # noqa: E731
+        for name, body in (("plain", "y = x"), ("exp", "y = ntl.exp(x - ntl.max(x))")):
+            kernel = ninetoothed.make(cut, application_of(body), (Tensor(1), Tensor(1)))
+            yield corpus.Call(name, kernel, (x, y), is_run=True)
+        application = application_of("if flag:\n    y = x * m\nelse:\n    y = x", "x", "m", "flag", "y")
+        kernel = ninetoothed.make(cut, application, (Tensor(1), Tensor(1), Tensor(0, constexpr=True), Tensor(1)))
+        yield corpus.Call("absent", kernel, (x, None, False, y))
+
+    monkeypatch.setattr(recorder, "PARTS", (programs,))
+    with pytest.MonkeyPatch.context() as patch:
+        for each in (*watch.FALLBACKS, *watch.FORMULAS):  # which the census replaces for good
+            patch.setattr(*watch.place_of(each), getattr(*watch.place_of(each)))
+        record = recorder.Recorder(quick=True, census=census.Census()).run()
+    assert not record["unasked"]
+    found = applies.count(record)
+    assert found["pass: exponentials (GPUs)"] == {"A100": ["exp"], "H100": ["exp"]}
+    assert found["fallback: a parameter is exempted that is never touched"] == {"A100": ["absent"], "H100": ["absent"]}
+    assert found["pass: split_k (GPUs)"] == {} and "pass: split_k (GPUs): never" in applies.rare(found)
+    assert found["pass: overhang (every backend)"]["cpu"]
+    assert ("pass: exponentials (GPUs)", 1, 1, 0, 0, 0, 1) in applies.rows(found)
 
 
 def test_a_record_is_kept_by_what_it_is_made_from(tmp_path, monkeypatch):
