@@ -54,7 +54,7 @@ def load(options: Namespace) -> tuple[Any, Any]:
     try:
         import transformers
     except ImportError as error:
-        raise ImportError("This example needs transformers: pip install 'ninetoothed[transformers]'") from error
+        raise ImportError('This example needs transformers: pip install "transformers>=5.17"') from error
 
     folder, dtype, tokenizer = options.model, getattr(torch, options.dtype), None
     if folder is None:

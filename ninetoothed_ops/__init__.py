@@ -7,14 +7,13 @@ operator of a kernel of your own; `swap_modules` puts modules that run on the op
 `register_attention` lets models of transformers ask for our attention by name.
 """
 
-try:
-    from ninetoothed import gradient_arrangement as _ours  # noqa: F401 - the original has none
-except ImportError:
+import ninetoothed
+
+if not hasattr(ninetoothed, "distribution"):  # which tells more
     raise ImportError(
-        "the package ninetoothed that is imported here is not the one of `ninetoothed-torch` but the original"
-        " implementation's (distribution `ninetoothed`): `pip uninstall ninetoothed ninetoothed-torch`, then install"
-        " the one that you want"
-    ) from None
+        f"ninetoothed_ops is of the distribution `ninetoothed-torch`, and {ninetoothed.__file__} is the original"
+        " implementation's (`ninetoothed`): `pip uninstall ninetoothed`, and install `ninetoothed-torch` anew"
+    )
 
 from .integrations import register_attention
 from .modules import (

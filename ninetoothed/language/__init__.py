@@ -11,7 +11,14 @@ each of whose parameters is one tile, calls it and returns the last argument.
 from __future__ import annotations
 
 import difflib
+import sys
 from dataclasses import dataclass
+
+# The original's `__init__`, which comes here too where it was installed last, has not imported this.
+if not hasattr(sys.modules["ninetoothed"], "distribution"):
+    from ninetoothed.distribution import BESIDE
+
+    raise ImportError(BESIDE)
 
 from ninetoothed import dtypes
 from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function

@@ -5,13 +5,15 @@ import re
 import subprocess
 import sys
 import sysconfig
-import zipfile
+import venv
 
 import pytest
 
 from ninetoothed import distribution
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Where this environment has the packages of others.
+OTHERS = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
 KERNEL = """
 import torch, ninetoothed
 from ninetoothed import Tensor
@@ -36,7 +38,7 @@ print(ninetoothed.__file__, ninetoothed.__version__)
 def run(*path, code, cwd):
     """Run code that finds packages on a path, and then those of this environment that are not ours."""
     # Without site's files of paths, an installation of this clone in place is not seen.
-    places = [*map(str, path), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    places = [*map(str, path), *OTHERS]
     script = cwd / "script.py"
     script.write_text(f"import sys; sys.path[:0] = {places}\n{code}")
     return subprocess.run([sys.executable, "-I", "-S", str(script)], cwd=cwd, capture_output=True, text=True)
@@ -44,7 +46,7 @@ def run(*path, code, cwd):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Build the wheel of this clone without asking the registry, and unpack it as an installer does."""
+    """Build the wheel of this clone, without asking the registry."""
     pytest.importorskip("hatchling")
     folder = tmp_path_factory.mktemp("wheel")
     built = subprocess.run(
@@ -53,27 +55,54 @@ def wheel(tmp_path_factory):
     assert built.returncode == 0, built.stderr
     (file,) = folder.glob("*.whl")
     assert file.name.startswith("ninetoothed_torch-")
-    with zipfile.ZipFile(file) as packed:
-        packed.extractall(folder / "site")
-    return folder / "site"
+    return file
+
+
+class Environment:
+    """A virtual environment with nothing in it; what ours depend on is found where these tests find it."""
+
+    def __init__(self, folder):
+        pytest.importorskip("pip")
+        venv.create(folder, symlinks=True)
+        self.python = folder / "bin" / "python"
+        self.site = pathlib.Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
+        # A path in such a file is searched last, and files of paths in it are not read.
+        (self.site / "others.pth").write_text("\n".join(OTHERS))
+
+    def install(self, wheel):
+        command = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--no-deps", "--no-index"]
+        done = subprocess.run([*command, str(wheel)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return self
+
+    def run(self, *arguments, cwd):
+        command = [str(self.python), "-I", *map(str, arguments)]
+        return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """Make an environment that has the wheel alone."""
+    return Environment(tmp_path_factory.mktemp("installed")).install(wheel)
 
 
 @pytest.mark.slow
-def test_the_wheel_has_all_that_kernels_and_operators_need(wheel, tmp_path):
-    done = run(wheel, code=KERNEL, cwd=tmp_path)
+def test_the_wheel_has_all_that_kernels_and_operators_need(installed, tmp_path):
+    (tmp_path / "script.py").write_text(KERNEL)
+    done = installed.run("script.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     file, version = done.stdout.split()
     declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M).group(1)
-    assert pathlib.Path(file).is_relative_to(wheel) and version == declared
-    assert (wheel / "ninetoothed" / "py.typed").exists() and (wheel / "ninetoothed/language/__init__.pyi").exists()
+    assert pathlib.Path(file).is_relative_to(installed.site) and version == declared
+    package = installed.site / "ninetoothed"
+    assert (package / "py.typed").exists() and (package / "language/__init__.pyi").exists()
 
 
 @pytest.mark.slow
-def test_its_commands_run(wheel, tmp_path):
-    code = "import runpy; sys.argv = ['ninetoothed', 'info']; runpy.run_module('ninetoothed', run_name='__main__')"
-    done = run(wheel, code=code, cwd=tmp_path)
+def test_its_commands_run(installed, tmp_path):
+    done = installed.run("-m", "ninetoothed", "info", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "fast paths:" in done.stdout and str(pathlib.Path.home()) not in done.stderr
+    assert "fast paths:" in done.stdout and f"{distribution.NAME}  0." in done.stdout and not done.stderr
 
 
 def original(folder):
@@ -94,7 +123,18 @@ def test_beside_the_original_either_package_says_so(tmp_path):
     # The original's comes first: the operators cannot run on it.
     done = run(other, ROOT, code="import ninetoothed_ops", cwd=tmp_path)
     assert done.returncode != 0
-    assert done.stderr.splitlines()[-1].startswith("ImportError: the package ninetoothed that is imported here is not")
+    assert done.stderr.splitlines()[-1].startswith("ImportError: ninetoothed_ops is of the distribution `ninetoothed-t")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ("ninetoothed", "ninetoothed_ops", "ninetoothed.language"))
+def test_where_the_original_was_installed_last_either_package_says_so(package, wheel, tmp_path):
+    environment = Environment(tmp_path / "environment").install(wheel)
+    # Its `language` is a file, which our folder of that name hides.
+    (environment.site / "ninetoothed" / "language.py").write_text("def call(*args): ...\n")
+    (environment.site / "ninetoothed" / "__init__.py").write_text("from ninetoothed.language import call\n")
+    done = environment.run("-c", f"import {package}", cwd=tmp_path)
+    assert done.stderr.splitlines()[-1] == f"ImportError: {distribution.BESIDE}"
 
 
 def test_alone_nothing_is_said(tmp_path):
