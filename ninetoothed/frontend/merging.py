@@ -24,7 +24,8 @@ from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.loop_carried import TracedLoop
 from ninetoothed.frontend.values import InlineFunction, name_of
 from ninetoothed.ir import TileType, Value
-from ninetoothed.language.primitive import Effect, Form
+from ninetoothed.ir.lanes import is_repetition
+from ninetoothed.language.primitive import Effect
 
 
 def trace_merge(context: TraceContext, function: Any, traced: TracedLoop) -> ir.Lambda:
@@ -61,7 +62,7 @@ def trace_merge(context: TraceContext, function: Any, traced: TracedLoop) -> ir.
 def _stays_in_lanes(operation: ir.Operation) -> bool:
     if isinstance(operation, ir.Apply):
         primitive = operation.primitive
-        return primitive.effect is Effect.NONE and primitive.form in (Form.ELEMENTWISE, Form.BROADCAST)
+        return primitive.effect is Effect.NONE and (primitive.is_elementwise or is_repetition(operation))
     return isinstance(operation, ir.Constant | ir.ScalarArgument | ir.Index)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.ir.nodes import Apply, Lane, TileType
+from ninetoothed.ir.nodes import Apply, Lane, Operation, TileType
 
 # The lanes of a tile, by axis, in those of another; an axis that is missing is not told by them.
 Told = dict[int, Expr]
@@ -35,3 +36,11 @@ def _told(operation: Apply, own: TileType, other: TileType, kept: Mapping[int, i
         return told
     lanes = [lane(other, axis) for axis in range(len(other.lanes))]
     return operation.primitive.moves(own.lanes, lanes, other.lanes, dict(operation.attributes)) | told
+
+
+def is_repetition(operation: Operation | None) -> TypeGuard[Apply]:
+    """Tell whether an operation repeats the lanes of its operand, which costs nothing wherever it is done."""
+    if not isinstance(operation, Apply) or not operation.primitive.moves_lanes or operation.primitive.moves is not None:
+        return False
+    axes = [*operation.axes.kept().values()]
+    return axes == sorted(axes)

@@ -19,25 +19,12 @@ from ninetoothed.dtypes import (
     int64,
     nearest,
 )
+from ninetoothed.language import axis_rules
 from ninetoothed.language.axes import Axes, Lanes, fit
 from ninetoothed.language.axis_rules import AxisRule, Moves
 from ninetoothed.language.signature import AttributeNames, ElementType, Place, Signature
 
 BACKENDS = frozenset({"triton", "torch"})
-
-
-class Form(enum.Enum):
-    """The way in which lanes of results come from those of operands."""
-
-    ELEMENTWISE = "each from the same lane of every operand"
-    BROADCAST = "an operand's, in their order, repeated along other axes"
-    VIEW = "an operand's, each once, in an order that strides can express"
-    SHUFFLE = "the operands', at other places"
-    REDUCTION = "one from all lanes along an axis, or from all"
-    SCAN = "each from the lanes up to it along an axis"
-    SORT = "an operand's, in the order of their values along the last axis"
-    HISTOGRAM = "one a number, which counts the lanes that hold it"
-    PRODUCT = "one from a row of the left operand and a column of the right"
 
 
 class Effect(enum.Enum):
@@ -124,7 +111,6 @@ class Primitive:
     """
 
     name: str
-    form: Form
     effect: Effect
     signatures: tuple[Signature, ...]
     axes: str | AxisRule
@@ -144,14 +130,12 @@ class Primitive:
 
     def _faults(self) -> Iterator[str]:
         """Say what is missing, or contradicts something else."""
-        has_effect, folds = self.effect is not Effect.NONE, self.form in (Form.REDUCTION, Form.SCAN)
+        has_effect = self.effect is not Effect.NONE
         places = [place for each in self.signatures for place in (*each.operands, *each.results)]
         if not (self.name and self.signatures and self.doc):
             yield "needs a name, signatures and a docstring"
         if not self.backends <= BACKENDS:
             yield f"names backends that do not exist: {sorted(self.backends - BACKENDS)}"
-        if self.is_elementwise and not str(self.axes).endswith("... -> ..."):
-            yield f"has the form {self.form.name}, and axes by {self.axes!r}"
         if has_effect and not self.is_elementwise:
             yield "has an effect, but not lane by lane"
         if not has_effect and not self.results:
@@ -160,7 +144,7 @@ class Primitive:
             yield "reads or writes where pointers point, and has no effect"
         if (self.effect is Effect.DECLARED) != ("is_pure" in self.attributes.needed):
             yield "must have the attribute `is_pure` if its effect is declared, and only then"
-        if folds and (self.identity is None) != self.has_combine:
+        if self.folds and (self.identity is None) != self.has_combine:
             yield "folds lanes: it needs an identity, or a combining function of the user's"
         if self.is_commutative and any(len(each.operands) != 2 for each in self.signatures):
             yield "is commutative, and has not two operands"
@@ -267,7 +251,7 @@ class Primitive:
     @property
     def is_elementwise(self) -> bool:
         """Tell whether each lane of the results comes from the same lane of every operand."""
-        return self.form is Form.ELEMENTWISE
+        return isinstance(self.axes, str) and self.axes.endswith("... -> ...")
 
     @property
     def is_map(self) -> bool:
@@ -292,14 +276,25 @@ class Primitive:
         return self.is_map and self.takes((int64,) * len(self.operands), (int64,))
 
     @property
-    def is_view(self) -> bool:
-        """Tell whether its result could be a view of its operand."""
-        return self.form in (Form.BROADCAST, Form.VIEW)
+    def moves_lanes(self) -> bool:
+        """Tell whether it only moves the lanes of one tile: with elements of any type there is no more to do."""
+        is_one = len(self.operands) == len(self.results) == 1 and self.operands[0].type.classes == ("any",)
+        return is_one and not self.is_elementwise
 
     @property
-    def moves_lanes(self) -> bool:
-        """Tell whether it only moves the lanes of one tile."""
-        return self.is_view or (self.form is Form.SHUFFLE and len(self.operands) == len(self.results) == 1)
+    def is_view(self) -> bool:
+        """Tell whether its result could be a view of its operand."""
+        return self.moves_lanes and self.moves in (None, axis_rules.reshaped)
+
+    @property
+    def folds(self) -> bool:
+        """Tell whether it combines the lanes along an axis: all of them, or those up to each."""
+        return self.axes is axis_rules.reduction or self.is_scan
+
+    @property
+    def is_scan(self) -> bool:
+        """Tell whether it combines each lane with those before it along an axis."""
+        return self.axes is axis_rules.along and self.moves is None
 
     @property
     def has_combine(self) -> bool:

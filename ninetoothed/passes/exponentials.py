@@ -26,7 +26,8 @@ from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.dtypes import float32
-from ninetoothed.passes.operations import is_repetition, producers
+from ninetoothed.ir.lanes import is_repetition
+from ninetoothed.passes.operations import producers
 
 LOG2_E = math.log2(math.e)
 # Numbers from here on may have no finite multiple.

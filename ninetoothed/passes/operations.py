@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from ninetoothed import ir
-from ninetoothed.language.primitive import Effect, Form
+from ninetoothed.language.primitive import Effect
 
 
 def is_ordered(operation: ir.Operation) -> bool:
@@ -15,15 +15,9 @@ def is_ordered(operation: ir.Operation) -> bool:
     return not isinstance(operation, ir.Constant | ir.ScalarArgument | ir.Index)
 
 
-def is_repetition(operation: ir.Operation | None) -> TypeGuard[ir.Apply]:
-    """Tell whether an operation repeats the lanes of its operand, which costs nothing wherever it is done."""
-    return isinstance(operation, ir.Apply) and operation.primitive.form is Form.BROADCAST
-
-
 def is_fold(operation: ir.Apply) -> bool:
     """Tell whether an operation is a reduction or a scan, without a function of the user's."""
-    primitive = operation.primitive
-    return primitive.form in (Form.REDUCTION, Form.SCAN) and not primitive.has_combine
+    return operation.primitive.folds and not operation.primitive.has_combine
 
 
 def is_dot(operation: ir.Operation | None) -> TypeGuard[ir.Apply]:

@@ -15,8 +15,9 @@ from functools import partial
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, var
+from ninetoothed.ir.lanes import is_repetition
 from ninetoothed.ir.rewriter import access_at
-from ninetoothed.passes.operations import is_dot, is_fold, is_repetition, producers, readers
+from ninetoothed.passes.operations import is_dot, is_fold, producers, readers
 from ninetoothed.passes.trip_count import is_at_least
 
 

@@ -15,7 +15,8 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Facts, bounds
 from ninetoothed.ir import Apply, Value
-from ninetoothed.passes.operations import is_repetition, producers
+from ninetoothed.ir.lanes import is_repetition
+from ninetoothed.passes.operations import producers
 from ninetoothed.passes.overhang.masks import MaskBuilder
 
 Producers = Mapping[Value, ir.Operation]

@@ -12,7 +12,6 @@ from dataclasses import replace
 from ninetoothed import ir
 from ninetoothed.expr import const
 from ninetoothed.ir import Apply, TileType, Value
-from ninetoothed.language.primitive import Form
 
 
 def drop(program: ir.Program) -> ir.Program | None:
@@ -23,7 +22,7 @@ def drop(program: ir.Program) -> ir.Program | None:
 
 class _Dropper(ir.Rewriter):
     def operation(self, operation: ir.Operation) -> ir.Block:
-        if isinstance(operation, Apply) and operation.primitive.form is Form.SCAN:
+        if isinstance(operation, Apply) and operation.primitive.is_scan:
             lanes = operation.operands[0].type.lanes
             if len(lanes) > 1 and 1 in lanes:
                 return _without_units(operation, operation.attribute("axis") % len(lanes))

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from ninetoothed import ir
 from ninetoothed.expr import var
 from ninetoothed.ir import Apply, Block, Constant, If, Index, Loop, Operation, Value
-from ninetoothed.passes.operations import is_ordered, is_repetition
+from ninetoothed.ir.lanes import is_repetition
+from ninetoothed.passes.operations import is_ordered
 
 END = 1 << 30  # the position of a block's yields: after all of its operations
 

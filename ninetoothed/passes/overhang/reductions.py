@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import const, var
 from ninetoothed.ir import TileType, Value
-from ninetoothed.language.primitive import Form, Number
+from ninetoothed.language.primitive import Number
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.passes.overhang import contents
 from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge
@@ -27,25 +27,23 @@ def _met(ends: Iterable[OverhangEdge], axes: frozenset[int], type: TileType) -> 
 
 def fold(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Rewrite a reduction, a scan or a sort, which puts overhang last in either direction."""
-    (raw,), axes, form = operation.operands, operation.axes.worked(), operation.primitive.form
+    (raw,), axes, primitive = operation.operands, operation.axes.worked(), operation.primitive
     tile, type = rewriter.tile(raw), raw.type
     rewriter.settle(tile.clashes, axes, operation.location)
     ends = _met(tile.ends(rewriter.facts), axes, type)
     is_prefix, kept = all(edge.is_prefix for edge in ends), tile.edges
     if operation.function.startswith("arg") and not is_prefix:
         tile = _candidates(rewriter, raw, tile, ends, operation)
-    elif form is not Form.SCAN or not is_prefix or operation.attribute("reverse"):
+    elif not primitive.is_scan or not is_prefix or operation.attribute("reverse"):
         # In a scan, overhang behind all elements changes no result.
-        chosen = "max" if operation.attribute("descending") else "min"
-        primitive = PRIMITIVES[chosen] if form is Form.SORT else operation.primitive
-        tile = rewriter.filled(raw, tile, contents.identity(primitive, type.dtype), ends)
+        chosen = primitive if primitive.folds else PRIMITIVES["max" if operation.attribute("descending") else "min"]
+        tile = rewriter.filled(raw, tile, contents.identity(chosen, type.dtype), ends)
     rewriter.emit(operation, (tile.value,))
-    if form is Form.SORT and not is_prefix:
+    if not primitive.folds and not is_prefix:
         kept = (*(edge for edge in kept if edge not in ends), _counted(rewriter, ends, operation.result.type, *axes))
-    if form is Form.REDUCTION:
-        rewriter.set(operation.result, _left(rewriter, operation, tile))
-    else:
-        rewriter.set(operation.result, TrackedTile(operation.result, kept))
+    is_kept = axes <= operation.axes.shared().keys()
+    result = TrackedTile(operation.result, kept) if is_kept else _left(rewriter, operation, tile)
+    rewriter.set(operation.result, result)
 
 
 def _left(rewriter: OverhangRewriter, operation: ir.Apply, tile: TrackedTile, result: int = 0) -> TrackedTile:

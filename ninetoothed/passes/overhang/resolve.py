@@ -13,7 +13,7 @@ from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, const, simplify
 from ninetoothed.ir import TileType, Value
 from ninetoothed.ir.lanes import Told, forwards
-from ninetoothed.language.primitive import Effect, Form, Number, Primitive
+from ninetoothed.language.primitive import Effect, Number, Primitive
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.operations import producers
 from ninetoothed.passes.overhang import (
@@ -354,19 +354,16 @@ def rule_of(primitive: Primitive) -> Rule:
     """Return the rule that rewrites operations of a primitive; KeyError where there is none."""
     if primitive.name in _OWN:
         return _OWN[primitive.name]
-    match primitive.form:
-        case Form.ELEMENTWISE if primitive.effect is Effect.CHECKS:
-            return products.check
-        case Form.ELEMENTWISE if primitive.effect is Effect.UPDATES:
-            return products.atomic if primitive.is_masked else OverhangRewriter.untouched
-        case Form.ELEMENTWISE:
-            return lanewise.elementwise
-        case _ if primitive.moves_lanes:
-            return shapes.move
-        case Form.REDUCTION | Form.SCAN | Form.SORT:
-            return reductions.combine if primitive.has_combine else reductions.fold
-        case Form.HISTOGRAM:
-            return reductions.histogram
+    if primitive.is_elementwise and primitive.effect is Effect.CHECKS:
+        return products.check
+    if primitive.is_elementwise and primitive.effect is Effect.UPDATES:
+        return products.atomic if primitive.is_masked else OverhangRewriter.untouched
+    if primitive.is_elementwise:
+        return lanewise.elementwise
+    if primitive.moves_lanes:
+        return shapes.move
+    if primitive.folds:
+        return reductions.combine if primitive.has_combine else reductions.fold
     raise KeyError(f"the pass `overhang` has no rule for {primitive.name!r}")
 
 
@@ -374,6 +371,8 @@ _OWN: dict[str, Rule] = {
     "assign": assignment.assign,
     "where": lanewise.where,
     "passed": between.passed,
+    "sort": reductions.fold,
+    "histogram": reductions.histogram,
     "dot": products.dot,
     "dot_scaled": OverhangRewriter.untouched,
     **shapes.SHUFFLES,
