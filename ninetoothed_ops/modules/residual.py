@@ -61,7 +61,7 @@ class NormedAhead:
     ) -> None:
         self.norm, self.kind, self.caller = norm, type(norm), caller
         self.forward = None if parent is None else _known_forward(type(parent))
-        self.straight = frozenset(each.__code__ for each in (*calls_of_modules, layer.forward, *_calls(layer)))
+        self.straight = frozenset(each.__code__ for each in (*calls_of_modules, *_calls(layer), *_forwards(layer)))
         self.normed: Normed | None = None
 
     def __reduce__(self) -> tuple:
@@ -128,6 +128,15 @@ def _calls(cls: type[nn.Module]) -> Iterator[Any]:
     """Find the functions by which instances of a class are called, where it is PyTorch's or transformers'."""
     functions = (vars(each).get("__call__") for each in cls.__mro__ if _is_known(each.__module__))
     return (each for each in functions if hasattr(each, "__code__"))
+
+
+def _forwards(cls: type[nn.Module]) -> Iterator[Any]:
+    """Find the forward of a class, and what it wraps if PyTorch or transformers wrapped it, as for checkpoints."""
+    function: Any = cls.forward
+    yield function
+    while hasattr(function, "__wrapped__") and _is_known(function.__globals__.get("__name__", "")):
+        function = function.__wrapped__
+        yield function
 
 
 def eps_of(norm: Any) -> float | None:

@@ -37,7 +37,14 @@ def decoder(family, implementation="sdpa", **options):
     config = transformers.AutoConfig.for_model(
         family, **{**SIZES, "tie_word_embeddings": False, **DECODERS.get(family, {}), **options}
     )
-    return filled(transformers.AutoModelForCausalLM.from_config(config, attn_implementation=implementation))
+    return filled(made(transformers.AutoModelForCausalLM, config, implementation))
+
+
+def made(maker, config, implementation="sdpa"):
+    """Make the model of a config; on "eager" where "sdpa" is asked for and the family has none, as some releases'."""
+    cls = maker._model_mapping[type(config)]
+    is_left = implementation == "sdpa" and not cls._supports_sdpa
+    return maker.from_config(config, attn_implementation="eager" if is_left else implementation)
 
 
 def attention_operators(call):

