@@ -18,15 +18,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--part", action="append", default=[], help="only these programs: a part of `corpus.PARTS`")
     parser.add_argument("--full", action="store_true", help="show all that differs")
     options = parser.parse_args(arguments)
-    start = time.monotonic()
+    start, recordings = time.monotonic(), []
     try:
         print(f"OLD {trees.described(options.old)}\nNEW {trees.described(options.new)}", flush=True)
         asked = [*(["--quick"] if options.quick else []), *(f"--part={part}" for part in options.part)]
-        recordings = [trees.begin(commit, asked) for commit in (options.old, options.new)]
+        for commit in (options.old, options.new):
+            recordings.append(trees.begin(commit, asked))
         comparison = compare(*(recording.result() for recording in recordings))
     except trees.Failed as error:
         print(error, file=sys.stderr)
         return 2
+    finally:
+        for recording in recordings:
+            recording.end()
     print("\n".join(show(comparison, options.full)))
     print(f"\n{time.monotonic() - start:.0f} s")
     return 0 if comparison.is_same else 1

@@ -23,6 +23,7 @@ class Call:
 
     is_run: whether it is run on the CPU, too: its arguments are small, and its outputs filled.
     is_told: whether its text is asked for, for each GPU; otherwise it only counts among those of its group.
+    is_shipped: whether it is asked of every GPU, those too that differ from another by their sizes alone.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Call:
     group: str = ""
     is_run: bool = False
     is_told: bool = True
+    is_shipped: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,10 @@ SIZES: dict[str, dict[str, Any]] = {
         "sdpa": (3, 5, 77, 40),
     },
 }  # fmt: skip
-OF_PRODUCTS = ("deep", "uneven")
 HALF, BRAIN, SINGLE, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64
+GRID = (("large", HALF), ("large", SINGLE), ("small", SINGLE), ("decoding", HALF), ("odd", HALF))
+OF_PRODUCTS = (("few rows", HALF), ("deep", HALF), ("uneven", HALF), ("large", BRAIN), ("decoding", BRAIN))
+OF_PRODUCTS += (("small", DOUBLE),)
 
 
 def kernels(quick: bool) -> Iterator[Program]:
@@ -86,13 +90,9 @@ def kernels(quick: bool) -> Iterator[Program]:
 
     names = (*calls.NAMES, *calls.OPTIONS, *calls.GRADIENTS)
     sizes = {"large": calls.LARGE, "small": calls.SMALL, **SIZES}
-    grid = [("large", HALF), ("large", BRAIN), ("large", SINGLE), ("small", SINGLE), ("small", HALF)]
-    grid += [(size, HALF) for size in SIZES] + [("decoding", BRAIN), ("small", DOUBLE)]
     for name in names:
-        for size, dtype in grid[:1] if quick else grid:
-            is_product = any(part in name for part in ("mm", "conv2d", "linear", "sdpa"))
-            if size in OF_PRODUCTS and not is_product or (size, dtype) == ("large", BRAIN) and not is_product:
-                continue
+        is_product = any(part in name for part in ("mm", "conv2d", "linear", "sdpa"))
+        for size, dtype in GRID[:1] if quick else GRID + OF_PRODUCTS if is_product else GRID:
             yield from _kernel(calls, name, sizes[size], size, dtype)
 
 
@@ -109,7 +109,7 @@ def _kernel(calls: Any, name: str, sizes: dict[str, Any], size: str, dtype: torc
     except Exception:
         yield Attempt(f"kernels: {name} {size} {kind}, made", make)
     else:
-        yield Call(f"kernels: {name} {size} {kind}", kernel, args, group=f"kernels: {name} {kind}")
+        yield Call(f"kernels: {name} {size} {kind}", kernel, args, group=f"kernels: {name} {kind}", is_shipped=True)
 
 
 # -- calls that are caught --
@@ -180,7 +180,7 @@ def examples(quick: bool) -> Iterator[Program]:
     runs = [test_kernels.test_paged_attention]
     runs += [lambda size=size: test_kernels.test_linear_cross_entropy(size) for size in ((35,) if quick else (35, 333))]
     for run in runs:
-        yield from distinct("examples", caught_in(run))
+        yield from distinct("examples", caught_in(run), is_shipped=True)
 
 
 def _numbered(part: str, seed: int, calls: list[Any], told: int) -> Iterator[Program]:
@@ -197,7 +197,7 @@ def applications(quick: bool) -> Iterator[Program]:
     """Random applications over random arrangements."""
     from benchmarks.trust import applications
 
-    for seed in range(12 if quick else 160):
+    for seed in range(12 if quick else 112):
         calls = caught_in(lambda seed=seed: list(applications.cases(seed)))
         yield from _numbered("applications", seed, calls[: 6 if seed % 4 == 0 else 1], 1)
 
@@ -222,7 +222,7 @@ def programs(quick: bool) -> Iterator[Program]:
     """Random loops, branches and helpers over integers."""
     from benchmarks.trust import programs
 
-    for seed in range(3 if quick else 50):
+    for seed in range(3 if quick else 30):
         _, application = programs.write(seed)
         x = programs.inputs()
         args = (x, random.Random(seed).randint(-3, 9), torch.full_like(x, 77))

@@ -23,6 +23,8 @@ from .corpus import PARTS, Attempt, Call, Program
 
 GPUS = ("A100", "H100", "H200", "B200")
 QUICK_GPUS = ("A100", "H100")
+# Like an H100 but for its memory: asked of what is shipped alone.
+ALIKE = "H200"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -97,7 +99,7 @@ class Recorder:
     def group(self, group: str, calls: list[Call]) -> None:
         """Ask about the calls of one kernel, each as the first one, and count the variants of all of them together."""
         counts: dict[str, int] = {}
-        for gpu in self.gpus:
+        for gpu in (gpu for gpu in self.gpus if gpu != ALIKE or calls[0].is_shipped):
             keys = set()
             for call in calls:
                 if call.is_told:

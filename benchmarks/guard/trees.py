@@ -62,6 +62,12 @@ class Recording:
                 raise Failed(f"{self.name} could not be recorded:\n{said.decode()[-3000:]}")
         return json.loads(gzip.decompress(self.path.read_bytes()))
 
+    def end(self) -> None:
+        """End a recording whose result nobody waits for."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
 
 def begin(commit: str, options: Iterable[str] = ()) -> Recording:
     """Begin to record a commit, or the working tree, in a process of its own; nothing runs where it is known."""
