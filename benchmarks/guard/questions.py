@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 KINDS = ("error", "text", "picks", "launch")
+_SHIPPED = re.compile(r"(<tree>/ninetoothed_ops/[\w/]+\.py)(:\d+)+")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 _NUMBERED = re.compile(r"\bninetoothed_(tensor|block_size)_\d+")
 
@@ -78,7 +79,10 @@ def _launch(variant: Any, emitted: Any, applied: Any) -> Iterator[str]:
         # What is known is sorted by name, of which those of blocks are others in another process.
         told = [renamed(plain(item), blocks) for item in each] if isinstance(each, tuple) else [plain(each)]
         yield from (f"class {name}: {line}" for line in (told if name == "arguments" else sorted(told)))
-    yield from (f"free name {plain(name)}" for name in variant.free_names)
+    for free in variant.free_names:
+        # Where it was found is a namespace, and what is no number is another object in each process.
+        told = plain(free.value) if isinstance(free.value, int | float | str | None) else type(free.value).__name__
+        yield f"free name {free.name}: {told}"
 
 
 def _sharing_memory(definition: Any, variant: Any, gpu: str) -> Iterator[str]:
@@ -129,9 +133,13 @@ def plain(value: Any) -> str:
 
 
 def tidy(text: str, roots: Iterable[str] = ()) -> str:
-    """Leave out of a text what differs from process to process; number names in the order in which they stand there."""
+    """Leave out of a text what differs from process to process, and lines of our kernels, which a comment moves.
+
+    Numbered names are numbered in the order in which they stand there.
+    """
     for root in roots:
         text = text.replace(root, "<tree>")
+    text = _SHIPPED.sub(r"\1", text)
     numbers: dict[str, str] = {}
     text = _NUMBERED.sub(lambda found: numbers.setdefault(found[0], f"{found[1]}_#{len(numbers)}"), text)
     return _ADDRESS.sub("0x...", text)
