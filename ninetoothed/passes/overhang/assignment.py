@@ -18,6 +18,7 @@ from ninetoothed.expr import Expr
 from ninetoothed.ir import Value
 from ninetoothed.ir.traversal import bottom_up
 from ninetoothed.passes.overhang import contents
+from ninetoothed.passes.overhang.carried import carried, moved
 from ninetoothed.passes.overhang.edges import BoundEdge, OverhangEdge
 from ninetoothed.passes.overhang.lanewise import joined
 from ninetoothed.passes.overhang.tiles import TrackedTile, clashes, distinct, ends_later
@@ -70,7 +71,7 @@ class _VariableUpdate:
     def moved(self, edges: Iterable[OverhangEdge], operation: ir.Apply) -> tuple[OverhangEdge, ...]:
         """Return the bounds among the edges of a shape operation's operand as edges of its result."""
         bounds = (edge for edge in edges if isinstance(edge, BoundEdge))
-        return tuple(new for edge in bounds if (new := self.rewriter.moved(edge, operation)) is not None)
+        return tuple(new for edge in bounds if (new := moved(self.rewriter, edge, operation)) is not None)
 
     def lacks(self, raw: Value) -> tuple[OverhangEdge, ...]:
         """Return the edges past which a part is without an operand that was overhang there."""
@@ -102,8 +103,7 @@ class _VariableUpdate:
                 value = self.rewriter.value(raw)
             else:
                 value = self.again(operation, (inner.value,))
-            found = [self.rewriter.moved(edge, operation) for edge in inner.edges]
-            return TrackedTile(value, tuple(edge for edge in found if edge is not None))
+            return TrackedTile(value, carried(self.rewriter, operation, inner).edges)
         return self.rewriter.tile(raw)
 
     def again(self, operation: ir.Apply, operands: tuple[Value, ...]) -> Value:

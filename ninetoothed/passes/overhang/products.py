@@ -8,6 +8,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.ir import TileType, Value
 from ninetoothed.ir.lanes import lane
 from ninetoothed.passes.overhang import edges as edges_
+from ninetoothed.passes.overhang.carried import carried
 from ninetoothed.passes.overhang.conditions import is_implied
 from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, rounding, with_lanes
 from ninetoothed.passes.overhang.tiles import TrackedTile, distinct
@@ -37,7 +38,7 @@ def dot(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     rewriter.emit(operation, (*values, *(tile.value for tile in rest)))
     for place, (_, tile, axis) in enumerate(sides):
         met = [edge for edge in tile.edges if axis in edge.axes]
-        rest.append(rewriter.carried(operation, tile, place, met=met))
+        rest.append(carried(rewriter, operation, tile, place, met=met))
     edges = distinct(edge for part in rest for edge in part.edges)
     clashes = tuple(pair for part in rest for pair in part.clashes)
     rewriter.set(operation.result, TrackedTile(operation.result, edges, clashes=clashes))

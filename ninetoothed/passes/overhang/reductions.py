@@ -12,6 +12,7 @@ from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Number
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.passes.overhang import contents
+from ninetoothed.passes.overhang.carried import carried
 from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile, clashes, distinct
 
@@ -53,7 +54,7 @@ def _left(rewriter: OverhangRewriter, operation: ir.Apply, tile: TrackedTile, re
         return operation.function in ("max", "min") or (number == 0 and operation.function == "sum")
 
     met = _met((*tile.edges, *tile.ends(rewriter.facts)), operation.axes.worked(), tile.value.type)
-    return rewriter.carried(operation, tile, result=result, met=met, held=held)
+    return carried(rewriter, operation, tile, result=result, met=met, held=held)
 
 
 def _candidates(

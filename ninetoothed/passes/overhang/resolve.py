@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
-from ninetoothed.expr import Expr, Facts, const, simplify
+from ninetoothed.expr import Expr, Facts, simplify
 from ninetoothed.ir import TileType, Value
-from ninetoothed.ir.lanes import Told, forwards
 from ninetoothed.language.primitive import Effect, Number, Primitive
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.operations import producers
@@ -27,7 +26,7 @@ from ninetoothed.passes.overhang import (
     regions,
     shapes,
 )
-from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, mask_type, with_lanes
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, with_lanes
 from ninetoothed.passes.overhang.masks import MaskBuilder
 from ninetoothed.passes.overhang.observed import unobserved
 from ninetoothed.passes.overhang.tiles import EdgeClash, TrackedTile, distinct
@@ -286,51 +285,6 @@ class OverhangRewriter:
     def emit(self, operation: ir.Apply, operands: tuple[Value, ...]) -> None:
         """Emit an application with other operands."""
         self.builder.emit(replace(operation, operands=operands))
-
-    def moved(
-        self, edge: OverhangEdge, operation: ir.Apply, operand: int = 0, result: int = 0, told: Told | None = None
-    ) -> OverhangEdge | None:
-        """Move an edge of an operand to a result; None along an axis that the result has not.
-
-        told: the lanes of further axes of the operand.
-        """
-        type, shared = operation.results[result].type, operation.axes.shared(operand, result)
-        if isinstance(edge, BoundEdge):
-            axes = forwards(operation, operand, result) | (told or {})
-            return edges_.moved(edge, axes, type, with_lanes(self.facts, type), shared)
-        if operation.primitive.moves_lanes:
-            mask = self.builder.stretched(edge.value, operation.operands[operand].type)
-            attributes = dict(operation.attributes)
-            return MaskEdge(self.builder.apply(operation.function, (mask,), mask_type(type), **attributes))
-        own, origins = edge.value.type, {other: axis for axis, other in shared.items()}
-        places = [origins.get(axis) for axis in range(len(type.lanes))]
-        lanes = tuple(1 if place is None else own.lanes[place] for place in places)
-        if lanes == own.lanes:
-            return edge
-        shape = tuple(const(1) if place is None else own.shape[place] for place in places)
-        return MaskEdge(self.builder.apply("reshape", (edge.value,), TileType(dtypes.int1, shape, lanes)))
-
-    def carried(
-        self,
-        operation: ir.Apply,
-        tile: TrackedTile,
-        operand: int = 0,
-        result: int = 0,
-        met: Container[OverhangEdge] = (),
-        held: Callable[[Number], bool] = lambda number: False,
-        told: Told | None = None,
-    ) -> TrackedTile:
-        """Make a result with the edges of an operand, less those that are `met` where lanes are combined.
-
-        held: tells whether the result holds a number past an edge if the operand does.
-        """
-        ends = dict.fromkeys((*tile.edges, *tile.ends(self.facts)))
-        moved = {edge: self.moved(edge, operation, operand, result, told) for edge in ends if edge not in met}
-        found = {edge: new for edge, new in moved.items() if new is not None}
-        known = {new: n for edge, new in found.items() if (n := tile.held(edge)) is not None and held(n)}
-        own = tuple(new for edge, new in found.items() if edge in tile.edges)
-        pairs = tuple((found[a], found[b]) for a, b in tile.clashes if a in found and b in found)
-        return TrackedTile(operation.results[result], own, known, clashes=pairs)
 
 
 @dataclass(kw_only=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ninetoothed import ir
 from ninetoothed.expr import const
 from ninetoothed.ir import Value
+from ninetoothed.passes.overhang.carried import carried
 from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge, mask_type
 from ninetoothed.passes.overhang.tiles import TrackedTile
 
@@ -19,7 +20,7 @@ def move(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Rewrite an operation that only moves the lanes of one tile."""
     tile = rewriter.tile(operation.operands[0])
     rewriter.emit(operation, (tile.value,))
-    moved = rewriter.carried(operation, tile, held=lambda number: True)
+    moved = carried(rewriter, operation, tile, held=lambda number: True)
     rewriter.set(operation.result, replace(moved, number=tile.number))
 
 
@@ -37,7 +38,7 @@ def _two(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     result = operation.result
     own: tuple[OverhangEdge, ...] = ()
     if operation.axes.kept() and set(tiles[0].edges) == set(tiles[1].edges):
-        own = rewriter.carried(operation, tiles[0]).edges
+        own = carried(rewriter, operation, tiles[0]).edges
     elif any(edge.fails for tile in tiles for edge in tile.edges):
         masks = tuple(_full_mask(rewriter, raw) for raw in operation.operands)
         own = (MaskEdge(rewriter.builder.apply(operation.function, masks, mask_type(result.type))),)
@@ -53,7 +54,7 @@ def _split(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     bounds = replace(tile, edges=tuple(edge for edge in tile.edges if edge not in masks), clashes=())
     for half, result in enumerate(operation.results):
         told = {last: const(half)}
-        rewriter.set(result, rewriter.carried(operation, bounds, result=half, held=lambda number: True, told=told))
+        rewriter.set(result, carried(rewriter, operation, bounds, result=half, held=lambda number: True, told=told))
     if masks:
         mask = rewriter.builder.stretched(rewriter.builder.mask_of_some(masks, raw.type), raw.type)
         halves = tuple(Value(mask_type(result.type)) for result in operation.results)
