@@ -43,7 +43,7 @@ from ninetoothed.ir.nodes import (
     While,
 )
 from ninetoothed.ir.rewriter import Cloner, Rewriter
-from ninetoothed.ir.traversal import blocks, operands, reads, results, walk
+from ninetoothed.ir.traversal import blocks, controls, operands, reads, results, walk
 
 __all__ = [
     "Access",
@@ -75,6 +75,7 @@ __all__ = [
     "Value",
     "While",
     "blocks",
+    "controls",
     "operands",
     "reads",
     "results",

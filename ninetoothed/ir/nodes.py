@@ -206,6 +206,11 @@ class Carried(_Row):
     yielded: Value
     result: Value
 
+    @property
+    def flows(self) -> tuple[tuple[Value, Value], ...]:
+        """The pairs of values of which the second takes over the first."""
+        return (self.initial, self.argument), (self.yielded, self.argument), (self.argument, self.result)
+
 
 @dataclass(frozen=True, eq=False)
 class Loop(Operation):
@@ -277,6 +282,11 @@ class Outcome(_Row):
     then: Value
     otherwise: Value
     result: Value
+
+    @property
+    def flows(self) -> tuple[tuple[Value, Value], ...]:
+        """The pairs of values of which the second takes over the first."""
+        return (self.then, self.result), (self.otherwise, self.result)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from ninetoothed.ir.nodes import (
     ScalarArgument,
     Store,
     Value,
+    While,
 )
 
 
@@ -63,16 +64,24 @@ def operands(operation: Operation) -> tuple[Value, ...]:
     return ()
 
 
+def controls(operation: Operation) -> tuple[Value, ...]:
+    """Return the values that an operation reads, or by which a loop or a branch decides what it does."""
+    match operation:
+        case For(bindings=bindings):
+            return tuple(value for _, value in bindings)
+        case While(condition=condition) | If(condition=condition):
+            return (condition,)
+    return operands(operation)
+
+
 def reads(operation: Operation) -> tuple[Value, ...]:
     """Return the values that an operation reads in its own block: without yields, which nested blocks read."""
     match operation:
         case For():
-            return (*(value for _, value in operation.bindings), *operation.initial)
+            return (*controls(operation), *operation.initial)
         case Loop():
             return operation.initial
-        case If():
-            return (operation.condition,)
-    return operands(operation)
+    return controls(operation)
 
 
 def results(operation: Operation) -> tuple[Value, ...]:

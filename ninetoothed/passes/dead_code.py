@@ -6,11 +6,13 @@ x = load(...)                      for k: args (a, b) -> for k: args (a)
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.effects import has_effect
-from ninetoothed.ir import Apply, Block, For, If, Loop, Operation, Program, Value, While
+from ninetoothed.ir import Block, For, If, Loop, Operation, Program, Value
+from ninetoothed.ir.dataflow import Dataflow
 
 
 def remove(program: Program) -> Program | None:
@@ -19,10 +21,12 @@ def remove(program: Program) -> Program | None:
     return None if _size(body) == _size(program.body) else replace(program, body=body)
 
 
-def remove_dead(block: Block, live: frozenset[Value] = frozenset()) -> Block:
-    """Remove the operations of a block that neither have an effect nor lead to a value in `live`."""
-    kept, _ = _sweep(block, set(live))
-    return kept
+def remove_dead(block: Block, live: Iterable[Value] = (), must_run: Callable[[Operation], bool] = has_effect) -> Block:
+    """Remove the operations of a block that neither must run nor lead to a value in `live`."""
+    liveness = _Liveness(must_run)
+    liveness.note_all(live, True)
+    liveness.settle(block)
+    return _Remover(liveness=liveness).block(block)
 
 
 def _size(block: Block) -> int:
@@ -30,60 +34,46 @@ def _size(block: Block) -> int:
     return sum(1 + len(ir.results(operation)) for operation in ir.walk(block))
 
 
-def _sweep(block: Block, live: set[Value]) -> tuple[Block, set[Value]]:
-    """Give the operations kept, and the values needed on entry, from those needed on exit."""
-    kept: list[Operation] = []
-    for operation in reversed(block):
-        if not has_effect(operation) and not any(result in live for result in ir.results(operation)):
-            continue
+@dataclass(eq=False)
+class _Liveness(Dataflow[bool]):
+    """Finds the values that something reads which is kept."""
+
+    must_run: Callable[[Operation], bool]
+    backwards = True
+
+    def join(self, known: bool | None, fact: bool) -> bool:
+        return True
+
+    def is_kept(self, operation: Operation) -> bool:
+        """Tell whether something reads a result of an operation, or it must run."""
+        return any(result in self.facts for result in ir.results(operation)) or self.must_run(operation)
+
+    def follow(self, operation: Operation) -> None:
+        if not self.is_kept(operation):
+            return
+        self.note_all(ir.controls(operation), True)
+        if isinstance(operation, For) and operation.merge is not None:
+            inside = (value for nested in ir.walk(operation.merge.body) for value in ir.operands(nested))
+            self.note_all((*inside, *operation.merge.yields), True)
+            if any(result in self.facts for result in operation.results):
+                self.note_all(operation.results, True)  # It makes each result of all of them.
+
+
+@dataclass(kw_only=True)
+class _Remover(ir.Rewriter):
+    """Leaves out what nothing reads."""
+
+    liveness: _Liveness
+
+    def operation(self, operation: Operation) -> Block:
+        live = self.liveness.facts
+        if not self.liveness.is_kept(operation):
+            return ()
         match operation:
-            case Loop():
-                operation, needed = _sweep_loop(operation, live)
-            case If():
-                operation, needed = _sweep_branch(operation, live)
-            case _:
-                needed = set(ir.operands(operation)) | _inside_lambdas(operation)
-        kept.append(operation)
-        live = live | needed
-    return tuple(reversed(kept)), live
-
-
-def _inside_lambdas(operation: Operation) -> set[Value]:
-    if not isinstance(operation, Apply) or not isinstance(operation.attribute("combine"), ir.Lambda):
-        return set()
-    return _inside(operation.attribute("combine"))
-
-
-def _inside(combine: ir.Lambda) -> set[Value]:
-    return {value for nested in ir.walk(combine.body) for value in ir.operands(nested)} | set(combine.yields)
-
-
-def _sweep_loop(loop: Loop, live: set[Value]) -> tuple[Operation, set[Value]]:
-    """Return a loop without the variables that nothing reads, and the values that it reads."""
-    needed = {i for i, result in enumerate(loop.results) if result in live}
-    merge = loop.merge if isinstance(loop, For) else None
-    if merge is not None and needed:
-        needed = set(range(len(loop.results)))  # It makes each result of all of them.
-    if isinstance(loop, While):
-        needed.add(0)  # Its condition.
-    while True:
-        body, used = _sweep(loop.body, {loop.yields[i] for i in needed})
-        more = needed | {i for i, argument in enumerate(loop.arguments) if argument in used}
-        if more == needed:
-            break
-        needed = more
-    slim = replace(loop, body=body, carried=tuple(loop.carried[i] for i in sorted(needed)))
-    outside = used | set(slim.initial) | set(slim.yields)
-    if isinstance(loop, For):
-        outside |= {value for _, value in loop.bindings}
-        outside |= _inside(merge) if merge is not None else set()
-    return slim, outside
-
-
-def _sweep_branch(branch: If, live: set[Value]) -> tuple[Operation, set[Value]]:
-    """Return a branch without the results that nothing reads, and the values that it reads."""
-    outcomes = tuple(each for each in branch.outcomes if each.result in live)
-    then_body, used_then = _sweep(branch.then_body, {each.then for each in outcomes})
-    else_body, used_else = _sweep(branch.else_body, {each.otherwise for each in outcomes})
-    slim = replace(branch, then_body=then_body, else_body=else_body, outcomes=outcomes)
-    return slim, used_then | used_else | {branch.condition}
+            case Loop(body=body, carried=carried):
+                carried = tuple(each for each in carried if each.argument in live)
+                return (replace(operation, body=self.block(body), carried=carried),)
+            case If(then_body=then, else_body=other, outcomes=outcomes):
+                outcomes = tuple(each for each in outcomes if each.result in live)
+                return (replace(operation, then_body=self.block(then), else_body=self.block(other), outcomes=outcomes),)
+        return (operation,)

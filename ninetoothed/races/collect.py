@@ -42,7 +42,9 @@ def survey(
         if any(site in walked.pointed for site in sites):
             placed = tuple(site if site in walked.pointed else memories[name].flat(site) for site in sites)
         if Question(name, placed, space, facts).left():
-            values = values or Values.of(body, walked.integers, walked.rounds, tuple(axes), changed)
+            if values is None:
+                values = Values(walked.integers, walked.rounds, tuple(axes), changed)
+                values.settle(body)
             keyed = (_with_keys(site, walked, values) for site in sites)
             placed = tuple(replace(site, place=at.place) for site, at in zip(keyed, placed, strict=True))
             question = Question(name, placed, replace(space, loaded=_loaded(walked, values)), facts)

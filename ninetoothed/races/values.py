@@ -16,6 +16,7 @@ from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Max, Min, Var, const, maximum, minimum, var
 from ninetoothed.expr.algebra import build, of_atom
+from ninetoothed.ir.dataflow import Dataflow
 from ninetoothed.language.primitive import Effect
 from ninetoothed.lowering import Guard
 from ninetoothed.races.integers import Integers, moved_lanes
@@ -27,8 +28,8 @@ _NONE: Keys = frozenset()
 _MOST = 24
 
 
-@dataclass
-class Values:
+@dataclass(eq=False)
+class Values(Dataflow[Keys]):
     """The keys of all values of a program, followed to a fixed point: loop-carried variables bring keys back.
 
     rounds: the name of each loop's round. programs: the program indices.
@@ -39,30 +40,12 @@ class Values:
     rounds: Mapping[ir.Operation, str]
     programs: tuple[str, ...]
     changed: frozenset[str]
-    _keys: dict[ir.Value, Keys] = field(default_factory=dict)
     _tags: dict[Any, int] = field(default_factory=dict)
     _formulas: dict[ir.Value, tuple[Any, tuple[Expr, ...]]] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls,
-        body: ir.Block,
-        integers: Integers,
-        rounds: Mapping[ir.Operation, str],
-        programs: tuple[str, ...],
-        changed: frozenset[str],
-    ) -> Values:
-        """Follow the values of a program."""
-        values, before = cls(integers, rounds, programs, changed), -1
-        while before != (count := sum(map(len, values._keys.values()))):
-            before = count
-            for operation in ir.walk(body):
-                values._follow(operation)
-        return values
-
     def keys(self, value: ir.Value) -> Keys:
         """Return the expressions that decide on a value."""
-        return self._keys.get(value, _NONE)
+        return self.facts.get(value, _NONE)
 
     def formula(self, value: ir.Value, stored: Iterable[str]) -> tuple[Any, tuple[Expr, ...]]:
         """Return how a value is computed, lane by lane, and the expressions of which: two alike are equal values.
@@ -114,41 +97,35 @@ class Values:
     def _is_size(self, name: str) -> bool:
         return not (name.startswith("lane_") or name in self.programs or name in self.rounds.values())
 
-    def _join(self, value: ir.Value, *keys: Iterable[Expr]) -> None:
-        joined = self.keys(value).union(*keys)
+    def join(self, known: Keys | None, fact: Keys) -> Keys:
+        joined = fact | (known or _NONE)
         if len(joined) > _MOST:
             joined = frozenset(var(name) for e in joined for name in e.variables if not self._is_size(name))
-        self._keys[value] = joined
+        return joined
 
-    def _follow(self, operation: ir.Operation) -> None:
+    def outside(self, loop: ir.Loop, fact: Keys) -> Keys:
+        return self._without(fact, {self.rounds[loop]})
+
+    def follow(self, operation: ir.Operation) -> None:
         integers = self.integers
         match operation:
             case ir.Index(result=result, expr=e, bindings=bindings):
-                self._join(result, self.of_expressions((integers.within(e, bindings),)))
+                self.note(result, self.of_expressions((integers.within(e, bindings),)))
             case ir.Load(result=result, access=access) if access.parameter in self.changed:
-                self._join(result, self._all(result))
+                self.note(result, self._all(result))
             case ir.Load(result=result, access=access):
                 reached = [integers.within(e, access.bindings) for e in _reached(access)]
-                self._join(result, self.of_expressions(reached))
+                self.note(result, self.of_expressions(reached))
             case ir.Apply(results=results):
-                found = self._applied(operation)
-                for result in results:
-                    self._join(result, found)
+                self.note_all(results, self._applied(operation))
             case ir.For(variable=variable):
                 trips = (operation.start, operation.stop, operation.step)
                 bounds = self.of_expressions(integers.within(e, operation.bindings) for e in trips)
-                self._follow_rounds(operation, variable, bounds)
-            case ir.While():
-                self._follow_rounds(operation, self.rounds[operation], self.keys(operation.condition))
-            case ir.If():
-                for each in operation.outcomes:
-                    self._join(each.result, *map(self.keys, (operation.condition, each.then, each.otherwise)))
-
-    def _follow_rounds(self, loop: ir.Loop, counter: str, bounds: Keys) -> None:
-        """Follow loop-carried variables: after the loop, which round it is does not count."""
-        for each in loop.carried:
-            self._join(each.argument, self.keys(each.initial), self.keys(each.yielded), bounds, (var(counter),))
-            self._join(each.result, self._without(self.keys(each.argument), {counter}))
+                self.note_all(operation.arguments, bounds | {var(variable)})
+            case ir.While(condition=condition):
+                self.note_all(operation.arguments, self.keys(condition) | {var(self.rounds[operation])})
+            case ir.If(condition=condition):
+                self.note_all(operation.results, self.keys(condition))
 
     def _applied(self, operation: ir.Apply) -> Keys:
         """Return the keys of what a primitive computes, in the lanes of its result."""

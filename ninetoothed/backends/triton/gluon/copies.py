@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import descriptors, syntax
@@ -11,6 +11,7 @@ from ninetoothed.backends.triton.gluon.rings import at
 from ninetoothed.backends.triton.gluon.shared_memory import SharedMemory
 from ninetoothed.backends.triton.variables import OperationPlace
 from ninetoothed.passes import Target
+from ninetoothed.passes.dead_code import remove_dead
 
 
 def copy_in(target: Target) -> str:
@@ -25,20 +26,11 @@ def copy_out(target: Target) -> str:
 
 def copies(block: ir.Block, memory: SharedMemory) -> ir.Block:
     """Return what is left of a block for the copies."""
-    kept: list[ir.Operation] = []
-    needed: set[ir.Value] = set()
-    for operation in reversed(block):
-        match operation:
-            case ir.For(body=body):
-                body = copies(body, memory)
-                operation = replace(operation, body=body, carried=())
-            case ir.If(then_body=then_body, else_body=else_body):
-                then_body, else_body = copies(then_body, memory), copies(else_body, memory)
-                operation = ir.If(operation.condition, then_body, else_body, location=operation.location)
-        if operation in memory.rings or any(ir.blocks(operation)) or needed.intersection(ir.results(operation)):
-            kept.append(operation)
-            needed |= set(ir.reads(operation))
-    return tuple(reversed(kept))
+
+    def must_run(operation: ir.Operation) -> bool:
+        return any(each in memory.rings for each in ir.walk((operation,)))
+
+    return remove_dead(block, must_run=must_run)
 
 
 @dataclass
