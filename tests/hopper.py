@@ -13,16 +13,13 @@ import os
 from pathlib import Path
 
 import pytest
-import triton
 
 from ninetoothed import ir
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.passes.wgmma_operands import is_in_memory
-from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime import dispatch, executable, private_triton
 from ninetoothed.runtime.build import assembler, encoding, sass, sound, wgmma
 from ninetoothed.runtime.selection import machine
-
-BUNDLED = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
 
 
 @pytest.hookimpl(trylast=True)
@@ -98,7 +95,8 @@ def verify(definition, variant):
     text = compiled.asm["ptx"]
     if wgmma.is_needed(text):
         check(text, compiled.asm["cubin"])
-        other = assembler.Assembler(str(BUNDLED), (0, 0)).assemble(text)
+        bundled = private_triton.assembler(machine.H200.capability).path
+        other = assembler.Assembler(bundled, (0, 0)).assemble(text)
         if not sound._lost(text, other):  # else Ampere's products take its place
             check(text, other)
 

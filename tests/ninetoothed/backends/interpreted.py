@@ -36,17 +36,36 @@ class WholeNumber(metaclass=_WholeNumber):
         return int(value.item() if isinstance(value, numpy.ndarray) else value)
 
 
-def allow_arrays_of_one():
-    """Let older interpreters of Triton run on newer versions of NumPy."""
+@functools.cache
+def mend():
+    """Mend the interpreters of some versions of Triton."""
     from triton.runtime import interpreter
 
+    # Older ones, on newer versions of NumPy.
     interpreter.int = WholeNumber
+    # That of 3.9 gives `(a < b) & c` the type of `a`, and takes no mask of another type than bool.
+    builder = interpreter.InterpreterBuilder
+    builder.create_masked_load = _with_mask(builder.create_masked_load, 1)
+    builder.create_masked_store = _with_mask(builder.create_masked_store, 2)
+    builder.create_atomic_rmw = _with_mask(builder.create_atomic_rmw, 3)
+
+
+def _with_mask(create, place):
+    """Wrap a method of the interpreter's that takes a mask at a place: it gets booleans."""
+
+    @functools.wraps(create)
+    def wrapped(self, *arguments):
+        mask = arguments[place]
+        mask.data = mask.data.astype(numpy.bool_)
+        return create(self, *arguments)
+
+    return wrapped
 
 
 def load(emitted):
     """The kernel of an emitted module, for Triton's interpreter."""
     assert os.environ.get("TRITON_INTERPRET") == "1"
-    allow_arrays_of_one()
+    mend()
     path = write_module(emitted.name, emitted.source)
     namespace = {"__name__": path.stem}
     exec(compile(emitted.source, str(path), "exec"), namespace)

@@ -10,10 +10,11 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 from ninetoothed.passes.blocked_summation import MOST_REGISTERS, sum_in_blocks
-from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import conv2d, mm, sdpa_backward_query
 from tests.ninetoothed_ops.kernels import calls
+from tests.ninetoothed_ops.kernels.launched import launched
 
 
 def whole(*shape):
@@ -157,10 +158,9 @@ def test_compiled(name, gpu):
     """Triton does not take the additions for those of `dot`: sums are apart in machine code, too."""
     pytest.importorskip("triton")
     kernel, arguments = calls.large(name, torch.float32)
-    variant = traced(kernel, arguments, gpu)
-    compiled = executable.GpuExecutable.compile(kernel.definition, variant)
-    rows, columns, _ = variant.selection.schedule.blocks.values()
-    accumulator = rows * columns // (32 * variant.selection.schedule.num_warps)
+    compiled, schedule = launched(kernel, arguments, gpu)
+    rows, columns, _ = schedule.blocks.values()
+    accumulator = rows * columns // (32 * schedule.num_warps)
     # Blackwell adds two at once.
     assert len(re.findall(r"\badd(?:\.rn)?(?:\.ftz)?\.f32", compiled.asm["ptx"])) >= accumulator // 2
     assert compiled.spills == 0

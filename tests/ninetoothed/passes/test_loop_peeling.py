@@ -221,7 +221,7 @@ class TestCompiled:
         masked, bare = both(mm.make(), *padded(1000, 1000, 1001, torch.float32), **tile)
         assert "LDGSTS.E.BYPASS.128" in bare.sass() and "LDGSTS.E.BYPASS.128" not in masked.sass()
         (_, (before, *_)), (_, (after, *_)) = lengths(masked), lengths(bare)
-        assert after < 0.6 * before
+        assert after < 0.65 * before
 
     @pytest.mark.parametrize("name", ("softmax", "rms_norm"))
     def test_rows(self, name, both):

@@ -3,13 +3,10 @@
 import pytest
 import torch
 
-from ninetoothed.backends.triton import emit
-from ninetoothed.runtime import dispatch, executable
-from ninetoothed.runtime.build.compile import compile_kernel
-from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import sdpa
 from tests.ninetoothed_ops.kernels import calls
+from tests.ninetoothed_ops.kernels.launched import launched
 
 pytest.importorskip("triton")
 
@@ -33,11 +30,7 @@ CASES += [(name, machine.H200, torch.bfloat16) for name in PRODUCTS if "backward
 )
 def test_compiled_without_spills(name, gpu, dtype):
     kernel, arguments = calls.large(name, dtype)
-    variant = dispatch.launcher_of(kernel).trace(arguments, {}, gpu)
-    configuration = variant.selection.schedule
-    aligned = frozenset(parameter.name for parameter in variant.program.parameters)
-    emitted = emit(variant.program, target=target_of(gpu))
-    compiled = compile_kernel(emitted, gpu, configuration.num_warps, configuration.num_stages, aligned)
+    compiled, configuration = launched(kernel, arguments, gpu)
     assert compiled.spills == 0, f"{compiled.registers} registers and {compiled.spills} bytes spilled: {configuration}"
     assert compiled.shared <= gpu.shared_memory
     if name in PRODUCTS:
@@ -59,10 +52,5 @@ def test_attention_of_other_types_and_depths_spills_nothing(gpu, dtype, depth, i
     tensor, mask = torch.empty(2, 8, 1024, depth, dtype=dtype), torch.empty(2, 8, 1024, 1024, dtype=dtype)
     arguments = (tensor, tensor, tensor, mask, 0.1, tensor, sdpa.NO_MASK, is_causal)
     arguments += () if softcap is None else (softcap,)
-    launcher = dispatch.Launcher(sdpa.make(is_capped=softcap is not None).definition)
-    for _ in range(dispatch.MOST_SPILLING):  # as a launch does
-        variant = launcher.trace(arguments, {}, gpu)
-        compiled = executable.GpuExecutable.compile(launcher.definition, variant)
-        if not compiled.spills or not launcher._variants.reject(variant.selection):
-            break
-    assert compiled.spills == 0, f"{compiled.registers} registers: {variant.selection.schedule}"
+    compiled, configuration = launched(sdpa.make(is_capped=softcap is not None), arguments, gpu)
+    assert compiled.spills == 0, f"{compiled.registers} registers: {configuration}"

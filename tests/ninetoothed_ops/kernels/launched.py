@@ -1,0 +1,17 @@
+"""What a first launch on a GPU that need not be there would run."""
+
+from ninetoothed.runtime import dispatch, executable
+
+
+def launched(kernel, arguments, gpu):
+    """Compile a kernel for arguments as a launch does, which takes other blocks where registers are spilled.
+
+    Return it and its schedule.
+    """
+    launcher = dispatch.Launcher(kernel.definition)
+    for _ in range(dispatch.MOST_SPILLING):
+        variant = launcher.trace(arguments, {}, gpu)
+        compiled = executable.GpuExecutable.compile(launcher.definition, variant)
+        if not compiled.spills or not launcher._variants.reject(variant.selection):
+            break
+    return compiled, variant.selection.schedule
