@@ -48,16 +48,34 @@ def mend():
     builder.create_masked_load = _with_mask(builder.create_masked_load, 1)
     builder.create_masked_store = _with_mask(builder.create_masked_store, 2)
     builder.create_atomic_rmw = _with_mask(builder.create_atomic_rmw, 3)
+    # It holds bfloat16 as integers of their bits, and 3.9 compares these.
+    for name in ("create_maximumf", "create_maxnumf", "create_minimumf", "create_minnumf"):
+        setattr(builder, name, _in_float32(getattr(builder, name)))
 
 
 def _with_mask(create, place):
     """Wrap a method of the interpreter's that takes a mask at a place: it gets booleans."""
 
     @functools.wraps(create)
-    def wrapped(self, *arguments):
+    def wrapped(self, *arguments, **options):
         mask = arguments[place]
         mask.data = mask.data.astype(numpy.bool_)
-        return create(self, *arguments)
+        return create(self, *arguments, **options)
+
+    return wrapped
+
+
+def _in_float32(create):
+    """Wrap a method of the interpreter's for two operands: those of bfloat16 are computed in float32."""
+
+    @functools.wraps(create)
+    def wrapped(self, *operands):
+        from triton.language import bfloat16, float32
+
+        if operands[0].dtype.scalar != bfloat16:
+            return create(self, *operands)
+        wide = create(self, *(self.create_fp_ext(each, float32) for each in operands))
+        return self.create_fp_trunc(wide, bfloat16)
 
     return wrapped
 
