@@ -39,8 +39,8 @@ def cast_once(weight: torch.Tensor, device_type: str, dtype: torch.dtype) -> tor
     region = _REGIONS.get(device_type) or _begin(device_type)
     if region is None:
         return weight.to(dtype)
-    key = id(weight), dtype, torch.is_grad_enabled()
-    known, version = region.casts.get(key), private.version_of(weight)
+    key, version = (id(weight), dtype, torch.is_grad_enabled()), private.version_of(weight)
+    known = None if version is None else region.casts.get(key)
     if known is not None and known.source() is weight and known.version == version:
         return known.result
     result = weight.to(dtype)

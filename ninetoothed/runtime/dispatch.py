@@ -19,7 +19,7 @@ import torch
 from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentError, ResourceError, SizeError
-from ninetoothed.runtime import arguments, executable, variants
+from ninetoothed.runtime import arguments, executable, missing, variants
 from ninetoothed.runtime.aliasing import check_memory
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.call_cache import CallCache, Entry
@@ -202,6 +202,7 @@ class Launcher:
 
     def _select(self, call: BoundCall, device: torch.device) -> executable.Executable:
         """Select a variant for a checked call, and make its executable."""
+        missing.tell_of_pytorch()
         gpu = machine.current(device) if device.type == "cuda" else None
         if gpu is not None and tuning.is_asked_for(self.definition):
             tuning.tune(self.definition, self._variants, call, device, gpu)

@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 
 from ninetoothed import distribution
-from ninetoothed.runtime import private, private_triton
+from ninetoothed.runtime import missing, private, private_triton
 from ninetoothed.runtime.build import assembler, descriptors, disk_cache, gluon
 from ninetoothed.runtime.selection import machine
 
-PACKAGES = ("torch", "triton", "transformers", "numpy", "nvidia-cuda-nvcc")
+PACKAGES = ("triton", "transformers", "numpy", "nvidia-cuda-nvcc")
 # Where the tests and benchmarks of this version ran, and for which GPUs its kernels are compiled in the tests.
 RUN_ON = ("H200",)
 COMPILED_FOR = (80, 90, 100)
@@ -45,6 +45,7 @@ def _versions() -> Iterator[tuple[str, str]]:
     if distribution.is_beside_the_original():
         yield "beware", distribution.BESIDE
     yield "python", platform.python_version()
+    yield "torch", torch.__version__
     for name in PACKAGES:
         try:
             yield name, metadata.version(name)
@@ -90,11 +91,14 @@ def fast_paths() -> Iterator[tuple[str, str | None]]:
     yield "attention with overlapped products (Gluon)", gluon.off()
     has_descriptors = descriptors.are_supported()
     yield "tiles by the copy engine", None if has_descriptors else "this Triton makes no descriptors on the host"
-    yield "calls recognised by guards", _missing(private.TensorGuards)
-    yield "results allocated at once", _missing(private.empty_strided_cuda)
+    yield "calls recognised by guards", _without(private.TensorGuards)
+    yield "results allocated at once", _without(private.empty_strided_cuda)
+    has_triton = missing.has("triton")
+    for name, instead in missing.of(missing.OF_PYTORCH | (missing.OF_TRITON if has_triton else {})).items():
+        yield name, f"it is not there, and {instead}"
 
 
-def _missing(found: object) -> str | None:
+def _without(found: object) -> str | None:
     return None if found is not None else "this PyTorch does not have the function for it"
 
 

@@ -1,8 +1,10 @@
 """Collect the private names of PyTorch: why each is used, and its fallback.
 
 Most only save time. Another version may lack one or change its meaning, so that each has a fallback that is right, and
-slower. tests/ninetoothed/runtime/test_private.py says whether the pinned versions have the names, and takes
-them away one by one. Those of Triton are in private_triton.py.
+slower; missing.py lists them with what is done without each, and logs it. tests/ninetoothed/runtime/test_private.py
+says whether the pinned versions have the names, and takes them away one by one. Those of Triton: private_triton.py.
+
+The dictionaries of modules (`_parameters`, `_buffers`, `_modules`) are taken for granted: their pickles hold them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import nn
 from torch.autograd import forward_ad
-from torch.torch_version import TorchVersion
+from torch.nn import functional
 
 if TYPE_CHECKING:
     from torch._C import FunctionSchema as FunctionSchema
@@ -115,7 +117,8 @@ def _hides_memory(tensor: torch.Tensor) -> bool:
     return False
 
 
-_is_wrapped: Callable[[Any], bool] = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", _hides_memory)
+_functorch: Any = getattr(torch._C, "_functorch", None)
+_is_wrapped: Callable[[Any], bool] = getattr(_functorch, "is_functorch_wrapped_tensor", _hides_memory)
 _is_functional: Callable[[Any], bool] = getattr(torch, "_is_functional_tensor", _hides_memory)
 
 
@@ -244,11 +247,17 @@ def without_autocast(device_type: str) -> Callable[[], AbstractContextManager]:
 _has_kernel: Callable[[str, str], bool] | None = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
 
 
-def is_autocast(operator: str, device_type: str) -> bool:
-    """Tell whether autocast casts what an operator of PyTorch's takes, as `rms_norm` of 2.13 and not of 2.11."""
+def casts_rms_norm(device_type: str) -> bool:
+    """Tell, under autocast, whether it casts what `rms_norm` takes to float32, which differs between releases."""
     if _has_kernel is None:
-        return device_type == "cuda" and TorchVersion(torch.__version__) >= "2.13"
-    return _has_kernel(f"aten::{operator}", f"Autocast{device_type.upper()}")
+        return _is_rms_norm_cast(device_type)
+    return _has_kernel("aten::rms_norm", f"Autocast{device_type.upper()}")
+
+
+@functools.cache
+def _is_rms_norm_cast(device_type: str) -> bool:
+    given = torch.ones(1, dtype=torch.bfloat16, device=device_type)
+    return functional.rms_norm(given, (1,)).dtype is torch.float32
 
 
 # -- PyTorch: derivatives --

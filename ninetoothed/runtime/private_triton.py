@@ -1,6 +1,7 @@
 """Collect the private names of Triton's launcher, compiler and cache: why each is used, and its fallback.
 
-As in private.py, most only save time. Functions return None where a name is missing, and their callers do without.
+As in private.py, most only save time. Functions return None where a name is missing, and their callers do without; the
+logger `ninetoothed` has a line for it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from typing import Any
+
+from ninetoothed.runtime.missing import tell
 
 
 def c_launcher(run: Any, function: Any, metadata: Any) -> tuple[Callable[..., Any] | None, tuple[Any, ...], bool]:
@@ -23,10 +26,11 @@ def c_launcher(run: Any, function: Any, metadata: Any) -> tuple[Callable[..., An
         launch, sizes = run.launch, (run.global_scratch_size, getattr(run, "profile_scratch_size", 0))
         run.launch = lambda *given: seen.append(given)
     except AttributeError:
+        return _unlike()
+    if any(sizes):
         return None, (), True
     try:
-        if not any(sizes):
-            run(1, 1, 1, stream, function, metadata, None, None, None, argument)
+        run(1, 1, 1, stream, function, metadata, None, None, None, argument)
     except Exception:  # Whatever it raises for a stream and an argument like these, it is not as expected.
         seen = []
     finally:
@@ -34,6 +38,11 @@ def c_launcher(run: Any, function: Any, metadata: Any) -> tuple[Callable[..., An
     for *first, last in seen:
         if first[:4] == [1, 1, 1, stream] and (last is argument or last == (argument,)):
             return launch, tuple(first[4:]), last is argument
+    return _unlike()
+
+
+def _unlike() -> tuple[None, tuple[()], bool]:
+    tell("the launcher of this Triton is not as expected: kernels are launched through all of it, which takes longer")
     return None, (), True
 
 
@@ -51,24 +60,29 @@ def descriptor_encoder(run: Any) -> Callable[[int, Any], tuple[Any, ...]] | None
         # Since Triton 3.8 also what is passed before the arguments, which AMD's encoder reads.
         more = (None,) * (len(inspect.signature(encode).parameters) - 2)
     except (AttributeError, KeyError, TypeError, ValueError):
+        tell("the launcher of this Triton is not as expected: it encodes each descriptor anew at each launch")
         return None
     run.launch = launcher
     return lambda position, described: tuple(encode(described, metadata[position] if metadata else None, *more))
 
 
 def assembler(capability: int) -> Any:
-    """Return the ptxas that Triton uses for a GPU: an object with `path` and `version`.
+    """Return the ptxas that Triton uses for a GPU: an object with `path` and `version`; None where that is not known.
 
     It comes with two. Which one is for Hopper has changed with Triton 3.9; before, that was the one without a suffix.
     """
-    from triton import knobs
+    import triton
 
     try:
         from triton.backends.nvidia.compiler import get_ptxas
 
         return get_ptxas(capability)
     except (ImportError, TypeError):
-        return knobs.nvidia.ptxas
+        found = getattr(getattr(getattr(triton, "knobs", None), "nvidia", None), "ptxas", None)
+    if not (hasattr(found, "path") and hasattr(found, "version")):
+        tell("this Triton does not tell its assembler: machine code for Hopper is verified")
+        return None
+    return found
 
 
 # What else Triton's compiler looks at may change what it does: then nothing is told of a compilation.
@@ -87,9 +101,8 @@ def compilation_key(source: Any, target: Any, options: dict[str, Any]) -> dict[s
     Triton's own key has that content in it, half a gigabyte, which it reads and hashes once a process. None where this
     Triton is not as expected, or is being watched: then it is left to itself.
     """
-    from triton import knobs
-
     try:
+        from triton import knobs
         from triton.compiler.compiler import get_cache_invalidating_env_vars, make_backend
 
         if any(getattr(getattr(knobs, room), name, None) for room, name in _HOOKS):
@@ -101,7 +114,8 @@ def compilation_key(source: Any, target: Any, options: dict[str, Any]) -> dict[s
             "options": backend.parse_options(dict(options, **source.parse_options())).hash(),
             "environment": sorted(map(list, get_cache_invalidating_env_vars().items())),
         }
-    except (ImportError, AttributeError, TypeError):
+    except (ImportError, AttributeError, TypeError) as error:
+        tell(f"each process finds kernels by Triton's own key, since this Triton does not tell what is in it: {error}")
         return None
 
 

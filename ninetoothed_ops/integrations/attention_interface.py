@@ -84,7 +84,7 @@ def _counted(module: nn.Module, mask: torch.Tensor | None) -> torch.Tensor | Non
         return _visible(mask)
     version = version_of(mask)
     last, seen, lengths = getattr(mask, LENGTHS) or (place, None, None)
-    if lengths is None or last >= place or version != seen:
+    if lengths is None or last >= place or version is None or version != seen:
         lengths = _visible(mask)
     setattr(mask, LENGTHS, (place, version, lengths))
     return lengths

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
-from torch.torch_version import TorchVersion
 
 from ninetoothed.errors import ArgumentTypeError, NineToothedError
 
@@ -274,8 +273,8 @@ def _hindrance(row: Row, module: nn.Module) -> str | None:
 
 
 def _forget_compiled_code() -> None:
-    """Let compiled code be made anew: before PyTorch 2.13 it did not notice that a module had another class."""
-    if "torch._dynamo" in sys.modules and TorchVersion(torch.__version__) < "2.13":
+    """Let compiled code be made anew: that of some releases does not notice that a module has another class."""
+    if "torch._dynamo" in sys.modules:
         torch.compiler.reset()
 
 

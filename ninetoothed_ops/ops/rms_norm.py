@@ -66,8 +66,8 @@ def backward(ctx, grad):
 
 
 def autocast(device_type):
-    """Cast to float32 where PyTorch's `rms_norm` is, which depends on its version."""
-    return torch.float32 if private.is_autocast("rms_norm", device_type) else None
+    """Cast to float32 where PyTorch's `rms_norm` is."""
+    return torch.float32 if private.casts_rms_norm(device_type) else None
 
 
 operator = register(

@@ -52,6 +52,9 @@ class Assembler:
             return cubin.read_bytes()
 
 
+UNKNOWN = Assembler("", (0, 0))
+
+
 def for_capability(capability: int) -> Assembler | None:
     """Return the assembler for a GPU; None where Triton's own is trusted."""
     return for_hopper() if generation_of(capability).has_wgmma else None
@@ -79,8 +82,10 @@ def for_hopper() -> Assembler:
 
 
 def of_triton() -> Assembler:
-    """Return the assembler that Triton uses for Hopper."""
+    """Return the assembler that Triton uses for Hopper; `UNKNOWN`, which is not sound, where it does not tell."""
     tool = private_triton.assembler(90)
+    if tool is None:
+        return UNKNOWN
     major, minor = tool.version.split(".")[:2]
     return Assembler(tool.path, (int(major), int(minor)))
 
@@ -108,7 +113,7 @@ def _tool(name: str, cubin: bytes, *options: str) -> str:
 def _is_named_by_user(own: Assembler) -> bool:
     import triton
 
-    is_bundled = Path(triton.__file__).parent in Path(own.path).parents
+    is_bundled = own == UNKNOWN or Path(triton.__file__).parent in Path(own.path).parents
     return not is_bundled or "TRITON_PTXAS_PATH" in os.environ
 
 

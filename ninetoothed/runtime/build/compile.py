@@ -18,7 +18,7 @@ from typing import Any
 
 from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
-from ninetoothed.runtime import private_triton
+from ninetoothed.runtime import missing, private_triton
 from ninetoothed.runtime.build import assembler, descriptors, disk_cache, gluon, triton_cache
 from ninetoothed.runtime.call_cache import FunctionBody
 from ninetoothed.runtime.selection.machine import Machine
@@ -44,18 +44,20 @@ def compile_kernel(
     Raises `CompilationError` for what Triton rejects, `AssemblerError` where the machine code would not do what the
     text says, and `ResourceError` where the GPU lacks the shared memory.
     """
-    from triton.backends.compiler import GPUTarget
+    import triton  # noqa: F401 - what one lacks that is there is named below
 
+    missing.tell_of_triton()
     path = write_module(emitted.name, emitted.source)
-    source = _source(emitted, path, aligned)
     # Said explicitly, since its default is about to become False.
     options: dict[str, Any] = {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
     if not uses_wgmma:
         options["arch"] = gpu.generation.without_wgmma
-    target = GPUTarget(gpu.generation.compiler, gpu.capability, gpu.generation.warp_size)
     began = time.perf_counter()
     try:
-        kernel, lost = triton_cache.compile(source, target, options)
+        from triton.backends.compiler import GPUTarget
+
+        target = GPUTarget(gpu.generation.compiler, gpu.capability, gpu.generation.warp_size)
+        kernel, lost = triton_cache.compile(_source(emitted, path, aligned), target, options)
     except Exception as error:
         raise CompilationError(
             f"Triton could not compile kernel `{emitted.name}` for {gpu} with {_show(options)}; its text is in "
@@ -189,7 +191,11 @@ class CompiledKernel:
 
     @cached_property
     def _usage(self) -> dict[str, int]:
-        text = assembler.usage(self.asm["cubin"])
+        try:
+            text = assembler.usage(self.asm["cubin"])
+        except (OSError, RuntimeError, AttributeError) as error:
+            missing.tell(f"registers that spill are not counted, which may choose a slower schedule: {error}")
+            return dict.fromkeys(("REG", "STACK", "LOCAL"), 0)
         return {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL|SHARED):(\d+)", text)}
 
     def sass(self) -> str:
@@ -224,19 +230,19 @@ class LoadedKernel:
 
     @classmethod
     def of(cls, compiled: CompiledKernel) -> LoadedKernel:
-        from triton import knobs
-
         # Triton binds a compiled kernel to the device on which it was first loaded: one for each device.
         fresh = copy.copy(compiled.kernel)
         try:
+            from triton import knobs
+
             try:
                 fresh.run  # noqa: B018 - loads it
             except OSError:  # of Triton's launcher, which is compiled once and kept
                 with triton_cache.elsewhere():
                     fresh.run  # noqa: B018
+            return cls(fresh, knobs.runtime, bool(compiled.emitted.descriptors))
         except Exception as error:
             raise CompilationError(f"kernel `{compiled.emitted.name}` could not be loaded: {error}") from error
-        return cls(fresh, knobs.runtime, bool(compiled.emitted.descriptors))
 
     def write(
         self, source: FunctionBody, programs: tuple[int, int, int], arguments: Sequence[str], stream: str

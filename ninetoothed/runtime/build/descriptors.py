@@ -7,7 +7,6 @@ Triton's own function, and handed to the launcher underneath.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import Any
 import torch
 
 from ninetoothed.backends.triton import Emitted
-from ninetoothed.runtime import private_triton
+from ninetoothed.runtime import missing, private_triton
 from ninetoothed.runtime.call_cache import FunctionBody
 
 # How many sets of addresses a launch remembers; the older half goes when there are more.
@@ -28,10 +27,7 @@ _NO_CONTEXT = "invalid device context"
 @functools.cache
 def are_supported() -> bool:
     """Tell whether Triton has descriptors made on the host; without Triton there is only text, which has them."""
-    try:
-        return importlib.util.find_spec("triton.tools.tensor_descriptor") is not None
-    except ModuleNotFoundError:
-        return True
+    return not missing.has("triton") or missing.has("triton.tools.tensor_descriptor.TensorDescriptor")
 
 
 class Address(int):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import logging
 import os
 from types import ModuleType
 from typing import Any
 
 from ninetoothed.backends.triton import KernelArgument
-
-_LOG = logging.getLogger("ninetoothed")
+from ninetoothed.runtime.missing import tell
 
 _LANGUAGE = "triton.experimental.gluon.language"
 _HOPPER = f"{_LANGUAGE}.nvidia.hopper"
@@ -60,7 +58,7 @@ def why_not() -> str | None:
     if not lacks:
         return None
     reason = f"this Triton has no {', '.join(lacks)}"
-    _LOG.info("attention runs in plain Triton: %s", reason)
+    tell(f"attention runs in plain Triton: {reason}")
     return reason
 
 

@@ -32,7 +32,7 @@ def _lost(ptx: str, cubin: bytes) -> tuple[str, ...]:
         return ()
     try:
         machine = assembler.disassemble(cubin, has_tables="brx.idx" in ptx)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, AttributeError) as error:
         return (f"its machine code cannot be verified: {error}",)
     return tuple(map(str, wgmma.faults(ptx, machine)))
 

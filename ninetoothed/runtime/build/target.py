@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ninetoothed.passes import CPU, Target
 from ninetoothed.runtime.build import assembler, gluon
+from ninetoothed.runtime.missing import tell
 from ninetoothed.runtime.selection.machine import Machine
 
 
@@ -40,4 +41,7 @@ def _knows(keyword: str) -> bool:
         from triton.language import range as loop
     except ModuleNotFoundError:
         return True
-    return keyword in inspect.signature(loop.__init__).parameters
+    is_known = keyword in inspect.signature(loop.__init__).parameters
+    if not is_known:
+        tell(f"this Triton has no triton.language.range({keyword}): compiled loops may take more registers")
+    return is_known

@@ -27,6 +27,7 @@ from ninetoothed.runtime import private_triton
 from ninetoothed.runtime.build import assembler, disk_cache
 from ninetoothed.runtime.build.disk_cache import DiskRecord
 from ninetoothed.runtime.build.sound import sound
+from ninetoothed.runtime.missing import tell
 
 # Triton's settings are the process's.
 _REDIRECTING = threading.RLock()
@@ -64,7 +65,10 @@ def compile(source: Any, target: Any, options: dict[str, Any]) -> tuple[Any, tup
     except OSError:
         with elsewhere():
             kernel, lost = sound(triton.compile(anew, target=target, options=options), chosen)
-    record.write({"hash": kernel.hash, "digest": _digest(kernel), "lost": lost})
+    try:
+        record.write({"hash": kernel.hash, "digest": _digest(kernel), "lost": lost})
+    except (AttributeError, TypeError) as error:
+        tell(f"kernels that this Triton compiles cannot be told apart, and no later process finds them: {error}")
     return kernel, lost
 
 
@@ -129,6 +133,6 @@ def _load(source: Any, kept: _Kept, path: Path) -> Any:
         kernel = private_triton.load_kernel(kept.hash, source, files)
         if _digest(kernel) == kept.digest:
             return kernel
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, ImportError):
         pass
     return disk_cache.ignored(path, "the kernel that it names is not what was compiled")

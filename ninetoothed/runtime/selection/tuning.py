@@ -24,7 +24,7 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import CompilationError, NineToothedError
 from ninetoothed.runtime import arguments, executable, variants
 from ninetoothed.runtime.arguments import BoundCall
-from ninetoothed.runtime.build import disk_cache
+from ninetoothed.runtime.build import assembler, disk_cache
 from ninetoothed.runtime.call_cache import unguarded
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.measuring import Clock, compile_all, fastest, preserved
@@ -168,9 +168,8 @@ def _plain(value: Any) -> Any:
 @functools.cache
 def _tools() -> Mapping[str, str]:
     import triton
-    from triton import knobs
 
-    return {"triton": triton.__version__, "ptxas": knobs.nvidia.ptxas.version}
+    return {"triton": triton.__version__, "ptxas": ".".join(map(str, assembler.of_triton().version))}
 
 
 def _describe(definition: KernelDefinition, schedule: Schedule) -> str:

@@ -1,22 +1,32 @@
 """Private names of PyTorch and Triton: the pinned versions have them, fast paths use them, and all works without."""
 
+import ast
 import contextlib
 import importlib.util
 import inspect
+import logging
+import pathlib
 import pkgutil
 import sys
 import types
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-from ninetoothed.errors import ArgumentError, UnsupportedError
-from ninetoothed.runtime import call_cache, launch_plan, private, private_triton
+from ninetoothed.errors import ArgumentError, CompilationError, UnsupportedError
+from ninetoothed.runtime import call_cache, launch_plan, missing as names, private, private_triton
+from ninetoothed.runtime.build import assembler, descriptors, target, triton_cache
+from ninetoothed.runtime.dispatch import Launcher
+from ninetoothed.runtime.executable import GpuExecutable
+from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.runtime.workspace import Allocation
-from ninetoothed_ops import registration
+from ninetoothed_ops import autocast_cache, registration
+from ninetoothed_ops.kernels import silu
 from ninetoothed_ops.modules import overrides
+from tests.ninetoothed_ops.autocast import autocast_on_gpus
 
 X, Y = torch.zeros(4, 6), torch.zeros(6)
 WRAPPED = "torch._C._functorch.is_functorch_wrapped_tensor"
@@ -36,25 +46,6 @@ OF_OPERATORS = (
     "torch._functorch.utils.enable_single_level_autograd_function",
     "torch.autograd.function._SingleLevelFunction",
 )
-OTHERS = (
-    "torch._C._get_fp32_precision_getter",
-    "torch._C._dynamo.guards._empty_strided_cuda",
-    "torch._C._dynamo.guards.TensorGuards",
-    "torch._C._construct_storage_from_data_pointer",
-    "torch._C.DisableTorchFunctionSubclass",
-    "torch._C._disabled_torch_function_impl",
-    "torch._C._dispatch_has_kernel_for_dispatch_key",
-    "torch._C._dispatch_tls_is_dispatch_key_excluded",
-    "torch._C.DispatchKey.AutogradFunctionality",
-    "torch._C._len_torch_function_stack",
-    "torch._C._len_torch_dispatch_stack",
-    "torch._is_functional_tensor",
-    "torch.overrides._get_current_function_mode_stack",
-    "torch.nn.modules.module._has_any_global_hook",
-    "torch.nn.Module._call_impl",
-    "torch.utils._python_dispatch.TorchDispatchMode",
-    "torch.Tensor._version",
-)
 
 
 @contextlib.contextmanager
@@ -70,9 +61,84 @@ def missing(paths):
         yield module
 
 
-@pytest.mark.parametrize("path", dict.fromkeys((*" ".join(OF_OPERATORS).split(), *OTHERS)))
-def test_the_pinned_version_has(path):
-    pkgutil.resolve_name(path)
+# Written in C, so that they cannot be taken away.
+FIXED = {"torch.Tensor._version", "torch.Tensor._base"}
+
+
+@pytest.fixture
+def told(caplog):
+    """Lines of the logger `ninetoothed`, each of which is told once in a process."""
+    caplog.set_level(logging.INFO, "ninetoothed")
+    caches = names.tell, names.tell_of_pytorch, names.tell_of_triton
+    for each in caches:
+        each.cache_clear()
+    yield lambda: [record.getMessage() for record in caplog.records]
+    for each in caches:
+        each.cache_clear()
+
+
+def test_the_pinned_versions_have_them():
+    pytest.importorskip("triton")
+    assert not names.of(names.OF_PYTORCH | names.OF_TRITON)
+
+
+def test_all_that_private_py_uses_is_listed():
+    """A private name in its code, as an attribute, of a module that is imported or in a string, is one of the list."""
+    tree = ast.parse(pathlib.Path(private.__file__).read_text())
+    own = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} | {"_torchdynamo_disable_msg"}
+    used = {each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute)}
+    used |= {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+    used |= {each.name for each in ast.walk(tree) if isinstance(each, ast.alias)}
+    used = {each for each in used if each.isidentifier() and each.startswith("_") and not each.startswith("__")}
+    listed = {part for name in names.OF_PYTORCH for part in name.split(".")}
+    # What the stand-in for a schema, a hidden function, or a module that cannot be looked into, have of their own.
+    instances = {"_schema", "_dir", "_torchdynamo_disable"} | {each for each in used if "hooks" in each}
+    assert used - own - instances - {"_compiled_call_impl"} <= listed and len(used & listed) > 25
+
+
+@pytest.mark.parametrize("path", sorted(set(names.OF_PYTORCH) - FIXED))
+def test_each_may_be_missing_and_is_named(path, told, monkeypatch):
+    # It asks for the same names itself.
+    monkeypatch.setattr(torch.compiler, "disable", lambda function: function)
+    with missing(path) as stand_in:
+        lacking = names.of(names.OF_PYTORCH)
+        names.tell_of_pytorch()
+        assert stand_in.hidden_from_dynamo(lambda: 1)() == 1 and not stand_in.is_below_autograd()
+        assert stand_in.below_autograd() or "_AutoDispatch" in path or "_after" in path
+        with stand_in.without_autocast("cpu")():
+            pass
+    assert not stand_in.is_transformed(X) and stand_in.matmul_precision() == private.matmul_precision()
+    assert len(stand_in.parse_schema("a::b(Tensor x) -> Tensor").arguments) == 1
+    assert lacking[path] and all(each == path or each.startswith(f"{path}.") for each in lacking)
+    assert f"this PyTorch has no {path}: {lacking[path]}" in told()
+
+
+def test_the_first_kernel_tells_what_is_missing(told, monkeypatch):
+    monkeypatch.delattr("torch._C._any_requires_grad")
+    x = torch.zeros(3, 5, 7)
+    torch.ops.ninetoothed.add(x, x)
+    definition = silu.make(3).definition
+    for _ in range(2):
+        Launcher(definition)((x, torch.empty_like(x)), {})
+    assert [line for line in told() if "_any_requires_grad" in line] == [
+        "this PyTorch has no torch._C._any_requires_grad: calls take longer"
+    ]
+
+
+def test_nothing_is_kept_without_versions(monkeypatch):
+    """What PyTorch wrote to would be taken for unwritten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "Tensor", types.SimpleNamespace(__torch_dispatch__=None))
+        with missing("") as stand_in:
+            pass
+    assert stand_in.version_of(X) is None and stand_in.base_of(X[0]) is None
+    monkeypatch.setattr(autocast_cache, "private", stand_in)
+    weight = torch.nn.Parameter(torch.ones(2, 2))
+    with torch.autocast("cpu", torch.bfloat16):
+        first = autocast_cache.cast_once(weight, "cpu", torch.bfloat16)
+        with torch.no_grad():
+            weight.mul_(2)
+        assert torch.equal(autocast_cache.cast_once(weight, "cpu", torch.bfloat16), 2 * first)
 
 
 def test_the_pinned_version_is_asked_by_its_fast_names():
@@ -94,10 +160,13 @@ def test_the_pinned_version_is_asked_by_its_fast_names():
     assert private.runs_forward_alone(torch.nn.Linear(1, 1))
 
 
-def test_versions_tell_what_autocast_casts_where_the_dispatcher_does_not():
+def test_a_call_tells_what_autocast_casts_where_the_dispatcher_does_not():
     with missing("torch._C._dispatch_has_kernel_for_dispatch_key") as stand_in:
-        for device_type in ("cpu", "cuda"):
-            assert stand_in.is_autocast("rms_norm", device_type) == private.is_autocast("rms_norm", device_type)
+        pass
+    with torch.autocast("cpu", torch.bfloat16):
+        assert stand_in.casts_rms_norm("cpu") == private.casts_rms_norm("cpu")
+    with FakeTensorMode(), autocast_on_gpus():
+        assert stand_in.casts_rms_norm("cuda") == private.casts_rms_norm("cuda")
 
 
 def registered(signature, factor=2):
@@ -294,10 +363,78 @@ def test_triton_s_launcher_is_written_in_c_underneath(monkeypatch):
     assert reached[-1] == (3, 1, 1, 9, *fixed, *((5, 6) if singly else ((5, 6),)))
 
 
-def test_a_launcher_that_is_not_as_expected_is_left_alone():
+def test_a_launcher_that_is_not_as_expected_is_left_alone(told):
     assert private_triton.c_launcher(types.SimpleNamespace(), None, None) == (None, (), True)
     run = types.SimpleNamespace(launch=len)
     assert private_triton.descriptor_encoder(run) is None and run.launch is len
+    assert len(told()) == 2 and all(line.startswith("the launcher of this Triton is not as exp") for line in told())
+
+
+@pytest.fixture
+def compiled(tmp_path, monkeypatch):
+    """Return a function that compiles a small kernel for a GPU, where nothing was compiled before."""
+    pytest.importorskip("triton")
+    monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path / "ninetoothed"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    launcher = Launcher(silu.make(1).definition)
+    variant = launcher.trace((torch.zeros(64), torch.zeros(64)), {}, H200)
+    return lambda: GpuExecutable.compile(launcher.definition, variant)
+
+
+@pytest.mark.parametrize("path", sorted(names.OF_TRITON))
+def test_each_of_triton_may_be_missing_and_is_named(path, told, compiled, monkeypatch):
+    owner, _, name = path.rpartition(".")
+    monkeypatch.delattr(pkgutil.resolve_name(owner), name)
+    lacking = names.of(names.OF_TRITON)
+    assert set(lacking) == {path}
+    if name == "TensorDescriptor":
+        assert not descriptors.are_supported.__wrapped__()
+    else:
+        # Triton's own compiler needs most of them: ours says which.
+        with contextlib.suppress(CompilationError):
+            assert compiled().asm["cubin"]
+        assert f"this Triton has no {path}: {lacking[path]}" in told()
+
+
+@pytest.mark.parametrize("path", ("triton.compiler.ASTSource", "triton.backends.compiler.GPUTarget"))
+def test_what_nothing_stands_in_for_is_a_named_error(path, compiled, monkeypatch):
+    owner, _, name = path.rpartition(".")
+    monkeypatch.delattr(pkgutil.resolve_name(owner), name)
+    with pytest.raises(CompilationError, match=f"could not compile kernel `silu` .*(?s:.*)cannot import name '{name}'"):
+        compiled()
+
+
+def test_an_assembler_that_is_not_told_is_not_trusted(told, monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.delattr("triton.backends.nvidia.compiler.get_ptxas")
+    from triton import knobs
+
+    assert private_triton.assembler(90).path == knobs.nvidia.ptxas.path
+    monkeypatch.setattr(type(knobs.nvidia), "ptxas", property(lambda self: self.nothing), raising=False)
+    monkeypatch.setattr(assembler, "_candidates", lambda: iter(()))
+    assert assembler.for_hopper() == assembler.UNKNOWN and assembler.loses_registers(H200)
+    assert "this Triton does not tell its assembler: machine code for Hopper is verified" in told()
+
+
+def test_kernels_that_cannot_be_told_apart_are_not_found_again(told, compiled, monkeypatch):
+    monkeypatch.setattr(triton_cache, "_digest", lambda kernel: kernel.nothing)
+    assert compiled().asm["cubin"] == compiled().asm["cubin"]
+    assert [line for line in told() if "cannot be told apart" in line]
+
+
+def test_registers_are_not_counted_without_a_tool(told, compiled, monkeypatch):
+    from triton import knobs
+
+    monkeypatch.setattr(type(knobs.nvidia), "cuobjdump", property(lambda self: self.nothing), raising=False)
+    found = compiled()
+    assert found.spills == 0 and found.registers == 0
+    assert [line for line in told() if line.startswith("registers that spill are not counted")]
+
+
+def test_a_loop_without_a_keyword_is_told(told, monkeypatch):
+    pytest.importorskip("triton")
+    assert not target._knows.__wrapped__("never_a_keyword")
+    assert [line for line in told() if "triton.language.range(never_a_keyword)" in line]
 
 
 def test_triton_tells_what_a_compilation_depends_on(monkeypatch):
@@ -307,7 +444,6 @@ def test_triton_tells_what_a_compilation_depends_on(monkeypatch):
     from ninetoothed.backends.triton import emit
     from ninetoothed.runtime.build import compile as build
     from ninetoothed.runtime.dispatch import launcher_of
-    from ninetoothed.runtime.selection.machine import H200
     from ninetoothed_ops.kernels import silu
 
     emitted = emit(launcher_of(silu.make()).trace((torch.zeros(64), torch.zeros(64)), {}, H200).program)

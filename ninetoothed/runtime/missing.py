@@ -1,0 +1,106 @@
+"""Tell what PyTorch and Triton lack of the private names that are used here, and what is done without each.
+
+They are asked for by name, whatever the version. The logger `ninetoothed` has a line for each that is missing when the
+first kernel is made, or when it is missed, and `python -m ninetoothed info` a row.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import pkgutil
+from collections.abc import Mapping
+
+_LOG = logging.getLogger("ninetoothed")
+
+_SLOWER = "calls take longer"
+_DISPATCHED = "what autograd has to record is told in another way, and calls take longer"
+_UNTRANSFORMED = "`torch.func.grad` and its like cannot transform operators"
+_MODULES = "modules are called, where their forwards might be"
+_OWN_KEY = "each process finds compiled kernels by Triton's own key"
+_MODES = "launches of operators are not recorded, and steps of `generate` not replayed"
+
+# The names that private.py uses.
+OF_PYTORCH = {
+    "torch._C._cuda_getDevice": _SLOWER,
+    "torch._C._cuda_getCurrentRawStream": _SLOWER,
+    "torch._C._get_fp32_precision_getter": "the precision of products is read by its public name",
+    "torch._C._dynamo.guards._empty_strided_cuda": "results are allocated by `torch.empty_strided`",
+    "torch._C._dynamo.guards.TensorGuards": "calls are recognised in Python",
+    "torch._C._construct_storage_from_data_pointer": _SLOWER,
+    "torch.Tensor._version": "what was written to is not told, and nothing is kept that depends on it",
+    "torch.Tensor._base": "a cache that is a view is taken for none",
+    "torch._C._functorch.is_functorch_wrapped_tensor": "tensors of transformations are told by their memory",
+    "torch._is_functional_tensor": "tensors of transformations are told by their memory",
+    "torch._C.DisableTorchFunctionSubclass": "subclasses are read through DLPack",
+    "torch._C._disabled_torch_function_impl": "each subclass is asked",
+    "torch._C._dynamo.eval_frame._FrameAction": "`torch.compiler.disable` hides kernels from Dynamo",
+    "torch._C._dynamo.eval_frame._FrameExecStrategy": "`torch.compiler.disable` hides kernels from Dynamo",
+    "torch._C._dynamo.eval_frame.set_code_exec_strategy": "`torch.compiler.disable` hides kernels from Dynamo",
+    "torch.utils._python_dispatch.TorchDispatchMode": _MODES,
+    "torch._C._len_torch_dispatch_stack": "modes that see each operation are not looked for before steps are replayed",
+    "torch._C._len_torch_function_stack": "modules ask PyTorch's functions wherever a mode may be",
+    "torch.overrides._get_current_function_mode_stack": "modules ask PyTorch's functions wherever a mode may be",
+    "torch.nn.modules.module._has_any_global_hook": _MODULES,
+    "torch.nn.Module._call_impl": _MODULES,
+    "torch._C.parse_schema": "schemas are read by defining them",
+    "torch.library.Library._destroy": "libraries are left to the collector",
+    "torch._C.DispatchKey": "operators turn autocast off by its context, and calls are told apart in Python",
+    "torch._C.DispatchKeySet": "operators turn autocast off by its context, and calls are told apart in Python",
+    "torch._C.DispatchKeySet.raw_repr": _SLOWER,
+    "torch._C._ExcludeDispatchKeyGuard": "operators turn autocast off by its context",
+    "torch._C._dispatch_has_kernel_for_dispatch_key": "what autocast casts is seen from one call",
+    "torch._C._any_requires_grad": _SLOWER,
+    "torch._C._dispatch_tls_is_dispatch_key_excluded": _DISPATCHED,
+    "torch._C.DispatchKey.AutogradFunctionality": _DISPATCHED,
+    "torch._C._are_functorch_transforms_active": "transformations are looked for by a tensor of their making",
+    "torch._C._is_fwd_grad_enabled": "tangents count wherever there may be some",
+    "torch.autograd.forward_ad._current_level": "each tensor is asked for a tangent",
+    "torch._functorch.utils.enable_single_level_autograd_function": _UNTRANSFORMED,
+    "torch.autograd.function._SingleLevelFunction": _UNTRANSFORMED,
+    "torch._C._AutoDispatchBelowAutograd": "PyTorch's own kernel for autograd hands calls on",
+    "torch._C._after_autograd_keyset": "PyTorch's own kernel for autograd hands calls on",
+}
+# Names of Triton, most of them of private_triton.py.
+OF_TRITON = {
+    "triton.backends.nvidia.compiler.get_ptxas": "the assembler is the one that its settings name",
+    "triton.compiler.compiler.get_cache_invalidating_env_vars": _OWN_KEY,
+    "triton.compiler.compiler.make_backend": _OWN_KEY,
+    "triton.runtime.cache.get_cache_manager": _OWN_KEY,
+    "triton.compiler.CompiledKernel": _OWN_KEY,
+    "triton.tools.tensor_descriptor.TensorDescriptor": "no tile is fetched by the copy engine",
+}
+
+
+def of(names: Mapping[str, str]) -> dict[str, str]:
+    """Return those of some names that are missing, with what is done without each."""
+    return {name: instead for name, instead in names.items() if not has(name)}
+
+
+def has(name: str) -> bool:
+    """Tell whether a module, or what a module has by a name, is there."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+@functools.cache
+def tell_of_pytorch() -> None:
+    """Log what PyTorch lacks."""
+    for name, instead in of(OF_PYTORCH).items():
+        tell(f"this PyTorch has no {name}: {instead}")
+
+
+@functools.cache
+def tell_of_triton() -> None:
+    """Log what Triton lacks."""
+    for name, instead in of(OF_TRITON).items():
+        tell(f"this Triton has no {name}: {instead}")
+
+
+@functools.cache
+def tell(line: str) -> None:
+    """Log a line, once in a process."""
+    _LOG.info("%s", line)
