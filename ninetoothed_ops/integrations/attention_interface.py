@@ -59,9 +59,9 @@ def make_mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
         return eager_mask(*args, **kwargs)
     mask = sdpa_mask(*args, **kwargs)
     # Tensors of inference have no versions.
-    may_ask = mask is not None and (torch.compiler.is_compiling() or not mask.is_inference())
-    if may_ask and _may_end_early(mask.shape[-1], **kwargs):
-        setattr(mask, LENGTHS, None)
+    if mask is not None and (torch.compiler.is_compiling() or not mask.is_inference()):
+        if _may_end_early(mask.shape[-1], **kwargs):
+            setattr(mask, LENGTHS, None)
     return mask
 
 

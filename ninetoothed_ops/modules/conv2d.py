@@ -83,4 +83,4 @@ def unpack(module: nn.Module) -> None:
 def _lay_out(module: nn.Module, memory_format: torch.memory_format) -> None:
     # Inference tensors could not be trained later.
     with torch.inference_mode(False):
-        module.to(memory_format=memory_format)  # type: ignore[call-overload]  # PyTorch's stubs lack it
+        module.to(memory_format=memory_format)

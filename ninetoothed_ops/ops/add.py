@@ -134,8 +134,7 @@ def _as_tensor(number: Any, like: torch.Tensor) -> torch.Tensor:
         dtype = torch.float32
     if isinstance(number, (float, torch.SymFloat)):
         floating = dtype.is_floating_point or dtype.is_complex
-        # `torch.full` takes a SymFloat, which its types do not say.
-        wide = torch.full((), number, dtype=torch.float64, device=device)  # type: ignore[arg-type]
+        wide = torch.full((), number, dtype=torch.float64, device=device)
         return wide.to(dtype if floating else torch.get_default_dtype())
     if dtype is torch.bool and not isinstance(number, (bool, torch.SymBool)):
         dtype = torch.int64
