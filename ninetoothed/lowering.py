@@ -9,9 +9,9 @@ There is no state: lowering is one fold of `metaops.pull_back` over the steps, i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, const, is_nonnegative, simplify, var
@@ -31,10 +31,11 @@ __all__ = [
 ]
 
 Indices = tuple[tuple[Expr, ...], ...]
+_Guard = TypeVar("_Guard", bound=Guard)
 
 
 @dataclass(frozen=True)
-class CutEdge:
+class CutEdge(Guard):
     """The end of a dimension that `tile` cuts. A lane is past it, and so overhang, where `index >= size`.
 
     reached: guards of the steps after that `tile`. Where one fails, the program reached for padding or for a missing
@@ -43,8 +44,7 @@ class CutEdge:
         is the same in all lanes; see `with_axes`.
     """
 
-    index: Expr
-    size: Expr
+    lower: bool = False
     reached: tuple[Guard, ...] = ()
     fails: bool = True
     cut: tuple[int, int] = field(default=(0, 0), compare=False)
@@ -189,7 +189,7 @@ class _Checked:
         index, size = simplify(_settled(guard.index, self.facts), self.facts), simplify(guard.size, self.facts)
         fails = not is_nonnegative(size - 1 - index, self.facts)
         checked = self.check(guard, is_reached=False)
-        return replace(checked, edges=(*self.edges, CutEdge(index, size, self.reached, fails, cut)))
+        return replace(checked, edges=(*self.edges, CutEdge(index, size, reached=self.reached, fails=fails, cut=cut)))
 
     def check(self, guard: Guard, is_reached: bool = True) -> _Checked:
         """Keep a guard unless it is proved, and assume it from then on."""
@@ -212,28 +212,22 @@ def _is_cut(step: Step, dimension: int) -> bool:
 
 
 def _nearest(edges: tuple[CutEdge, ...], facts: Facts) -> tuple[CutEdge, ...]:
-    """Drop edges that another implies: a bound on an element's index bounds the number of its tile."""
-    kept = edges
-    for edge in edges if len(edges) > 1 else ():
-        known = facts
-        for other in kept:
-            if other is not edge and other.fails and other.reached == edge.reached:
-                known = known.assume(other.index, None, other.size - 1)
-        if known is not facts and is_nonnegative(edge.size - 1 - edge.index, known):
-            kept = tuple(other for other in kept if other is not edge)
-    return kept
+    """Drop edges that others under the same conditions imply."""
+    return _not_implied(edges, facts, lambda edge, other: other.fails and other.reached == edge.reached)
 
 
-def _not_implied(guards: tuple[Guard, ...], facts: Facts) -> tuple[Guard, ...]:
-    """Drop guards that others imply: a bound on an element's index often bounds the number of its tile."""
+def _not_implied(
+    guards: tuple[_Guard, ...], facts: Facts, are_beside: Callable[[_Guard, _Guard], bool] = lambda guard, other: True
+) -> tuple[_Guard, ...]:
+    """Drop guards that those beside them imply: a bound on an element's index often bounds the number of its tile."""
     kept = guards
     for guard in guards if len(guards) > 1 else ():
         known = facts
         for other in kept:
-            if other is not guard:
-                known = _assuming(other, known)
-        below = not guard.lower or is_nonnegative(guard.index, known)
-        if below and (not guard.upper or is_nonnegative(guard.size - 1 - guard.index, known)):
+            # Each is assumed by itself, since it may have been proved in part with the help of others.
+            if other is not guard and are_beside(guard, other):
+                known = known.assume(*other.range)
+        if known is not facts and guard.holds(known):
             kept = tuple(other for other in kept if other is not guard)
     return kept
 
@@ -253,11 +247,6 @@ def _not_weaker(guards: tuple[Guard, ...], new: tuple[Guard, ...]) -> tuple[Guar
             and (not guard.upper or follows(guard.size - guard.index, (g.size - g.index for g in new if g.upper)))
         )
     )
-
-
-def _assuming(guard: Guard, facts: Facts) -> Facts:
-    """Assume a guard by itself, since it may have been proved in part with the help of others."""
-    return facts.assume(guard.index, 0 if guard.lower else None, guard.size - 1 if guard.upper else None)
 
 
 def _with_positive(facts: Facts, size: Expr) -> Facts:

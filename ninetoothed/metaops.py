@@ -4,13 +4,13 @@ A shape rule takes an arrangement and the level that it changes, and returns a n
 `ArrangementError` where something does not fit. An index rule maps an element's indices after a step to those before.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Size, Step
-from ninetoothed.expr import Expr, as_expr, const, minimum
+from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, minimum
 from ninetoothed.operands import KeywordArgument, MetaOperation, is_below, never_negative, shape_text
 from ninetoothed.subscripts import full_key, position, span
 from ninetoothed.symbol import largest, leaves_of
@@ -25,6 +25,30 @@ class Guard:
     size: Expr
     lower: bool = True
     upper: bool = True
+
+    @property
+    def parts(self) -> tuple[Expr, Expr]:
+        """The index and the size."""
+        return self.index, self.size
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names on which it depends."""
+        return self.index.variables | self.size.variables
+
+    @property
+    def range(self) -> tuple[Expr, Expr | None, Expr | None]:
+        """The index, with its least and greatest number."""
+        return self.index, const(0) if self.lower else None, self.size - 1 if self.upper else None
+
+    def at(self, at: Callable[[Expr], Expr]) -> "Guard":
+        """Return it with other expressions."""
+        return replace(self, index=at(self.index), size=at(self.size))
+
+    def holds(self, facts: Facts) -> bool:
+        """Tell whether it is proved."""
+        is_above = not self.lower or is_nonnegative(self.index, facts)
+        return is_above and (not self.upper or is_nonnegative(self.size - 1 - self.index, facts))
 
 
 def pull_back(

@@ -100,8 +100,7 @@ def _load_before(context: TraceContext, operations: Iterable[ir.Operation], vari
     for operation in nested:
         if isinstance(operation, ir.Load):
             place = operation.access
-            guarded = (e for guard in place.guards for e in (guard.index, guard.size))
-            names = {name for e in (*place.indices, *guarded) for name in e.variables}
+            names = {name for e in place.expressions for name in e.variables}
             if not names & inside and not any(value in made for _, value in place.bindings):
                 memory.load_at(context, place, operation.result.hint)
 

@@ -129,7 +129,7 @@ def _located(
     location = context.locations[key]
     guards = (*before, *location.guards)
     edges = () if is_gathered else location.edges  # Lanes that tiles of indices reach for count.
-    bindings = context.builder.bindings(*location.indices, *(e for g in (*guards, *edges) for e in (g.index, g.size)))
+    bindings = context.builder.bindings(*location.indices, *(e for g in (*guards, *edges) for e in g.parts))
     return Access(
         own.name,
         shapes.tile_type(numeric(argument.dtype), extents),

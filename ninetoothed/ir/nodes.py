@@ -94,6 +94,11 @@ class Access:
     bindings: Bindings = ()
     edges: tuple[CutEdge, ...] = ()
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The expressions of its place and of its guards."""
+        return (*self.indices, *(e for guard in self.guards for e in guard.parts))
+
 
 @dataclass(frozen=True, eq=False)
 class Operation:

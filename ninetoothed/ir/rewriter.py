@@ -39,17 +39,11 @@ from ninetoothed.ir.nodes import (
     Store,
     Value,
 )
-from ninetoothed.lowering import Guard
-
-
-def guard_at(guard: Guard, at: Callable[[Expr], Expr]) -> Guard:
-    """Return a guard with other expressions."""
-    return replace(guard, index=at(guard.index), size=at(guard.size))
 
 
 def access_at(access: Access, at: Callable[[Expr], Expr]) -> Access:
     """Return an access with other expressions for its indices and guards."""
-    guards = tuple(guard_at(guard, at) for guard in access.guards)
+    guards = tuple(guard.at(at) for guard in access.guards)
     return replace(access, indices=tuple(map(at, access.indices)), guards=guards)
 
 

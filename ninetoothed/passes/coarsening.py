@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
-from ninetoothed.expr import Expr, Facts, cdiv, const, is_nonnegative, var
+from ninetoothed.expr import Expr, Facts, cdiv, const, var
 from ninetoothed.ir.rewriter import access_at
 from ninetoothed.language.primitive import Effect
 from ninetoothed.lowering import Guard
@@ -52,7 +52,7 @@ def coarsen(program: ir.Program, count: int) -> ir.Program | None:
 def _guard(index: str, extent: Expr, count: int, facts: Facts) -> tuple[Guard, ...]:
     """Guard against programs that do not exist; none where `count` divides how many there are."""
     guard = Guard(var(index) * count + var(_LANE), extent, lower=False)
-    return () if is_nonnegative(guard.size - 1 - guard.index, facts) else (guard,)
+    return () if guard.holds(facts) else (guard,)
 
 
 class _Uncoarsenable(Exception):
@@ -148,8 +148,7 @@ class _Coarsener(ir.Rewriter):
 
     def _varies(self, access: ir.Access) -> bool:
         """Tell whether programs access tiles of their own."""
-        guarded = (e for guard in access.guards for e in (guard.index, guard.size))
-        return any(self.axis in e.variables for e in (*access.indices, *guarded))
+        return any(self.axis in e.variables for e in access.expressions)
 
     def access(self, operation: ir.Load | ir.Store) -> ir.Access:
         """Access the tiles of all programs."""

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1, int32
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.ir.rewriter import guard_at
 from ninetoothed.lowering import Guard
 from ninetoothed.passes.scheduled import Buffer, ScheduledProgram
 from ninetoothed.passes.subtile import needs_same_slice
@@ -212,11 +211,7 @@ def _guards_of_rows(after: ir.Block, total: ir.Value) -> tuple[Guard, ...]:
     access = stores[0].access
     columns = {lane.name for lane in access.lanes if lane.axis == 1} | {name for name, _ in access.bindings}
     moved = {lane.name: var(_lane(lane.axis)) for lane in access.lanes}
-    return tuple(
-        guard_at(guard, lambda e: e.subs(moved))
-        for guard in access.guards
-        if columns.isdisjoint(guard.index.variables | guard.size.variables)
-    )
+    return tuple(guard.at(lambda e: e.subs(moved)) for guard in access.guards if columns.isdisjoint(guard.variables))
 
 
 def _unused(name: str, taken: Container[str]) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.expr import Expr, Facts, const, divisor, is_nonnegative, minimum, simplify, var
+from ninetoothed.expr import Expr, Facts, const, divisor, minimum, simplify, var
 from ninetoothed.ir.rewriter import access_at
 from ninetoothed.lowering import Guard
 from ninetoothed.passes.guards import unimplied
@@ -178,10 +178,7 @@ class _UnmaskedRounds(ir.Cloner):
 
     def holds(self, guard: Guard, facts: Facts) -> bool:
         """Tell whether a guard that depends on the counter is proved in all of these rounds."""
-        if self.counter not in guard.index.variables | guard.size.variables:
-            return False  # or it would not be there
-        is_below = not guard.upper or is_nonnegative(guard.size - 1 - guard.index, facts)
-        return is_below and (not guard.lower or is_nonnegative(guard.index, facts))
+        return self.counter in guard.variables and guard.holds(facts)  # Without the counter it would not be there.
 
     def at(self, e: Expr) -> Expr:
         return e.subs({self.loop.variable: var(self.counter)})

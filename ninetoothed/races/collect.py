@@ -204,7 +204,7 @@ class _Walk:
         def read(e: Expr) -> Expr:
             return self.integers.within(e, access.bindings)
 
-        guards = tuple(replace(guard, index=read(guard.index), size=read(guard.size)) for guard in access.guards)
+        guards = tuple(guard.at(read) for guard in access.guards)
         place = tuple(map(read, access.indices))
         self._add(operation, access.parameter, access.type, place, value, around.within(guards))
 

@@ -94,7 +94,7 @@ class _Spread:
         happens: Array = numpy.ones(len(next(iter(points.values()))), bool)
         is_read = True
         for guard in site.guards:
-            if not (guard.index.variables | guard.size.variables) <= points.keys():
+            if not guard.variables <= points.keys():
                 # An index that only a run knows is taken to be within the tensor.
                 is_read &= guard.index in site.place
                 continue

@@ -38,8 +38,8 @@ class Site:
     @property
     def mentioned(self) -> frozenset[str]:
         """The names that its place and its guards depend on."""
-        guards = (e for guard in self.guards for e in (guard.index, guard.size))
-        return frozenset().union(*(e.variables for e in (*self.place, *guards)))
+        guarded = (e for guard in self.guards for e in guard.parts)
+        return frozenset().union(*(e.variables for e in (*self.place, *guarded)))
 
     def with_numbers(self, values: Mapping[str, int], facts: Facts) -> Site:
         """Put the numbers of a call for sizes."""
@@ -47,7 +47,7 @@ class Site:
         def number(e: Expr) -> Expr:
             return simplify(e.subs(values), facts)
 
-        guards = tuple(replace(g, index=number(g.index), size=number(g.size)) for g in self.guards)
+        guards = tuple(guard.at(number) for guard in self.guards)
         place, order, keys = (tuple(map(number, each)) for each in (self.place, self.order, self.keys))
         return replace(self, place=place, guards=guards, order=order, keys=keys)
 
@@ -96,12 +96,8 @@ class Space:
 
 def inside(site: Site, facts: Facts) -> Facts:
     """Assume that a site is reached."""
-    known = (
-        (guard.index, const(0) if guard.lower else None, guard.size - 1 if guard.upper else None)
-        for guard in site.guards
-    )
     # Facts of their own: in those that grow by assumptions, forms do not depend on them.
-    return Facts(facts.ranges, (*facts.assumptions, *known)) if site.guards else facts
+    return Facts(facts.ranges, (*facts.assumptions, *(guard.range for guard in site.guards))) if site.guards else facts
 
 
 def lane_variable(axis: int, count: int) -> Expr:

@@ -168,7 +168,7 @@ def _mask(context: EmitContext, access: ir.Access, printer: TilePrinter) -> Valu
     shape = union(*(text.shape for text in texts))
     key = guard_key(access)
     if key is not None and context.analysis.guard_counts[key] > 1:
-        depth = context.depth_of(*(e for guard in access.guards for e in (guard.index, guard.size)))
+        depth = context.depth_of(*(e for guard in access.guards for e in guard.parts))
         node = context.common("mask", node, depth)
     return ValueText(node, shape)
 

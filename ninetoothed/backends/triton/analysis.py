@@ -182,4 +182,4 @@ def guard_key(access: ir.Access):
     lanes = {lane.name: f"lane_{lane.axis}_{lane.count}" for lane in access.lanes}
     rank = len(access.type.lanes)
     names = {old: var(new) for old, new in lanes.items()}
-    return rank, tuple((g.index.subs(names), g.size.subs(names), g.lower, g.upper) for g in access.guards)
+    return rank, tuple(guard.at(lambda e: e.subs(names)) for guard in access.guards)

@@ -175,9 +175,7 @@ def _mentioned(program: ir.Program) -> set[str]:
             case ir.Index(expr=e):
                 found |= axes & e.variables
             case ir.Load(access=access) | ir.Store(access=access):
-                guarded = [e for guard in access.guards for e in (guard.index, guard.size)]
-                for e in (*access.indices, *guarded):
-                    found |= axes & e.variables
+                found.update(*(axes & e.variables for e in access.expressions))
             case ir.For(start=start, stop=stop, step=step):
                 found |= axes & (start.variables | stop.variables | step.variables)
     return found

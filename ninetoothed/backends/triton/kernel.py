@@ -155,8 +155,7 @@ def _integers_of(operation: ir.Operation) -> frozenset[str]:
         case ir.Index(expr=e, lanes=lanes, bindings=bindings):
             expressions, local = [e], {lane.name for lane in lanes} | {name for name, _ in bindings}
         case ir.Load(access=access) | ir.Store(access=access):
-            guarded = [e for guard in access.guards for e in (guard.index, guard.size)]
-            expressions = [*access.indices, *guarded]
+            expressions = [*access.expressions]
             local = {lane.name for lane in access.lanes} | {name for name, _ in access.bindings}
         case ir.For(start=start, stop=stop, step=step, bindings=bindings):
             expressions, local = [start, stop, step], {name for name, _ in bindings}

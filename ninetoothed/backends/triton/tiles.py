@@ -61,7 +61,7 @@ class TilePrinter:
         """Return a printer that assumes guards: elements out of bounds may be anything."""
         facts = self.facts
         for guard in guards:
-            facts = facts.assume(guard.index, 0 if guard.lower else None, guard.size - 1 if guard.upper else None)
+            facts = facts.assume(*guard.range)
         return replace(self, facts=facts)
 
     def settle(self, e: Expr) -> Expr:

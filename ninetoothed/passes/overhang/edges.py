@@ -49,7 +49,7 @@ class BoundEdge:
     ) -> BoundEdge:
         # Lanes that do not matter have no counterpart later, and are not to be mentioned.
         index, size, room = (simplify(e, facts) for e in (index, size, size - index))
-        names = set().union(room.variables, *(g.index.variables | g.size.variables for g in reached))
+        names = set().union(room.variables, *(guard.variables for guard in reached))
         own = tuple(lane for lane in lanes if lane.name in names)
         return cls(condition(room), tuple(reached), uniform, index=index, size=size, lanes=own, **rest)
 
@@ -61,14 +61,12 @@ class BoundEdge:
     @property
     def names(self) -> frozenset[str]:
         """Collect all variables, lanes aside."""
-        guards = (e.variables for guard in self.reached for e in (guard.index, guard.size))
-        return self.room.variables.union(*guards) - {lane.name for lane in self.lanes}
+        found = self.room.variables.union(*(guard.variables for guard in self.reached))
+        return found - {lane.name for lane in self.lanes}
 
     def at(self, values: Mapping[str, Expr], lanes: Iterable[ir.Lane], facts: Facts) -> BoundEdge:
         """Return the bound with other expressions for its lanes, which run over `lanes` then."""
-        reached = tuple(
-            Guard(guard.index.subs(values), guard.size.subs(values), guard.lower, guard.upper) for guard in self.reached
-        )
+        reached = tuple(guard.at(lambda e: e.subs(values)) for guard in self.reached)
         return BoundEdge.of(
             self.index.subs(values), self.size.subs(values), lanes, facts, reached, self.uniform,
             bindings=self.bindings, fails=self.fails, parameter=self.parameter,
