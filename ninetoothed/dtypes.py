@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -37,8 +38,11 @@ class DType:
         return self.is_floating and self.bits == 8
 
     @property
-    def range(self) -> tuple[int, int]:
-        """The least and the greatest number of a type of integers or bools."""
+    def range(self) -> tuple[int, int] | tuple[float, float]:
+        """The least and the greatest number that conversions give: infinities, but for float8, which saturates."""
+        if self.is_floating:
+            greatest = {"float8e4nv": 448.0, "float8e5": 57344.0}.get(self.name, math.inf)
+            return -greatest, greatest
         if self.category == "int":
             return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
         return 0, 2**self.bits - 1

@@ -47,11 +47,11 @@ def operand(letter: str, dtype: DType, choose: random.Random) -> np.ndarray:
 
 
 def tensor_of(numbers: Any, dtype: DType) -> torch.Tensor:
-    """Convert Python's numbers to a tensor; integers wrap."""
+    """Convert Python's numbers to a tensor; integers wrap, and float8 saturates."""
     numbers = np.asarray(numbers, dtype=object)
     own = getattr(torch, dtypes.to_torch_name(dtype))
     if dtype.is_floating:
-        return torch.tensor(numbers.astype(float)).to(own)
+        return torch.tensor(np.clip(numbers.astype(float), *dtype.range)).to(own)
     bits = [int(number) % 2**dtype.bits for number in numbers.reshape(-1)]
     wide = torch.from_numpy(np.array(bits, dtype=np.uint64).view(np.int64).reshape(numbers.shape))
     signed = {8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}

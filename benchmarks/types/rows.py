@@ -85,8 +85,7 @@ full :: out = ntl.full((64,), 3, T) :: np.full(64, 3)
 full of an argument :: out = ntl.full((64,), s, T) :: np.full(64, s)
 zeros :: out = ntl.zeros((64,), T) :: np.zeros(64)
 zeros_like :: out = ntl.zeros_like(x) :: x * 0
-broada number to :: out = ntl.full((64,), s.to(U), U) :: np.full(64, s != 0 if to_bool else s)
-cast :: out = ntl.broadcast(x[:, None], y[None, :])[0] :: np.broadcast_to(x[:, None], (64, 64))
+broadcast :: out = ntl.broadcast(x[:, None], y[None, :])[0] :: np.broadcast_to(x[:, None], (64, 64))
 broadcast_to :: out = ntl.broadcast_to(x[:, None], (64, 2)) :: np.broadcast_to(x[:, None], (64, 2))
 expand_dims :: out = ntl.expand_dims(x, 1) :: x[:, None]
 unsqueeze :: out = ntl.unsqueeze(x, 0) :: x[None, :]
@@ -110,8 +109,7 @@ sum, a method :: out = a.sum(0) :: a.sum(0)
 sum of 50 :: out = ntl.sum(v) :: v.sum()
 sum along an axis :: out = ntl.sum(a, 1) :: a.sum(1)
 xor_sum :: out = ntl.xor_sum(x) :: functools.reduce(lambda p, q: p ^ q, x)
-xor_sum, a method :: out = a.sum(0) :: a.sum(0)
-sum of 50 :: out = ntl.xor_sum(v) :: functools.reduce(lambda p, q: p ^ q, v)
+xor_sum of 50 :: out = ntl.xor_sum(v) :: functools.reduce(lambda p, q: p ^ q, v)
 max :: out = ntl.max(x) :: x.max()
 max of 50 :: out = ntl.max(v) :: v.max()
 max along an axis :: out = ntl.max(a, 0) :: a.max(0)
@@ -128,8 +126,8 @@ reduce by + :: out = ntl.reduce(z, 0, plus) :: z.sum()
 associative_scan :: out = ntl.associative_scan(x, 0, larger) :: np.maximum.accumulate(x)
 associative_scan of 50 :: out = ntl.associative_scan(v, 0, larger) :: np.maximum.accumulate(v)
 cumsum :: out = ntl.cumsum(z, 0) :: z.cumsum()
-cumsum, a method :: out = a.sum(0) :: a.sum(0)
-sum of 50 :: out = ntl.cumsum(v, 0) :: v.cumsum()
+cumsum, a method :: out = a.cumsum(0) :: a.cumsum(0)
+cumsum of 50 :: out = ntl.cumsum(v, 0) :: v.cumsum()
 cumsum in reverse :: out = ntl.cumsum(z, 0, reverse=True) :: z[::-1].cumsum()[::-1]
 cumprod :: out = ntl.cumprod(u, 0) :: u.cumprod()
 sort :: out = ntl.sort(x) :: np.sort(x)
@@ -185,6 +183,10 @@ for to :: k = x\nfor j in range(s):\n    k += 1\nout = k :: x + s
 range of a number :: t = s\nfor j in range(3):\n    t = t + s\nout = x * 0 + t :: np.full(64, 4 * s)
 device_print :: ntl.device_print("", z)\nout = x :: x
 device_assert :: ntl.device_assert(y)\nout = x :: x
+to of infinities :: out = (x / 0).to(T) if T.is_floating else x :: f(x) / 0 if is_float else x
+to of NaN :: out = (x / 0 - x / 0).to(T) if T.is_floating else x :: f(x) * np.nan if is_float else x
+to of 1e6 :: out = (y.to(ntl.float32) * -1e6).to(T) if T.is_floating else x :: f(y) * -1e6 if is_float else x
+full of infinity :: out = ntl.full((64,), 1e999, T) if T.is_floating else x :: f(x) * 0 + np.inf if is_float else x
 multiple_of :: out = ntl.multiple_of(x, 2) :: x
 """
 

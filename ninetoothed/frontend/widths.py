@@ -11,7 +11,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.expr import Expr, FloorDiv, Mod, Var, bounds, const, maximum
 from ninetoothed.frontend.context import TraceContext
 
-GREATEST = dtypes.int32.range[1]
+GREATEST = 2**31 - 1
 
 
 def widths(context: TraceContext, body: ir.Block) -> tuple[ir.Requirement, ...]:

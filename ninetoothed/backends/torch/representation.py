@@ -73,7 +73,7 @@ def number(value: Number, dtype: ElementType) -> Number:
             return float(value)
         if dtype.bits == 32:
             return ctypes.c_float(value).value
-        return torch.tensor(float(value), dtype=_MEMORY[dtype], device="cpu").item()
+        return to_float(torch.tensor(float(value), dtype=torch.float64, device="cpu"), dtype).item()
     signed = dtype.category == "int" or dtype == dtypes.uint64
     if value != value or value in (math.inf, -math.inf):
         value = _nearest_integer(value, dtype)
@@ -109,14 +109,23 @@ def cast(value: Held, source: ElementType, target: ElementType) -> Held:
         return bool(value != 0) if target == dtypes.int1 else number(value, target)
     if target == dtypes.int1:
         return value != 0
-    if source == dtypes.uint64 and target.is_floating:
-        return _uint64_to_float(value).to(held_dtype(target))
+    value = _uint64_to_float(value) if source == dtypes.uint64 and target.is_floating else value
+    if target.is_floating:
+        return to_float(value, target)
     if source.is_floating and target == dtypes.uint64:
         return _float_to_uint64(value)
     if source.is_floating and target.is_integer:
         wide = torch.int64 if target.bits > 16 else torch.int32
         return wrap(value.to(wide).to(held_dtype(target)), target)
     return wrap(value.to(held_dtype(target)), target)
+
+
+def to_float(value: torch.Tensor, dtype: ElementType) -> torch.Tensor:
+    """Convert to a type of floats. Eight bits saturate, as GPUs convert them; PyTorch gives infinities or NaN."""
+    if isinstance(dtype, DType) and dtype.is_float8:
+        value = value.float() if value.element_size() == 1 else value
+        value = value.clamp(*dtype.range)
+    return value.to(held_dtype(dtype))
 
 
 def bitcast(value: torch.Tensor, source: ElementType, target: ElementType) -> torch.Tensor:

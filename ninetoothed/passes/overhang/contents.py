@@ -39,18 +39,18 @@ def computed(operation: ir.Apply, held: list[Number | None]) -> Number | None:
 def _exact(number: Number, dtype: DType | PointerType) -> Number | None:
     if dtype == int1:
         return bool(number)
-    if dtype.is_floating:
-        return float(number) if number in _EXACT else None
-    if isinstance(dtype, PointerType) or not math.isfinite(number):
+    if isinstance(dtype, PointerType):
         return None
     low, high = dtype.range
-    return int(number) if low <= number <= high else None
+    if not low <= number <= high or (dtype.is_floating and number not in _EXACT):
+        return None
+    return float(number) if dtype.is_floating else int(number)
 
 
 def identity(primitive: Primitive, dtype: DType | PointerType) -> Number | None:
     """Return the identity of a primitive for a type; None where it has none."""
     assert isinstance(dtype, DType), "an operation on pointers has no identity"
-    low, high = (-math.inf, math.inf) if dtype.is_floating else dtype.range
+    low, high = dtype.range
     match primitive.identity:
         case "least":
             return low

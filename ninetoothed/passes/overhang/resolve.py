@@ -261,8 +261,8 @@ class OverhangRewriter:
         other = access.other
         if result in self.fills:
             number = self.fills[result]
-            dtype = access.type.dtype
-            low, high = dtype.range if isinstance(dtype, DType) and not dtype.is_floating else (-math.inf, math.inf)
+            assert isinstance(access.type.dtype, DType), "no pointers are loaded"
+            low, high = access.type.dtype.range
             other = high if number > 0 else low
         self.builder.emit(self.current.rebuilt(replace(load, access=replace(access, other=other))))
         tile = TrackedTile(result, distinct((*own, *bound)))

@@ -144,6 +144,20 @@ def _fast_tanhf(context: EmitContext, operation: ir.Apply, operands: list[ValueT
     return ValueText(node, operation.result.type.lanes)
 
 
+# To float8e5 from float32, on GPUs before the instruction for it, which Triton 3.6 writes for them, too.
+# What is added and taken away again has a last digit worth the last of the result, and so rounds to it.
+_TO_FLOAT8E5 = """\
+@triton.jit
+def to_float8e5(x):
+    size = tl.minimum(tl.abs(x), 57344.0, propagate_nan=tl.PropagateNan.ALL)
+    exponent = tl.maximum(size, 2.0**-14).to(tl.int32, bitcast=True) & 0x7F800000
+    rounding = exponent.to(tl.float32, bitcast=True) * 2.0**21
+    half = ((size + rounding) - rounding).to(tl.float16).to(tl.int16, bitcast=True)
+    sign = (x.to(tl.int32, bitcast=True) >> 24) & 0x80
+    return ((half >> 8) | sign).to(tl.uint8).to(tl.float8e5, bitcast=True)
+"""
+
+
 # The types to and from which Triton converts float8; all others go by way of float32.
 _BESIDE_FLOAT8 = frozenset((dtypes.float16, dtypes.bfloat16, dtypes.float32))
 
@@ -159,7 +173,13 @@ def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) 
             return ValueText(syntax.number(number), (), number)
     others = {each for each in (value.type.dtype, dtype) if not _is_float8(each)}
     node = typed(operand, dtypes.float32) if dtype == dtypes.int1 else _converted(operand, value.type, dtype)
-    if len(others) < 2 and not others & _BESIDE_FLOAT8:
+    if dtype == dtypes.float8e5 != value.type.dtype and context.target.capability < 89:
+        if _TO_FLOAT8E5 not in context.helpers:
+            context.helpers.append(_TO_FLOAT8E5)
+        is_single = value.type.dtype == dtypes.float32
+        node = typed(operand, dtypes.float32) if is_single else _converted(operand, value.type, dtypes.float32)
+        node = syntax.call("to_float8e5", node)
+    elif len(others) < 2 and not others & _BESIDE_FLOAT8:
         node = _converted(operand, value.type, dtypes.float32)
         node = node if dtype == dtypes.int1 else syntax.method(node, "to", dtype_node(dtype))
     return ValueText(syntax.binary("!=", node, syntax.number(0)) if dtype == dtypes.int1 else node, operand.shape)

@@ -22,14 +22,32 @@ def typed(text: ValueText, dtype: DType | PointerType) -> ast.expr:
     """Return a literal with its type, for operands that would not give it one."""
     if text.constant is None:
         return text.node
-    return _full((), text.node, dtype)
+    return _number((), text, dtype)
 
 
 def _full(shape: tuple[int, ...], node: ast.expr, dtype: DType | PointerType) -> ast.expr:
-    """Print a tile of one number; Triton makes none of float8, and converts them."""
-    if isinstance(dtype, DType) and dtype.is_float8:
-        return syntax.method(_full(shape, node, dtypes.float32), "to", dtype_node(dtype))
+    """Print a tile of one number."""
     return syntax.call("tl.full", shape, node, dtype_node(dtype))
+
+
+def _number(shape: tuple[int, ...], text: ValueText, dtype: DType | PointerType) -> ast.expr:
+    """Print a tile of a known number; Triton makes none of float8 but by their bits."""
+    assert text.constant is not None
+    if isinstance(dtype, DType) and dtype.is_float8:
+        bits = _full(shape, syntax.number(_float8(float(text.constant), dtype)), dtypes.uint8)
+        return syntax.call(ast.Attribute(bits, "to"), dtype_node(dtype), bitcast=True)
+    return _full(shape, text.node, dtype)
+
+
+def _float8(number: float, dtype: DType) -> int:
+    """Return the bits of the nearest number of eight bits, an even one of two; what is beyond all saturates."""
+    digits, bias = (3, 7) if dtype == dtypes.float8e4nv else (2, 15)
+    if math.isnan(number):
+        return 0x7F
+    size = min(abs(number), dtype.range[1])
+    exponent = max(math.frexp(size)[1] - 1, 1 - bias) if size else 1 - bias
+    bits = round(math.ldexp(size, digits - exponent)) + (exponent + bias - 1 << digits)
+    return bits | (0x80 if math.copysign(1, number) < 0 else 0)
 
 
 def held(number: int | float | bool, dtype: DType | PointerType) -> int | float | bool | None:
@@ -73,7 +91,7 @@ def materialise(text: ValueText, type: ir.TileType) -> ast.expr:
     if text.constant is not None:
         if text.constant == 0 and math.copysign(1, text.constant) > 0:
             return syntax.call("tl.zeros", type.lanes, dtype_node(type.dtype))
-        return _full(type.lanes, text.node, type.dtype)
+        return _number(type.lanes, text, type.dtype)
     if not text.shape and not isinstance(type.dtype, PointerType):
         return syntax.call("tl.full", type.lanes, text.node, dtype_node(type.dtype))
     return syntax.call("tl.broadcast_to", text.node, type.lanes)
