@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.triton import accesses, barriers, combine, functions, hoisting, syntax
+from ninetoothed.backends.triton import accesses, barriers, combine, functions, hoisting, index_width, syntax
 from ninetoothed.backends.triton.analysis import BlockKey, key_of
 from ninetoothed.backends.triton.context import EmitContext, TextBlock, ValueText
 from ninetoothed.backends.triton.tiles import TilePrinter
@@ -77,8 +77,10 @@ def _index(context: EmitContext, operation: ir.Index) -> ValueText:
     is_long = type.dtype.bits == 64
     printer = TilePrinter.of(context, operation.lanes, type, operation.bindings, wide=is_long)
     text = printer.text(operation.expr, operation.result.hint or "index")
-    if text.constant is not None or type.dtype == dtypes.int32:
+    if text.constant is not None:
         return text
+    if type.dtype == dtypes.int32:
+        return ValueText(index_width.narrowed(text.node, operation.expr, operation.bindings), text.shape)
     return ValueText(syntax.method(text.node, "to", functions.dtype_node(type.dtype)), text.shape)
 
 
@@ -250,7 +252,10 @@ def _for(context: EmitContext, operation: ir.For, place: OperationPlace) -> None
 
 
 def _range_arguments(printer: TilePrinter, operation: ir.For) -> list[ast.expr]:
-    start, stop, step = (printer.scalar(e) for e in (operation.start, operation.stop, operation.step))
+    bounds = operation.start, operation.stop, operation.step
+    is_short = not any(parameter.wide for parameter in printer.context.program.parameters)
+    bindings = operation.bindings if is_short else ()
+    start, stop, step = (index_width.narrowed(printer.scalar(e), e, bindings) for e in bounds)
     if operation.step == 1:
         return [stop] if operation.start == 0 else [start, stop]
     return [start, stop, step]

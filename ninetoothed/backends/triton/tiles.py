@@ -45,7 +45,7 @@ class TilePrinter:
         facts = context.facts
         for lane in lanes:
             facts = facts.bind(lane.name, 0, lane.count - 1)
-        texts = {name: context.texts[value] for name, value in bindings}
+        texts = {name: index_width.bound(context, value, wide) for name, value in bindings}
         return cls(context, tuple(lanes), type.lanes, texts, facts, wide)
 
     @property
