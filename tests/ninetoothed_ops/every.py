@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import ninetoothed_ops  # noqa: F401 - registers the operators
 from tests.conftest import DEVICE
-from tests.ninetoothed_ops.samples import Sample
+from tests.ninetoothed_ops.samples import EXACT, Sample
 
 # It raises, and computes nothing.
 _ASIDE = {"backward_missing"}
@@ -38,6 +38,19 @@ def floats(values) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     mapped(list(values), found.append)
     return found
+
+
+def in_float64(sample: Sample, device=DEVICE) -> Sample:
+    """The same call in float64, for references; of our own products on the CPU alone."""
+
+    def moved(value):
+        if isinstance(value, list | tuple):
+            return type(value)(map(moved, value))
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.detach().to(device, torch.float64 if is_float(value) else None)
+
+    return Sample(sample.operator, sample.label, moved(sample.args), sample.kwargs)
 
 
 def run(sample: Sample, args=None) -> list[torch.Tensor]:
@@ -106,7 +119,7 @@ class _Keep(TorchDispatchMode):
 
 
 @functools.cache
-def samples(dtype=torch.float64) -> dict[str, Sample]:
+def samples(dtype=EXACT) -> dict[str, Sample]:
     """A call of each operator, as it comes to be called: by users, in a backward, or in that of a backward."""
     keep = _Keep()
     for name, args, *kwargs in _roots(dtype):

@@ -11,7 +11,9 @@ import torch.nn.functional as F
 import ninetoothed_ops  # noqa: F401 - registers the operators
 from tests.conftest import DEVICE
 
-# For tests of products in float64, which a GPU refuses by name.
+# The most exact type that every operator takes: products in float64 are for the CPU, and a GPU refuses them by name.
+EXACT = torch.float64 if DEVICE == "cpu" else torch.float32
+# For tests of products in float64 alone.
 on_the_cpu = pytest.mark.skipif(DEVICE == "cuda", reason="products in float64 are for the CPU")
 
 

@@ -132,7 +132,7 @@ def test_tiles_of_no_power_of_two_that_end_where_their_tensors_do(name, kind):
     count = 2 if kind == "stencil" else 1
     found = run(lambda x, y: (arrange(x), y.tile((1,))), application, x, count, torch.float32,
                 (Tensor(**options), Tensor(1)))  # fmt: skip
-    torch.testing.assert_close(found[:1], expected(x[start : start + 5]).to(x.dtype)[None])
+    torch.testing.assert_close(found[:1].cpu(), expected(x[start : start + 5].cpu()).to(x.dtype)[None])
 
 
 def test_narrow_integers():
